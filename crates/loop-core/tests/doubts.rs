@@ -8,7 +8,7 @@ use crate::common;
 use common::native::*;
 use common::*;
 
-use loop_core::repeats::{CallFacts, Rules, Sign};
+use loop_core::repeats::{CallFacts, Rules, Fingerprint};
 use loop_core::{
     Breakers, Digest, EventKind, Facts, History, Observation, PersonAnswer, RepeatScope, Repeats, Run, RunId,
     Status, StopMode, StopReason,
@@ -124,7 +124,7 @@ fn after_a_turn(setup: Setup, doubtful: &[&str]) -> World {
     let signature = |tool: &str| -> Digest {
         let tool = setup.spec.tool(tool).unwrap();
         let arguments = tool.args.rebuild(&target("a")).unwrap();
-        Sign::of(&CallFacts::of(tool, &arguments), &Rules::of_run(&setup.spec)).signature()
+        Fingerprint::of(&CallFacts::of(tool, &arguments), &Rules::of_run(&setup.spec)).signature()
     };
     let doubts: BTreeSet<Digest> = doubtful.iter().map(|tool| signature(tool)).collect();
     let history = History { doubts, ..history(4) };

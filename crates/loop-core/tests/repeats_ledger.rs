@@ -1,6 +1,6 @@
 //! The ledger: calls of one reply, stored ledgers, and a naive reading of the rules beside it.
 
-use loop_core::repeats::{CallFacts, Ledger, Rules, Settled, Siblings, Sign, Standing};
+use loop_core::repeats::{CallFacts, Ledger, Rules, Settled, Siblings, Fingerprint, Standing};
 use loop_core::{
     CommandKey, Digest, EvidenceId, GateSettings, RepeatRule, Repeats, Slot, Status, ToolRepeats,
 };
@@ -41,9 +41,9 @@ impl World {
             let repeats = ToolRepeats::default();
             let call =
                 CallFacts { tool, arguments: &arguments, rules: &repeats, is_read: !step.is_write, tries: 2 };
-            let sign = Sign::of(&call, &rules);
+            let fingerprint = Fingerprint::of(&call, &rules);
             let own = CommandKey::new(self.pass, Slot::Action(n));
-            let standing = self.ledger.standing(&sign, &rules, &siblings);
+            let standing = self.ledger.standing(&fingerprint, &rules, &siblings);
             let run_as = match standing {
                 Standing::New => Some((own, 1)),
                 Standing::Again { key, attempt } => Some((key, attempt)),
@@ -51,11 +51,11 @@ impl World {
             };
             said.push(standing);
             let Some((key, attempt)) = run_as else { continue };
-            siblings.add(&sign, own);
+            siblings.add(&fingerprint, own);
             self.calls += 1;
-            self.ledger.started(&sign, key, attempt, EvidenceId(self.calls));
+            self.ledger.started(&fingerprint, key, attempt, EvidenceId(self.calls));
             settled.push(Settled {
-                signature: sign.signature(),
+                signature: fingerprint.signature(),
                 key,
                 attempt,
                 polled: 0,

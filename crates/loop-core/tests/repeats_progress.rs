@@ -270,7 +270,7 @@ fn a_repair_is_never_taken_for_the_call_that_it_mends() {
         ("exclusion", one("query", &["-disk full", "disk -full", "disk full"])),
         ("dashes", one("date", &["2026-01-05", "2026\u{2013}01\u{2013}05", "20260105"])),
         ("phone", one("number", &["555-1234", "555 1234", "5551234"])),
-        ("signs", one("id", &["#42", "42", "(42)"])),
+        ("fingerprints", one("id", &["#42", "42", "(42)"])),
         ("punctuation", one("title", &["Done", "Done.", "Done!"])),
         ("underscores", one("key", &["a_b", "a-b", "a b"])),
         ("operators", one("query", &["disk AND full", "disk OR full", "disk full"])),

@@ -4,7 +4,7 @@ use crate::repeating;
 
 use repeating::*;
 
-use loop_core::repeats::{CallFacts, Ledger, Rules, Settled, Siblings, Sign, Standing};
+use loop_core::repeats::{CallFacts, Ledger, Rules, Settled, Siblings, Fingerprint, Standing};
 use loop_core::{
     CommandKey, Digest, EvidenceId, GateSettings, RepeatRule, Repeats, Slot, Status, ThreeTier, ToolRepeats,
 };
@@ -378,15 +378,15 @@ impl Turn {
                 is_read: true,
                 tries: 2,
             };
-            let sign = Sign::of(&call, &rules);
+            let fingerprint = Fingerprint::of(&call, &rules);
             self.calls += 1;
             let key = CommandKey::new(self.calls, Slot::Action(0));
-            said.push(match self.ledger.standing(&sign, &rules, &siblings) {
+            said.push(match self.ledger.standing(&fingerprint, &rules, &siblings) {
                 Standing::New => {
-                    siblings.add(&sign, key);
-                    self.ledger.started(&sign, key, 1, EvidenceId(self.calls));
+                    siblings.add(&fingerprint, key);
+                    self.ledger.started(&fingerprint, key, 1, EvidenceId(self.calls));
                     settled.push(Settled {
-                        signature: sign.signature(),
+                        signature: fingerprint.signature(),
                         key,
                         attempt: 1,
                         polled: 0,

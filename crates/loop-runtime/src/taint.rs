@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use loop_core::policy::{Taint, resolve};
-use loop_core::repeats::{CallFacts, Rules, Sign};
+use loop_core::repeats::{CallFacts, Rules, Fingerprint};
 use loop_core::{Digest, Effect, ResultOrigin, RunSpec, Status, ToolSpec};
 use loop_llm::{Message, ToolCall, ToolResult};
 use serde_json::Value;
@@ -127,8 +127,8 @@ pub(crate) fn asked_of(history: &[Message], spec: &RunSpec) -> BTreeSet<Arc<str>
 fn write(call: &ToolCall, spec: &RunSpec) -> Option<(Digest, Effect)> {
     let (tool, _) = resolve(spec, &call.name).filter(|(tool, _)| !tool.effect.is_read())?;
     let arguments = tool.args.rebuild(&Value::Object(call.arguments.object()?)).ok()?;
-    let sign = Sign::of(&CallFacts::of(tool, &arguments), &Rules::of_run(spec));
-    Some((sign.signature(), tool.effect))
+    let fingerprint = Fingerprint::of(&CallFacts::of(tool, &arguments), &Rules::of_run(spec));
+    Some((fingerprint.signature(), tool.effect))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::gate::breakers::Trouble;
 use crate::gate::judged_action::JudgedAction;
 use crate::gate::verdict::{Breaker, DeniedBy, Limit, Verdict, policy_verdict};
 use crate::policy::{self, PolicyAsk, Resolved, RunSources};
-use crate::repeats::{CallFacts, Ledger, RepeatRule, Rules, Siblings, Sign, Standing};
+use crate::repeats::{CallFacts, Ledger, RepeatRule, Rules, Siblings, Fingerprint, Standing};
 use crate::spec::{Execution, OnDuplicate, Repeats, RunSpec, ToolSpec};
 use crate::types::{Action, CommandKey, Taint, Priority, Slot, canonical, members};
 
@@ -41,7 +41,7 @@ pub(crate) struct Room {
 pub(crate) struct Judged {
     pub(crate) judged: JudgedAction,
     /// What it is known by, where its tool and arguments are sound.
-    pub(crate) sign: Option<Sign>,
+    pub(crate) fingerprint: Option<Fingerprint>,
     /// The key and the try under which it runs.
     pub(crate) run_as: (CommandKey, u32),
 }
@@ -106,7 +106,7 @@ fn one(action: &Action, key: CommandKey, bench: Bench<'_>, seen: &mut Siblings) 
             evidence: None,
             guessed: false,
         },
-        sign: None,
+        fingerprint: None,
         run_as: (key, 1),
     };
     let found = policy::resolve(bench.spec, &action.tool);
@@ -186,8 +186,8 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
     if !policy::judges_repeats(bench.spec, &tool.name) {
         rules.repeats = Repeats::Off;
     }
-    let sign = judged.sign.insert(Sign::of_canonical(&facts, &judged.judged.parameters, &rules));
-    match bench.ledger.standing(sign, &rules, seen) {
+    let fingerprint = judged.fingerprint.insert(Fingerprint::of_canonical(&facts, &judged.judged.parameters, &rules));
+    match bench.ledger.standing(fingerprint, &rules, seen) {
         // Not the same call: it is told of its limit, whatever is said to repeats.
         Standing::Repeat { rule: Some(RepeatRule::Limit { limit: calls }), .. } => {
             return Verdict::OverLimit { limit: Limit::OfTool { calls } };
@@ -220,6 +220,6 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
         let why = "a person would have to decide, and nobody is asked before the first pass";
         return Verdict::Denied { why: why.into(), by: DeniedBy::Policy };
     }
-    seen.add(sign, judged.judged.key);
+    seen.add(fingerprint, judged.judged.key);
     by_policy.unwrap_or(Verdict::Run)
 }

@@ -61,7 +61,7 @@ impl<'a> Rules<'a> {
 
 /// What a call is known by. It is made once for each call and kept while it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sign {
+pub struct Fingerprint {
     pub(crate) signature: Digest,
     /// Of all calls that ask for nearly the same.
     pub(crate) alike: Option<Digest>,
@@ -84,7 +84,7 @@ pub(crate) struct Query {
     pub(crate) rest: Digest,
 }
 
-impl Sign {
+impl Fingerprint {
     /// The sign of a call under these rules. The same calls have the same [`signature`](Self::signature), however
     /// their arguments were written.
     pub fn of(call: &CallFacts<'_>, rules: &Rules<'_>) -> Self {
@@ -97,7 +97,7 @@ impl Sign {
         let by_result = rules.repeats == Repeats::Progress && call.rules.key.is_empty();
         Self {
             signature: signature(call, arguments),
-            alike: by_result.then(|| near_duplicate::sign(call, &rules.three_tier.query)).flatten(),
+            alike: by_result.then(|| near_duplicate::fingerprint(call, &rules.three_tier.query)).flatten(),
             query,
             tool: call.tool.into(),
             is_read: call.is_read,

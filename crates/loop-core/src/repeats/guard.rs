@@ -1,6 +1,6 @@
 //! All rules of repeats in one value, for a loop that is not a run of ours.
 
-use crate::repeats::fingerprint::{CallFacts, Rules, Sign};
+use crate::repeats::fingerprint::{CallFacts, Rules, Fingerprint};
 use crate::repeats::ledger::{Ledger, Settled, Siblings, Standing};
 use crate::repeats::rule::RepeatRule;
 use crate::repeats::stable::{stable_digest, told};
@@ -44,7 +44,7 @@ pub struct Guard {
     three_tier: ThreeTier,
     ledger: Ledger,
     /// The calls that nothing was told of, by their numbers.
-    open: Vec<(u32, Sign, CommandKey)>,
+    open: Vec<(u32, Fingerprint, CommandKey)>,
     calls: u32,
 }
 
@@ -73,22 +73,22 @@ impl Guard {
     /// [`Failed`](RepeatRule::Failed). What is refused leaves no trace.
     pub fn before(&mut self, call: &CallFacts<'_>) -> Result<Running, RepeatRule> {
         let rules = Self::rules(self.repeats, &self.three_tier);
-        let sign = Sign::of(call, &rules);
+        let fingerprint = Fingerprint::of(call, &rules);
         let own = (CommandKey::new(1, Slot::Action(self.calls)), 1);
         let mut beside = Siblings::default();
-        for (_, sign, key) in &self.open {
-            beside.add(sign, *key);
+        for (_, fingerprint, key) in &self.open {
+            beside.add(fingerprint, *key);
         }
-        let (key, attempt) = match self.ledger.standing(&sign, &rules, &beside) {
+        let (key, attempt) = match self.ledger.standing(&fingerprint, &rules, &beside) {
             Standing::New => own,
             Standing::Again { key, attempt } => (key, attempt),
             Standing::Repeat { rule, .. } => return Err(rule.unwrap_or(RepeatRule::Exact)),
             Standing::InDoubt => return Err(RepeatRule::Failed),
         };
         self.calls += 1;
-        self.ledger.started(&sign, key, attempt, EvidenceId(self.calls));
-        let (number, signature) = (self.calls, sign.signature());
-        self.open.push((number, sign, key));
+        self.ledger.started(&fingerprint, key, attempt, EvidenceId(self.calls));
+        let (number, signature) = (self.calls, fingerprint.signature());
+        self.open.push((number, fingerprint, key));
         Ok(Running { number, signature, rules: call.rules.clone(), key, attempt })
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::repeats::cycle::Trail;
-use crate::repeats::fingerprint::{Query, Rules, Sign};
+use crate::repeats::fingerprint::{Query, Rules, Fingerprint};
 use crate::repeats::rule::RepeatRule;
 use crate::repeats::stable::told_by;
 use crate::repeats::three_tier::likeness;
@@ -156,7 +156,7 @@ pub enum Standing {
 /// What came back from a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
-    /// [`Sign::signature`] of the call.
+    /// [`Fingerprint::signature`] of the call.
     pub signature: Digest,
     /// Under which key it ran.
     pub key: CommandKey,
@@ -212,28 +212,28 @@ struct Sibling {
 
 impl Siblings {
     /// A call of the same reply that may run.
-    pub fn add(&mut self, sign: &Sign, key: CommandKey) {
-        let change = u32::from(!sign.is_read);
+    pub fn add(&mut self, fingerprint: &Fingerprint, key: CommandKey) {
+        let change = u32::from(!fingerprint.is_read);
         let fresh = Sibling { key, times: 0, others: 0, own: 0 };
-        let sibling = self.calls.entry(sign.signature).or_insert(fresh);
+        let sibling = self.calls.entry(fingerprint.signature).or_insert(fresh);
         sibling.others = self.changes.saturating_sub(sibling.own);
         (sibling.key, sibling.times, sibling.own) = (key, sibling.times + 1, sibling.own + change);
         self.changes += change;
-        let tool = self.tools.entry(Arc::clone(&sign.tool)).or_insert((0, key));
+        let tool = self.tools.entry(Arc::clone(&fingerprint.tool)).or_insert((0, key));
         *tool = (tool.0 + 1, key);
-        if let Some(query) = &sign.query {
-            self.queries.push((Arc::clone(&sign.tool), query.clone(), key));
+        if let Some(query) = &fingerprint.query {
+            self.queries.push((Arc::clone(&fingerprint.tool), query.clone(), key));
         }
     }
 
     /// The same call, where it stands before this one.
-    fn same(&self, sign: &Sign) -> Option<Sibling> {
-        self.calls.get(&sign.signature).copied()
+    fn same(&self, fingerprint: &Fingerprint) -> Option<Sibling> {
+        self.calls.get(&fingerprint.signature).copied()
     }
 
     /// How many calls but this one may change something.
-    fn changes_by_others(&self, sign: &Sign) -> u32 {
-        self.changes.saturating_sub(self.same(sign).map_or(0, |same| same.own))
+    fn changes_by_others(&self, fingerprint: &Fingerprint) -> u32 {
+        self.changes.saturating_sub(self.same(fingerprint).map_or(0, |same| same.own))
     }
 }
 
@@ -244,25 +244,25 @@ impl Ledger {
     }
 
     /// What the ledger says to a call, under these rules, with these calls before it in the same reply.
-    pub fn standing(&self, sign: &Sign, rules: &Rules<'_>, siblings: &Siblings) -> Standing {
-        if let Some(limit) = self.limit_reached(sign, rules, siblings) {
+    pub fn standing(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, siblings: &Siblings) -> Standing {
+        if let Some(limit) = self.limit_reached(fingerprint, rules, siblings) {
             return limit;
         }
         let standing = match rules.repeats {
-            Repeats::NeverRerun => self.never_rerun(sign, siblings),
-            Repeats::Progress => self.progress(sign, siblings),
-            Repeats::ThreeTier => self.three_tier(sign, siblings),
-            Repeats::Reuse => self.reuse(sign, siblings),
-            Repeats::Off => self.off(sign, siblings),
+            Repeats::NeverRerun => self.never_rerun(fingerprint, siblings),
+            Repeats::Progress => self.progress(fingerprint, siblings),
+            Repeats::ThreeTier => self.three_tier(fingerprint, siblings),
+            Repeats::Reuse => self.reuse(fingerprint, siblings),
+            Repeats::Off => self.off(fingerprint, siblings),
         };
-        if self.is_in_doubt(sign, &standing) {
+        if self.is_in_doubt(fingerprint, &standing) {
             return Standing::InDoubt;
         }
-        let begun = || self.entries.get(&sign.signature).filter(|entry| entry.is_open);
+        let begun = || self.entries.get(&fingerprint.signature).filter(|entry| entry.is_open);
         match standing {
             Standing::New => match begun() {
-                Some(entry) => entry.begun_already(siblings.same(sign)),
-                None => self.similar(sign, rules, siblings).unwrap_or(Standing::New),
+                Some(entry) => entry.begun_already(siblings.same(fingerprint)),
+                None => self.similar(fingerprint, rules, siblings).unwrap_or(Standing::New),
             },
             Standing::Again { .. } | Standing::Repeat { .. } | Standing::InDoubt => standing,
         }
@@ -270,10 +270,10 @@ impl Ledger {
 
     /// Whether a call may have happened and a person has to be asked about it, where the policy says this to it. Once
     /// they have said no, what the policy refuses is not asked about again.
-    fn is_in_doubt(&self, sign: &Sign, standing: &Standing) -> bool {
-        let status = self.entries.get(&sign.signature).and_then(|entry| entry.status);
+    fn is_in_doubt(&self, fingerprint: &Fingerprint, standing: &Standing) -> bool {
+        let status = self.entries.get(&fingerprint.signature).and_then(|entry| entry.status);
         let is_answered = status == Some(Status::Denied) && matches!(standing, Standing::Repeat { .. });
-        self.doubts.contains_key(&sign.signature) && !is_answered
+        self.doubts.contains_key(&fingerprint.signature) && !is_answered
     }
 
     /// The key and the next try of a call that was begun before and is to be made again under its key: it failed in a
@@ -294,25 +294,25 @@ impl Ledger {
     }
 
     /// A call was let run: under which key, which try, and under which number its observation will stand.
-    pub fn started(&mut self, sign: &Sign, key: CommandKey, attempt: u32, evidence: EvidenceId) {
-        let entry = self.entries.entry(sign.signature).or_insert_with(|| {
+    pub fn started(&mut self, fingerprint: &Fingerprint, key: CommandKey, attempt: u32, evidence: EvidenceId) {
+        let entry = self.entries.entry(fingerprint.signature).or_insert_with(|| {
             Box::new(Entry {
                 key,
                 attempts: attempt,
-                tries: sign.tries,
+                tries: fingerprint.tries,
                 polled: 0,
                 is_open: false,
                 status: None,
                 evidence,
-                tool: Arc::clone(&sign.tool),
-                is_read: sign.is_read,
-                alike: sign.alike,
-                query: sign.query.clone(),
+                tool: Arc::clone(&fingerprint.tool),
+                is_read: fingerprint.is_read,
+                alike: fingerprint.alike,
+                query: fingerprint.query.clone(),
                 told: None,
                 failed: None,
                 ignored: Vec::new(),
                 waited: 0,
-                polls: sign.polls,
+                polls: fingerprint.polls,
                 own: 0,
                 writes_at: 0,
             })
@@ -320,11 +320,11 @@ impl Ledger {
         if entry.key != key {
             (entry.polled, entry.is_open) = (0, false);
         }
-        let doubt = self.doubts.get_mut(&sign.signature).and_then(Option::as_mut);
+        let doubt = self.doubts.get_mut(&fingerprint.signature).and_then(Option::as_mut);
         if let Some(last) = doubt.filter(|last| last.key == key) {
             (last.attempt, entry.is_open) = (attempt, true);
         }
-        (entry.key, entry.attempts, entry.tries) = (key, attempt, sign.tries);
+        (entry.key, entry.attempts, entry.tries) = (key, attempt, fingerprint.tries);
         (entry.status, entry.evidence) = (None, evidence);
     }
 
@@ -449,15 +449,15 @@ impl Ledger {
         (changed, !entry.is_read)
     }
 
-    fn limit_reached(&self, sign: &Sign, rules: &Rules<'_>, siblings: &Siblings) -> Option<Standing> {
+    fn limit_reached(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, siblings: &Siblings) -> Option<Standing> {
         let listed = || {
             let table = rules.three_tier;
-            let named = table.limits.iter().find(|(name, _)| *name == sign.tool);
+            let named = table.limits.iter().find(|(name, _)| *name == fingerprint.tool);
             named.map_or(table.other, |(_, limit)| *limit)
         };
-        let limit = sign.max_calls.or_else(|| (rules.repeats == Repeats::ThreeTier).then(listed))?;
-        let log = self.tools.get(&sign.tool);
-        let beside = siblings.tools.get(&sign.tool);
+        let limit = fingerprint.max_calls.or_else(|| (rules.repeats == Repeats::ThreeTier).then(listed))?;
+        let log = self.tools.get(&fingerprint.tool);
+        let beside = siblings.tools.get(&fingerprint.tool);
         let calls = log.map_or(0, |log| log.calls) + beside.map_or(0, |(calls, _)| *calls);
         if calls < limit {
             return None;
@@ -471,9 +471,9 @@ impl Ledger {
         Some(Standing::Repeat { of, evidence, rule: Some(RepeatRule::Limit { limit }) })
     }
 
-    fn never_rerun(&self, sign: &Sign, siblings: &Siblings) -> Standing {
+    fn never_rerun(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> Standing {
         let repeat = |of, evidence| Standing::Repeat { of: Some(of), evidence, rule: None };
-        match (self.entries.get(&sign.signature), siblings.same(sign)) {
+        match (self.entries.get(&fingerprint.signature), siblings.same(fingerprint)) {
             (Some(entry), _) if !entry.has_tries() => {
                 repeat(entry.key, entry.status.is_some().then_some(entry.evidence))
             }
@@ -483,10 +483,10 @@ impl Ledger {
         }
     }
 
-    fn three_tier(&self, sign: &Sign, siblings: &Siblings) -> Standing {
+    fn three_tier(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> Standing {
         let repeat =
             |of, evidence| Standing::Repeat { of: Some(of), evidence, rule: Some(RepeatRule::Exact) };
-        match (self.entries.get(&sign.signature), siblings.same(sign)) {
+        match (self.entries.get(&fingerprint.signature), siblings.same(fingerprint)) {
             (Some(entry), _) if !entry.has_tries() => {
                 repeat(entry.key, entry.status.is_some().then_some(entry.evidence))
             }
@@ -496,17 +496,17 @@ impl Ledger {
         }
     }
 
-    fn reuse(&self, sign: &Sign, siblings: &Siblings) -> Standing {
-        let entry = self.entries.get(&sign.signature).map(Box::as_ref);
+    fn reuse(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> Standing {
+        let entry = self.entries.get(&fingerprint.signature).map(Box::as_ref);
         let still_stands = |entry: &&Entry| {
             let brought = entry.status.is_some_and(Status::is_citable);
-            brought && sign.is_read && siblings.changes == 0 && entry.writes_at == self.writes
+            brought && fingerprint.is_read && siblings.changes == 0 && entry.writes_at == self.writes
         };
         if let Some(entry) = entry.filter(still_stands) {
             return Standing::Repeat { of: Some(entry.key), evidence: Some(entry.evidence), rule: None };
         }
-        match siblings.same(sign) {
-            Some(sibling) if sign.is_read && sibling.others == siblings.changes => {
+        match siblings.same(fingerprint) {
+            Some(sibling) if fingerprint.is_read && sibling.others == siblings.changes => {
                 Standing::Repeat { of: Some(sibling.key), evidence: None, rule: None }
             }
             // A second one beside the first is no retry of it.
@@ -515,17 +515,17 @@ impl Ledger {
         }
     }
 
-    fn off(&self, sign: &Sign, siblings: &Siblings) -> Standing {
-        match (self.entries.get(&sign.signature), siblings.same(sign)) {
+    fn off(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> Standing {
+        match (self.entries.get(&fingerprint.signature), siblings.same(fingerprint)) {
             (Some(entry), None) => entry.again(),
             (None, None) | (_, Some(_)) => Standing::New,
         }
     }
 
-    fn progress(&self, sign: &Sign, siblings: &Siblings) -> Standing {
-        let entry = self.entries.get(&sign.signature);
-        let beside = siblings.same(sign);
-        let is_quiet = siblings.changes_by_others(sign) == 0;
+    fn progress(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> Standing {
+        let entry = self.entries.get(&fingerprint.signature);
+        let beside = siblings.same(fingerprint);
+        let is_quiet = siblings.changes_by_others(fingerprint) == 0;
         let unchanged = |told: &Told, own: u64| is_quiet && told.others == self.changes - own;
         let repeat = |of, evidence, rule| Standing::Repeat { of: Some(of), evidence, rule: Some(rule) };
         if let Some(entry) = entry {
@@ -533,7 +533,7 @@ impl Ledger {
             let told = entry.told.filter(|told| unchanged(told, entry.own));
             let failed = entry.failed.filter(|failed| unchanged(failed, entry.own));
             match entry.status {
-                Some(Status::Pending) if beside.is_none() && entry.attempts <= sign.polls => {
+                Some(Status::Pending) if beside.is_none() && entry.attempts <= fingerprint.polls => {
                     return Standing::Again { key: entry.key, attempt: entry.attempts + 1 };
                 }
                 Some(_) if beside.is_none() && entry.has_tries() => return entry.again(),
@@ -547,7 +547,7 @@ impl Ledger {
                 }
                 Some(_) | None => {}
             }
-            if let Some(length) = self.trail.circle(&sign.signature).filter(|_| siblings.calls.is_empty()) {
+            if let Some(length) = self.trail.circle(&fingerprint.signature).filter(|_| siblings.calls.is_empty()) {
                 return settled(RepeatRule::Cycle { length, times: Trail::rounds() });
             }
             if let Some(told) = told.filter(|told| told.times >= TWICE) {
@@ -555,7 +555,7 @@ impl Ledger {
                 return settled(RepeatRule::SameResult { times: told.times, ignored });
             }
         }
-        let near = sign.alike.and_then(|alike| self.alike.get(&alike));
+        let near = fingerprint.alike.and_then(|alike| self.alike.get(&alike));
         let near = near.filter(|told| unchanged(told, 0));
         if let Some(near) = near.filter(|near| near.times >= TWICE) {
             let rule = RepeatRule::SameResult { times: near.times, ignored: Vec::new() };
@@ -566,7 +566,7 @@ impl Ledger {
         let earlier = earlier.filter(|told| !told.is_failure).map_or(0, |told| told.times);
         match beside {
             Some(sibling)
-                if sibling.times + earlier >= TWICE && sibling.others == siblings.changes_by_others(sign) =>
+                if sibling.times + earlier >= TWICE && sibling.others == siblings.changes_by_others(fingerprint) =>
             {
                 repeat(sibling.key, None, RepeatRule::Exact)
             }
@@ -576,13 +576,13 @@ impl Ledger {
 
     /// A search text like one before, the other arguments being the same (S3-5). By results it has to have told the
     /// same twice, and an earlier result that no longer stands is not given again.
-    fn similar(&self, sign: &Sign, rules: &Rules<'_>, siblings: &Siblings) -> Option<Standing> {
-        let query = sign.query.as_ref()?;
+    fn similar(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, siblings: &Siblings) -> Option<Standing> {
+        let query = fingerprint.query.as_ref()?;
         let repeat = |of, evidence, earlier: &Query, millis| {
             let rule = Some(RepeatRule::Similar { query: Arc::clone(&earlier.text), millis });
             Standing::Repeat { of: Some(of), evidence, rule }
         };
-        let log = self.tools.get(&sign.tool);
+        let log = self.tools.get(&fingerprint.tool);
         let mut alike = log.into_iter().flat_map(|log| log.queries.iter().rev()).filter_map(|asked| {
             likeness(&asked.query, query, rules.three_tier).map(|millis| (asked, millis))
         });
@@ -606,7 +606,7 @@ impl Ledger {
         if matches!(rules.repeats, Repeats::Progress | Repeats::Reuse) {
             return None;
         }
-        siblings.queries.iter().rev().filter(|(tool, _, _)| *tool == sign.tool).find_map(
+        siblings.queries.iter().rev().filter(|(tool, _, _)| *tool == fingerprint.tool).find_map(
             |(_, earlier, key)| {
                 likeness(earlier, query, rules.three_tier).map(|millis| repeat(*key, None, earlier, millis))
             },

@@ -1,6 +1,6 @@
 //! Repeats: when the same call once more is work, and when it is a loop.
 //!
-//! A [`Ledger`] keeps what was called in a run and what that told. A call is made a [`Sign`], by which it is known
+//! A [`Ledger`] keeps what was called in a run and what that told. A call is made a [`Fingerprint`], by which it is known
 //! again, and [`Ledger::standing`] says what it is to the ledger under the [`Rules`] in force:
 //!
 //! - `never_rerun`: one success or final failure is enough;
@@ -13,7 +13,7 @@
 //! A tool's own settings ([`ToolRepeats`](crate::ToolRepeats)) count under each of them.
 //!
 //! ```text
-//! Sign::of(call, rules) ──▶ ledger.standing(sign, rules, siblings) ──▶ New | Again | Repeat | InDoubt
+//! Fingerprint::of(call, rules) ──▶ ledger.standing(sign, rules, siblings) ──▶ New | Again | Repeat | InDoubt
 //!                                   ▲                                        │
 //!                     ledger.settled(what came back) ◀── run it ◀── ledger.started(sign, key, …)
 //! ```
@@ -34,7 +34,7 @@ mod stable;
 mod three_tier;
 mod waiting;
 
-pub use fingerprint::{CallFacts, Rules, Sign};
+pub use fingerprint::{CallFacts, Rules, Fingerprint};
 pub use guard::{Guard, Running};
 pub use ledger::{Ledger, Settled, Siblings, Standing};
 pub use rule::RepeatRule;

@@ -16,7 +16,7 @@ use crate::types::{Digest, canonical, sorted};
 
 /// Names what a call that only looks shares with all that ask for nearly the same: its tool, and its arguments without
 /// the number of a page, a search text as the set of its words. Nothing for a call that may change something.
-pub(super) fn sign(call: &CallFacts<'_>, search: &[Arc<str>]) -> Option<Digest> {
+pub(super) fn fingerprint(call: &CallFacts<'_>, search: &[Arc<str>]) -> Option<Digest> {
     if !call.is_read {
         return None;
     }

@@ -148,14 +148,14 @@ impl Run {
     /// Writes verdicts down and makes a batch of what runs and what waits for a person.
     pub(super) fn admit(&mut self, judged: Vec<Judged>, notes: &mut Vec<Note>) -> Batch {
         let mut batch = Batch::default();
-        for Judged { mut judged, sign, run_as } in judged {
+        for Judged { mut judged, fingerprint, run_as } in judged {
             let action = self.state.calls.actions.len() as u32;
-            if let (Verdict::Run, Some(sign)) = (&judged.verdict, sign) {
+            if let (Verdict::Run, Some(fingerprint)) = (&judged.verdict, fingerprint) {
                 let evidence = self.state.knowledge.next_id(batch.work.len());
                 judged.evidence = Some(evidence);
                 let (key, attempt) = run_as;
-                self.state.calls.ledger.started(&sign, key, attempt, evidence);
-                let signature = sign.signature();
+                self.state.calls.ledger.started(&fingerprint, key, attempt, evidence);
+                let signature = fingerprint.signature();
                 self.state.budget.totals.tool_calls += 1;
                 let tool = judged.tool.as_deref().and_then(|name| self.spec.tool(name));
                 let smart = tool.is_some_and(|tool| tool.smart);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::gate::{DeniedBy, JudgedAction, Verdict};
-use crate::repeats::{CallFacts, Rules, Sign};
+use crate::repeats::{CallFacts, Rules, Fingerprint};
 use crate::run::event::PersonAnswer;
 use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Purpose, Work};
@@ -309,10 +309,10 @@ impl Run {
             };
             let parameters = serde_json::from_str(&action.parameters).unwrap_or_default();
             let rules = Rules::of_run(&self.spec);
-            let sign = Sign::of(&CallFacts::of(tool, &parameters), &rules);
-            let signature = sign.signature();
+            let fingerprint = Fingerprint::of(&CallFacts::of(tool, &parameters), &rules);
+            let signature = fingerprint.signature();
             let (key, attempt) = self.state.calls.ledger.next_try(&signature).unwrap_or((action.key, 1));
-            self.state.calls.ledger.started(&sign, key, attempt, evidence);
+            self.state.calls.ledger.started(&fingerprint, key, attempt, evidence);
             let observation = match (&action.verdict, answer) {
                 (_, Some(text)) => {
                     notes.push(Note::ActionSettled { key, evidence, status: Status::Ok });
