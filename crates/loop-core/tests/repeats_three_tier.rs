@@ -119,7 +119,7 @@ fn a_failure_that_may_pass_is_tried_again_within_the_limit() {
 // ---- search texts ----
 
 /// Whether a second search is refused, and how alike it is held to be.
-fn alike(three_tier: &ThreeTier, first: &Value, second: &Value) -> Option<u32> {
+fn near_duplicate(three_tier: &ThreeTier, first: &Value, second: &Value) -> Option<u32> {
     let mut world = Guarded::new(Repeats::ThreeTier, three_tier.clone());
     let rules = ToolRepeats::default();
     world.call("search_knowledge", first, &rules, Status::Ok, "x").unwrap();
@@ -133,7 +133,7 @@ fn alike(three_tier: &ThreeTier, first: &Value, second: &Value) -> Option<u32> {
 
 #[track_caller]
 fn check_texts(first: &str, second: &str, expected: Option<u32>) {
-    let found = alike(&ThreeTier::default(), &json!({"query": first}), &json!({"query": second}));
+    let found = near_duplicate(&ThreeTier::default(), &json!({"query": first}), &json!({"query": second}));
     assert_eq!(found, expected, "{first:?}, then {second:?}");
 }
 
@@ -148,8 +148,8 @@ fn search_texts_that_are_alike_run_once() {
     check_texts("how to reset password", "reset password how to", None);
     // S3-d4: the text at hand is held against the earlier one.
     let tide = ThreeTier { similar_millis: 400, ..ThreeTier::default() };
-    assert_eq!(alike(&tide, &json!({"query": "tide"}), &json!({"query": "diet"})), Some(500));
-    assert_eq!(alike(&tide, &json!({"query": "diet"}), &json!({"query": "tide"})), None);
+    assert_eq!(near_duplicate(&tide, &json!({"query": "tide"}), &json!({"query": "diet"})), Some(500));
+    assert_eq!(near_duplicate(&tide, &json!({"query": "diet"}), &json!({"query": "tide"})), None);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn how_alike_is_a_setting() {
     // S3-40
     let (a, b) = (json!({"query": "fix bug"}), json!({"query": "fix the bug"}));
     for (similar_millis, expected) in [(777, Some(777)), (778, None)] {
-        assert_eq!(alike(&ThreeTier { similar_millis, ..ThreeTier::default() }, &a, &b), expected);
+        assert_eq!(near_duplicate(&ThreeTier { similar_millis, ..ThreeTier::default() }, &a, &b), expected);
     }
     // Exactly at the threshold counts: 2 * 3 / 8.
     check_texts("abcd", "abce", Some(750));
@@ -204,25 +204,25 @@ fn to_the_letter_dangerous_words_are_removed() {
     // S3-27, S3-d1: which makes different deeds alike.
     let literal = ThreeTier { literal: true, ..ThreeTier::default() };
     let query = |text: &str| json!({ "query": text });
-    assert_eq!(alike(&literal, &query("delete user"), &query("deactivate user")), Some(1_000));
-    assert_eq!(alike(&literal, &query("invoice 1041"), &query("invoice 1042")), Some(916));
-    assert_eq!(alike(&literal, &query("fix bug"), &query("fix the bug")), Some(777));
+    assert_eq!(near_duplicate(&literal, &query("delete user"), &query("deactivate user")), Some(1_000));
+    assert_eq!(near_duplicate(&literal, &query("invoice 1041"), &query("invoice 1042")), Some(916));
+    assert_eq!(near_duplicate(&literal, &query("fix bug"), &query("fix the bug")), Some(777));
 }
 
 #[test]
 fn the_search_text_is_found_among_the_arguments() {
     // S3-10: the first of these names that is there and holds a text.
     for name in ["query", "search_query", "q", "question", "search", "text"] {
-        let found = alike(&ThreeTier::default(), &json!({name: "fix bug"}), &json!({name: "fix the bug"}));
+        let found = near_duplicate(&ThreeTier::default(), &json!({name: "fix bug"}), &json!({name: "fix the bug"}));
         assert_eq!(found, Some(777), "{name}");
     }
-    let found = alike(&ThreeTier::default(), &json!({"wish": "fix bug"}), &json!({"wish": "fix the bug"}));
+    let found = near_duplicate(&ThreeTier::default(), &json!({"wish": "fix bug"}), &json!({"wish": "fix the bug"}));
     assert_eq!(found, None);
     // All other arguments have to be the same.
     let with = |text: &str, scope: &str| json!({"query": text, "scope": scope});
-    assert_eq!(alike(&ThreeTier::default(), &with("fix bug", "a"), &with("fix the bug", "a")), Some(777));
-    assert_eq!(alike(&ThreeTier::default(), &with("fix bug", "a"), &with("fix the bug", "b")), None);
-    assert_eq!(alike(&ThreeTier::default(), &json!({"query": 7}), &json!({"query": 70})), None);
+    assert_eq!(near_duplicate(&ThreeTier::default(), &with("fix bug", "a"), &with("fix the bug", "a")), Some(777));
+    assert_eq!(near_duplicate(&ThreeTier::default(), &with("fix bug", "a"), &with("fix the bug", "b")), None);
+    assert_eq!(near_duplicate(&ThreeTier::default(), &json!({"query": 7}), &json!({"query": 70})), None);
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl<'a> Rules<'a> {
 pub struct Fingerprint {
     pub(crate) signature: Digest,
     /// Of all calls that ask for nearly the same.
-    pub(crate) alike: Option<Digest>,
+    pub(crate) near_duplicate: Option<Digest>,
     pub(crate) query: Option<Query>,
     pub(crate) tool: Arc<str>,
     pub(crate) is_read: bool,
@@ -97,7 +97,7 @@ impl Fingerprint {
         let by_result = rules.repeats == Repeats::Progress && call.rules.key.is_empty();
         Self {
             signature: signature(call, arguments),
-            alike: by_result.then(|| near_duplicate::fingerprint(call, &rules.three_tier.query)).flatten(),
+            near_duplicate: by_result.then(|| near_duplicate::fingerprint(call, &rules.three_tier.query)).flatten(),
             query,
             tool: call.tool.into(),
             is_read: call.is_read,

@@ -31,7 +31,7 @@ pub struct Ledger {
     tools: BTreeMap<Arc<str>, ToolLog>,
     /// What calls that ask for nearly the same told, by what they share.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    alike: BTreeMap<Digest, Told>,
+    near_duplicate: BTreeMap<Digest, Told>,
     trail: Trail,
     /// How often the world was changed, as far as can be told.
     changes: u64,
@@ -73,7 +73,7 @@ struct Entry {
     tool: Arc<str>,
     is_read: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    alike: Option<Digest>,
+    near_duplicate: Option<Digest>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     query: Option<Query>,
     /// What it told, failures that may pass apart.
@@ -306,7 +306,7 @@ impl Ledger {
                 evidence,
                 tool: Arc::clone(&fingerprint.tool),
                 is_read: fingerprint.is_read,
-                alike: fingerprint.alike,
+                near_duplicate: fingerprint.near_duplicate,
                 query: fingerprint.query.clone(),
                 told: None,
                 failed: None,
@@ -342,12 +342,12 @@ impl Ledger {
         self.changes += changed_by.len() as u64;
         for signature in changed_by {
             let entry = self.entries.get_mut(&signature);
-            let alike = entry.and_then(|entry| {
+            let near_duplicate = entry.and_then(|entry| {
                 entry.own += 1;
-                entry.alike
+                entry.near_duplicate
             });
             // Its own change is no reason to do nearly the same again either.
-            if let Some(near) = alike.and_then(|alike| self.alike.get_mut(&alike)) {
+            if let Some(near) = near_duplicate.and_then(|near_duplicate| self.near_duplicate.get_mut(&near_duplicate)) {
                 near.others += 1;
             }
         }
@@ -366,7 +366,7 @@ impl Ledger {
             (entry.told, entry.failed) = (None, None);
         }
         self.tools.clear();
-        self.alike.clear();
+        self.near_duplicate.clear();
         self.trail.clear();
     }
 
@@ -422,9 +422,9 @@ impl Ledger {
         let is_over = !is_waiting && (!may_pass || settled.attempt >= entry.tries);
         // What its tool could not take is mended by other arguments: they may be nearly the same.
         let is_violation = status == Status::InvalidInput;
-        if let Some(alike) = entry.alike.filter(|_| is_over && !is_violation) {
-            let before = self.alike.get(&alike).copied();
-            self.alike.insert(alike, Told { others: self.changes, ..last }.after(before));
+        if let Some(near_duplicate) = entry.near_duplicate.filter(|_| is_over && !is_violation) {
+            let before = self.near_duplicate.get(&near_duplicate).copied();
+            self.near_duplicate.insert(near_duplicate, Told { others: self.changes, ..last }.after(before));
         }
         if let Some(query) = entry.query.as_ref().filter(|_| is_over) {
             if log.queries.len() == QUERIES {
@@ -555,7 +555,7 @@ impl Ledger {
                 return settled(RepeatRule::SameResult { times: told.times, ignored });
             }
         }
-        let near = fingerprint.alike.and_then(|alike| self.alike.get(&alike));
+        let near = fingerprint.near_duplicate.and_then(|near_duplicate| self.near_duplicate.get(&near_duplicate));
         let near = near.filter(|told| unchanged(told, 0));
         if let Some(near) = near.filter(|near| near.times >= TWICE) {
             let rule = RepeatRule::SameResult { times: near.times, ignored: Vec::new() };
@@ -583,16 +583,16 @@ impl Ledger {
             Standing::Repeat { of: Some(of), evidence, rule }
         };
         let log = self.tools.get(&fingerprint.tool);
-        let mut alike = log.into_iter().flat_map(|log| log.queries.iter().rev()).filter_map(|asked| {
+        let mut near_duplicate = log.into_iter().flat_map(|log| log.queries.iter().rev()).filter_map(|asked| {
             likeness(&asked.query, query, rules.three_tier).map(|millis| (asked, millis))
         });
         let found = match rules.repeats {
-            Repeats::NeverRerun | Repeats::ThreeTier | Repeats::Off => alike.next(),
-            Repeats::Reuse => alike
+            Repeats::NeverRerun | Repeats::ThreeTier | Repeats::Off => near_duplicate.next(),
+            Repeats::Reuse => near_duplicate
                 .find(|(asked, _)| asked.brought && asked.writes_at == self.writes && siblings.changes == 0),
             Repeats::Progress => {
-                let last = alike.next();
-                let before = alike.next();
+                let last = near_duplicate.next();
+                let before = near_duplicate.next();
                 last.filter(|(last, _)| {
                     let stands = |asked: &Asked| asked.changes_at == self.changes && siblings.changes == 0;
                     before

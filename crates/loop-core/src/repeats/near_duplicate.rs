@@ -37,7 +37,7 @@ pub(super) fn fingerprint(call: &CallFacts<'_>, search: &[Arc<str>]) -> Option<D
         }
         other => push_text(&canonical(other), &mut out),
     }
-    Some(Digest::of("call-alike", out.as_bytes()))
+    Some(Digest::of("call-near_duplicate", out.as_bytes()))
 }
 
 /// With its length in front, so that neighbours cannot run into each other.
