@@ -202,7 +202,7 @@ fn naive(history: &[Step], next: Step) -> &'static str {
         round == again && is_same(&round[0]) && round.iter().any(|step| !is_same(step)) && is_steady(round)
     };
     if (2..=5_usize).any(|length| goes_round(&length)) {
-        return "circle";
+        return "cycle";
     }
     let times: Vec<usize> = (0..history.len()).filter(|at| is_same(&history[*at])).collect();
     let [.., first, second] = times[..] else { return "new" };
@@ -284,7 +284,7 @@ proptest! {
             let (mut a, b) = (names(&world.reply(&forth)), names(&turned.reply(&back)));
             a.reverse();
             // Only the first call of a reply can begin a round.
-            if !a.contains(&"circle") && !b.contains(&"circle") {
+            if !a.contains(&"cycle") && !b.contains(&"cycle") {
                 prop_assert_eq!(a, b, "{:?}", repeats);
             }
         }

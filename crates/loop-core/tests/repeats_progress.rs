@@ -77,7 +77,7 @@ fn a_write_that_is_itself_a_repeat_changed_nothing() {
         ("read a = 1", "run"),
         ("edit x = ok", "run"),
         ("read a = 1", "run"),
-        ("edit x = ok", "circle"),
+        ("edit x = ok", "cycle"),
         ("read a = 1", "same_result"),
     ]);
     // One that tells something else each time goes on.
@@ -103,7 +103,7 @@ fn what_steps_on_may_go_on() {
 }
 
 #[test]
-fn circles_of_two_to_five_calls_are_refused_at_the_third_round() {
+fn cycles_of_two_to_five_calls_are_refused_at_the_third_round() {
     // Each round writes, so that no call is without a write since it was made last.
     for length in 2..=5 {
         let round: Vec<String> = (0..length).map(|n| format!("toggle {n} = ok {n}")).collect();
@@ -111,9 +111,9 @@ fn circles_of_two_to_five_calls_are_refused_at_the_third_round() {
         for step in round.iter().chain(&round) {
             script.push((step, "run"));
         }
-        script.push((&round[0], "circle"));
+        script.push((&round[0], "cycle"));
         check(&script);
-        // With another result anywhere in it there is no circle.
+        // With another result anywhere in it there is no cycle.
         let other = format!("toggle {} = otherwise", length - 1);
         let mut script: Vec<(&str, &str)> = round.iter().map(|step| (step.as_str(), "run")).collect();
         script.extend(round[..length - 1].iter().map(|step| (step.as_str(), "run")));
@@ -156,7 +156,7 @@ fn one_call_whose_results_change_is_never_a_cycle() {
         ("edit off = ok", "run"),
         ("read link = down", "run"),
     ];
-    check(&[&back_and_forth[..], &back_and_forth[..], &[("edit on = ok", "circle")]].concat());
+    check(&[&back_and_forth[..], &back_and_forth[..], &[("edit on = ok", "cycle")]].concat());
 }
 
 #[test]

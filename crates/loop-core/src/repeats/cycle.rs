@@ -14,7 +14,7 @@ const ROUNDS: usize = 2;
 
 /// The last calls and what each told, oldest first: as many as a decision needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct Trail {
+pub(crate) struct Trace {
     steps: VecDeque<Step>,
 }
 
@@ -25,7 +25,7 @@ struct Step {
     is_read: bool,
 }
 
-impl Trail {
+impl Trace {
     /// A call has told something.
     pub(crate) fn push(&mut self, call: Digest, told: Digest, is_read: bool) {
         if self.steps.len() == LONGEST * ROUNDS {
@@ -43,7 +43,7 @@ impl Trail {
     ///
     /// A changed result is progress: a call whose results change is never refused, and where only reads go round, no
     /// result of theirs changes within a round. A round that writes may explain what its reads return.
-    pub(crate) fn circle(&self, call: &Digest) -> Option<u32> {
+    pub(crate) fn cycle(&self, call: &Digest) -> Option<u32> {
         let back = |n: usize| self.steps.len().checked_sub(n).and_then(|at| self.steps.get(at));
         let goes_round = |length: &usize| {
             back(*length).is_some_and(|step| step.call == *call)

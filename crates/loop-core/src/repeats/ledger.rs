@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::repeats::cycle::Trail;
+use crate::repeats::cycle::Trace;
 use crate::repeats::fingerprint::{Query, Rules, Fingerprint};
 use crate::repeats::rule::RepeatRule;
 use crate::repeats::stable::told_by;
@@ -32,7 +32,7 @@ pub struct Ledger {
     /// What calls that ask for nearly the same told, by what they share.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     near_duplicate: BTreeMap<Digest, Told>,
-    trail: Trail,
+    trace: Trace,
     /// How often the world was changed, as far as can be told.
     changes: u64,
     /// How often something ran that might change it.
@@ -367,7 +367,7 @@ impl Ledger {
         }
         self.tools.clear();
         self.near_duplicate.clear();
-        self.trail.clear();
+        self.trace.clear();
     }
 
     /// Takes down one call; tells whether it changed something, and whether it might have.
@@ -415,8 +415,8 @@ impl Ledger {
             entry.failed = None;
             entry.ignored.clone_from(&settled.ignored);
             match is_waiting {
-                true => self.trail.clear(),
-                false => self.trail.push(settled.signature, settled.told, entry.is_read),
+                true => self.trace.clear(),
+                false => self.trace.push(settled.signature, settled.told, entry.is_read),
             }
         }
         let is_over = !is_waiting && (!may_pass || settled.attempt >= entry.tries);
@@ -547,8 +547,8 @@ impl Ledger {
                 }
                 Some(_) | None => {}
             }
-            if let Some(length) = self.trail.circle(&fingerprint.signature).filter(|_| siblings.calls.is_empty()) {
-                return settled(RepeatRule::Cycle { length, times: Trail::rounds() });
+            if let Some(length) = self.trace.cycle(&fingerprint.signature).filter(|_| siblings.calls.is_empty()) {
+                return settled(RepeatRule::Cycle { length, times: Trace::rounds() });
             }
             if let Some(told) = told.filter(|told| told.times >= TWICE) {
                 let ignored = entry.ignored.clone();

@@ -5,7 +5,7 @@
 //!
 //! - `never_rerun`: one success or final failure is enough;
 //! - `progress`: results count, not calls. A call is a repeat when it has told the same twice and nothing was changed
-//!   between, when it failed for good, or when it would begin the third round of a circle;
+//!   between, when it failed for good, or when it would begin the third round of a cycle;
 //! - `three_tier`: a limit for each tool, the same parameters, a search text that is alike;
 //! - `reuse`: the earlier result, as long as it still stands;
 //! - `off`: nothing is a repeat.

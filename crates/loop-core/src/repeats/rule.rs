@@ -41,7 +41,7 @@ impl RepeatRule {
             Self::Similar { .. } => "similar_query",
             Self::SameResult { .. } => "same_result",
             Self::Failed => "failed_before",
-            Self::Cycle { .. } => "circle",
+            Self::Cycle { .. } => "cycle",
         }
     }
 }

@@ -57,7 +57,7 @@ pub(crate) struct GateConfig {
     /// When repeated trouble ends what goes on.
     pub(crate) breakers: BreakersConfig,
     /// What becomes of a call that was made before, with the same tool and parameters. `never_rerun`: it is not made again.
-    /// `progress`: it is refused once it has brought the same result twice with nothing changed between, or goes in a circle.
+    /// `progress`: it is refused once it has brought the same result twice with nothing changed between, or goes in a cycle.
     /// `three_tier`: a limit for each tool, the same parameters, a search text that is alike. `reuse`: its result is given
     /// again as long as nothing was changed since. `off`: it is made again. Default: `never_rerun` for documents, else
     /// `progress`.

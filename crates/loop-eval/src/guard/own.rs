@@ -75,7 +75,7 @@ fn name(rule: &RepeatRule) -> String {
             format!("the same result {times} times, {} apart", ignored.join(", "))
         }
         RepeatRule::Failed => "it failed for good".to_owned(),
-        RepeatRule::Cycle { length, times } => format!("{times} times round a circle of {length}"),
+        RepeatRule::Cycle { length, times } => format!("{times} times round a cycle of {length}"),
         RepeatRule::Limit { limit } => format!("the limit of {limit}"),
         RepeatRule::Similar { query, millis } => format!("like `{query}` by {millis}"),
     }

@@ -56,7 +56,7 @@ pub struct Step {
 /// What a run of a labelled set is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Label {
-    /// It goes in a circle.
+    /// It goes in a cycle.
     Runner {
         /// The index of the first call that should be refused.
         from: usize,

@@ -70,7 +70,7 @@ fn latin(c: char) -> char {
         char::from_u32(u32::from(if nth < 26 { b'A' } else { b'a' - 26 }) + nth).unwrap_or(c)
     };
     match c {
-        // Mathematical letters and digits, and letters in circles.
+        // Mathematical letters and digits, and letters in cycles.
         '\u{1d400}'..='\u{1d6a3}' => from(0x1d400),
         '\u{1d7ce}'..='\u{1d7ff}' => char::from_digit((c as u32 - 0x1d7ce) % 10, 10).unwrap_or(c),
         '\u{24b6}'..='\u{24e9}' => from(0x24b6),

@@ -16,7 +16,7 @@ pub(crate) const KINDS: &[(&str, Maker)] = &[
     ("three", |rng, draft| circle(rng, draft, 3)),
     ("four", |rng, draft| circle(rng, draft, 4)),
     ("five", |rng, draft| circle(rng, draft, 5)),
-    ("circle_writes", circle_writes),
+    ("cycle_writes", cycle_writes),
     ("circle_shell", circle_shell),
     ("reordered", reordered),
     ("past_end_error", past_end_error),
@@ -144,7 +144,7 @@ fn circle(rng: &mut Rng, draft: &mut Draft, length: usize) {
     }
 }
 
-fn circle_writes(rng: &mut Rng, draft: &mut Draft) {
+fn cycle_writes(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
     let rounds = rng.times(3, 5);
     if rng.chance() {
