@@ -128,12 +128,12 @@ fn what_the_provider_finds_too_long_is_shortened_once() {
     let world = refused(world).ends(StopReason::TokenLimit);
     let told = Measure::Text("context_too_long: 8000 tokens are the most".into());
     assert_eq!((&world.outcome().stop.primary.value, world.run.compacted_through()), (&told, 0));
-    // Each call has its own turn, and so has a landing.
+    // Each call has its own turn, and so has a final pass.
     let world = refused(after(conversation(), None, 2)).expect_call("3/main", 2);
     let world = world.replied(&calls(&[("fetch_docs", target("x"))])).all_finished();
     assert_eq!(refused(world).expect_call("4/main", 2).run.compacted_through(), 2);
-    let landing = conversation().limits(|limits| limits.passes = 3);
-    let world = refused(after(landing, None, 2).expect_call("3/landing", 1)).expect_call("3/landing", 2);
+    let final_pass = conversation().limits(|limits| limits.passes = 3);
+    let world = refused(after(final_pass, None, 2).expect_call("3/final", 1)).expect_call("3/final", 2);
     world.replied(&text("Short.")).ends(StopReason::MaxPasses);
     // Without anything to shorten there is no room, nor after a stop was asked for.
     refused(after(output(), None, 0)).ends(StopReason::TokenLimit);
@@ -142,11 +142,11 @@ fn what_the_provider_finds_too_long_is_shortened_once() {
 }
 
 #[test]
-fn a_landing_is_made_to_fit_as_well() {
+fn a_final_pass_is_made_to_fit_as_well() {
     let setup = small().limits(|limits| limits.passes = 3);
-    let world = after(setup, None, 2).expect_call("3/landing", 1).started_with(TOO_LARGE);
+    let world = after(setup, None, 2).expect_call("3/final", 1).started_with(TOO_LARGE);
     assert_eq!(world.run.compacted_through(), 1);
-    let world = world.expect_call("3/landing", 1).replied(&text("Short.")).ends(StopReason::MaxPasses);
+    let world = world.expect_call("3/final", 1).replied(&text("Short.")).ends(StopReason::MaxPasses);
     assert_eq!(world.outcome().answer.as_deref(), Some("Short."));
 }
 

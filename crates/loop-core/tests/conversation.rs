@@ -183,7 +183,7 @@ fn three_passes_in_which_nothing_can_run_are_enough() {
     let lost = calls(&[("nope", target("a"))]);
     let world = conversation().start().replied(&lost).replied(&lost).expect_call("3/main", 1).replied(&lost);
     let world =
-        world.expect_call("4/landing", 1).replied(&text("I cannot find it.")).ends(StopReason::NoProgress);
+        world.expect_call("4/final", 1).replied(&text("I cannot find it.")).ends(StopReason::NoProgress);
     let stop = &world.outcome().stop;
     assert_eq!(
         (stop.class, world.outcome().answer.as_deref()),
@@ -224,7 +224,7 @@ fn the_number_of_passes_is_a_limit_and_the_last_one_answers() {
         world.expect_call(&format!("{pass}/main"), 1).replied(&look(&pass.to_string())).all_finished()
     });
     let world =
-        world.expect_call("10/landing", 1).replied(&text("As far as I came.")).ends(StopReason::MaxPasses);
+        world.expect_call("10/final", 1).replied(&text("As far as I came.")).ends(StopReason::MaxPasses);
     let stop = &world.outcome().stop;
     assert_eq!(
         (stop.class, world.outcome().answer.as_deref()),
@@ -232,7 +232,7 @@ fn the_number_of_passes_is_a_limit_and_the_last_one_answers() {
     );
     assert_eq!(stop.primary.change.as_ref().unwrap().to_string(), "limits.passes = 11");
     let setup = conversation().limits(|limits| limits.passes = 2);
-    let world = setup.start().replied(&look("a")).all_finished().expect_call("2/landing", 1);
+    let world = setup.start().replied(&look("a")).all_finished().expect_call("2/final", 1);
     // Tools that it calls all the same are left undone, and told.
     let world = world.replied(&look("b")).ends(StopReason::MaxPasses);
     assert_eq!(
@@ -257,26 +257,26 @@ fn when_no_tool_call_is_left_the_model_says_what_it_has() {
     assert_eq!(world.verdicts(), ["run", "run", "over_limit"]);
     let world = world.all_finished().all_finished().expect_call("2/main", 1).replied(&look("d"));
     let world =
-        world.expect_call("3/landing", 1).replied(&text("Two of four.")).ends(StopReason::MaxToolCalls);
+        world.expect_call("3/final", 1).replied(&text("Two of four.")).ends(StopReason::MaxToolCalls);
     assert_eq!(world.outcome().answer.as_deref(), Some("Two of four."));
     assert_eq!(world.outcome().stop.primary.change.as_ref().unwrap().to_string(), "limits.tool_calls = 3");
     assert_eq!(world.run.actions()[3].verdict, Verdict::OverLimit { limit: Limit::ToolCalls });
 }
 
 #[test]
-fn the_number_of_messages_is_a_limit_with_a_landing_before_it() {
+fn the_number_of_messages_is_a_limit_with_a_final_pass_before_it() {
     // S1-39: results are counted one by one; a hundred unless set otherwise.
     assert_eq!(RunSpec::conversation("d", model(None)).limits.messages, Some(100));
     let limited = |messages| conversation().limits(|limits| limits.messages = Some(messages)).start();
     // USER, AI, TOOL: with room for another reply and its result only just.
     limited(5).replied(&look("a")).all_finished().expect_call("2/main", 1);
-    let world = limited(4).replied(&look("a")).all_finished().expect_call("2/landing", 1);
+    let world = limited(4).replied(&look("a")).all_finished().expect_call("2/final", 1);
     let world = world.replied(&text("So far.")).ends(StopReason::MaxMessages);
     assert_eq!(
         (world.outcome().stop.class, world.outcome().answer.as_deref()),
         (StopClass::Partial, Some("So far."))
     );
-    // A reply with many calls can leap over the landing.
+    // A reply with many calls can leap over the final pass.
     let many = calls(&[("nope", json!({})), ("nope", json!({})), ("nope", json!({}))]);
     let world = limited(4).replied(&many).ends(StopReason::MaxMessages);
     assert_eq!((world.run.messages(), world.results().len()), (5, 3));
@@ -284,8 +284,8 @@ fn the_number_of_messages_is_a_limit_with_a_landing_before_it() {
 }
 
 #[test]
-fn a_landing_for_want_of_tools_has_no_more_messages_than_are_allowed() {
-    // S1-39: eight messages are too many for the landing as well.
+fn a_final_pass_for_want_of_tools_has_no_more_messages_than_are_allowed() {
+    // S1-39: eight messages are too many for the final pass as well.
     let setup = conversation().limits(|limits| (limits.messages, limits.tool_calls) = (Some(7), 1));
     let four: Vec<(&str, Value)> = vec![("fetch_device", target("b")); 4];
     let world = setup.start().replied(&look("a")).all_finished().replied(&calls(&four));
@@ -301,7 +301,7 @@ fn messages_before_the_run_count() {
         loop_core::Run::start(loop_core::RunId::new("r1"), std::sync::Arc::new(spec), item, facts).0
     };
     assert_eq!((start(7, 9).messages(), start(7, 9).phase().name()), (7, "calling"));
-    assert_eq!(start(7, 8).phase().name(), "landing");
+    assert_eq!(start(7, 8).phase().name(), "final_pass");
     let over = start(9, 8);
     assert_eq!(over.outcome().unwrap().stop.reason(), StopReason::MaxMessages);
 }
@@ -428,10 +428,10 @@ fn a_reply_that_broke_off_is_asked_for_again_and_runs_nothing() {
 }
 
 #[test]
-fn when_only_the_time_of_a_landing_is_left_the_model_says_what_it_has() {
+fn when_only_the_time_of_a_final_pass_is_left_the_model_says_what_it_has() {
     // C12
     let setup = || conversation().limits(|limits| limits.wall_ms = 100_000);
-    let world = setup().start().replied(&look("a")).wait(75_000).all_finished().expect_call("2/landing", 1);
+    let world = setup().start().replied(&look("a")).wait(75_000).all_finished().expect_call("2/final", 1);
     let world = world.replied(&text("In haste.")).ends(StopReason::Timeout);
     assert_eq!(world.outcome().answer.as_deref(), Some("In haste."));
     // An answer that comes that late is one.
@@ -442,14 +442,14 @@ fn when_only_the_time_of_a_landing_is_left_the_model_says_what_it_has() {
 }
 
 #[test]
-fn half_an_answer_is_kept_and_is_no_reason_not_to_land() {
+fn half_an_answer_is_kept_and_is_no_reason_not_to_final_pass() {
     // C12, I-19
     let mut broke = failure(true);
     (broke.kind, broke.partial) = (loop_core::FailureKind::Timeout, Some("I thi".into()));
     let setup = conversation().limits(|limits| limits.wall_ms = 100_000);
-    let world = setup.start().started().wait(75_000).failed(broke).expect_call("1/landing", 1);
-    let landed = world.clone().replied(&text("In short: yes.")).ends(StopReason::Timeout);
-    assert_eq!(landed.outcome().answer.as_deref(), Some("In short: yes."));
+    let world = setup.start().started().wait(75_000).failed(broke).expect_call("1/final", 1);
+    let finished = world.clone().replied(&text("In short: yes.")).ends(StopReason::Timeout);
+    assert_eq!(finished.outcome().answer.as_deref(), Some("In short: yes."));
     let world = world.started().deadline().expect_phase("stopping").deadline();
     assert_eq!(world.ends(StopReason::Timeout).outcome().answer.as_deref(), Some("I thi"));
 }

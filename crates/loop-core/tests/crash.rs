@@ -53,12 +53,12 @@ fn scripts() -> Vec<World> {
         .saved(1, SaveResult::Failed { message: "busy".into(), retry_at: Some(Millis(9_000)) })
         .deadline()
         .saved(2, saved_at("x"));
-    let landed = run().limits(|limits| limits.passes = 2).start().replied(&device("a")).all_finished();
+    let finished = run().limits(|limits| limits.passes = 2).start().replied(&device("a")).all_finished();
     let stopped =
         run().start().replied(&device("a")).stop(StopMode::Now).finished_while_stopping("1/action-0");
     vec![
         full.ends(StopReason::Confident),
-        landed.replied(&said("high")).ends(StopReason::MaxPasses),
+        finished.replied(&said("high")).ends(StopReason::MaxPasses),
         stopped.ends(StopReason::ManualStop),
         run().start().started().stop(StopMode::Now).deadline().ends(StopReason::ManualStop),
         run()
@@ -103,7 +103,7 @@ fn the_scripts_see_every_phase() {
         "repairing",
         "acting",
         "waiting_for_person",
-        "landing",
+        "final_pass",
         "stopping",
         "saving",
         "done",
@@ -220,7 +220,7 @@ fn a_kill_is_no_fault_of_the_model() {
     for _ in 0..5 {
         world = world.resumed(1).started();
     }
-    let world = world.expect_phase("calling").resumed(1).expect_call("1/landing", 12);
+    let world = world.expect_phase("calling").resumed(1).expect_call("1/final", 12);
     let world = world.started().resumed(1).started().ends(StopReason::MaxModelCalls);
     assert_eq!(world.outcome().totals.model_calls, 12);
 }
@@ -359,7 +359,7 @@ fn a_lost_sub_call_is_charged_and_its_tool_is_granted_another() {
         .replied(&said("low").asks("fetch_docs", target("a")));
     let world = scarce.resumed(1);
     assert!(world.tools()[0].sub_call.is_none(), "the last call is for the document");
-    world.all_finished().expect_call("2/landing", 1);
+    world.all_finished().expect_call("2/final", 1);
 }
 
 #[test]

@@ -259,7 +259,7 @@ fn the_same_question_three_times_over_is_no_progress() {
     // C5: reuse brings nothing new.
     let look = looks(&["a"]);
     let world = conversation().repeating(Repeats::Reuse).start().replied(&look).all_finished();
-    let world = world.replied(&look).replied(&look).replied(&look).expect_phase("landing");
+    let world = world.replied(&look).replied(&look).replied(&look).expect_phase("final_pass");
     world.replied(&text("Enough.")).ends(StopReason::NoProgress);
 }
 

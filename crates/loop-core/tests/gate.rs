@@ -251,7 +251,7 @@ fn the_conditions_stand_in_the_gates_order_and_all_of_them_are_told() {
         limits.tokens = Some(150);
         limits.cost = usd(100 * 100_000 + 50 * 400_000);
     });
-    let world = tight.start().expect_call("1/landing", 1).replied(&said("high")).ends(StopReason::MaxPasses);
+    let world = tight.start().expect_call("1/final", 1).replied(&said("high")).ends(StopReason::MaxPasses);
     let expected = [
         StopReason::MaxPasses,
         StopReason::BudgetExceeded,

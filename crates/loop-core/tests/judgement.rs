@@ -163,7 +163,7 @@ fn a_call_that_brings_the_same_again_and_again_is_refused_and_then_ends_the_run(
         panic!("{:?}", world.run.actions()[2].verdict)
     };
     assert_eq!(*evidence, Some(loop_core::EvidenceId(2)));
-    let world = world.replied(&look("a")).expect_phase("landing").replied(&text("As I said."));
+    let world = world.replied(&look("a")).expect_phase("final_pass").replied(&text("As I said."));
     let world = world.ends(StopReason::NoProgress);
     assert_eq!(world.run.totals().tool_calls, 2);
 }

@@ -65,7 +65,7 @@ fn the_loop_makes_no_more_than_five_passes() {
         world =
             world.expect_call(&format!("{pass}/main"), 1).replied(&device(&format!("{pass}"))).all_finished();
     }
-    let world = world.expect_call("5/landing", 1).replied(&device("more")).ends(StopReason::MaxPasses);
+    let world = world.expect_call("5/final", 1).replied(&device("more")).ends(StopReason::MaxPasses);
     assert_eq!((world.outcome().totals.passes, world.outcome().totals.model_calls), (5, 5));
     assert_eq!(world.outcome().stop.class, StopClass::Partial);
 }
@@ -108,7 +108,7 @@ fn the_wall_clock_ends_the_run_in_every_phase_in_which_it_works() {
     let calling = || picking().picked(&[]);
     let acting = || calling().replied(&device("a"));
     let repairing = || calling().replied(&text("## Situation\nno contract"));
-    let landing = || setup().limits(|limits| limits.passes = 1).start().picked(&[]);
+    let final_pass = || setup().limits(|limits| limits.passes = 1).start().picked(&[]);
     for (name, world) in [
         ("picking", picking()),
         ("picking", picking().started()),
@@ -118,8 +118,8 @@ fn the_wall_clock_ends_the_run_in_every_phase_in_which_it_works() {
         ("acting", acting()),
         ("repairing", repairing()),
         ("repairing", repairing().started()),
-        ("landing", landing()),
-        ("landing", landing().started()),
+        ("final_pass", final_pass()),
+        ("final_pass", final_pass().started()),
     ] {
         assert_eq!((world.phase(), world.run.deadline()), (name, Some(Millis(10_000))));
         let in_flight =
@@ -149,8 +149,8 @@ fn a_call_that_may_succeed_only_after_the_end_fails_now() {
     };
     retried(7_499).expect_phase("calling");
     retried(10_000).ends(StopReason::ModelFailure);
-    // What may succeed in the landing's time is the landing, and nobody announces a pass before that.
-    let world = retried(9_000).expect_nothing().deadline().expect_call("1/landing", 2);
+    // What may succeed in the final pass's time is the final pass, and nobody announces a pass before that.
+    let world = retried(9_000).expect_nothing().deadline().expect_call("1/final", 2);
     assert_eq!(world.call().timeout_ms, 60_000);
 }
 
@@ -248,7 +248,7 @@ fn a_sub_call_is_granted_only_while_a_call_is_left_for_the_document() {
         .finished("1/action-0", filtered.clone())
         .finished("1/action-1", filtered)
         .finished("1/action-2", found("y"))
-        .expect_call("2/landing", 1)
+        .expect_call("2/final", 1)
         .replied(&said("high"))
         .ends(StopReason::MaxModelCalls);
     let totals = world.outcome().totals;
@@ -269,7 +269,7 @@ fn a_grant_that_was_not_used_is_free_again() {
     let totals = world.run.totals();
     assert_eq!((totals.model_calls, totals.usage.output), (3, 50 + 50 + 512));
     assert!(totals.usage.estimated);
-    world.expect_call("3/landing", 1);
+    world.expect_call("3/final", 1);
 }
 
 fn many(count: usize) -> Vec<String> {

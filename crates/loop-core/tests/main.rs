@@ -15,7 +15,7 @@ mod execution;
 mod gate;
 mod grammar;
 mod judgement;
-mod landing;
+mod final_pass;
 mod limits;
 mod live;
 mod money;

@@ -75,7 +75,7 @@ fn what_is_not_open_is_rejected_in_every_phase_and_changes_nothing() {
     // T10, T11, I-6: `rejects` compares the whole run.
     for mut world in phases() {
         for at in
-            ["0/pick", "1/main", "1/action-0", "7/main", "7/action-9", "1/repair", "1/landing", "1/save"]
+            ["0/pick", "1/main", "1/action-0", "7/main", "7/action-9", "1/repair", "1/final", "1/save"]
         {
             for attempt in [0, 4] {
                 for kind in every_kind(at, attempt) {
@@ -237,7 +237,7 @@ fn an_announcement_names_the_call_that_is_wished_and_its_next_try() {
     };
     let check = |mut world: World, wished: &str, attempt: u32| {
         for name in
-            ["0/pick", "1/main", "2/main", "1/repair", "2/repair", "1/landing", "1/action-0", "1/save"]
+            ["0/pick", "1/main", "2/main", "1/repair", "2/repair", "1/final", "1/action-0", "1/save"]
         {
             for tried in 0..=attempt + 1 {
                 let kind = told(&world, name, tried);
@@ -253,5 +253,5 @@ fn an_announcement_names_the_call_that_is_wished_and_its_next_try() {
     check(run().start().started().resumed(5), "1/main", 2);
     check(run().start().replied(&text("## Situation\nNo contract.")), "1/repair", 1);
     check(run().start().replied(&device()).all_finished(), "2/main", 1);
-    check(run().limits(|limits| limits.passes = 1).start(), "1/landing", 1);
+    check(run().limits(|limits| limits.passes = 1).start(), "1/final", 1);
 }

@@ -179,7 +179,7 @@ fn calls_that_cannot_run_have_their_results_and_the_attempt_goes_on() {
         .replied(&save("x"))
         .validated(Validation::Valid)
         .ends(StopReason::Completed);
-    // Again and again they end it, without a landing.
+    // Again and again they end it, without a final pass.
     let patient = output().with(|spec| spec.gate.breakers.bad_arguments = 0);
     let world = patient.start().replied(&bad).replied(&bad).replied(&bad).ends(StopReason::NoProgress);
     assert_eq!(world.outcome().output, None);
@@ -234,7 +234,7 @@ fn an_output_on_the_last_permitted_pass_is_validated() {
 }
 
 #[test]
-fn limits_end_it_without_a_landing() {
+fn limits_end_it_without_a_final_pass() {
     // S2-78, C12, C13
     let world = output().limits(|limits| limits.passes = 2).start().replied(&look("a")).all_finished();
     let world = world.expect_call("2/main", 1).replied(&look("b")).ends(StopReason::MaxPasses);

@@ -295,7 +295,7 @@ fn limits_of_steps_calls_and_time_hold_before_the_model_is_asked() {
     for pass in 1..4 {
         world = world.replied(&look()).finished(&format!("{pass}/action-0"), found(&pass.to_string()));
     }
-    assert_eq!(world.call().key.slot, Slot::Landing, "the last one offers no tools");
+    assert_eq!(world.call().key.slot, Slot::Final, "the last one offers no tools");
     let world = world.replied(&look());
     assert_eq!(world.outcome().stop.reason(), StopReason::MaxPasses);
     assert_eq!((world.run.totals().passes, world.run.totals().tool_calls), (4, 3));

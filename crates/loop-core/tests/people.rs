@@ -377,12 +377,12 @@ fn a_run_is_told_something_only_while_a_pass_is_still_to_come() {
     // The last call may still be told before it is made, not while it is made.
     let last = run().limits(|limits| limits.passes = 1).start();
     let key: CommandKey = last.call().key;
-    assert_eq!(key, self::key("1/landing"));
+    assert_eq!(key, self::key("1/final"));
     let mut last = last;
     told(&mut last, "early enough");
     assert_eq!(told_for(&last, 1), ["early enough"]);
     let mut last = last.started();
-    let late = Rejected::OutOfOrder { event: "told", phase: "landing" };
+    let late = Rejected::OutOfOrder { event: "told", phase: "final_pass" };
     assert_eq!(last.try_tell(EventKind::Told { text: "late".into() }), Err(late));
 }
 

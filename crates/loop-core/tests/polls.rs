@@ -71,7 +71,7 @@ fn it_is_asked_so_often_and_not_once_more() {
 }
 
 #[test]
-fn it_is_not_asked_again_without_a_time_or_when_the_time_is_the_landings() {
+fn it_is_not_asked_again_without_a_time_or_when_the_time_is_the_final_passes() {
     let without = Observation { retry_after_ms: None, ..pending(1) };
     let world = conversation().start().replied(&looks(&["a"])).finished("1/action-0", without);
     assert_eq!(world.expect_call("2/main", 1).results(), ["run pending"]);

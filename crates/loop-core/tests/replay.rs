@@ -74,7 +74,7 @@ fn scripts() -> Vec<Script> {
             _ => said("high").section("Findings", "All of it."),
         },
         ends: StopReason::MaxPasses,
-        ..script("escalates and lands", run().escalating().limits(|limits| limits.passes = 4))
+        ..script("escalates and makes its final pass", run().escalating().limits(|limits| limits.passes = 4))
     };
     let mends = Script {
         says: |key| match key.pass {

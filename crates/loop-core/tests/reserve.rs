@@ -1,4 +1,4 @@
-//! Limits are promises: what a call may take, what is held back for the landing, which tier pays.
+//! Limits are promises: what a call may take, what is held back for the final pass, which tier pays.
 
 use crate::common;
 
@@ -37,11 +37,11 @@ fn output_tokens_are_cut_to_what_the_money_leaves() {
     // A quarter is held back; the input takes 10^8.
     assert_eq!(quote.max_output_tokens, (300_000_000 - 75_000_000 - 100_000_000) / 400_000);
     assert_eq!(quote.reserve.cost, usd(100_000_000 + 312 * 400_000));
-    // With more money what is held back is what a landing would take.
+    // With more money what is held back is what a final pass would take.
     let quote = with_money(1_600_000_000).start().run.quote(&key("1/main"), FIRST).unwrap();
-    let landing = 100_000_000 + 1_500 * 400_000;
+    let final_pass = 100_000_000 + 1_500 * 400_000;
     let left = (1_600_000_000 - 400_000_000 - 100_000_000) / 400_000;
-    assert!(400_000_000 < landing);
+    assert!(400_000_000 < final_pass);
     assert_eq!(quote.max_output_tokens, left);
     let quote = with_money(3_000_000_000).start().run.quote(&key("1/main"), FIRST).unwrap();
     assert_eq!(quote.max_output_tokens, 4_096, "the limit of a call");
@@ -49,13 +49,13 @@ fn output_tokens_are_cut_to_what_the_money_leaves() {
 
 #[test]
 fn what_the_money_does_not_pay_for_is_landed_from_what_was_held_back() {
-    // S0-45, S0-51: the next call would not leave the landing its part.
+    // S0-45, S0-51: the next call would not leave the final pass its part.
     let world = second_call(with_money(300_000_000)).started_with(SECOND);
-    let world = world.expect_call("2/landing", 1).started_with(SECOND);
+    let world = world.expect_call("2/final", 1).started_with(SECOND);
     let world = world.answered(&said("low")).ends(StopReason::BudgetExceeded);
     assert_eq!(world.reasons(), [StopReason::BudgetExceeded, StopReason::NoNewActions]);
     assert_eq!(world.outcome().stop.class, StopClass::Partial);
-    assert!(world.run.passes().last().unwrap().landing);
+    assert!(world.run.passes().last().unwrap().final_pass);
     let primary = &world.outcome().stop.primary;
     let taken = PicoUsd(100 * 100_000 + 50 * 400_000);
     let needs = PicoUsd(1_100 * 100_000 + 256 * 400_000);
@@ -77,27 +77,27 @@ fn the_change_that_a_refusal_names_is_the_smallest_that_would_have_gone_on() {
     assert!(!goes_on(to - 1));
     // The same by tokens.
     let with = |limit: u64| second_call(run().limits(|limits| limits.tokens = Some(limit)));
-    let world = with(2_000).started_with(SECOND).expect_call("2/landing", 1).started_with(SECOND);
+    let world = with(2_000).started_with(SECOND).expect_call("2/final", 1).started_with(SECOND);
     let world = world.answered(&said("high")).ends(StopReason::TokenLimit);
     let primary = world.outcome().stop.primary.clone();
     assert_eq!(primary.value, Measure::NextTokens { used: 150, needs: 1_356, held: 500 });
     let Measure::Count(to) = primary.change.unwrap().to else { panic!() };
     assert!(to > 2_000, "a cheaper tier counts its input otherwise, and is not asked");
     assert!(with(to).started_with(SECOND).call().key == key("2/main"));
-    assert!(with(to - 1).started_with(SECOND).call().key == key("2/landing"));
+    assert!(with(to - 1).started_with(SECOND).call().key == key("2/final"));
 }
 
 #[test]
-fn a_landing_that_cannot_be_paid_is_the_end() {
+fn a_final_pass_that_cannot_be_paid_is_the_end() {
     let large = PromptSize { bytes: 5_000, shared_bytes: 0 };
-    let world = second_call(with_money(300_000_000)).started_with(large).expect_call("2/landing", 1);
+    let world = second_call(with_money(300_000_000)).started_with(large).expect_call("2/final", 1);
     let world = world.started_with(large).ends(StopReason::BudgetExceeded);
     assert_eq!(world.reasons(), [StopReason::BudgetExceeded]);
     assert_eq!(world.outcome().evidence.len(), 1, "what was paid for is there");
 }
 
 #[test]
-fn without_anything_new_to_write_there_is_no_landing() {
+fn without_anything_new_to_write_there_is_no_final_pass() {
     // Pass 2 brought nothing that the document lacks: the required section is there, and all evidence was seen.
     let mending =
         || with_money(300_000_000).with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
@@ -120,7 +120,7 @@ fn a_run_that_cannot_pay_for_its_model_ends_and_no_cheaper_one_replies() {
     // P1: off by default.
     let world = second_call(poor());
     assert_eq!(world.run.quote(&key("2/main"), SECOND), Err(Refusal::Cost));
-    let world = world.started_with(SECOND).expect_call("2/landing", 1).started_with(SECOND);
+    let world = world.started_with(SECOND).expect_call("2/final", 1).started_with(SECOND);
     assert_eq!(tier_of(&world), Tier::Base);
     let world = world.answered(&said("high")).ends(StopReason::BudgetExceeded);
     assert!(!world.reasons().contains(&StopReason::TierChanged));
@@ -263,7 +263,7 @@ fn strict_counts_a_token_a_byte_at_the_dearest_price_and_never_passes() {
     assert_eq!(tight.run.quote(&key("1/main"), FIRST), Err(Refusal::Cost));
     tight
         .started_with(FIRST)
-        .expect_call("1/landing", 1)
+        .expect_call("1/final", 1)
         .started_with(FIRST)
         .ends(StopReason::BudgetExceeded);
 }
@@ -316,21 +316,21 @@ fn a_sub_call_is_granted_only_out_of_money_that_is_left() {
 }
 
 #[test]
-fn the_time_of_the_landing_is_held_back() {
+fn the_time_of_the_final_pass_is_held_back() {
     let setup = || run().limits(|limits| limits.wall_ms = 40_000);
     let world = setup().start();
-    assert_eq!(world.call().timeout_ms, 30_000, "a call leaves the landing its quarter");
+    assert_eq!(world.call().timeout_ms, 30_000, "a call leaves the final pass its quarter");
     let world = world.started().wait(5_000).answered(&device("a"));
     assert_eq!(world.tools()[0].timeout_ms, 12_000);
     let world = world.wait(20_000).all_finished();
     assert_eq!(world.call().timeout_ms, 5_000);
     // The tools of the second pass take the rest.
     let world = world.started().answered(&said("high").asks("fetch_device", target("b")));
-    let world = world.wait(5_000).all_finished().expect_call("3/landing", 1);
+    let world = world.wait(5_000).all_finished().expect_call("3/final", 1);
     assert_eq!(
         world.call().timeout_ms,
         60_000,
-        "the landing may take what is left, and the deadline ends it"
+        "the final pass may take what is left, and the deadline ends it"
     );
     let world = world.started().wait(1_000).answered(&said("high")).ends(StopReason::Timeout);
     assert_eq!(world.reasons(), [StopReason::Timeout, StopReason::Confident]);
@@ -341,29 +341,29 @@ fn the_time_of_the_landing_is_held_back() {
 }
 
 #[test]
-fn a_call_that_is_cut_off_for_the_landings_sake_is_followed_by_it() {
+fn a_call_that_is_cut_off_for_the_final_passes_sake_is_followed_by_it() {
     let mut cut = failure(true);
     cut.kind = loop_core::FailureKind::Timeout;
     cut.partial = Some("## Situation\n\nKept.\n\n## Findings\n\nha".into());
     let world = run().limits(|limits| limits.wall_ms = 40_000).start().replied(&device("a")).all_finished();
     cut.retry_at = Some(Millis(30_500));
     // At once: nobody waits for a second try that will not come.
-    let world = world.started().wait(30_000).failed(cut).expect_call("2/landing", 1);
+    let world = world.started().wait(30_000).failed(cut).expect_call("2/final", 1);
     assert_eq!(&*world.run.document().get("situation").unwrap().body, "Kept.", "what was complete stays");
     world.replied(&said("low")).ends(StopReason::Timeout);
 }
 
 #[test]
-fn the_gate_starts_nothing_in_the_landings_time() {
+fn the_gate_starts_nothing_in_the_final_passes_time() {
     let at = |wait: u64, said: &Said| {
         run().limits(|limits| limits.wall_ms = 40_000).start().started().wait(wait).answered(said)
     };
     at(29_999, &device("a")).expect_phase("acting");
-    // The required section is there and nothing waits unseen: no landing would help.
+    // The required section is there and nothing waits unseen: no final pass would help.
     let world = at(30_000, &device("a")).ends(StopReason::Timeout);
     assert_eq!(world.verdicts(), ["ended"]);
     let unfinished = said_bare("low").section("Findings", "x").asks("fetch_device", target("a"));
-    let world = at(30_000, &unfinished).expect_call("2/landing", 1);
+    let world = at(30_000, &unfinished).expect_call("2/final", 1);
     assert!(matches!(&world.run.actions()[0].verdict, Verdict::Ended { reason: StopReason::Timeout }));
 }
 
@@ -389,7 +389,7 @@ fn a_call_that_was_refused_is_noted_with_the_cause() {
         world.all_notes().filter(|note| matches!(note, Note::CallRefused { .. })).collect();
     assert_eq!(refused, [&Note::CallRefused { key: key("2/main"), refusal: Refusal::Cost }]);
     assert!(
-        matches!(world.run.commands().as_slice(), [Command::CallModel(call)] if call.key == key("2/landing"))
+        matches!(world.run.commands().as_slice(), [Command::CallModel(call)] if call.key == key("2/final"))
     );
 }
 
@@ -453,13 +453,13 @@ fn a_refusal_names_what_the_tiers_need_that_money_opens() {
         })
     };
     let refused = |limit: u64| second_call(small().limits(|limits| limits.cost = usd(limit)));
-    let world = refused(300_000_000).started_with(SECOND).expect_call("2/landing", 1).started_with(SECOND);
+    let world = refused(300_000_000).started_with(SECOND).expect_call("2/final", 1).started_with(SECOND);
     let world = world.answered(&said("high")).ends(StopReason::BudgetExceeded);
     let change = world.outcome().stop.primary.change.clone().unwrap();
     let Measure::PicoUsd(PicoUsd(to)) = change.to else { panic!("{change:?}") };
     assert!(to > 300_000_000, "{to}");
     assert!(refused(to).started_with(SECOND).call().key == key("2/main"));
-    assert!(refused(to - 1).started_with(SECOND).call().key == key("2/landing"));
+    assert!(refused(to - 1).started_with(SECOND).call().key == key("2/final"));
 }
 
 #[test]
@@ -468,18 +468,18 @@ fn without_output_tokens_there_is_no_call_and_that_setting_is_named() {
         limits.output_tokens = 0;
         limits.tokens = Some(1_000_000);
     });
-    let world = none.start().started().expect_call("1/landing", 1).started().ends(StopReason::TokenLimit);
+    let world = none.start().started().expect_call("1/final", 1).started().ends(StopReason::TokenLimit);
     let change = world.outcome().stop.primary.change.clone().unwrap();
     assert_eq!(change.to_string(), "limits.output_tokens = 1");
     run().limits(|limits| limits.output_tokens = 1).start().started().expect_phase("calling");
 }
 
 #[test]
-fn what_changes_the_world_is_neither_asked_about_nor_cut_short_in_the_landings_time() {
+fn what_changes_the_world_is_neither_asked_about_nor_cut_short_in_the_final_passes_time() {
     let tight = || run().people().limits(|limits| limits.wall_ms = 40_000);
     let both = said("medium").asks("fetch_device", target("a")).asks("wipe", target("b"));
     let late = tight().start().replied(&both).wait(30_000).all_finished();
-    let late = late.expect_call("2/landing", 1);
+    let late = late.expect_call("2/final", 1);
     assert!(matches!(&late.run.actions()[1].verdict, Verdict::Ended { reason: StopReason::Timeout }));
     let world = tight().start().replied(&both).wait(29_990).all_finished();
     let world = world.answered_by_person("1/action-1", loop_core::PersonAnswer::Approved);
@@ -487,7 +487,7 @@ fn what_changes_the_world_is_neither_asked_about_nor_cut_short_in_the_landings_t
 }
 
 #[test]
-fn a_contract_is_not_repaired_in_the_landings_time() {
+fn a_contract_is_not_repaired_in_the_final_passes_time() {
     let bare = text("## Situation\n\nNo contract.\n");
     let at = |wait: u64| {
         run().limits(|limits| limits.wall_ms = 40_000).start().started().wait(wait).answered(&bare)
@@ -497,16 +497,16 @@ fn a_contract_is_not_repaired_in_the_landings_time() {
 }
 
 #[test]
-fn a_landing_for_time_keeps_time_as_its_cause() {
-    // Pass 2 of 3 ends in the landing's time: the third would be the last one anyway, but time is why it is.
+fn a_final_pass_for_time_keeps_time_as_its_cause() {
+    // Pass 2 of 3 ends in the final pass's time: the third would be the last one anyway, but time is why it is.
     let limits = run().limits(|limits| {
         limits.wall_ms = 40_000;
         limits.passes = 2;
     });
     let unfinished = said_bare("low").section("Findings", "x").asks("fetch_device", target("a"));
-    let world = limits.start().started().wait(30_000).answered(&unfinished).expect_call("2/landing", 1);
+    let world = limits.start().started().wait(30_000).answered(&unfinished).expect_call("2/final", 1);
     let decided = world.notes().iter().any(|note| {
-        matches!(note, Note::GateDecided { decision: Decision::Land { cause }, .. } if cause.reason == StopReason::Timeout)
+        matches!(note, Note::GateDecided { decision: Decision::FinalPass { cause }, .. } if cause.reason == StopReason::Timeout)
     });
     assert!(decided, "{:?}", world.notes());
     let world = world.replied(&said("low")).ends(StopReason::Timeout);
@@ -515,7 +515,7 @@ fn a_landing_for_time_keeps_time_as_its_cause() {
 
 #[test]
 fn without_anything_to_write_a_lost_call_is_not_landed_for() {
-    // All that is demanded is there and seen: the mending call is lost in the landing's time.
+    // All that is demanded is there and seen: the mending call is lost in the final pass's time.
     let demands = run().with(|spec| {
         spec.gate.required_tools = vec!["fetch_docs".into()];
         spec.limits.wall_ms = 40_000;
@@ -534,7 +534,7 @@ fn a_failure_over_the_limit_tells_both() {
 }
 
 #[test]
-fn nobody_waits_into_the_landings_time_for_a_landing_that_would_bring_nothing() {
+fn nobody_waits_into_the_final_passes_time_for_a_final_pass_that_would_bring_nothing() {
     // I-10: what ends such a run is the model's failure, not a time that has not come.
     let demands = run().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
     let mut later = failure(true);
@@ -552,7 +552,7 @@ fn a_stop_that_was_asked_for_stays_the_reason_when_the_call_is_lost() {
 }
 
 #[test]
-fn a_landing_that_time_ends_tells_how_the_call_before_it_failed() {
+fn a_final_pass_that_time_ends_tells_how_the_call_before_it_failed() {
     let mut later = failure(true);
     later.retry_at = Some(Millis(9_000));
     let world = run().limits(|limits| limits.wall_ms = 10_000).start().started().failed(later);

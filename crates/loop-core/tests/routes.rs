@@ -124,7 +124,7 @@ fn the_other_route_is_paid_at_its_own_price_and_only_where_the_money_lasts() {
 }
 
 #[test]
-fn a_model_that_was_heard_lands_by_itself_and_an_escalated_one_leaves_the_base_model_to_small_calls() {
+fn a_model_that_was_heard_finishes_by_itself_and_an_escalated_one_leaves_the_base_model_to_small_calls() {
     let cut = ModelFailure {
         kind: loop_core::FailureKind::Timeout,
         partial: Some("## Situation\nKept.\n## Findings\nHalf".into()),

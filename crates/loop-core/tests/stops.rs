@@ -56,14 +56,14 @@ fn a_stop_at_the_gate_takes_effect_at_once_where_nothing_is_in_flight() {
     let picking = run().picker(&[]).start();
     let calling = run().start();
     let repairing = run().start().replied(&text("## Situation\nx"));
-    let landing = run().limits(|limits| limits.passes = 1).start();
+    let final_pass = run().limits(|limits| limits.passes = 1).start();
     let asking = run().people().start().replied(&said("low").asks("wipe", target("a")));
     let approved = asking.clone().answered_by_person("1/action-0", loop_core::PersonAnswer::Approved);
     let waiting = run()
         .start()
         .started()
         .failed(loop_core::ModelFailure { retry_at: Some(Millis(900)), ..failure(true) });
-    for world in [picking, calling, repairing, landing, asking, approved, waiting] {
+    for world in [picking, calling, repairing, final_pass, asking, approved, waiting] {
         let phase = world.phase();
         let world = world.stop(StopMode::AtGate).ends(StopReason::ManualStop);
         assert_eq!(
@@ -107,7 +107,7 @@ fn a_stop_at_the_gate_while_picking_gathering_or_repairing_ends_after_what_is_in
 }
 
 #[test]
-fn a_landing_during_which_a_stop_is_asked_for_tells_both() {
+fn a_final_pass_during_which_a_stop_is_asked_for_tells_both() {
     let world = run()
         .limits(|limits| limits.passes = 1)
         .start()
@@ -284,7 +284,7 @@ fn a_stream_that_breaks_each_time_is_tried_three_times_each_with_its_own_reserve
 fn a_stream_that_broke_is_not_tried_again_where_the_limits_do_not_allow_it() {
     // P2
     let once = run().limits(|limits| limits.model_calls = 2).start().started();
-    let world = once.failed(broken("## Situation\nKept.\n## Findings\nhal")).expect_call("1/landing", 2);
+    let world = once.failed(broken("## Situation\nKept.\n## Findings\nhal")).expect_call("1/final", 2);
     let world = world.started().failed(broken("")).started().ends(StopReason::ModelFailure);
     assert_eq!(world.outcome().totals.model_calls, 2);
     assert_eq!(&*world.outcome().document.get("situation").unwrap().body, "Kept.");

@@ -186,13 +186,13 @@ fn a_mending_pass_is_not_held_against_the_one_before_it() {
 }
 
 #[test]
-fn a_landing_is_not_mended() {
+fn a_final_pass_is_not_mended() {
     let demands = run().with(|spec| {
         spec.gate.required_tools = vec!["fetch_docs".into()];
         spec.limits.passes = 1;
     });
     let world =
-        demands.start().expect_call("1/landing", 1).replied(&said("high")).ends(StopReason::MaxPasses);
+        demands.start().expect_call("1/final", 1).replied(&said("high")).ends(StopReason::MaxPasses);
     assert_eq!(world.reasons(), [StopReason::MaxPasses, StopReason::EvidenceMissing]);
     assert_eq!(world.outcome().stop.class, StopClass::Partial);
 }

@@ -120,7 +120,7 @@ impl Trace {
         });
         let judged: Vec<&JudgedAction> = judged.collect();
         match &entry.event.kind {
-            EventKind::ModelReplied { key, reply, .. } if matches!(key.slot, Slot::Main | Slot::Landing) => {
+            EventKind::ModelReplied { key, reply, .. } if matches!(key.slot, Slot::Main | Slot::Final) => {
                 self.pass = key.pass;
                 self.propose(key.pass, reply, &judged, &entry.notes);
             }

@@ -223,7 +223,7 @@ async fn a_forged_verdict_is_seen_however_the_run_ends() {
     for text in [REPORT, &one_pass, &cited] {
         assert_eq!(forged(&format!("{text}\n[contract]\nnonce = \"require\"\n")).await, 0, "{text}");
     }
-    // With one pass only what stands in the item is read, and that pass is the landing.
+    // With one pass only what stands in the item is read, and that pass is the final pass.
     assert!(forged(&one_pass).await > 0);
 }
 

@@ -42,7 +42,7 @@ pub struct Scripted {
 pub enum Purpose {
     /// Picking tools.
     Pick,
-    /// Analysing, refining, landing; any turn of a conversation.
+    /// Analysing, refining, final pass; any turn of a conversation.
     Main,
     /// Asking for a contract block again.
     Repair,
@@ -56,7 +56,7 @@ impl From<Slot> for Purpose {
         match slot {
             Slot::Pick => Self::Pick,
             Slot::Repair => Self::Repair,
-            Slot::Main | Slot::Landing | Slot::Action(_) | Slot::Validate | Slot::Save => Self::Main,
+            Slot::Main | Slot::Final | Slot::Action(_) | Slot::Validate | Slot::Save => Self::Main,
         }
     }
 }

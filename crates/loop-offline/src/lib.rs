@@ -144,7 +144,7 @@ fn document(request: &ModelRequest) -> String {
     }
     let (confidence, reason) = confidence(&read, &open);
     // After the last call nothing runs any more.
-    let most = if read.is_landing { 0 } else { MOST_CALLS };
+    let most = if read.is_final_pass { 0 } else { MOST_CALLS };
     let actions: Vec<Value> = open
         .iter()
         .take(most)

@@ -28,7 +28,7 @@ pub(super) struct Read<'a> {
     pub(super) listed: Vec<Listed<'a>>,
     /// How many tools may be picked, where the prompt says so.
     pub(super) most: Option<usize>,
-    pub(super) is_landing: bool,
+    pub(super) is_final_pass: bool,
 }
 
 /// A tool as the prompt describes it.
@@ -150,7 +150,7 @@ impl<'a> Read<'a> {
     /// Item, evidence, executed tools, and the document where it is repeated.
     fn read_turn(&mut self, text: &'a str) {
         let mut under = "";
-        self.is_landing = false;
+        self.is_final_pass = false;
         for piece in pieces(text) {
             match piece {
                 Piece::Line(line) if line.starts_with('#') => {
@@ -162,7 +162,7 @@ impl<'a> Read<'a> {
                     }
                 }
                 Piece::Line(line) if under == EXECUTED => self.listed.extend(listed_line(line)),
-                Piece::Line(line) => self.is_landing |= line.contains(LAST_CALL),
+                Piece::Line(line) => self.is_final_pass |= line.contains(LAST_CALL),
                 Piece::Fenced { label: ITEM_LABEL, text } => self.item = text,
                 Piece::Fenced { label: DOCUMENT_LABEL, text } => self.read_document(text),
                 Piece::Fenced { label, text } => self.evidence.extend(evidence(under, label, text)),

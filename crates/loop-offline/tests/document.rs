@@ -32,7 +32,7 @@ struct Prompt {
     /// Evidence and lines of executed tools by turn; replies stand between the turns.
     turns: Vec<(String, String)>,
     replies: Vec<String>,
-    landing: bool,
+    final_pass: bool,
 }
 
 fn prompt(item: &str) -> Prompt {
@@ -40,7 +40,7 @@ fn prompt(item: &str) -> Prompt {
         item: item.to_owned(),
         turns: vec![(String::new(), String::new())],
         replies: Vec::new(),
-        landing: false,
+        final_pass: false,
     }
 }
 
@@ -65,8 +65,8 @@ impl Prompt {
         self
     }
 
-    fn landing(mut self) -> Self {
-        self.landing = true;
+    fn final_pass(mut self) -> Self {
+        self.final_pass = true;
         self
     }
 
@@ -84,7 +84,7 @@ impl Prompt {
             } else {
                 "## New Evidence\n\n".to_owned()
             };
-            let last = if self.landing && n + 1 == self.turns.len() {
+            let last = if self.final_pass && n + 1 == self.turns.len() {
                 "- This is the LAST call: over."
             } else {
                 "- Go on."
@@ -258,12 +258,12 @@ fn no_call_is_asked_for_twice() {
 
 #[test]
 fn the_last_call_asks_for_nothing_and_does_not_claim_to_be_sure() {
-    let last = prompt(ITEM).evidence(1, "fetch_car {\"plate\":\"HH-AB-123\"}", "ok", CAR).landing();
+    let last = prompt(ITEM).evidence(1, "fetch_car {\"plate\":\"HH-AB-123\"}", "ok", CAR).final_pass();
     assert_eq!(last.asked(), [""; 0]);
     last.expect_confidence("medium", "2 look-ups are still open");
     let open = last.section("Open points").unwrap();
     assert!(open.contains("- Not looked up with fetch_owner: E1 names eva.m@mail.example"), "{open}");
-    complete().landing().expect_confidence("high", "everything that is named was looked up, with 4 results");
+    complete().final_pass().expect_confidence("high", "everything that is named was looked up, with 4 results");
 }
 
 // ---- confidence ----

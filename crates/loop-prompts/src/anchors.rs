@@ -103,7 +103,7 @@ mod tests {
             (template::PICKER, format!("{SELECTED_AT_MOST}{{{{ picked }}}}.\n")),
             (template::ITEM, format!("{ITEM}{{{{ kind }}}}{NAMES}{{{{ title }}}}\n")),
             (template::FILTER, format!("\n{LOOKING_FOR}{{{{ target }}}}\n")),
-            (template::LANDING, LAST_CALL.to_owned()),
+            (template::FINAL_PASS, LAST_CALL.to_owned()),
             (template::REJECTION, NOT_ACCEPTED.to_owned()),
         ] {
             assert!(file.builtin.contains(&anchor), "{} has no `{anchor}`", file.name);

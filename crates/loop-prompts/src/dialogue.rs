@@ -8,7 +8,7 @@ use minijinja::Value;
 
 use crate::anchors::EVIDENCE;
 use crate::parts;
-use crate::template::{ANALYSIS, LANDING, PICKER, REFINEMENT, REPAIR, TOLD};
+use crate::template::{ANALYSIS, FINAL_PASS, PICKER, REFINEMENT, REPAIR, TOLD};
 use crate::text::{clean, fence, line, line_without};
 use crate::{Layout, Prompts, Turn};
 
@@ -61,7 +61,7 @@ impl Dialogue {
         match key.slot {
             Slot::Pick => Some(picker(prompts, run)),
             Slot::Repair => Some(repair(prompts, run)),
-            Slot::Main | Slot::Landing => Some(match prompts.layout() {
+            Slot::Main | Slot::Final => Some(match prompts.layout() {
                 Layout::Append => self.append(prompts, run, key),
                 Layout::SystemEvidence => system_evidence(prompts, run, key),
             }),
@@ -154,8 +154,8 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
     });
     let evidence = run.evidence().get(from.0..to.0).unwrap_or_default();
     let actions = run.actions().get(from.1..to.1).unwrap_or_default();
-    let is_landing = after.map_or(run.phase().final_cause().is_some(), |pass| pass.landing);
-    let landing = if is_landing { landing(prompts, run) } else { String::new() };
+    let is_final_pass = after.map_or(run.phase().final_cause().is_some(), |pass| pass.final_pass);
+    let final_pass = if is_final_pass { final_pass(prompts, run) } else { String::new() };
     let mut variables = of_run(run);
     variables.extend([
         ("evidence", Value::from(parts::evidence(evidence, nonce, run.spec()))),
@@ -163,7 +163,7 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
             "executed",
             Value::from(parts::executed(actions, run.evidence(), nonce, parts::unread(run, done as u32))),
         ),
-        ("landing", Value::from(landing)),
+        ("final_pass", Value::from(final_pass)),
         ("missing", Value::from(missing(run, done as u32 + 1))),
     ]);
     let template = if done == 0 {
@@ -194,9 +194,9 @@ fn missing(run: &Run, pass: u32) -> String {
 }
 
 /// What the last call is told.
-fn landing(prompts: &Prompts, run: &Run) -> String {
+fn final_pass(prompts: &Prompts, run: &Run) -> String {
     let nonce = Value::from(run.started().nonce.as_ref());
-    prompts.templates().user(&LANDING, &[("cause", Value::from(last_call(run))), ("nonce", nonce)])
+    prompts.templates().user(&FINAL_PASS, &[("cause", Value::from(last_call(run))), ("nonce", nonce)])
 }
 
 /// Why this is the last call: only the setting's name, so that rendering it again gives the same bytes.
@@ -232,7 +232,7 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
         rules.push_str("\n\n");
         rules.push_str(&all);
     }
-    let is_landing = key.slot == Slot::Landing;
+    let is_final_pass = key.slot == Slot::Final;
     let mut variables = of_run(run);
     variables.extend([
         ("evidence", Value::from("It stands in the system prompt.")),
@@ -245,7 +245,7 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
                 parts::unread(run, key.pass.saturating_sub(1)),
             )),
         ),
-        ("landing", Value::from(if is_landing { landing(prompts, run) } else { String::new() })),
+        ("final_pass", Value::from(if is_final_pass { final_pass(prompts, run) } else { String::new() })),
         ("missing", Value::from(missing(run, key.pass))),
     ]);
     let mut user = if run.passes().is_empty() {

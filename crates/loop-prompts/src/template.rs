@@ -42,7 +42,7 @@ pub(crate) const ANALYSIS: TemplateFile = TemplateFile {
         ("item", "work item"),
         ("evidence", "evidence"),
         ("executed", "executed tools"),
-        ("landing", "instructions of the last call"),
+        ("final_pass", "instructions of the last call"),
     ],
 };
 
@@ -54,13 +54,13 @@ pub(crate) const REFINEMENT: TemplateFile = TemplateFile {
         ("evidence", "new evidence"),
         ("executed", "executed tools"),
         ("index", "index of the sections"),
-        ("landing", "instructions of the last call"),
+        ("final_pass", "instructions of the last call"),
     ],
 };
 
-pub(crate) const LANDING: TemplateFile = TemplateFile {
-    name: "landing.md",
-    builtin: include_str!("../templates/landing.md"),
+pub(crate) const FINAL_PASS: TemplateFile = TemplateFile {
+    name: "final_pass.md",
+    builtin: include_str!("../templates/final_pass.md"),
     form: Form::User,
     anchors: &[("cause", "reason for the last call"), ("nonce", "nonce of the contract")],
 };
@@ -124,7 +124,7 @@ pub(crate) const TOLD: TemplateFile = TemplateFile {
 const ALL: [&TemplateFile; 11] = [
     &ANALYSIS,
     &REFINEMENT,
-    &LANDING,
+    &FINAL_PASS,
     &PICKER,
     &REPAIR,
     &FILTER,
@@ -140,7 +140,7 @@ const DOMAIN_VARIABLES: [&str; 6] = ["kind", "goal", "sections", "tools", "endin
 
 /// Variables that differ from run to run, or from call to call.
 const RUN_VARIABLES: [&str; 15] = [
-    "nonce", "title", "item", "evidence", "executed", "landing", "missing", "index", "cause", "reply",
+    "nonce", "title", "item", "evidence", "executed", "final_pass", "missing", "index", "cause", "reply",
     "results", "target", "by", "message", "told",
 ];
 
@@ -224,7 +224,7 @@ impl Templates {
             variables().map(|name| (name, Value::from(sign(name)))).collect();
         let full = self.both_parts(file, &signed)?;
         // The instructions of the last call stand in place of others, so those are looked at without it.
-        signed.retain(|(name, _)| *name != "landing");
+        signed.retain(|(name, _)| *name != "final_pass");
         let plain = self.both_parts(file, &signed)?;
         // What is left out where there is nothing must render as well.
         self.both_parts(file, &[])?;

@@ -80,7 +80,7 @@ impl Thread {
     /// the driver's: the thread begins after them.
     pub fn grow(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> Grown {
         let done = key.pass.saturating_sub(1) as usize;
-        let last_reply: Option<Arc<str>> = (key.slot == Slot::Landing).then(|| last_reply(prompts, run));
+        let last_reply: Option<Arc<str>> = (key.slot == Slot::Final).then(|| last_reply(prompts, run));
         let shape = Shape { through: run.compacted_through(), history: run.is_history_compacted() };
         let anew = self.shape != Some(shape)
             || self.passes > done
@@ -124,7 +124,7 @@ impl Thread {
     /// A pass: its reply, what came of its calls, and what was said to the output that it ended with.
     fn pass(&mut self, prompts: &Prompts, run: &Run, record: &PassRecord, turns: &mut Vec<Turn>) {
         self.told(run, record.pass, turns);
-        if record.landing && self.last_reply.take().is_none() {
+        if record.final_pass && self.last_reply.take().is_none() {
             turns.push(Turn::Operator(last_reply(prompts, run)));
         }
         let rest = run.actions().get(self.actions..).unwrap_or_default();

@@ -52,13 +52,13 @@ fn each(layout: Layout) -> Vec<(Purpose, Prompt)> {
     });
     let mut once = spec();
     once.limits.passes = 1;
-    let landing = start(once, item(), in_layout(layout)).prompt();
+    let final_pass = start(once, item(), in_layout(layout)).prompt();
     vec![
         (Purpose::Pick, pick),
         (Purpose::Main, analysis),
         (Purpose::Repair, repair),
         (Purpose::Main, refinement),
-        (Purpose::Main, landing),
+        (Purpose::Main, final_pass),
         (Purpose::Filter, filter),
     ]
 }

@@ -8,7 +8,7 @@ use loop_prompts::{Layout, PromptError, Prompts};
 const FILES: [(&str, &str); 11] = [
     ("analysis.md", include_str!("../templates/analysis.md")),
     ("refinement.md", include_str!("../templates/refinement.md")),
-    ("landing.md", include_str!("../templates/landing.md")),
+    ("final_pass.md", include_str!("../templates/final_pass.md")),
     ("picker.md", include_str!("../templates/picker.md")),
     ("repair.md", include_str!("../templates/repair.md")),
     ("filter.md", include_str!("../templates/filter.md")),
@@ -60,13 +60,13 @@ fn a_lost_anchor_is_named_with_its_file() {
     lacks("analysis.md", "item", "work item");
     lacks("analysis.md", "evidence", "evidence");
     lacks("analysis.md", "executed", "executed tools");
-    lacks("analysis.md", "landing", "instructions of the last call");
+    lacks("analysis.md", "final_pass", "instructions of the last call");
     lacks("refinement.md", "evidence", "new evidence");
     lacks("refinement.md", "executed", "executed tools");
     lacks("refinement.md", "index", "index of the sections");
-    lacks("refinement.md", "landing", "instructions of the last call");
-    lacks("landing.md", "cause", "reason for the last call");
-    lacks("landing.md", "nonce", "nonce of the contract");
+    lacks("refinement.md", "final_pass", "instructions of the last call");
+    lacks("final_pass.md", "cause", "reason for the last call");
+    lacks("final_pass.md", "nonce", "nonce of the contract");
     lacks("picker.md", "tools", "tool lines");
     lacks("picker.md", "item", "work item");
     lacks("repair.md", "nonce", "nonce of the contract");
@@ -87,9 +87,9 @@ fn a_lost_anchor_is_named_with_its_file() {
 #[test]
 fn a_syntax_error_names_its_line_in_the_file() {
     refused(
-        "landing.md",
+        "final_pass.md",
         "{{ cause }}\n{{ nonce }}\n{% if %}",
-        "prompts/landing.md:3: unexpected end of block",
+        "prompts/final_pass.md:3: unexpected end of block",
     );
     for (part, above) in [
         ("system", ""),
@@ -118,7 +118,7 @@ fn a_syntax_error_names_its_line_in_the_file() {
 
 #[test]
 fn an_unknown_variable_is_named_with_its_line_in_whatever_branch() {
-    let known = "there are kind, goal, sections, tools, ending, output, nonce, title, item, evidence, executed, landing, missing, index, cause, reply, results, target, by, message, told, picked";
+    let known = "there are kind, goal, sections, tools, ending, output, nonce, title, item, evidence, executed, final pass, missing, index, cause, reply, results, target, by, message, told, picked";
     let text = builtin("refinement.md").replace("- none since the last pass", "{{ colour }}");
     let line = text.lines().position(|line| line.contains("colour")).unwrap() + 1;
     refused(
@@ -137,7 +137,7 @@ fn an_unknown_variable_is_named_with_its_line_in_whatever_branch() {
 
 #[test]
 fn what_differs_from_run_to_run_cannot_stand_in_the_analysis_system_prompt() {
-    for name in ["nonce", "item", "title", "evidence", "landing"] {
+    for name in ["nonce", "item", "title", "evidence", "final_pass"] {
         let text = format!("{{{{ {name} }}}}\n{}", builtin("analysis.md"));
         let expected = format!(
             "prompts/analysis.md: `{{{{ {name} }}}}` differs from run to run; put it below the line `<!-- user -->`"
@@ -180,7 +180,7 @@ fn an_unknown_file_name_is_refused_with_those_there_are() {
     refused(
         "analyse.md",
         "x",
-        "prompts/analyse.md: no template has this name; there are analysis.md, refinement.md, landing.md, picker.md, repair.md, filter.md, agent.md, item.md, last_reply.md, rejection.md, told.md",
+        "prompts/analyse.md: no template has this name; there are analysis.md, refinement.md, final_pass.md, picker.md, repair.md, filter.md, agent.md, item.md, last_reply.md, rejection.md, told.md",
     );
 }
 

@@ -80,13 +80,13 @@ fn each_prompt_is_a_byte_prefix_of_the_next() {
     expect_same_anew(&world, &fourth);
     assert_eq!(fourth.turns.len(), 7);
 
-    // The landing is appended like any other pass.
+    // The final pass is appended like any other pass.
     world.replied(&contract("medium", &[("fetch_bike", "FR-0044")]));
     world.tools_end(|_| ok("another", "x"));
-    let landing = world.prompt();
-    assert_eq!(world.call().key.to_string(), "5/landing");
-    expect_prefix(&fourth, &landing);
-    expect_same_anew(&world, &landing);
+    let final_pass = world.prompt();
+    assert_eq!(world.call().key.to_string(), "5/final");
+    expect_prefix(&fourth, &final_pass);
+    expect_same_anew(&world, &final_pass);
 }
 
 #[test]
@@ -138,12 +138,12 @@ fn a_call_that_becomes_the_last_one_says_so() {
     world.tools_end(|_| ok("there", "x"));
     assert_eq!(world.call().key.to_string(), "2/main");
     let main = world.failed();
-    assert_eq!(world.call().key.to_string(), "2/landing");
-    let landing = world.prompt();
+    assert_eq!(world.call().key.to_string(), "2/final");
+    let final_pass = world.prompt();
     assert!(!bytes(&main).contains("This is the LAST call"));
-    assert!(bytes(&landing).contains("This is the LAST call: the limit of 3 model calls leaves one."));
-    assert_eq!(landing.size.shared_bytes, main.size.shared_bytes);
-    expect_same_anew(&world, &landing);
+    assert!(bytes(&final_pass).contains("This is the LAST call: the limit of 3 model calls leaves one."));
+    assert_eq!(final_pass.size.shared_bytes, main.size.shared_bytes);
+    expect_same_anew(&world, &final_pass);
 }
 
 #[test]

@@ -131,22 +131,22 @@ fn the_refinement() {
 }
 
 #[test]
-fn the_landing() {
+fn the_final_pass() {
     let mut once = spec();
     once.limits.passes = 1;
-    check("landing_small", &start(once, item(), prompts()).prompt());
+    check("final_pass_small", &start(once, item(), prompts()).prompt());
 
     let mut twice = large().0;
     twice.limits.passes = 2;
     let calls: Vec<String> = (0..20).map(|n| format!("T-{n}")).collect();
     let calls: Vec<(&str, &str)> = calls.iter().map(|target| ("fetch_bike", target.as_str())).collect();
     check(
-        "landing_large",
+        "final_pass_large",
         &only_last(second(twice.clone(), large().1, &calls, "", |_| ok("found 1 item", "body"))),
     );
 
     let told = |_: &str| Observation::new(Status::PermanentError, hostile(), hostile(), "null");
-    check("landing_hostile", &only_last(second(twice, ill_meant(), &[("fetch_bike", "FR-1")], "", told)));
+    check("final_pass_hostile", &only_last(second(twice, ill_meant(), &[("fetch_bike", "FR-1")], "", told)));
 }
 
 #[test]

@@ -114,17 +114,17 @@ fn an_output_without_a_reflection() {
 }
 
 #[test]
-fn a_landing() {
+fn a_final_pass() {
     let mut spec = conversation();
     spec.limits.passes = 2;
     let mut world = begin(spec, message("What is FR-0042?"));
     world.replied(calls("", [look("c1", "fetch_bike", "FR-0042")]));
     world.tools_end(found);
-    assert_eq!(world.call().key.to_string(), "2/landing");
+    assert_eq!(world.call().key.to_string(), "2/final");
     world.fails(/*retryable*/ true, None);
     let again = world.grow();
     assert_eq!(again, Grown { anew: false, turns: Vec::new() }, "the last reply is asked for once");
-    check("thread_landing", &world.turns);
+    check("thread_final_pass", &world.turns);
     world.replied(Reply::text("A Ridge."));
     assert!(world.run.is_done());
     assert_eq!(world.whole().len(), world.turns.len(), "the operator's turn for the answer");
@@ -140,7 +140,7 @@ fn a_pass_that_becomes_the_last_says_so_behind_what_was_said() {
     assert_eq!(world.call().key.to_string(), "2/main");
     let first = world.fails(/*retryable*/ true, None);
     assert_eq!(first.turns.len(), 2);
-    assert_eq!(world.call().key.to_string(), "2/landing");
+    assert_eq!(world.call().key.to_string(), "2/final");
     let second = world.grow();
     assert!(!second.anew);
     assert!(

@@ -1,4 +1,4 @@
-//! What a model is told when a pass is granted to mend, when it lands for want of money, tokens or time, and of tools
+//! What a model is told when a pass is granted to mend, when it makes its final pass for want of money, tokens or time, and of tools
 //! that never run.
 
 use crate::common;
@@ -34,13 +34,13 @@ fn a_mending_pass_is_told_what_is_missing() {
 }
 
 #[test]
-fn a_landing_that_mends_is_told_what_is_missing_and_offered_no_tools() {
+fn a_final_pass_that_mends_is_told_what_is_missing_and_offered_no_tools() {
     let mut demanding = spec();
     demanding.gate.required_tools = vec!["fetch_part".into()];
     demanding.limits.passes = 2;
     let mut world = start(demanding, item(), prompts());
     world.replied(&format!("{HIGH}{}", contract("high", &[])));
-    assert_eq!(world.call().key.to_string(), "2/landing");
+    assert_eq!(world.call().key.to_string(), "2/final");
     let last = world.prompt().turns.last().unwrap().text().to_owned();
     assert!(last.contains("a result of `fetch_part`. Mend it. If it cannot be had"), "{last}");
     assert!(last.contains("LAST call: pass 2 of 2"), "{last}");
@@ -60,9 +60,9 @@ fn what_a_mending_pass_was_told_stays_word_for_word() {
 }
 
 #[test]
-fn a_landing_names_the_limit_that_makes_it_the_last_call() {
+fn a_final_pass_names_the_limit_that_makes_it_the_last_call() {
     // Each limit is reached by the second call, which has evidence to write of.
-    let landing = |tight: &dyn Fn(&mut loop_core::RunSpec), now: u64| {
+    let final_pass = |tight: &dyn Fn(&mut loop_core::RunSpec), now: u64| {
         let mut limited = spec();
         limited.models.picker = None;
         limited.models.base.price = Some(Price::flat(100_000, 400_000));
@@ -75,17 +75,17 @@ fn a_landing_names_the_limit_that_makes_it_the_last_call() {
         if world.call().key.to_string() == "2/main" {
             world.announce();
         }
-        assert_eq!(world.call().key.to_string(), "2/landing");
+        assert_eq!(world.call().key.to_string(), "2/final");
         world.prompt().turns.last().unwrap().text().to_owned()
     };
     let first = start(spec(), item(), prompts()).prompt().size.bytes / 2;
-    let money = landing(&|spec| spec.limits.cost = Some(PicoUsd((first + 1_100) * 100_000 * 2)), 2);
+    let money = final_pass(&|spec| spec.limits.cost = Some(PicoUsd((first + 1_100) * 100_000 * 2)), 2);
     assert!(money.contains("LAST call: the limit of money leaves one. No tool runs"), "{money}");
-    let tokens = landing(&|spec| spec.limits.tokens = Some((first + 300) * 2), 2);
+    let tokens = final_pass(&|spec| spec.limits.tokens = Some((first + 300) * 2), 2);
     assert!(tokens.contains("LAST call: the limit of tokens leaves one."), "{tokens}");
-    let time = landing(&|spec| spec.limits.wall_ms = 40_000, 30_000);
+    let time = final_pass(&|spec| spec.limits.wall_ms = 40_000, 30_000);
     assert!(time.contains("LAST call: the limit of time leaves one."), "{time}");
-    let calls = landing(&|spec| spec.limits.model_calls = 2, 2);
+    let calls = final_pass(&|spec| spec.limits.model_calls = 2, 2);
     assert!(calls.contains("LAST call: the limit of 2 model calls leaves one."), "{calls}");
 }
 

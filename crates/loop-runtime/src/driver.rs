@@ -459,7 +459,7 @@ impl Driver {
     fn start_call(&mut self, call: CallModel, granted: u64) {
         // What branches off never goes on, and would only push out what does.
         let memory = match call.key.slot {
-            Slot::Main | Slot::Landing => self.memories.entry(call.tier).or_default().clone(),
+            Slot::Main | Slot::Final => self.memories.entry(call.tier).or_default().clone(),
             _ => Memory::default(),
         };
         let request = match &mut self.talk {
@@ -727,7 +727,7 @@ impl Driver {
         match &entry.event.kind {
             // A reply that is asked for again is no pass.
             EventKind::ModelReplied { key, .. }
-                if matches!(key.slot, Slot::Main | Slot::Landing)
+                if matches!(key.slot, Slot::Main | Slot::Final)
                     && self.run.passes().len() >= key.pass as usize =>
             {
                 self.caller.pass(&self.progress(pass));

@@ -100,7 +100,7 @@ pub(crate) fn native_request(
 ) -> ModelRequest {
     let tool_choice = match call.key.slot {
         // The tools stay, so that the prefix stays the same.
-        Slot::Landing => ToolChoice::None,
+        Slot::Final => ToolChoice::None,
         // It has to end with a call.
         _ if run.spec().protocol.output().is_some() => ToolChoice::Prefer,
         _ => ToolChoice::Auto,

@@ -242,13 +242,13 @@ pub struct OverriddenReport {
 impl PassReport {
     fn new(started: &Started, pass: &PassSummary, calls: &[ServedCall]) -> Self {
         let is_its = |call: &&ServedCall| {
-            call.key.pass == pass.pass && matches!(call.key.slot, Slot::Main | Slot::Landing)
+            call.key.pass == pass.pass && matches!(call.key.slot, Slot::Main | Slot::Final)
         };
         // The last try is the one that replied.
         let call = calls.iter().rev().find(is_its);
         Self {
             pass: pass.pass,
-            final_pass: pass.landing,
+            final_pass: pass.final_pass,
             tier: pass.tier.name().to_owned(),
             provider: call.map_or_else(String::new, |call| call.provider.to_string()),
             model: call.map_or_else(String::new, |call| call.model.to_string()),

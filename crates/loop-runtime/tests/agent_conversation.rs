@@ -423,7 +423,7 @@ async fn the_last_permitted_pass_answers_with_what_there_is() {
     );
     assert_eq!(meta_of(&error).outcome.answer.as_deref(), Some("As far as I came."));
     assert_eq!(meta_of(&error).outcome.stop.class, StopClass::Partial);
-    assert_eq!(shape(&messages), "UCTCTA", "what was said to the landing is not kept");
+    assert_eq!(shape(&messages), "UCTCTA", "what was said to the final pass is not kept");
     let requests = model.requests();
     assert_eq!(shape(&requests[2].messages), "UCTCTO");
     assert_eq!((&requests[1].tool_choice, &requests[2].tool_choice), (&ToolChoice::Auto, &ToolChoice::None));
@@ -442,7 +442,7 @@ async fn the_last_permitted_pass_answers_with_what_there_is() {
     assert_eq!(
         texts(&messages)[9],
         "!Error: Not run: the run was ending (max_passes)",
-        "what the landing asks for is left undone"
+        "what the final pass asks for is left undone"
     );
     assert_valid(&messages);
 }

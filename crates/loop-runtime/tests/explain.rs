@@ -101,7 +101,7 @@ fn every_reason_is_a_sentence() {
     };
     reads(
         limit(R::BudgetExceeded, next, money(40_000), Setting::Cost, money(45_000)),
-        "$0.030000 spent, $0.008000 for the next call, $0.005000 held back for the landing: the limit of $0.040000 leaves no room for more. It would have gone on with limits.cost_usd = 0.045.",
+        "$0.030000 spent, $0.008000 for the next call, $0.005000 held back for the final pass: the limit of $0.040000 leaves no room for more. It would have gone on with limits.cost_usd = 0.045.",
     );
     reads(
         limit(
@@ -111,12 +111,12 @@ fn every_reason_is_a_sentence() {
             Setting::Tokens,
             Count(1_600),
         ),
-        "900 used, 300 for the next call, 250 held back for the landing: the limit of 1000 leaves no room for more. It would have gone on with limits.tokens = 1600.",
+        "900 used, 300 for the next call, 250 held back for the final pass: the limit of 1000 leaves no room for more. It would have gone on with limits.tokens = 1600.",
     );
     let next = Measure::NextTime { elapsed_ms: 31_000, held_ms: 10_000 };
     reads(
         limit(R::Timeout, next, Millis(40_000), Setting::WallMs, Millis(41_336)),
-        "31000 ms passed, 10000 ms held back for the landing: the limit of 40000 ms leaves no room for more. It would have gone on with limits.wall_ms = 41336.",
+        "31000 ms passed, 10000 ms held back for the final pass: the limit of 40000 ms leaves no room for more. It would have gone on with limits.wall_ms = 41336.",
     );
     reads(
         limit(

@@ -99,7 +99,7 @@ impl ChatModel for ByPass {
             _ => answer("high", &[]),
         };
         let stage = Stage::new(&Log::new())
-            .on(if pass.ends_with("landing") { "landing" } else { "main" }, [says(text)]);
+            .on(if pass.ends_with("final_pass") { "final_pass" } else { "main" }, [says(text)]);
         stage.stream(request).await
     }
 }

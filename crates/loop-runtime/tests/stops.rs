@@ -195,12 +195,12 @@ async fn the_wall_clock_ends_a_run_in_the_middle_of_a_call() {
         spec.picking.enabled = false;
         spec.limits.wall_ms = 30_000;
     });
-    let stage = Stage::new(&log).on("main", [slow()]).on("landing", [slow()]);
+    let stage = Stage::new(&log).on("main", [slow()]).on("final_pass", [slow()]);
     let handle = runner(spec, &log, stage).run(common::item()).start().await.unwrap();
     let (at, outcome) = over(&log, handle).await;
-    // A quarter of the time is the landing's, and the wall clock ends that.
+    // A quarter of the time is the final pass's, and the wall clock ends that.
     assert_eq!(
-        (log.at("dropped model main 1"), log.at("dropped model landing 1"), at),
+        (log.at("dropped model main 1"), log.at("dropped model final pass 1"), at),
         (22_500, 30_000, 30_000)
     );
     assert_eq!((outcome.stop.reason(), outcome.stop.class), (StopReason::Timeout, StopClass::Partial));

@@ -53,7 +53,7 @@ impl Live {
 
     pub(crate) fn show(&mut self, event: &RunEvent) {
         match event {
-            RunEvent::Text { key, text, .. } if matches!(key.slot, Slot::Main | Slot::Landing) => {
+            RunEvent::Text { key, text, .. } if matches!(key.slot, Slot::Main | Slot::Final) => {
                 if !self.spec.protocol.properties().has_sections {
                     return self.stream(text);
                 }
@@ -123,7 +123,7 @@ impl Live {
                 let what = match key.slot {
                     Slot::Pick => "selecting tools".to_owned(),
                     Slot::Repair => "asking for the contract block again".to_owned(),
-                    Slot::Landing => format!("pass {}, the last", key.pass),
+                    Slot::Final => format!("pass {}, the last", key.pass),
                     Slot::Main | Slot::Action(_) | Slot::Validate | Slot::Save => {
                         format!("pass {}", key.pass)
                     }
@@ -211,7 +211,7 @@ impl Live {
                     Decision::Mend { missing } => {
                         format!("one more pass, to add what is missing: {}", missing.join(", "))
                     }
-                    Decision::Land { cause } => {
+                    Decision::FinalPass { cause } => {
                         format!("one final call, without tools, because of {}", cause.reason)
                     }
                     Decision::Stop(certificate) => format!("stop, {}", certificate.reason()),

@@ -220,10 +220,10 @@ fn details(state: &Run, people: &PeopleReport) -> String {
             row(&mut text, &native_pass(state, pass));
             continue;
         }
-        let landing = if pass.landing { ", the last" } else { "" };
+        let final_pass = if pass.final_pass { ", the last" } else { "" };
         let mending = if state.mending(pass.pass).is_some() { ", to revise" } else { "" };
         let changed = if pass.changed.is_empty() { "nothing".to_owned() } else { pass.changed.join(", ") };
-        let how = format!("{}, {}{landing}{mending}", pass.tier.name(), pass.confidence.name());
+        let how = format!("{}, {}{final_pass}{mending}", pass.tier.name(), pass.confidence.name());
         row(&mut text, &format!("- {} ({how}): changed {changed}", pass.pass));
     }
     if state.passes().is_empty() {
@@ -329,9 +329,9 @@ fn with_people(text: &mut String, people: &PeopleReport) {
 fn native_pass(state: &Run, pass: &PassRecord) -> String {
     let calls = state.actions().iter().filter(|action| action.key.pass == pass.pass);
     let calls: Vec<&str> = calls.map(|action| action.tool_name()).collect();
-    let landing = if pass.landing { ", the last" } else { "" };
+    let final_pass = if pass.final_pass { ", the last" } else { "" };
     let what = if calls.is_empty() { "no calls".to_owned() } else { format!("calls {}", calls.join(", ")) };
-    format!("- {} ({}{landing}): {what}", pass.pass, pass.tier.name())
+    format!("- {} ({}{final_pass}): {what}", pass.pass, pass.tier.name())
 }
 
 /// Adds a line. What is in it comes from outside, so it is made to stay one.

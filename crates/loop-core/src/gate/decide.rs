@@ -6,7 +6,7 @@ use crate::gate::stop::{Certificate, Change, Condition, Measure};
 use crate::gate::stop_reason::StopReason;
 use crate::reply::{Ending, Refused};
 use crate::spec::Setting;
-use crate::spec::{GateSettings, LANDING_MS, Limits, OwnReason, Stale, least_limit};
+use crate::spec::{GateSettings, FINAL_PASS_MS, Limits, OwnReason, Stale, least_limit};
 use crate::types::{Confidence, Evidence, Millis, PicoUsd, Totals, is_blank};
 
 /// Everything that the gate looks at.
@@ -74,7 +74,7 @@ pub(crate) struct History {
     pub(crate) may_escalate: bool,
     /// Whether a pass to mend the answer can be granted.
     pub(crate) may_mend: bool,
-    /// Whether only the time for a landing is left.
+    /// Whether only the time for a final pass is left.
     pub(crate) is_out_of_time: bool,
 }
 
@@ -170,12 +170,12 @@ pub(crate) fn split(mut reached: Vec<Condition>, acts_last: bool) -> (Vec<Condit
     (reached, next)
 }
 
-/// The condition that only the time for a landing is left.
+/// The condition that only the time for a final pass is left.
 pub(crate) fn over_time(limits: &Limits, elapsed_ms: u64) -> Condition {
-    let to = Measure::Millis(least_limit(elapsed_ms.saturating_add(1), LANDING_MS));
+    let to = Measure::Millis(least_limit(elapsed_ms.saturating_add(1), FINAL_PASS_MS));
     Condition {
         reason: StopReason::Timeout,
-        value: Measure::NextTime { elapsed_ms, held_ms: limits.landing_ms() },
+        value: Measure::NextTime { elapsed_ms, held_ms: limits.final_pass_ms() },
         threshold: Some(Measure::Millis(limits.wall_ms)),
         change: Some(Change { setting: Setting::WallMs, to }),
     }
@@ -408,9 +408,9 @@ fn stuck(view: &View<'_>, history: History) -> Vec<Condition> {
     found
 }
 
-/// Stop, and why; or what follows. `cause` is what a landing was entered for: it comes first.
+/// Stop, and why; or what follows. `cause` is what a final pass was entered for: it comes first.
 pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
-    let is_landing = cause.is_some();
+    let is_final_pass = cause.is_some();
     let asked = view.stop_asked.map(manual_stop);
     let mut conditions: Vec<Condition> = asked.into_iter().chain(cause).collect();
     // What would only forbid another call does not keep this reply's calls from running.
@@ -426,7 +426,7 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
     // Before the limit of all passes, which may be reached with it: an attempt's own says more.
     conditions.extend(view.native.and_then(attempt_over));
     conditions.extend(reached);
-    if view.history.is_out_of_time && !is_landing {
+    if view.history.is_out_of_time && !is_final_pass {
         conditions.push(over_time(view.limits, view.elapsed_ms));
     }
     conditions.extend(view.trouble.denied.clone());
@@ -437,8 +437,8 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
         if may_mend && mends(&end) {
             return Ruling::Mend;
         }
-        // The answer of a landing had no choice but to be one.
-        conditions.extend(end.into_iter().filter(|end| !is_landing || end.reason != StopReason::Completed));
+        // The answer of a final pass had no choice but to be one.
+        conditions.extend(end.into_iter().filter(|end| !is_final_pass || end.reason != StopReason::Completed));
         return view.rule(conditions, before_next, /*escalate*/ false);
     }
     let nothing_left = nothing_left(view);

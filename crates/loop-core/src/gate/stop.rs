@@ -36,14 +36,14 @@ pub enum Measure {
         spent: PicoUsd,
         /// What the call would have taken at the least.
         needs: PicoUsd,
-        /// What is held back for the landing.
+        /// What is held back for the final pass.
         held: PicoUsd,
     },
-    /// Time that is not enough for anything but the landing.
+    /// Time that is not enough for anything but the final pass.
     NextTime {
         /// What has passed.
         elapsed_ms: u64,
-        /// What is held back for the landing.
+        /// What is held back for the final pass.
         held_ms: u64,
     },
     /// Main calls that another tier's model took.
@@ -72,7 +72,7 @@ pub enum Measure {
         used: u64,
         /// What the call would have taken at the least.
         needs: u64,
-        /// What is held back for the landing.
+        /// What is held back for the final pass.
         held: u64,
     },
 }
@@ -91,10 +91,10 @@ impl fmt::Display for Measure {
             Self::Text(text) | Self::BrokenCheck(text) => f.write_str(text),
             Self::ContentFilter => f.write_str("a content filter of the provider stopped the reply"),
             Self::NextCost { spent, needs, held } => {
-                write!(f, "{spent} spent, {needs} for the next call, {held} held back for the landing")
+                write!(f, "{spent} spent, {needs} for the next call, {held} held back for the final pass")
             }
             Self::NextTime { elapsed_ms, held_ms } => {
-                write!(f, "{elapsed_ms} ms passed, {held_ms} ms held back for the landing")
+                write!(f, "{elapsed_ms} ms passed, {held_ms} ms held back for the final pass")
             }
             Self::Declared { says, evidence, .. } => write!(f, "{says} [{evidence}]"),
             Self::Tiers(changes) => {
@@ -104,7 +104,7 @@ impl fmt::Display for Measure {
             Self::InARow { what, times } => write!(f, "{times} {what} in a row"),
             Self::Output(written) => written.fmt(f),
             Self::NextTokens { used, needs, held } => {
-                write!(f, "{used} used, {needs} for the next call, {held} held back for the landing")
+                write!(f, "{used} used, {needs} for the next call, {held} held back for the final pass")
             }
         }
     }

@@ -113,8 +113,8 @@ pub enum AttemptState {
 pub struct PassRecord {
     /// From 1.
     pub pass: u32,
-    /// Whether it was the landing.
-    pub landing: bool,
+    /// Whether it was the final pass.
+    pub final_pass: bool,
     /// The reply as it came.
     pub reply: Arc<str>,
     /// The provider's own turn, where it must go back unchanged.
@@ -150,7 +150,7 @@ impl PassRecord {
     pub(super) fn summary(&self) -> PassSummary {
         PassSummary {
             pass: self.pass,
-            landing: self.landing,
+            final_pass: self.final_pass,
             tier: self.tier,
             confidence: self.confidence,
             confidence_reason: Arc::clone(&self.confidence_reason),

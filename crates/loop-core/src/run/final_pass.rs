@@ -1,4 +1,4 @@
-//! The next main call: a pass, or the landing, the last call that turns a stop by limit into a finished document.
+//! The next main call: a pass, or the final pass, the last call that turns a stop by limit into a finished document.
 
 use crate::gate::{self, Certificate, Condition, Measure, StopReason, evidence_missing, over_time};
 use crate::run::Run;
@@ -11,7 +11,7 @@ use crate::spec::RepeatScope;
 use crate::types::{CommandKey, Millis, Slot};
 
 impl Run {
-    /// The next main call, or the landing where it is the last one that is permitted.
+    /// The next main call, or the final pass where it is the last one that is permitted.
     pub(super) fn next_pass(&mut self, notes: &mut Vec<Note>) {
         if self.state.inbox.stop_asked.is_some() {
             return self.stop_by_hand(notes);
@@ -33,16 +33,16 @@ impl Run {
         let pass = self.state.draft.passes.len() as u32 + 1;
         let tier = self.state.route.tier;
         if let Some(cause) = self.last_call() {
-            return self.land(Call::wished(CommandKey::new(pass, Slot::Landing), tier), cause);
+            return self.final_pass(Call::wished(CommandKey::new(pass, Slot::Final), tier), cause);
         }
         if let Some(cause) = self.out_of_time() {
-            return self.land_or_stop(Call::wished(CommandKey::new(pass, Slot::Landing), tier), cause, notes);
+            return self.final_pass_or_stop(Call::wished(CommandKey::new(pass, Slot::Final), tier), cause, notes);
         }
         let call = Call::wished(CommandKey::new(pass, Slot::Main), tier);
         self.state.phase = Phase::Calling { call, purpose: Purpose::Main };
     }
 
-    /// Wishes the call of the phase once more. A main call becomes the landing where it is the last one left.
+    /// Wishes the call of the phase once more. A main call becomes the final pass where it is the last one left.
     pub(super) fn call_again(&mut self, not_before: Option<Millis>, notes: &mut Vec<Note>) {
         if let Some(call) = self.state.phase.call_mut() {
             call.attempt += 1;
@@ -51,16 +51,16 @@ impl Run {
         }
         let Some(call) = self.state.phase.main_call().cloned() else { return };
         if let Some(cause) = self.last_call() {
-            self.land(call, cause);
+            self.final_pass(call, cause);
         } else if self.state.inbox.stop_asked.is_none()
             && let Some(cause) = self.out_of_time_at(not_before.unwrap_or(self.state.clock.now))
         {
-            self.land_or_stop(call, cause, notes);
+            self.final_pass_or_stop(call, cause, notes);
         }
     }
 
     /// A main call that may not be made: older evidence gives way to its summary and the call is asked for again, or
-    /// the run lands, or it ends.
+    /// the run makes its final pass, or it ends.
     pub(super) fn main_call_refused(&mut self, refusal: Refusal, prompt: PromptSize, notes: &mut Vec<Note>) {
         if refusal == Refusal::Context && self.spec.protocol.properties().compacts {
             if self.compact(notes) {
@@ -80,9 +80,9 @@ impl Run {
         let refused = self.quoting().refused_by(refusal, &call, prompt).unwrap_or_else(|| no_room(refusal));
         if matches!(refusal, Refusal::Cost | Refusal::Tokens)
             && self.state.phase.main_call().is_some()
-            && self.landing_helps()
+            && self.final_pass_helps()
         {
-            return self.land(call, refused);
+            return self.final_pass(call, refused);
         }
         let failed = call.failed.map(model_failure);
         // Without any reply no limit ended anything: the model did.
@@ -102,23 +102,23 @@ impl Run {
         self.mending(pass).map(|missing| evidence_missing(missing.to_vec()))
     }
 
-    /// The landing, where it would bring something; otherwise the end, for the same cause.
-    pub(super) fn land_or_stop(&mut self, call: Call, cause: Condition, notes: &mut Vec<Note>) {
-        if self.landing_helps() {
-            self.land(call, cause);
+    /// The final pass, where it would bring something; otherwise the end, for the same cause.
+    pub(super) fn final_pass_or_stop(&mut self, call: Call, cause: Condition, notes: &mut Vec<Note>) {
+        if self.final_pass_helps() {
+            self.final_pass(call, cause);
         } else {
             self.stop(Certificate::new(cause, Vec::new()), notes);
         }
     }
 
-    pub(super) fn land(&mut self, mut call: Call, cause: Condition) {
-        call.key.slot = Slot::Landing;
+    pub(super) fn final_pass(&mut self, mut call: Call, cause: Condition) {
+        call.key.slot = Slot::Final;
         self.state.phase = Phase::Calling { call, purpose: Purpose::Final { cause } };
     }
 
-    /// Whether a landing would bring something: a required section is not there, or evidence waits unseen.
-    pub(super) fn landing_helps(&self) -> bool {
-        if !self.spec.lands() {
+    /// Whether a final pass would bring something: a required section is not there, or evidence waits unseen.
+    pub(super) fn final_pass_helps(&self) -> bool {
+        if !self.spec.finishes() {
             return false;
         }
         if !self.spec.protocol.properties().has_sections {
@@ -132,7 +132,7 @@ impl Run {
 
     /// Why the next main call would be the last one that is permitted, if it would.
     fn last_call(&self) -> Option<Condition> {
-        if !self.spec.lands() {
+        if !self.spec.finishes() {
             return None;
         }
         let mut after = self.state.budget.totals;
@@ -145,7 +145,7 @@ impl Run {
             .or_else(|| self.too_many_messages(2))
     }
 
-    /// Why only the time for a landing is left, if it is.
+    /// Why only the time for a final pass is left, if it is.
     pub(super) fn out_of_time(&self) -> Option<Condition> {
         self.out_of_time_at(self.state.clock.now)
     }
@@ -153,14 +153,14 @@ impl Run {
     /// The same at an instant to come.
     pub(super) fn out_of_time_at(&self, at: Millis) -> Option<Condition> {
         let elapsed = self.elapsed_ms().saturating_add(at.since(self.state.clock.now));
-        let is_over = self.spec.lands() && elapsed >= self.working_ms();
+        let is_over = self.spec.finishes() && elapsed >= self.working_ms();
         is_over.then(|| over_time(&self.spec.limits, elapsed))
     }
 
-    /// Milliseconds of the wall clock that everything but the landing may take.
+    /// Milliseconds of the wall clock that everything but the final pass may take.
     pub(super) fn working_ms(&self) -> u64 {
         let limits = &self.spec.limits;
-        let held = if self.spec.lands() { limits.landing_ms() } else { 0 };
+        let held = if self.spec.finishes() { limits.final_pass_ms() } else { 0 };
         limits.wall_ms.saturating_sub(held)
     }
 }

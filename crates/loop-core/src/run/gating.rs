@@ -24,7 +24,7 @@ impl Run {
         notes: &mut Vec<Note>,
     ) {
         let pass = self.state.draft.passes.len() as u32;
-        let is_landing = cause.is_some();
+        let is_final_pass = cause.is_some();
         self.take_confidence(&proposal, notes);
         let is_required = |action: &Action| action.priority == Priority::Required;
         if proposal.confidence == Confidence::High && proposal.actions.iter().any(is_required) {
@@ -72,16 +72,16 @@ impl Run {
                     judged.judged.verdict = Verdict::Ended { reason };
                 }
                 self.admit(judged, notes);
-                let lands = !is_landing && self.lands_instead(&certificate);
-                let decision = if lands {
-                    Decision::Land { cause: certificate.primary.clone() }
+                let finishes = !is_final_pass && self.makes_a_final_pass(&certificate);
+                let decision = if finishes {
+                    Decision::FinalPass { cause: certificate.primary.clone() }
                 } else {
                     Decision::Stop(certificate.clone())
                 };
                 notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
-                if lands {
-                    let key = CommandKey::new(pass + 1, Slot::Landing);
-                    return self.land(Call::wished(key, self.state.route.tier), certificate.primary);
+                if finishes {
+                    let key = CommandKey::new(pass + 1, Slot::Final);
+                    return self.final_pass(Call::wished(key, self.state.route.tier), certificate.primary);
                 }
                 self.stop(certificate, notes);
             }
@@ -118,9 +118,9 @@ impl Run {
         }
     }
 
-    /// Whether a stop is one that leaves a landing, and that would help: for time, as long as the time of a landing is
+    /// Whether a stop is one that leaves a final pass, and that would help: for time, as long as the time of a final pass is
     /// left; in a conversation also where tools cannot go on and the model can still say what it has.
-    fn lands_instead(&self, certificate: &Certificate) -> bool {
+    fn makes_a_final_pass(&self, certificate: &Certificate) -> bool {
         let leaves_one = match certificate.reason() {
             StopReason::Timeout => matches!(certificate.primary.value, Measure::NextTime { .. }),
             StopReason::MaxToolCalls | StopReason::NoProgress => {
@@ -128,7 +128,7 @@ impl Run {
             }
             _ => false,
         };
-        leaves_one && self.landing_helps() && self.too_many_messages(0).is_none()
+        leaves_one && self.final_pass_helps() && self.too_many_messages(0).is_none()
     }
 
     /// What the gate knows of the passes so far where calls are native: how many in a row could run nothing.

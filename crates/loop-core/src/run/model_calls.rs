@@ -117,7 +117,7 @@ impl Run {
         let Some(purpose) = self.state.phase.purpose().cloned() else {
             match &unusable {
                 Some(failure) => self.salvage(key, failure, notes),
-                None if matches!(key.slot, Slot::Main | Slot::Landing) => {
+                None if matches!(key.slot, Slot::Main | Slot::Final) => {
                     let proposal = self.read(key, started, reply, notes);
                     self.record_pass(key, started, reply, &proposal, notes);
                     self.take_confidence(&proposal, notes);
@@ -148,7 +148,7 @@ impl Run {
                 self.remember_size(started, reply.usage);
                 let proposal = self.read(key, started, reply, notes);
                 self.record_pass(key, started, reply, &proposal, notes);
-                // A repair takes time that may be the landing's.
+                // A repair takes time that may be the final pass's.
                 if proposal.has_contract || self.is_stop_asked() || self.out_of_time().is_some() {
                     self.judge_and_decide(proposal, None, notes);
                 } else {
@@ -375,7 +375,7 @@ impl Run {
             && self.state.phase.main_call().is_some()
             && let Some(cause) = self.out_of_time()
         {
-            // It was cut off for the landing's sake: what came of it stays, and nobody waits before that.
+            // It was cut off for the final pass's sake: what came of it stays, and nobody waits before that.
             if brought_nothing && self.has_other_route(failure) {
                 self.reroute(notes);
             }
@@ -383,7 +383,7 @@ impl Run {
             self.take_broken_off(key, failure);
             let kept = self.state.phase.call().map_or_else(Vec::new, |call| call.kept.clone());
             let call = Call { kept, ..Call::wished(*key, self.state.route.tier) };
-            return self.land_or_stop(call, cause, notes);
+            return self.final_pass_or_stop(call, cause, notes);
         }
         let is_too_long =
             failure.kind == FailureKind::ContextTooLong && self.spec.protocol.properties().compacts;
@@ -397,11 +397,11 @@ impl Run {
         }
         // What may succeed only after the end fails now.
         let in_time = |at: Millis| at < self.ends_at();
-        // Nor is it waited for into the landing's time, where a landing would bring nothing.
+        // Nor is it waited for into the final pass's time, where a final pass would bring nothing.
         let in_vain = |at: Millis| {
             self.state.phase.main_call().is_some()
                 && self.out_of_time_at(at).is_some()
-                && !self.landing_helps()
+                && !self.final_pass_helps()
         };
         let may_retry = has_tries && failure.retry_at.is_none_or(|at| in_time(at) && !in_vain(at));
         let reroutes = self.state.inbox.stop_asked.is_none() && self.has_other_route(failure);
@@ -478,7 +478,7 @@ impl Run {
 
     /// Keeps the complete sections of a reply that failed midway.
     fn salvage(&mut self, key: &CommandKey, failure: &ModelFailure, notes: &mut Vec<Note>) {
-        let is_main = matches!(key.slot, Slot::Main | Slot::Landing);
+        let is_main = matches!(key.slot, Slot::Main | Slot::Final);
         if let Some(partial) = failure.partial.as_ref().filter(|_| is_main) {
             let proposal = reply::salvage(partial, self.reading());
             self.take_partial(key.pass, &proposal.ending);
@@ -542,7 +542,7 @@ impl Run {
         let removed = changed.iter().filter(|id| !present.contains(id.as_ref())).map(Arc::clone).collect();
         self.state.draft.passes.push(PassRecord {
             pass: key.pass,
-            landing: key.slot == Slot::Landing,
+            final_pass: key.slot == Slot::Final,
             reply: Arc::clone(&reply.text),
             // Results of calls that were not read would be missing in it.
             raw: reply.raw.clone().filter(|_| proposal.unread == 0),

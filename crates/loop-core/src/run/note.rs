@@ -195,8 +195,8 @@ pub enum Decision {
         /// What is missing.
         missing: Vec<Arc<str>>,
     },
-    /// The landing, since only its time is left.
-    Land {
+    /// The final pass, since only its time is left.
+    FinalPass {
         /// The limit.
         cause: Condition,
     },

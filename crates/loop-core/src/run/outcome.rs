@@ -100,7 +100,7 @@ pub struct PassSummary {
     pub pass: u32,
     /// Whether it was the final pass: the last call, without tools.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub landing: bool,
+    pub final_pass: bool,
     /// The tier that replied.
     pub tier: Tier,
     /// What its reply said of its confidence.

@@ -111,7 +111,7 @@ impl Phase {
             Self::Calling { purpose: Purpose::Select, .. } => "picking",
             Self::Calling { purpose: Purpose::Main, .. } => "calling",
             Self::Calling { purpose: Purpose::Repair { .. }, .. } => "repairing",
-            Self::Calling { purpose: Purpose::Final { .. }, .. } => "landing",
+            Self::Calling { purpose: Purpose::Final { .. }, .. } => "final_pass",
             Self::Running { stage: Stage::Gather, .. } => "gathering",
             Self::Running { stage: Stage::Act, .. } => "acting",
             Self::WaitingForPerson { .. } => "waiting_for_person",

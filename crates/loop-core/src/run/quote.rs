@@ -7,7 +7,7 @@ use crate::run::event::{Refusal, Reserve};
 use crate::run::phase::{Call, StartedCall};
 use crate::run::route::Route;
 use crate::spec::Setting;
-use crate::spec::{CostMode, LANDING_OUTPUT_TOKENS, RunSpec, held_back, least_limit};
+use crate::spec::{CostMode, FINAL_PASS_OUTPUT_TOKENS, RunSpec, held_back, least_limit};
 use crate::types::{CommandKey, PicoUsd, Price, Rates, Slot, Tier};
 
 /// A call for fewer output tokens than this is not worth making.
@@ -45,8 +45,8 @@ struct Purse {
     input: u64,
     /// What one output token takes.
     output_token: u64,
-    /// What the landing would take; nothing where the call is the landing.
-    landing: u64,
+    /// What the final pass would take; nothing where the call is the final pass.
+    final_pass: u64,
 }
 
 impl Purse {
@@ -55,7 +55,7 @@ impl Purse {
         let all = self.limit.saturating_sub(self.taken);
         let for_output = match mode {
             CostMode::Estimated | CostMode::Strict => {
-                all.saturating_sub(held_back(self.limit, self.landing)).checked_sub(self.input)?
+                all.saturating_sub(held_back(self.limit, self.final_pass)).checked_sub(self.input)?
             }
             CostMode::After if all == 0 => return None,
             CostMode::After => all.max(least.saturating_mul(self.output_token)),
@@ -74,7 +74,7 @@ impl Purse {
         match mode {
             CostMode::After => self.taken.saturating_add(1),
             CostMode::Estimated | CostMode::Strict => {
-                least_limit(self.taken.saturating_add(self.needs(least)), self.landing)
+                least_limit(self.taken.saturating_add(self.needs(least)), self.final_pass)
             }
         }
     }
@@ -104,7 +104,7 @@ impl Run {
     /// May the wished call `key` be made with a prompt of this size? Pure.
     ///
     /// How its input is estimated is told by [`CostMode`]. Output tokens are cut to what the model, the context and
-    /// the limits leave, while a part of money and tokens is held back for the landing: a quarter of the limit at the
+    /// the limits leave, while a part of money and tokens is held back for the final pass: a quarter of the limit at the
     /// most, otherwise what the same input would take again with 1,500 output tokens. Where the money does not pay for
     /// 256 output tokens, cheaper tiers are tried if
     /// [`cheaper_tier`](crate::GateSettings::cheaper_tier) is on.
@@ -134,7 +134,7 @@ impl Quoting<'_> {
     pub(super) fn quote_call(&self, call: &Call, prompt: PromptSize) -> Result<Quote, Refusal> {
         let wanted = match call.key.slot {
             Slot::Pick | Slot::Repair => 2,
-            Slot::Main | Slot::Landing | Slot::Action(_) | Slot::Validate | Slot::Save => 1,
+            Slot::Main | Slot::Final | Slot::Action(_) | Slot::Validate | Slot::Save => 1,
         };
         if self.budget.totals.model_calls.saturating_add(wanted) > self.spec.limits.model_calls {
             return Err(Refusal::ModelCalls);
@@ -249,7 +249,7 @@ impl Quoting<'_> {
                 purse.output_tokens(self.spec.limits.cost_mode, reserve.output_tokens).is_some()
             })
         };
-        // A sub-call belongs to an action, which is never the landing.
+        // A sub-call belongs to an action, which is never the final pass.
         let slot = Slot::Action(0);
         pays(self.tokens(slot, reserve.input_tokens))
             && self.money(self.route.small_tier(self.spec), slot, reserve.input_tokens).is_ok_and(pays)
@@ -293,7 +293,7 @@ impl Quoting<'_> {
             purse.map(|purse| (purse, fits.least))
         });
         let (purse, least) = purses.min_by_key(|(purse, least)| purse.least_limit(mode, *least))?;
-        let held = held_back(purse.limit, purse.landing);
+        let held = held_back(purse.limit, purse.final_pass);
         let (spent, needs, to) = (purse.taken, purse.needs(least), purse.least_limit(mode, least));
         let (value, threshold, setting, to) = match refusal {
             // Whatever the call needs: nothing is left.
@@ -332,24 +332,24 @@ impl Quoting<'_> {
             .total()
             .saturating_add(reserved.input_tokens)
             .saturating_add(reserved.output_tokens);
-        let landing = match slot {
-            Slot::Landing => 0,
-            _ if !self.spec.lands() => 0,
-            _ => self.landing_input(input).saturating_add(LANDING_OUTPUT_TOKENS),
+        let final_pass = match slot {
+            Slot::Final => 0,
+            _ if !self.spec.finishes() => 0,
+            _ => self.final_pass_input(input).saturating_add(FINAL_PASS_OUTPUT_TOKENS),
         };
-        Some(Purse { limit, taken, input, output_token: 1, landing })
+        Some(Purse { limit, taken, input, output_token: 1, final_pass })
     }
 
     fn money(&self, tier: Tier, slot: Slot, input: u64) -> Result<Option<Purse>, Refusal> {
         let Some(limit) = self.spec.limits.cost else { return Ok(None) };
         let price = self.spec.model(tier).price.as_ref().ok_or(Refusal::UnknownPrice)?;
         let reserved = self.reserved().cost.unwrap_or_default();
-        let landing = match slot {
-            Slot::Landing => 0,
-            _ if !self.spec.lands() => 0,
+        let final_pass = match slot {
+            Slot::Final => 0,
+            _ if !self.spec.finishes() => 0,
             _ => {
-                let lands_on = self.spec.model(self.route.tier).price.as_ref().unwrap_or(price);
-                self.price(lands_on, self.landing_input(input), LANDING_OUTPUT_TOKENS).0
+                let finishes_on = self.spec.model(self.route.tier).price.as_ref().unwrap_or(price);
+                self.price(finishes_on, self.final_pass_input(input), FINAL_PASS_OUTPUT_TOKENS).0
             }
         };
         Ok(Some(Purse {
@@ -357,12 +357,12 @@ impl Quoting<'_> {
             taken: self.budget.totals.cost.known.plus(reserved).0,
             input: self.price(price, input, 0).0,
             output_token: self.rates(price, input).output,
-            landing,
+            final_pass,
         }))
     }
 
-    /// The input that a landing would have: that of the call at hand, or of the last main call if it was larger.
-    fn landing_input(&self, input: u64) -> u64 {
+    /// The input that a final pass would have: that of the call at hand, or of the last main call if it was larger.
+    fn final_pass_input(&self, input: u64) -> u64 {
         self.route.last_main.map_or(input, |last| last.input_tokens.max(input))
     }
 

@@ -85,7 +85,7 @@ impl Run {
         let tier = call.started.map_or(call.tier, |started| started.tier);
         let timeout_ms = match call.key.slot {
             Slot::Pick => self.in_time(self.spec.limits.picker_ms),
-            Slot::Landing => self.spec.model(tier).timeout_ms,
+            Slot::Final => self.spec.model(tier).timeout_ms,
             Slot::Main | Slot::Repair | Slot::Action(_) | Slot::Validate | Slot::Save => {
                 self.in_time(self.spec.model(tier).timeout_ms)
             }
@@ -99,7 +99,7 @@ impl Run {
         }))
     }
 
-    /// A time that leaves the landing its own.
+    /// A time that leaves the final pass its own.
     fn in_time(&self, timeout_ms: u64) -> u64 {
         timeout_ms.min(self.working_ms().saturating_sub(self.elapsed_ms())).max(1)
     }
@@ -117,7 +117,7 @@ impl Run {
                     parameters: Arc::clone(&action.parameters),
                     effect: tool.effect,
                     announced: work.announced,
-                    // What changes the world is not cut short for the landing's sake.
+                    // What changes the world is not cut short for the final pass's sake.
                     timeout_ms: if tool.effect.is_read() {
                         self.in_time(tool.timeout_ms)
                     } else {

@@ -73,11 +73,11 @@ impl Run {
                     self.stop(certificate, notes);
                 }
             }
-            // It waited into the time that is the landing's.
+            // It waited into the time that is the final pass's.
             Phase::Calling { call, purpose: Purpose::Main } if call.started.is_none() => {
                 let call = call.clone();
                 if let Some(cause) = self.out_of_time() {
-                    self.land_or_stop(call, cause, notes);
+                    self.final_pass_or_stop(call, cause, notes);
                 }
             }
             // A call or a save that had to wait may start: the wishes show it.

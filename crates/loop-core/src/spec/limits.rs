@@ -1,16 +1,16 @@
-//! Limits: what a run never passes, how that is promised, and what is held back for the landing.
+//! Limits: what a run never passes, how that is promised, and what is held back for the final pass.
 
 use serde::{Deserialize, Serialize};
 
 use crate::spec::cost_limit::CostLimit;
 use crate::types::{PicoUsd, is_default};
 
-/// Output tokens that are held back for the landing.
-pub(crate) const LANDING_OUTPUT_TOKENS: u64 = 1_500;
+/// Output tokens that are held back for the final pass.
+pub(crate) const FINAL_PASS_OUTPUT_TOKENS: u64 = 1_500;
 /// Characters of one result where it is said once and not repeated.
 const NATIVE_RESULT_CHARS: u32 = 16_000;
-/// Milliseconds that are held back for the landing, at the most.
-pub(crate) const LANDING_MS: u64 = 30_000;
+/// Milliseconds that are held back for the final pass, at the most.
+pub(crate) const FINAL_PASS_MS: u64 = 30_000;
 
 /// Calls that one reply may ask for.
 const ASKED_CALLS: u32 = 64;
@@ -128,21 +128,21 @@ impl Limits {
         }
     }
 
-    /// Milliseconds of the wall clock that are held back for the landing: a quarter, 30 seconds at the most.
-    pub fn landing_ms(&self) -> u64 {
-        (self.wall_ms / 4).min(LANDING_MS)
+    /// Milliseconds of the wall clock that are held back for the final pass: a quarter, 30 seconds at the most.
+    pub fn final_pass_ms(&self) -> u64 {
+        (self.wall_ms / 4).min(FINAL_PASS_MS)
     }
 }
 
-/// The part of `limit` that is held back for a landing that would take `landing`: a quarter at the most.
-pub(crate) fn held_back(limit: u64, landing: u64) -> u64 {
-    (limit / 4).min(landing)
+/// The part of `limit` that is held back for a final pass that would take `final_pass`: a quarter at the most.
+pub(crate) fn held_back(limit: u64, final_pass: u64) -> u64 {
+    (limit / 4).min(final_pass)
 }
 
-/// The smallest limit that leaves `needed`, what is held back for a landing of `landing` apart.
-pub(crate) fn least_limit(needed: u64, landing: u64) -> u64 {
-    let leaves = |limit: u64| limit.saturating_sub(held_back(limit, landing)) >= needed;
-    let whole = needed.saturating_add(landing);
+/// The smallest limit that leaves `needed`, what is held back for a final pass of `final_pass` apart.
+pub(crate) fn least_limit(needed: u64, final_pass: u64) -> u64 {
+    let leaves = |limit: u64| limit.saturating_sub(held_back(limit, final_pass)) >= needed;
+    let whole = needed.saturating_add(final_pass);
     let mut limit = whole.min(needed.saturating_add(needed.div_ceil(3)));
     while limit > 0 && leaves(limit - 1) {
         limit -= 1;
@@ -194,12 +194,12 @@ mod tests {
     #[test]
     fn the_smallest_limit_that_leaves_enough_is_the_smallest() {
         for needed in 0..60 {
-            for landing in 0..30 {
-                let limit = least_limit(needed, landing);
-                assert!(limit - held_back(limit, landing) >= needed, "{needed} {landing} {limit}");
+            for final_pass in 0..30 {
+                let limit = least_limit(needed, final_pass);
+                assert!(limit - held_back(limit, final_pass) >= needed, "{needed} {final_pass} {limit}");
                 assert!(
-                    limit == 0 || limit - 1 - held_back(limit - 1, landing) < needed,
-                    "{needed} {landing} {limit}"
+                    limit == 0 || limit - 1 - held_back(limit - 1, final_pass) < needed,
+                    "{needed} {final_pass} {limit}"
                 );
             }
         }
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_quarter_of_the_time_is_held_back_and_never_more_than_half_a_minute() {
-        let held = |wall_ms| Limits { wall_ms, ..Limits::default() }.landing_ms();
+        let held = |wall_ms| Limits { wall_ms, ..Limits::default() }.final_pass_ms();
         assert_eq!((held(300_000), held(40_000), held(3)), (30_000, 10_000, 0));
     }
 }

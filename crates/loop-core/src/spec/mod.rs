@@ -38,4 +38,4 @@ pub use select::{DefaultCall, Picking};
 pub use setting::Setting;
 pub use tool::ToolSpec;
 
-pub(crate) use limits::{LANDING_MS, LANDING_OUTPUT_TOKENS, held_back, least_limit};
+pub(crate) use limits::{FINAL_PASS_MS, FINAL_PASS_OUTPUT_TOKENS, held_back, least_limit};

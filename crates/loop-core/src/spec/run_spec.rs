@@ -154,7 +154,7 @@ impl RunSpec {
     }
 
     /// Whether a stop by a limit leaves a final pass: a last call without tools that finishes the answer.
-    pub fn lands(&self) -> bool {
+    pub fn finishes(&self) -> bool {
         self.protocol.properties().has_final_pass && self.gate.final_pass
     }
 

@@ -18,7 +18,7 @@ pub enum Slot {
     /// The call that asks for a broken contract block again.
     Repair,
     /// The last call, without tools.
-    Landing,
+    Final,
     /// The n-th action that the pass proposed, counted from 0.
     Action(u32),
     /// Validating the output that an attempt came to.
@@ -53,7 +53,7 @@ impl fmt::Display for CommandKey {
             Slot::Pick => write!(f, "{pass}/pick"),
             Slot::Main => write!(f, "{pass}/main"),
             Slot::Repair => write!(f, "{pass}/repair"),
-            Slot::Landing => write!(f, "{pass}/landing"),
+            Slot::Final => write!(f, "{pass}/final"),
             Slot::Action(n) => write!(f, "{pass}/action-{n}"),
             Slot::Validate => write!(f, "{pass}/validate"),
             Slot::Save => write!(f, "{pass}/save"),
@@ -72,7 +72,7 @@ impl FromStr for CommandKey {
             "pick" => Slot::Pick,
             "main" => Slot::Main,
             "repair" => Slot::Repair,
-            "landing" => Slot::Landing,
+            "final" => Slot::Final,
             "validate" => Slot::Validate,
             "save" => Slot::Save,
             other => {
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn keys_are_written_and_read_back() {
         // S4-30, S4-d1: parallel siblings differ by their index.
-        let slots = [Slot::Pick, Slot::Main, Slot::Repair, Slot::Landing, Slot::Action(7), Slot::Save];
+        let slots = [Slot::Pick, Slot::Main, Slot::Repair, Slot::Final, Slot::Action(7), Slot::Save];
         for slot in slots {
             let key = CommandKey::new(3, slot);
             assert_eq!(key.to_string().parse::<CommandKey>(), Ok(key));

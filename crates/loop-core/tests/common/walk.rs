@@ -367,7 +367,7 @@ fn stray(how: u8) -> EventKind {
         "1/action-0",
         "0/action-1",
         "2/action-0",
-        "3/landing",
+        "3/final",
         "1/validate",
     ];
     let key = key(keys[usize::from(how) % keys.len()]);

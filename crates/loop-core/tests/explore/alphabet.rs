@@ -38,7 +38,7 @@ pub struct Alphabet {
     pub asked_before: Vec<&'static str>,
     /// What a person may tell the run, once.
     pub told: Vec<&'static str>,
-    /// What a main call or a landing is answered with, by its pass; the last list goes for all that follow.
+    /// What a main call or a final pass is answered with, by its pass; the last list goes for all that follow.
     pub replies: Vec<Vec<Reply>>,
     pub repairs: Vec<Reply>,
     pub picks: Vec<Reply>,

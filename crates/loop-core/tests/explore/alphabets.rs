@@ -214,7 +214,7 @@ pub fn time(wide: bool) -> Alphabet {
     let mut later = failure(true);
     later.retry_at = Some(Millis(700));
     let busy = SaveResult::Failed { message: "busy".into(), retry_at: Some(Millis(500_000)) };
-    // The first step leaves time for a landing alone, the second none.
+    // The first step leaves time for a final pass alone, the second none.
     let steps = if wide { vec![0, 46_000, 70_000] } else { vec![0, 46_000] };
     Alphabet {
         replies: always([asks(said("low"), &["a"]), said("high").asks("wipe", target("a"))]),

@@ -11,7 +11,7 @@ use loop_core::{
 
 use crate::common::native::is_sound;
 use crate::common::{found, reread};
-use crate::edge::{Edge, Ghost, Tries, is_action, lands, work};
+use crate::edge::{Edge, Ghost, Tries, is_action, finishes, work};
 use crate::{approvals, money, native, oracle, permits, rank, trouble, truth, whole};
 
 type Result = std::result::Result<(), String>;
@@ -65,8 +65,8 @@ pub const OF_A_STEP: [(&str, OfAStep); 25] = [
     ("I-19 what broke off is kept", what_broke_off_is_kept),
     ("I-21 the bill", money::is_what_was_charged),
     ("I-28 escalation once", escalates_once),
-    ("the landing takes all that is left", money::leaves_all_to_the_landing),
-    ("the last call is the landing", the_last_call_is_the_landing),
+    ("the final pass takes all that is left", money::leaves_all_to_the_final_pass),
+    ("the last call is the final pass", the_last_call_is_the_final_pass),
 ];
 
 fn must(holds: bool, what: impl FnOnce() -> String) -> Result {
@@ -382,7 +382,7 @@ fn a_partial_reply_runs_nothing(edge: &Edge<'_>) -> Result {
     must(edge.after.document().sections.iter().all(|section| !section.body.contains(CUT)), || {
         "half a section was kept".to_owned()
     })?;
-    if !matches!(&edge.event.kind, EventKind::ModelFailed { key, .. } if key.slot == Slot::Main || key.slot == Slot::Landing)
+    if !matches!(&edge.event.kind, EventKind::ModelFailed { key, .. } if key.slot == Slot::Main || key.slot == Slot::Final)
     {
         return Ok(());
     }
@@ -398,7 +398,7 @@ fn a_partial_reply_runs_nothing(edge: &Edge<'_>) -> Result {
 /// makes of it.
 fn what_broke_off_is_kept(edge: &Edge<'_>) -> Result {
     if let EventKind::ModelFailed { key, failure, .. } = &edge.event.kind
-        && matches!(key.slot, Slot::Main | Slot::Landing)
+        && matches!(key.slot, Slot::Main | Slot::Final)
         && !edge.after.spec().protocol.properties().native_calls
         && failure.partial.as_ref().is_some_and(|partial| partial.contains("\nKept.\n## "))
     {
@@ -434,14 +434,14 @@ fn escalates_once(edge: &Edge<'_>) -> Result {
     must(edge.after.tier() == tier, || format!("the tier is {:?}", edge.after.tier()))
 }
 
-fn the_last_call_is_the_landing(edge: &Edge<'_>) -> Result {
+fn the_last_call_is_the_final_pass(edge: &Edge<'_>) -> Result {
     let (limits, totals) = (&edge.after.spec().limits, edge.after.totals());
     if let Phase::Calling { call, purpose: Purpose::Main } = edge.after.phase()
         && call.started.is_none()
-        && lands(edge.after)
+        && finishes(edge.after)
     {
         let last = totals.passes + 1 >= limits.passes || totals.model_calls + 1 >= limits.model_calls;
-        must(!last, || "the last permitted call is no landing".to_owned())?;
+        must(!last, || "the last permitted call is no final pass".to_owned())?;
     }
     if matches!(edge.before.phase(), Phase::Calling { purpose: Purpose::Final { .. }, .. }) {
         let admits = edge.notes.iter().any(|note| {
@@ -454,7 +454,7 @@ fn the_last_call_is_the_landing(edge: &Edge<'_>) -> Result {
                 | Phase::Saving { .. }
                 | Phase::Done { .. }
         );
-        must(!admits && over, || format!("a landing was followed by {}", edge.after.phase().name()))?;
+        must(!admits && over, || format!("a final pass was followed by {}", edge.after.phase().name()))?;
     }
     Ok(())
 }

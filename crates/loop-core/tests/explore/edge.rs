@@ -173,11 +173,11 @@ impl Ghost {
         next
     }
 
-    /// How often the program ended while this ran. A main call that becomes the landing goes on counting its tries.
+    /// How often the program ended while this ran. A main call that becomes the final pass goes on counting its tries.
     pub fn kills_of(&self, key: CommandKey) -> u32 {
         let kills = |key: &CommandKey| self.kills.get(key).copied().unwrap_or_default();
         let as_main =
-            if key.slot == Slot::Landing { kills(&CommandKey::new(key.pass, Slot::Main)) } else { 0 };
+            if key.slot == Slot::Final { kills(&CommandKey::new(key.pass, Slot::Main)) } else { 0 };
         kills(&key) + as_main
     }
 
@@ -261,6 +261,6 @@ pub fn is_action(key: CommandKey) -> bool {
 }
 
 /// Whether a stop by a limit leaves a final pass.
-pub fn lands(run: &Run) -> bool {
+pub fn finishes(run: &Run) -> bool {
     run.spec().protocol.output().is_none() && run.spec().gate.final_pass
 }

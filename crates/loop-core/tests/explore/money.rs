@@ -3,10 +3,10 @@
 use loop_core::Purpose;
 use loop_core::{CostMode, EventKind, Measure, Note, Phase, PicoUsd, Price, Refusal, Reserve, Run, Slot, Tier};
 
-use crate::edge::{Edge, call, is_action, lands, work};
+use crate::edge::{Edge, call, is_action, finishes, work};
 
-/// Output tokens that are held back for the landing.
-const LANDING_OUTPUT: u64 = 1_500;
+/// Output tokens that are held back for the final pass.
+const FINAL_PASS_OUTPUT: u64 = 1_500;
 /// Tokens by which a strict bound exceeds the bytes of a prompt.
 const FRAME: u64 = 256;
 
@@ -18,18 +18,18 @@ struct Purse {
     after: u64,
     /// What settlements of this step took beyond what was reserved for them.
     overshoot: u64,
-    /// What a landing with the input of the call that was started or granted would take.
-    landing: Option<u64>,
+    /// What a final pass with the input of the call that was started or granted would take.
+    final_pass: Option<u64>,
 }
 
-/// The landing is quoted against all that is left.
-pub fn leaves_all_to_the_landing(edge: &Edge<'_>) -> Result<(), String> {
+/// The final pass is quoted against all that is left.
+pub fn leaves_all_to_the_final_pass(edge: &Edge<'_>) -> Result<(), String> {
     let EventKind::CallRefused { key, refusal: Refusal::Cost | Refusal::Tokens, .. } = &edge.event.kind else {
         return Ok(());
     };
     let limits = &edge.after.spec().limits;
     let left = limits.tokens.map(|limit| limit.saturating_sub(tokens(edge.before)));
-    for note in edge.notes.iter().filter(|_| key.slot == Slot::Landing) {
+    for note in edge.notes.iter().filter(|_| key.slot == Slot::Final) {
         let Note::Stopped { certificate } = note else { continue };
         for condition in std::iter::once(&certificate.primary).chain(&certificate.also) {
             let fits = match &condition.value {
@@ -39,10 +39,10 @@ pub fn leaves_all_to_the_landing(edge: &Edge<'_>) -> Result<(), String> {
                 Measure::NextTokens { needs, .. } => left.is_some_and(|left| *needs <= left),
                 _ => false,
             };
-            // The landing's own cause may be the refusal of the call that it stands for.
+            // The final pass's own cause may be the refusal of the call that it stands for.
             let is_cause = matches!(edge.before.phase(), Phase::Calling { purpose: Purpose::Final { cause }, .. } if cause == condition);
             if fits && !is_cause {
-                return Err(format!("the landing was refused although it fits: {condition:?}"));
+                return Err(format!("the final pass was refused although it fits: {condition:?}"));
             }
         }
     }
@@ -54,7 +54,7 @@ pub fn leaves_all_to_the_landing(edge: &Edge<'_>) -> Result<(), String> {
 pub fn holds(edge: &Edge<'_>, honest: bool) -> Result<(), String> {
     let limits = &edge.after.spec().limits;
     for purse in purses(edge) {
-        let Purse { name, limit, before, after, overshoot, landing } = purse;
+        let Purse { name, limit, before, after, overshoot, final_pass } = purse;
         let started = matches!(edge.event.kind, EventKind::CallStarted { .. });
         let told = format!("{name}: {before} -> {after} of {limit}, {overshoot} beyond the reserves");
         match limits.cost_mode {
@@ -65,10 +65,10 @@ pub fn holds(edge: &Edge<'_>, honest: bool) -> Result<(), String> {
                 if started && after > limit {
                     return Err(format!("{told}: a call was started beyond the limit"));
                 }
-                // The landing's share is left when another call starts.
-                let held = landing.map_or(0, |landing| landing.min(limit / 4));
-                if after.saturating_add(held) > limit && landing.is_some() {
-                    return Err(format!("{told}: {held} for the landing were not held back"));
+                // The final pass's share is left when another call starts.
+                let held = final_pass.map_or(0, |final_pass| final_pass.min(limit / 4));
+                if after.saturating_add(held) > limit && final_pass.is_some() {
+                    return Err(format!("{told}: {held} for the final pass were not held back"));
                 }
                 if limits.cost_mode == CostMode::Strict && honest && after > limit {
                     return Err(format!("{told}: a strict limit was passed"));
@@ -93,12 +93,12 @@ fn purses(edge: &Edge<'_>) -> Vec<Purse> {
         more_tokens += usage.total().saturating_sub(reserve.input_tokens + reserve.output_tokens);
         more_money += cost.unwrap_or_default().0.saturating_sub(reserve.cost.unwrap_or_default().0);
     }
-    let lands = lands(edge.after);
-    let landing = match &edge.event.kind {
+    let finishes = finishes(edge.after);
+    let final_pass = match &edge.event.kind {
         EventKind::CallStarted { key, reserve, .. } => {
-            Some(reserve.input_tokens).filter(|_| key.slot != Slot::Landing && lands)
+            Some(reserve.input_tokens).filter(|_| key.slot != Slot::Final && finishes)
         }
-        _ => grants(edge).then(|| sub_call(edge.after).input_tokens).filter(|_| lands),
+        _ => grants(edge).then(|| sub_call(edge.after).input_tokens).filter(|_| finishes),
     };
     if let Some(limit) = limits.tokens {
         purses.push(Purse {
@@ -107,20 +107,20 @@ fn purses(edge: &Edge<'_>) -> Vec<Purse> {
             before: tokens(edge.before),
             after: tokens(edge.after),
             overshoot: more_tokens,
-            landing: landing.map(|input| input + LANDING_OUTPUT),
+            final_pass: final_pass.map(|input| input + FINAL_PASS_OUTPUT),
         });
     }
     if let Some(PicoUsd(limit)) = limits.cost {
-        let lands_on = edge.after.spec().model(edge.after.tier()).price.as_ref();
+        let finishes_on = edge.after.spec().model(edge.after.tier()).price.as_ref();
         purses.push(Purse {
             name: "money",
             limit,
             before: money(edge.before),
             after: money(edge.after),
             overshoot: more_money,
-            landing: landing
-                .zip(lands_on)
-                .map(|(input, price)| priced(edge.after, price, input, LANDING_OUTPUT).0),
+            final_pass: final_pass
+                .zip(finishes_on)
+                .map(|(input, price)| priced(edge.after, price, input, FINAL_PASS_OUTPUT).0),
         });
     }
     purses

@@ -31,7 +31,7 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     let asked = oracle::asked(edge, decision);
     let asks = if gate.people { asked.person } else { 0 };
     let is_open = asked.run + asks > 0;
-    // 1: a stop that was asked for; then what a landing was entered for.
+    // 1: a stop that was asked for; then what a final pass was entered for.
     let asked_for = edge.before.is_stop_asked().then_some(StopReason::ManualStop);
     let mut reasons: Vec<StopReason> = asked_for.into_iter().chain(cause).collect();
     let ends = spec
@@ -52,11 +52,11 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     // 2: the limits, that of the attempt first.
     add(StopReason::MaxPasses, attempt_is_over(run));
     let answers = spec.protocol.output().is_none();
-    let lands = answers && gate.final_pass;
+    let finishes = answers && gate.final_pass;
     // Without a final pass those of passes and model calls are asked about before the next call.
     let acts_last = answers && !gate.final_pass;
     let next = oracle::forbids_the_next(run);
-    let held_ms = if cause.is_some() || !lands { 0 } else { (limits.wall_ms / 4).min(30_000) };
+    let held_ms = if cause.is_some() || !finishes { 0 } else { (limits.wall_ms / 4).min(30_000) };
     add(StopReason::MaxPasses, !acts_last && next.contains(&StopReason::MaxPasses));
     add(StopReason::BudgetExceeded, limits.cost.is_some_and(|limit| totals.cost.known >= limit));
     add(StopReason::TokenLimit, limits.tokens.is_some_and(|limit| totals.usage.total() >= limit));
@@ -127,8 +127,8 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     if edge.was.is_elsewhere {
         reasons.push(StopReason::TierChanged);
     }
-    let lands = lands && leaves_one && cause.is_none() && !speaks && fits && !has_answer;
-    if lands { Expected::Land } else { Expected::Stop(reasons) }
+    let finishes = finishes && leaves_one && cause.is_none() && !speaks && fits && !has_answer;
+    if finishes { Expected::FinalPass } else { Expected::Stop(reasons) }
 }
 
 /// Whether a required tool was not observed, and the reply that ends with an output does not run it either.
@@ -313,7 +313,7 @@ pub fn compaction_goes_on(edge: &Edge<'_>) -> Result {
     let spec = edge.after.spec();
     let refused = matches!(
         &edge.event.kind,
-        EventKind::CallRefused { key, refusal: Refusal::Context, .. } if matches!(key.slot, Slot::Main | Slot::Landing)
+        EventKind::CallRefused { key, refusal: Refusal::Context, .. } if matches!(key.slot, Slot::Main | Slot::Final)
     );
     let passes = edge.before.passes().len() as u32;
     // L4: what its provider finds too long, once a call.

@@ -24,8 +24,8 @@ pub enum Expected {
     Validate {
         runs: u32,
     },
-    /// Only the time of a landing is left, and one would bring something.
-    Land,
+    /// Only the time of a final pass is left, and one would bring something.
+    FinalPass,
     /// The reasons in the gate's order.
     Stop(Vec<StopReason>),
 }
@@ -62,7 +62,7 @@ pub fn decides_as_documented(edge: &Edge<'_>) -> Result<(), String> {
         }
         Decision::Mend { .. } => Expected::Mend,
         Decision::Validate { runs } => Expected::Validate { runs: *runs },
-        Decision::Land { .. } => Expected::Land,
+        Decision::FinalPass { .. } => Expected::FinalPass,
         Decision::Stop(certificate) => {
             let also = certificate.also.iter().map(|condition| condition.reason);
             Expected::Stop(std::iter::once(certificate.reason()).chain(also).collect())
@@ -83,7 +83,7 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         Phase::Calling { purpose: Purpose::Final { cause }, .. } => Some(cause.reason),
         _ => None,
     };
-    // 1: a stop that was asked for; then what a landing was entered for.
+    // 1: a stop that was asked for; then what a final pass was entered for.
     let asked_for = edge.before.is_stop_asked().then_some(StopReason::ManualStop);
     let mut reasons: Vec<StopReason> = asked_for.into_iter().chain(cause).collect();
     let mut add = |reason: StopReason, holds: bool| {
@@ -181,8 +181,8 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         reasons.push(StopReason::TierChanged);
     }
     let is_held_back = gate.final_pass && cause.is_none() && run.elapsed_ms() < limits.wall_ms;
-    let lands = reasons.first() == Some(&StopReason::Timeout) && is_held_back && landing_helps(run);
-    if lands { Expected::Land } else { Expected::Stop(reasons) }
+    let finishes = reasons.first() == Some(&StopReason::Timeout) && is_held_back && final_pass_helps(run);
+    if finishes { Expected::FinalPass } else { Expected::Stop(reasons) }
 }
 
 /// The limits that forbid another main call.
@@ -199,7 +199,7 @@ fn compared_with(edge: &Edge<'_>, pass: u32) -> bool {
 }
 
 /// Whether a required section is not there, or evidence waits that no pass has seen.
-fn landing_helps(run: &Run) -> bool {
+fn final_pass_helps(run: &Run) -> bool {
     let seen = run.passes().last().map_or(0, |pass| pass.evidence_seen as usize);
     let missing = |id: &str| !run.document().sections.iter().any(|section| &*section.id == id);
     run.evidence().len() > seen
@@ -219,7 +219,7 @@ pub fn asked(edge: &Edge<'_>, decision: &Decision) -> Asked {
         match &action.verdict {
             Verdict::Run => asked.run += 1,
             // It would have run, had the run not ended.
-            Verdict::Ended { .. } if matches!(decision, Decision::Stop(_) | Decision::Land { .. }) => {
+            Verdict::Ended { .. } if matches!(decision, Decision::Stop(_) | Decision::FinalPass { .. }) => {
                 asked.run += 1;
             }
             Verdict::OverLimit { limit: Limit::ToolCalls | Limit::Picked } => asked.over += 1,

@@ -22,7 +22,7 @@ const ASK: u64 = 2;
 const VALIDATION: u64 = 1;
 /// The refusal by which a pass is shown in short.
 const COMPACTION: u64 = 1;
-/// The refusal that leads to the landing, and the one that ends it.
+/// The refusal that leads to the final pass, and the one that ends it.
 const REFUSALS: u64 = 2;
 /// A deadline that stops the run, and the grace after it.
 const STOP: u64 = 2;

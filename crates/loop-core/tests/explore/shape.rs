@@ -44,7 +44,7 @@ pub fn shape(run: &Run, ghost: &Ghost) -> u64 {
     (run.is_stop_asked(), run.tier(), ghost.escalated, &ghost.mended, ghost.stops).hash(h);
     (ghost.cut, &ghost.kept).hash(h);
     for pass in run.passes() {
-        (pass.confidence, pass.fresh, pass.changed.is_empty(), pass.landing, pass.tier).hash(h);
+        (pass.confidence, pass.fresh, pass.changed.is_empty(), pass.final_pass, pass.tier).hash(h);
     }
     run.missing().len().hash(h);
     for evidence in run.evidence() {

@@ -185,7 +185,7 @@ pub fn messages(wide: bool) -> Alphabet {
     }
 }
 
-/// Time that runs out at any moment, with a landing before it.
+/// Time that runs out at any moment, with a final pass before it.
 pub fn answers_in_time(wide: bool) -> Alphabet {
     let later = ModelFailure { retry_at: Some(Millis(700)), ..failure(true) };
     let timed_out = ModelFailure { kind: loop_core::FailureKind::Timeout, ..broke_off() };

@@ -18,7 +18,7 @@ pub fn is_told(edge: &Edge<'_>) -> Result<(), String> {
         }
         for condition in conditions() {
             let is_cause = matches!(edge.before.phase(), Phase::Calling { purpose: Purpose::Final { cause }, .. } if cause == condition);
-            // A landing for want of tools says what it was entered for; that was judged then.
+            // A final pass for want of tools says what it was entered for; that was judged then.
             let was_judged =
                 matches!(condition.reason, StopReason::MaxToolCalls | StopReason::NoProgress) && is_cause;
             if !was_judged && !holds(edge, condition) {
@@ -35,19 +35,19 @@ pub fn is_told(edge: &Edge<'_>) -> Result<(), String> {
 fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
     let run = edge.after;
     let (limits, totals) = (&run.spec().limits, run.totals());
-    // A landing that brought no reply leaves room for the one that was its own.
-    let landing =
+    // A final pass that brought no reply leaves room for the one that was its own.
+    let final_pass =
         u32::from(matches!(edge.before.phase(), Phase::Calling { purpose: Purpose::Final { .. }, .. }));
     let high = || run.passes().last().is_some_and(|pass| pass.confidence == Confidence::High);
     match condition.reason {
         StopReason::ManualStop => {
             edge.before.is_stop_asked() || matches!(edge.event.kind, EventKind::StopRequested { .. })
         }
-        StopReason::MaxPasses => totals.passes + landing >= limits.passes || native::attempt_is_over(run),
-        StopReason::MaxModelCalls => totals.model_calls + landing >= limits.model_calls,
+        StopReason::MaxPasses => totals.passes + final_pass >= limits.passes || native::attempt_is_over(run),
+        StopReason::MaxModelCalls => totals.model_calls + final_pass >= limits.model_calls,
         StopReason::BudgetExceeded | StopReason::TokenLimit => spent(run, condition),
         StopReason::OutputLimit => is_cut(edge, condition),
-        StopReason::Timeout => run.elapsed_ms() + limits.landing_ms() >= limits.wall_ms,
+        StopReason::Timeout => run.elapsed_ms() + limits.final_pass_ms() >= limits.wall_ms,
         StopReason::Confident => high() && run.missing().is_empty(),
         StopReason::EvidenceMissing => {
             (high() || run.spec().protocol.properties().native_calls) && !run.missing().is_empty()

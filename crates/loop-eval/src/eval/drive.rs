@@ -134,7 +134,7 @@ impl<'a> Follower<'a> {
         if let (Some(stop), EventKind::CallStarted { key, .. }) = (self.case.stop, &entry.event.kind)
             && !self.is_stopped
             && key.pass == stop.during_pass
-            && matches!(key.slot, Slot::Main | Slot::Landing)
+            && matches!(key.slot, Slot::Main | Slot::Final)
         {
             self.is_stopped = true;
             remote.stop(stop.how);

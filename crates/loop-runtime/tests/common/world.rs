@@ -178,7 +178,7 @@ impl Play {
     }
 }
 
-/// A model that plays for each kind of call (`pick`, `main`, `repair`, `landing`, `action-0`) a list of its own.
+/// A model that plays for each kind of call (`pick`, `main`, `repair`, `final_pass`, `action-0`) a list of its own.
 ///
 /// A list that is used up repeats nothing: the call fails.
 #[derive(Debug)]

@@ -80,7 +80,7 @@ impl View {
 
     pub(super) fn show(&mut self, event: &RunEvent) {
         match event {
-            RunEvent::Text { key, text, .. } if matches!(key.slot, Slot::Main | Slot::Landing) => {
+            RunEvent::Text { key, text, .. } if matches!(key.slot, Slot::Main | Slot::Final) => {
                 self.answer(text);
             }
             RunEvent::Text { .. } | RunEvent::Part { .. } => {}
@@ -224,7 +224,7 @@ impl View {
                 self.remark(&format!("the model is asked again (try {attempt}{wait})"));
             }
             Note::Compacted { .. } => self.remark("what was said earlier is shortened: it did not fit"),
-            Note::GateDecided { decision: Decision::Land { cause }, .. } => {
+            Note::GateDecided { decision: Decision::FinalPass { cause }, .. } => {
                 self.remark(&format!("one final reply, without tools, because of {}", cause.reason));
             }
             Note::TierChanged { why: TierCause::Ended, .. } => {}

@@ -1,4 +1,4 @@
-//! The landing: the last permitted pass or model call, without tools.
+//! The final pass: the last permitted pass or model call, without tools.
 
 use crate::common;
 
@@ -16,40 +16,40 @@ fn last_pass() -> World {
         .start()
         .replied(&device("a"))
         .all_finished()
-        .expect_call("2/landing", 1)
+        .expect_call("2/final", 1)
 }
 
 #[test]
-fn the_last_permitted_pass_is_the_landing() {
+fn the_last_permitted_pass_is_the_final_pass() {
     // S0-50: a confident answer there is answered, and says so.
     let world = last_pass().replied(&said("high")).ends(StopReason::MaxPasses);
     assert_eq!(world.reasons(), [StopReason::MaxPasses, StopReason::Confident]);
     assert_eq!(world.outcome().stop.class, StopClass::Answered);
-    assert!(world.run.passes().last().unwrap().landing);
+    assert!(world.run.passes().last().unwrap().final_pass);
 }
 
 #[test]
-fn the_last_permitted_model_call_is_the_landing() {
+fn the_last_permitted_model_call_is_the_final_pass() {
     let world = run().limits(|limits| limits.model_calls = 2).start().replied(&device("a")).all_finished();
-    let world = world.expect_call("2/landing", 1).replied(&said("low")).ends(StopReason::MaxModelCalls);
+    let world = world.expect_call("2/final", 1).replied(&said("low")).ends(StopReason::MaxModelCalls);
     assert_eq!(world.reasons(), [StopReason::MaxModelCalls, StopReason::NoNewActions]);
 }
 
 #[test]
-fn a_retry_that_is_the_last_permitted_model_call_is_the_landing() {
+fn a_retry_that_is_the_last_permitted_model_call_is_the_final_pass() {
     let mut later = failure(true);
     later.retry_at = Some(Millis(500));
     let world =
         run().limits(|limits| limits.model_calls = 2).start().started().failed(later).expect_nothing();
     let world =
-        world.deadline().expect_call("1/landing", 2).replied(&device("a")).ends(StopReason::MaxModelCalls);
+        world.deadline().expect_call("1/final", 2).replied(&device("a")).ends(StopReason::MaxModelCalls);
     assert_eq!(world.verdicts(), ["ended"]);
     let lost = run().limits(|limits| limits.model_calls = 2).start().started().resumed(10);
-    lost.expect_call("1/landing", 2).replied(&said("high")).ends(StopReason::MaxModelCalls);
+    lost.expect_call("1/final", 2).replied(&said("high")).ends(StopReason::MaxModelCalls);
 }
 
 #[test]
-fn what_a_landing_asks_for_is_left_undone() {
+fn what_a_final_pass_asks_for_is_left_undone() {
     let world = last_pass().replied(&device("b")).ends(StopReason::MaxPasses);
     assert_eq!(world.verdicts(), ["run", "ended"]);
     assert_eq!(world.outcome().undone().count(), 1);
@@ -57,7 +57,7 @@ fn what_a_landing_asks_for_is_left_undone() {
 }
 
 #[test]
-fn a_landing_without_a_contract_is_not_repaired() {
+fn a_final_pass_without_a_contract_is_not_repaired() {
     let world = last_pass().replied(&text("## Findings\nAll is lost.")).ends(StopReason::MaxPasses);
     assert!(world.outcome().document.get("findings").is_some());
     assert_eq!(confidence(&world).name(), "unknown");
@@ -65,13 +65,13 @@ fn a_landing_without_a_contract_is_not_repaired() {
 }
 
 #[test]
-fn a_blank_landing_is_tried_again_and_then_given_up_with_the_document_as_it_is() {
+fn a_blank_final_pass_is_tried_again_and_then_given_up_with_the_document_as_it_is() {
     // S0-130, L19
     let world = last_pass()
         .replied(&text(" \n"))
-        .expect_call("2/landing", 2)
+        .expect_call("2/final", 2)
         .replied(&text(""))
-        .expect_call("2/landing", 3)
+        .expect_call("2/final", 3)
         .replied(&text(""))
         .ends(StopReason::MaxPasses);
     assert_eq!(world.reasons(), [StopReason::MaxPasses, StopReason::ModelFailure]);
@@ -81,7 +81,7 @@ fn a_blank_landing_is_tried_again_and_then_given_up_with_the_document_as_it_is()
 }
 
 #[test]
-fn a_landing_that_fails_keeps_its_cause_and_the_document() {
+fn a_final_pass_that_fails_keeps_its_cause_and_the_document() {
     let world = last_pass().started().failed(failure(false)).ends(StopReason::MaxPasses);
     assert_eq!(world.reasons(), [StopReason::MaxPasses, StopReason::ModelFailure]);
     let detail = Measure::Text("overloaded: try later".into());
@@ -90,9 +90,9 @@ fn a_landing_that_fails_keeps_its_cause_and_the_document() {
 }
 
 #[test]
-fn a_landing_that_fails_for_want_of_model_calls_says_so_once() {
-    let world = run().limits(|limits| limits.model_calls = 1).start().expect_call("1/landing", 1);
-    let world = world.started().failed(failure(true)).expect_call("1/landing", 2).started();
+fn a_final_pass_that_fails_for_want_of_model_calls_says_so_once() {
+    let world = run().limits(|limits| limits.model_calls = 1).start().expect_call("1/final", 1);
+    let world = world.started().failed(failure(true)).expect_call("1/final", 2).started();
     // No reply ever came, so that the limit is not what ended it.
     let world = world.ends(StopReason::ModelFailure);
     assert_eq!(world.reasons(), [StopReason::ModelFailure, StopReason::MaxModelCalls]);
@@ -108,25 +108,25 @@ fn a_model_that_never_answers_is_a_failure_even_where_its_call_was_the_last() {
 }
 
 #[test]
-fn a_landing_that_does_not_fit_stops_with_both_reasons() {
+fn a_final_pass_that_does_not_fit_stops_with_both_reasons() {
     let huge = PromptSize { bytes: 1_000_000, shared_bytes: 0 };
     let world = last_pass().started_with(huge).started_with(huge).ends(StopReason::MaxPasses);
     assert_eq!(world.reasons(), [StopReason::MaxPasses, StopReason::TokenLimit]);
 }
 
 #[test]
-fn a_landing_that_is_lost_again_and_again_keeps_its_cause() {
+fn a_final_pass_that_is_lost_again_and_again_keeps_its_cause() {
     // B14: it is made again until the limits bind.
     let mut world = last_pass();
     for attempt in 1..=11 {
-        world = world.expect_call("2/landing", attempt).started().resumed(1);
+        world = world.expect_call("2/final", attempt).started().resumed(1);
     }
-    let world = world.expect_call("2/landing", 12).started().ends(StopReason::MaxPasses);
+    let world = world.expect_call("2/final", 12).started().ends(StopReason::MaxPasses);
     assert_eq!(world.reasons(), [StopReason::MaxPasses, StopReason::MaxModelCalls]);
 }
 
 #[test]
-fn one_pass_means_one_landing() {
-    let world = run().limits(|limits| limits.passes = 1).start().expect_call("1/landing", 1);
+fn one_pass_means_one_final_pass() {
+    let world = run().limits(|limits| limits.passes = 1).start().expect_call("1/final", 1);
     world.replied(&said("high")).ends(StopReason::MaxPasses);
 }
