@@ -187,7 +187,7 @@ fn render(run: &Run) -> String {
     prompt
 }
 
-/// The model picks a tool, then asks for another, then is sure.
+/// The model selects a tool, then asks for another, then is sure.
 fn model_replies(call: &CallModel) -> EventKind {
     let text = match call.key.pass {
         0 => r#"[{"tool": "fetch_device", "params": {"target": "web-1"}, "reason": "it is named"}]"#,
@@ -242,7 +242,7 @@ fn name(wish: &Command) -> String {
 
 fn summary(note: &Note) -> String {
     match note {
-        Note::Picked { runs, .. } => format!("picked: {runs} run"),
+        Note::Selected { runs, .. } => format!("selected: {runs} run"),
         Note::ActionJudged(judged) => {
             format!("{} {}: {}", judged.key, judged.tool_name(), judged.verdict.name())
         }

@@ -27,7 +27,7 @@
 //!     "protocol": {"type": "document", "sections": [{"id": "situation", "heading": "Situation"}]},
 //!     "tools": [{"name": "fetch_device", "description": "Device details", "args": {"type": "object"},
 //!                "effect": "read", "timeout_ms": 12000, "attempts": 2}],
-//!     "picking": {"enabled": false},
+//!     "selection": {"enabled": false},
 //!     "models": {"base": {"provider": "fake", "model": "fake", "price": {"input": 1, "output": 4},
 //!                "context_tokens": 100000, "max_output_tokens": 4096, "timeout_ms": 60000}}}"##)?;
 //! let item = serde_json::from_str(r#"{"id": "T-1", "kind": "ticket", "title": "Disk full",
@@ -113,7 +113,7 @@ pub use reply::{
 pub use run::{
     AnswerFault, Ask, Asked, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, Decision, Event,
     EventKind, Facts, History, Note, Outcome, Output, Overridden, PassRecord, PassSummary, PersonAnswer, Phase,
-    PickedBy, Poll, PromptSize, Provenance, Purpose, Quote, Refusal, Rejected, Rejection, Reserve, Run,
+    SelectedBy, Poll, PromptSize, Provenance, Purpose, Quote, Refusal, Rejected, Rejection, Reserve, Run,
     RunTool, SaveResult, Saved, ServedCall, Stage, Started, StartedCall, State, StopMode, StoppedIn,
     SubCallBudget, Validate, Validation, Work,
 };
@@ -121,7 +121,7 @@ pub use spec::{
     ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,
     ErrorStyle, Execution, GateSettings, InvalidReason, LimitWithoutPrice, Limits, MAX_ASKED_CALLS, SchemaViolation,
     ModelSpec, Models, NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid, OnToolError, OutputSpec,
-    OwnReason, Picking, ProtocolSpec, ReasonName, RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION,
+    OwnReason, Selection, ProtocolSpec, ReasonName, RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION,
     SectionSpec, Setting, SpecNames, Stale, TaintRule, ThreeTier, ToolPolicy, ToolRepeats, ToolSpec,
 };
 pub use types::{

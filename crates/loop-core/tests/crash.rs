@@ -24,11 +24,11 @@ fn scripts() -> Vec<World> {
     filtered.sub_call = Some(SubCallUse::new(true, None));
     let huge = PromptSize { bytes: 1_000_000, shared_bytes: 0 };
     let full = run()
-        .picker(&[("fetch_device", target("default"))])
+        .selector(&[("fetch_device", target("default"))])
         .people()
         .saving()
         .start()
-        .picked(&[("fetch_docs", target("p")), ("fetch_device", target("p"))])
+        .selected(&[("fetch_docs", target("p")), ("fetch_device", target("p"))])
         .wait(20)
         .finished("0/action-1", found("device"))
         .finished("0/action-0", filtered)
@@ -97,7 +97,7 @@ fn the_scripts_see_every_phase() {
         }
     }
     for phase in [
-        "picking",
+        "selection",
         "gathering",
         "calling",
         "repairing",

@@ -23,7 +23,7 @@ fn a_limit_of_nothing_stops_before_the_first_call() {
     ];
     for (limits, reason) in cases {
         let limited = |setup: Setup| setup.with(|spec| spec.limits = limits.clone()).start();
-        let world = limited(run().picker(&[])).ends(reason);
+        let world = limited(run().selector(&[])).ends(reason);
         assert_eq!((world.outcome().totals.model_calls, world.outcome().stop.class), (0, StopClass::Partial));
         limited(run().saving()).saved(1, saved_at("x")).ends(reason);
         assert_eq!(world.reasons(), [reason]);
@@ -33,7 +33,7 @@ fn a_limit_of_nothing_stops_before_the_first_call() {
 #[test]
 fn no_tool_calls_stop_before_the_first_call_where_there_are_tools() {
     // S4-d3: `maxToolCalls` of 0 holds before anything is proposed, as that of 0 steps and of no time does.
-    for setup in [run().picker(&[]), run(), common::native::conversation()] {
+    for setup in [run().selector(&[]), run(), common::native::conversation()] {
         let world =
             setup.clone().limits(|limits| limits.tool_calls = 0).start().ends(StopReason::MaxToolCalls);
         assert_eq!((world.outcome().totals.model_calls, world.outcome().stop.class), (0, StopClass::Partial));
@@ -72,11 +72,11 @@ fn the_loop_makes_no_more_than_five_passes() {
 
 #[test]
 fn spending_as_much_as_the_limit_ends_the_run() {
-    // S0-45, S0-51, S0-119: `>=`, with the picker's call in the sum.
+    // S0-45, S0-51, S0-119: `>=`, with the selector's call in the sum.
     let both = 100 * 10 + 50 * 40 + 100 * 100_000 + 50 * 400_000;
     let with = |limit: u64| {
-        let setup = run().checked_after().picker(&[]).limits(|limits| limits.cost = usd(limit));
-        setup.start().picked(&[]).replied(&device("a"))
+        let setup = run().checked_after().selector(&[]).limits(|limits| limits.cost = usd(limit));
+        setup.start().selected(&[]).replied(&device("a"))
     };
     with(both + 1).expect_phase("acting");
     let world = with(both).ends(StopReason::BudgetExceeded);
@@ -102,16 +102,16 @@ fn an_unknown_price_is_never_taken_for_nothing() {
 
 #[test]
 fn the_wall_clock_ends_the_run_in_every_phase_in_which_it_works() {
-    let setup = || run().picker(&[]).limits(|limits| limits.wall_ms = 10_000);
-    let picking = || setup().start();
-    let gathering = || picking().picked(&[("fetch_device", target("a"))]);
-    let calling = || picking().picked(&[]);
+    let setup = || run().selector(&[]).limits(|limits| limits.wall_ms = 10_000);
+    let selection = || setup().start();
+    let gathering = || selection().selected(&[("fetch_device", target("a"))]);
+    let calling = || selection().selected(&[]);
     let acting = || calling().replied(&device("a"));
     let repairing = || calling().replied(&text("## Situation\nno contract"));
-    let final_pass = || setup().limits(|limits| limits.passes = 1).start().picked(&[]);
+    let final_pass = || setup().limits(|limits| limits.passes = 1).start().selected(&[]);
     for (name, world) in [
-        ("picking", picking()),
-        ("picking", picking().started()),
+        ("selection", selection()),
+        ("selection", selection().started()),
         ("gathering", gathering()),
         ("calling", calling()),
         ("calling", calling().started()),
@@ -280,10 +280,10 @@ fn many(count: usize) -> Vec<String> {
 fn what_a_selection_asks_for_beyond_the_limit_is_counted_and_not_read() {
     // P5
     let names = many(10_000);
-    let picks: Vec<_> = names.iter().map(|name| ("fetch_device", target(name))).collect();
-    let world = run().picker(&[]).start().picked(&picks);
+    let selections: Vec<_> = names.iter().map(|name| ("fetch_device", target(name))).collect();
+    let world = run().selector(&[]).start().selected(&selections);
     assert_eq!(world.run.actions().len(), 64);
-    let told = Note::CallsNotRead { call: key("0/pick"), limit: 64, count: 9_936 };
+    let told = Note::CallsNotRead { call: key("0/select"), limit: 64, count: 9_936 };
     assert!(world.all_notes().any(|note| *note == told));
     let world = world.all_finished().replied(&said("high")).ends(StopReason::Confident);
     assert_eq!((world.outcome().totals.unread_calls, world.outcome().totals.tool_calls), (9_936, 5));
@@ -344,7 +344,7 @@ fn calls_that_the_client_did_not_read_count_with_those_beyond_the_limit() {
 #[test]
 fn a_limit_that_a_refused_call_ends_beside_is_in_the_certificate() {
     // P5: the selection took all the money, and the prompt does not fit either.
-    let setup = run().picker(&[]).with(|spec| spec.models.base.context_tokens = 2_000);
+    let setup = run().selector(&[]).with(|spec| spec.models.base.context_tokens = 2_000);
     let setup = setup.limits(|limits| limits.cost = usd(100_000_000));
     let world = setup.start().started().answered(&text("[]").using(Some(used(20_000_000, 0))));
     assert!(world.run.totals().cost.known.0 > 100_000_000, "{}", world.run.totals().cost);

@@ -24,7 +24,7 @@ mod order;
 mod output;
 mod pattern;
 mod people;
-mod picking;
+mod selection;
 mod policy;
 mod policy_authority;
 mod policy_problems;

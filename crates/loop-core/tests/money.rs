@@ -24,7 +24,7 @@ proptest! {
 
     #[test]
     fn the_bill_is_the_sum_of_its_charges_and_every_call_is_charged_once(setup in setups(), choices in choices(50)) {
-        // S0-119, I-21: retries, picker, sub-calls, failed and lost calls included.
+        // S0-119, I-21: retries, selector, sub-calls, failed and lost calls included.
         let world = walked(setup, &choices).autopilot(&said("high"));
         let (mut usage, mut cost) = (Usage::default(), Spend::default());
         for (used, charged) in charges(&world) {
@@ -50,13 +50,13 @@ proptest! {
 
 #[test]
 fn every_tier_is_charged_at_its_own_price() {
-    // S0-119, C28: the picker's and the sub-call's tokens at the picker's price.
+    // S0-119, C28: the selector's and the sub-call's tokens at the selector's price.
     let mut filtered = found("x");
     filtered.sub_call = Some(SubCallUse::new(true, Some(used(1_000, 10))));
     let world = run()
-        .picker(&[])
+        .selector(&[])
         .start()
-        .picked(&[("fetch_docs", target("a"))])
+        .selected(&[("fetch_docs", target("a"))])
         .finished("0/action-0", filtered)
         .replied(&said("high"));
     let costs: Vec<_> = charges(&world).into_iter().map(|(_, cost)| cost).collect();
@@ -165,7 +165,7 @@ fn a_sub_call_without_usage_costs_what_came() {
     let charged = |received| {
         let mut filtered = found("x");
         filtered.sub_call = Some(SubCallUse { answered: true, usage: None, received, served_model: None });
-        let world = run().picker(&[]).start().picked(&[("fetch_docs", target("a"))]);
+        let world = run().selector(&[]).start().selected(&[("fetch_docs", target("a"))]);
         charges(&world.finished("0/action-0", filtered))[1].0
     };
     let short = charged(Received { bytes: 30, ..Received::ended() });
@@ -180,10 +180,10 @@ fn the_model_that_served_a_sub_call_is_kept() {
     let used = SubCallUse::new(true, Some(used(10, 5)));
     filtered.sub_call = Some(SubCallUse { served_model: Some("filter-2".into()), ..used });
     let world =
-        run().picker(&[]).start().picked(&[("fetch_docs", target("a"))]).finished("0/action-0", filtered);
+        run().selector(&[]).start().selected(&[("fetch_docs", target("a"))]).finished("0/action-0", filtered);
     let served: Vec<_> =
         world.run.model_calls().into_iter().map(|call| (call.key.to_string(), call.served_model)).collect();
-    assert_eq!(served, [("0/pick".into(), None), ("0/action-0".into(), Some("filter-2".into()))]);
+    assert_eq!(served, [("0/select".into(), None), ("0/action-0".into(), Some("filter-2".into()))]);
 }
 
 #[test]
@@ -202,9 +202,9 @@ fn a_typical_run_of_the_founding_document_costs_what_it_says() {
     let world = run()
         .with(|spec| {
             spec.models.base = model(Some(flash));
-            spec.models.picker = None;
+            spec.models.selector = None;
         })
-        .picker(&[])
+        .selector(&[])
         .start()
         .started()
         .answered(&text("[]").using(Some(used(700, 100))))

@@ -49,12 +49,12 @@ fn device() -> Said {
 
 /// A run in every phase.
 fn phases() -> Vec<World> {
-    let picking = run().picker(&[]).start();
+    let selection = run().selector(&[]).start();
     let asking = run().people().start().replied(&said("low").asks("wipe", target("a")));
     vec![
-        picking.clone(),
-        picking.clone().started(),
-        picking.picked(&[("fetch_device", target("a"))]),
+        selection.clone(),
+        selection.clone().started(),
+        selection.selected(&[("fetch_device", target("a"))]),
         run().start(),
         run().start().started(),
         run().start().replied(&text("## Situation\nx")),
@@ -75,7 +75,7 @@ fn what_is_not_open_is_rejected_in_every_phase_and_changes_nothing() {
     // T10, T11, I-6: `rejects` compares the whole run.
     for mut world in phases() {
         for at in
-            ["0/pick", "1/main", "1/action-0", "7/main", "7/action-9", "1/repair", "1/final", "1/save"]
+            ["0/select", "1/main", "1/action-0", "7/main", "7/action-9", "1/repair", "1/final", "1/save"]
         {
             for attempt in [0, 4] {
                 for kind in every_kind(at, attempt) {
@@ -237,7 +237,7 @@ fn an_announcement_names_the_call_that_is_wished_and_its_next_try() {
     };
     let check = |mut world: World, wished: &str, attempt: u32| {
         for name in
-            ["0/pick", "1/main", "2/main", "1/repair", "2/repair", "1/final", "1/action-0", "1/save"]
+            ["0/select", "1/main", "2/main", "1/repair", "2/repair", "1/final", "1/action-0", "1/save"]
         {
             for tried in 0..=attempt + 1 {
                 let kind = told(&world, name, tried);
@@ -247,7 +247,7 @@ fn an_announcement_names_the_call_that_is_wished_and_its_next_try() {
         let kind = told(&world, wished, attempt);
         world.tell(kind);
     };
-    check(run().picker(&[]).start(), "0/pick", 1);
+    check(run().selector(&[]).start(), "0/select", 1);
     check(run().start(), "1/main", 1);
     check(run().start().started().failed(failure(true)), "1/main", 2);
     check(run().start().started().resumed(5), "1/main", 2);

@@ -464,10 +464,10 @@ fn a_domain_adds_stop_reasons_of_its_own_which_software_finds_in_what_a_call_ret
     let stopped = stopped.finished("1/action-0", found("it")).ends(StopReason::ManualStop);
     assert_eq!(stopped.reasons(), [StopReason::ManualStop, name]);
     // A document, and a tool that was selected before its first pass.
-    let picks = run().picker(&[]).with(|spec| {
+    let selections = run().selector(&[]).with(|spec| {
         spec.stop_reasons = vec![own("already_refunded", StopClass::Partial, Status::Ok)];
     });
-    let world = picks.start().picked(&[("fetch_device", json!({"target": "a"}))]).all_finished().ends(name);
+    let world = selections.start().selected(&[("fetch_device", json!({"target": "a"}))]).all_finished().ends(name);
     assert_eq!(world.run.totals().passes, 0);
 }
 

@@ -111,11 +111,11 @@ fn what_is_demanded_and_may_never_run() {
         |spec| {
             spec.gate.forbid = names(&["read_order"]);
             spec.gate.required_tools = names(&["read_order"]);
-            spec.picking.defaults = vec![DefaultCall { tool: "read_order".into(), parameters: "{}".into() }];
+            spec.selection.defaults = vec![DefaultCall { tool: "read_order".into(), parameters: "{}".into() }];
         },
         &[
             "gate.required_tools: `read_order` is forbidden by gate.forbid, so that no answer could ever do; take it out of one list",
-            "picking.defaults: `read_order` is forbidden by gate.forbid; take it out",
+            "selection.defaults: `read_order` is forbidden by gate.forbid; take it out",
         ],
     );
     let mut spec = common::native::output().spec;

@@ -173,13 +173,13 @@ fn a_write_is_asked_again_only_where_twice_is_the_same_as_once() {
 }
 
 #[test]
-fn a_document_waits_too_and_so_does_what_was_picked() {
+fn a_document_waits_too_and_so_does_what_was_selected() {
     // S0-122
     let asks = said("medium").asks("fetch_device", target("a")).asks("fetch_docs", target("a"));
     let world = run().start().replied(&asks).finished("1/action-0", pending(500)).all_finished();
     let world = world.expect_nothing().deadline().finished("1/action-0", found("a"));
     world.expect_call("2/main", 1);
-    let world = run().picker(&[]).start().picked(&[("fetch_device", target("a"))]);
+    let world = run().selector(&[]).start().selected(&[("fetch_device", target("a"))]);
     let world = world.finished("0/action-0", pending(500)).expect_phase("gathering").expect_nothing();
     world.deadline().finished("0/action-0", found("a")).expect_call("1/main", 1);
 }

@@ -98,7 +98,7 @@ fn every_reserve_of_a_large_prompt_is_at_the_price_of_a_large_prompt() {
             .with(|spec| {
                 spec.models.base.price = Some(tiered());
                 spec.models.base.context_tokens = 1_000_000;
-                spec.models.picker = None;
+                spec.models.selector = None;
                 spec.limits.output_tokens = 256;
                 spec.limits.cost_mode = mode;
                 spec.limits.cost = usd(100_000_000_000_000);
@@ -119,7 +119,7 @@ fn what_money_leaves_for_output_is_counted_at_the_price_above_the_threshold() {
         .with(|spec| {
             spec.models.base.price = Some(tiered());
             spec.models.base.context_tokens = 1_000_000;
-            spec.models.picker = None;
+            spec.models.selector = None;
             spec.limits.cost_mode = CostMode::Strict;
             spec.limits.cost = usd(left / 3 * 4);
         })

@@ -235,7 +235,7 @@ fn poor(mode: CostMode, spending: &Spending) -> World {
         limits.sub_call_bytes = 1_000;
     });
     // Sub-calls are paid at the price of the base model, so that they matter.
-    setup.with(|spec| spec.models.picker = None).start()
+    setup.with(|spec| spec.models.selector = None).start()
 }
 
 fn spent(world: &World) -> u64 {

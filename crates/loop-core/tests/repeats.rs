@@ -50,9 +50,9 @@ fn the_same_call_twice_in_one_reply_runs_once() {
 }
 
 #[test]
-fn a_picked_call_is_not_run_again_by_a_pass() {
+fn a_selected_call_is_not_run_again_by_a_pass() {
     // S0-118
-    let world = run().picker(&[]).start().picked(&[("fetch_device", target("a"))]).all_finished();
+    let world = run().selector(&[]).start().selected(&[("fetch_device", target("a"))]).all_finished();
     world.replied(&asks("fetch_device", target("a"))).ends(StopReason::NoNewActions);
 }
 

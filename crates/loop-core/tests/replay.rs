@@ -62,8 +62,8 @@ fn scripts() -> Vec<Script> {
             _ => said_bare("high").section("Next Steps", "Nothing is left."),
         },
         ..script(
-            "picks, acts, asks, repairs, saves",
-            run().picker(&[("fetch_docs", target("d"))]).people().saving(),
+            "selects, acts, asks, repairs, saves",
+            run().selector(&[("fetch_docs", target("d"))]).people().saving(),
         )
     };
     let escalates = Script {
@@ -122,7 +122,7 @@ fn scripts() -> Vec<Script> {
     let poor = |pico: u64| {
         let setup = run().patient().limits(|limits| limits.cost = Some(PicoUsd(pico)));
         // Without a cheaper model.
-        setup.with(|spec| spec.models.picker = None)
+        setup.with(|spec| spec.models.selector = None)
     };
     let spends = |key: CommandKey| {
         let said = if key.pass < 3 { device("low", &key.pass.to_string()) } else { said("high") };

@@ -22,7 +22,7 @@ const SECOND: PromptSize = PromptSize { bytes: 3_000, shared_bytes: 2_000 };
 
 /// One tier, and this limit of money.
 fn with_money(limit: u64) -> Setup {
-    run().with(|spec| spec.models.picker = None).limits(|limits| limits.cost = usd(limit))
+    run().with(|spec| spec.models.selector = None).limits(|limits| limits.cost = usd(limit))
 }
 
 /// A pass with one tool behind it; a second call is wished.
@@ -139,7 +139,7 @@ fn failures_that_cost_their_reserve_do_not_bring_the_cheaper_model() {
     }
     assert!(world.reasons().contains(&StopReason::BudgetExceeded), "{:?}", world.reasons());
     assert_ne!(world.outcome().stop.class, StopClass::Answered);
-    assert!(world.all_notes().all(|note| !matches!(note, Note::CallCharged { tier: Tier::Picker, .. })));
+    assert!(world.all_notes().all(|note| !matches!(note, Note::CallCharged { tier: Tier::Selector, .. })));
 }
 
 #[test]
@@ -148,16 +148,16 @@ fn where_it_is_on_the_cheaper_tier_replies_and_the_certificate_says_so() {
     let mut world = second_call(cheaper(poor()));
     let quote = world.run.quote(&key("2/main"), SECOND).unwrap();
     // Another tier: nothing was reported for what the prompt shares.
-    assert_eq!((quote.tier, quote.reserve.input_tokens), (Tier::Picker, 1_500));
+    assert_eq!((quote.tier, quote.reserve.input_tokens), (Tier::Selector, 1_500));
     world = world.started_with(SECOND);
-    assert_eq!(tier_of(&world), Tier::Picker, "the call is sent to the tier that was granted");
-    let changed = Note::TierChanged { from: Tier::Base, to: Tier::Picker, why: TierCause::Cost };
+    assert_eq!(tier_of(&world), Tier::Selector, "the call is sent to the tier that was granted");
+    let changed = Note::TierChanged { from: Tier::Base, to: Tier::Selector, why: TierCause::Cost };
     assert!(world.notes().contains(&changed), "{:?}", world.notes());
     world = world.answered(&said("high")).ends(StopReason::NoNewActions);
-    assert_eq!(world.run.passes()[1].tier, Tier::Picker);
+    assert_eq!(world.run.passes()[1].tier, Tier::Selector);
     assert_eq!(world.reasons(), [StopReason::NoNewActions, StopReason::TierChanged]);
     let told = world.outcome().stop.also[0].clone();
-    let change = TierChange { pass: 2, from: Tier::Base, to: Tier::Picker, why: TierCause::Cost };
+    let change = TierChange { pass: 2, from: Tier::Base, to: Tier::Selector, why: TierCause::Cost };
     assert_eq!(told.value, Measure::Tiers(vec![change]));
     assert_eq!(told.change.unwrap().to_string(), "gate.cheaper_tier = false");
 }
@@ -228,7 +228,7 @@ fn an_escalated_pass_is_bound_by_the_same_limit_of_money() {
     // S0-126: what the escalated model would cost is quoted like any call; where it is too dear, the base model goes on.
     let low = |n: &str| said("low").section("Findings", n).asks("fetch_device", target(n));
     let after_two = |limit: u64| {
-        let setup = run().escalating().with(|spec| spec.models.picker = None);
+        let setup = run().escalating().with(|spec| spec.models.selector = None);
         let world = setup.limits(|limits| limits.cost = usd(limit)).start();
         world.replied(&low("a")).all_finished().replied(&low("b")).all_finished()
     };
@@ -249,7 +249,7 @@ fn strict_counts_a_token_a_byte_at_the_dearest_price_and_never_passes() {
     let setup = |limit: u64| {
         run().with(|spec| {
             spec.models.base.price = Some(price.clone());
-            spec.models.picker = None;
+            spec.models.selector = None;
             spec.limits.cost_mode = CostMode::Strict;
             spec.limits.cost = usd(limit);
         })
@@ -289,17 +289,17 @@ fn a_limit_of_money_without_a_price_stops_before_the_first_call() {
     let change = world.outcome().stop.primary.change.clone().unwrap();
     assert_eq!((change.setting.path(), change.to), ("limits.cost_usd", Measure::Text("none".into())));
     unpriced().limits(|limits| limits.cost = None).start().expect_call("1/main", 1);
-    // A picker without a price is not asked.
-    let picker =
-        run().picker(&[("fetch_device", target("a"))]).with(|spec| spec.models.picker = Some(model(None)));
-    let world = picker.start();
-    assert_eq!(world.run.quote(&key("0/pick"), FIRST), Err(Refusal::UnknownPrice));
+    // A selector without a price is not asked.
+    let selector =
+        run().selector(&[("fetch_device", target("a"))]).with(|spec| spec.models.selector = Some(model(None)));
+    let world = selector.start();
+    assert_eq!(world.run.quote(&key("0/select"), FIRST), Err(Refusal::UnknownPrice));
     world.started().expect_tools(&["0/action-0#1 fetch_device"]);
 }
 
 #[test]
 fn a_sub_call_is_granted_only_out_of_money_that_is_left() {
-    // S0-65, S0-119: 12,000 tokens of input and 512 of output, at the picker's price: 140,480.
+    // S0-65, S0-119: 12,000 tokens of input and 512 of output, at the selector's price: 140,480.
     let granted = |limit: u64| -> Vec<bool> {
         let setup = run().with(|spec| {
             spec.models.base.price = Some(Price::flat(0, 0));
@@ -399,7 +399,7 @@ fn what_nobody_reported_costs_its_whole_reserve() {
     let price = Price { cache_write: Some(1_000_000), ..Price::flat(100_000, 400_000) };
     let strict = run().with(|spec| {
         spec.models.base.price = Some(price);
-        spec.models.picker = None;
+        spec.models.selector = None;
         spec.limits.cost_mode = CostMode::Strict;
         spec.limits.cost = usd(6_000_000_000);
     });
@@ -420,17 +420,17 @@ fn a_tier_without_a_model_of_its_own_is_no_cheaper_one() {
     let more = PromptSize { bytes: 2_200, shared_bytes: 2_000 };
     assert_eq!(world.run.quote(&key("2/main"), more), Err(Refusal::Cost));
     // Another model counts otherwise, but hardly to less than half of what was reported.
-    let with_picker =
+    let with_selector =
         cheaper(run()).limits(|limits| limits.cost = usd(900_000_000)).start().started_with(FIRST);
-    let world = with_picker.answered(&device("a").using(Some(used(4_000, 50)))).all_finished();
+    let world = with_selector.answered(&device("a").using(Some(used(4_000, 50)))).all_finished();
     let quote = world.run.quote(&key("2/main"), more).unwrap();
-    assert_eq!((quote.tier, quote.reserve.input_tokens), (Tier::Picker, 4_100));
+    assert_eq!((quote.tier, quote.reserve.input_tokens), (Tier::Selector, 4_100));
 }
 
 #[test]
 fn an_escalated_model_with_too_little_context_gives_way_to_the_base_model() {
     let small = run().escalating().with(|spec| {
-        spec.models.picker = None;
+        spec.models.selector = None;
         if let Some(escalated) = &mut spec.models.escalated {
             escalated.context_tokens = 900;
         }
@@ -444,11 +444,11 @@ fn an_escalated_model_with_too_little_context_gives_way_to_the_base_model() {
 
 #[test]
 fn a_refusal_names_what_the_tiers_need_that_money_opens() {
-    // The picker's context is too small for the prompt, so that no money would bring it.
+    // The selector's context is too small for the prompt, so that no money would bring it.
     let small = || {
         cheaper(run()).with(|spec| {
-            if let Some(picker) = &mut spec.models.picker {
-                picker.context_tokens = 600;
+            if let Some(selector) = &mut spec.models.selector {
+                selector.context_tokens = 600;
             }
         })
     };
@@ -604,13 +604,13 @@ fn a_smart_tool_that_is_asked_again_frees_its_own_reserve_alone() {
 fn the_same_model_under_another_tier_is_not_a_cheaper_one() {
     // M15: another tier estimates the prompt anew, and 4,000 new bytes are fewer tokens by that estimate. It is the same
     // model all the same, so the call is refused.
-    let same = |limit| with_money(limit).with(|spec| spec.models.picker = Some(spec.models.base.clone()));
+    let same = |limit| with_money(limit).with(|spec| spec.models.selector = Some(spec.models.base.clone()));
     let long = PromptSize { bytes: 6_000, shared_bytes: 2_000 };
     let world = second_call(same(650_000_000));
     assert_eq!(world.run.quote(&key("2/main"), long), Err(Refusal::Cost));
     // A cheaper one is asked, and the base model is where the money pays for it.
     let cheaper = run().with(|spec| spec.gate.cheaper_tier = true);
     let cheaper = cheaper.limits(|limits| limits.cost = usd(650_000_000));
-    assert_eq!(second_call(cheaper).run.quote(&key("2/main"), long).unwrap().tier, Tier::Picker);
+    assert_eq!(second_call(cheaper).run.quote(&key("2/main"), long).unwrap().tier, Tier::Selector);
     assert_eq!(second_call(same(750_000_000)).run.quote(&key("2/main"), long).unwrap().tier, Tier::Base);
 }

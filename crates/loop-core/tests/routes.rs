@@ -88,9 +88,9 @@ fn small_calls_go_the_way_of_the_run_unless_they_have_a_model_of_their_own_and_r
         let world = world.expect_phase("repairing");
         (world.call().tier, world.run.small_tier())
     };
-    assert_eq!(repairing(run().with_fallback()), (Tier::Fallback, Tier::Picker));
-    let without_picker = run().with_fallback().with(|spec| spec.models.picker = None);
-    assert_eq!(repairing(without_picker), (Tier::Fallback, Tier::Fallback));
+    assert_eq!(repairing(run().with_fallback()), (Tier::Fallback, Tier::Selector));
+    let without_selector = run().with_fallback().with(|spec| spec.models.selector = None);
+    assert_eq!(repairing(without_selector), (Tier::Fallback, Tier::Fallback));
 }
 
 #[test]
@@ -133,13 +133,13 @@ fn a_model_that_was_heard_finishes_by_itself_and_an_escalated_one_leaves_the_bas
     let world = run().with_fallback().start().started().failed(cut);
     assert!(world.all_notes().all(|note| !matches!(note, Note::TierChanged { to: Tier::Fallback, .. })));
     let low = |n: u32| said("low").asks("fetch_device", target(&format!("d{n}")));
-    let without_picker = run().escalating().with_fallback().with(|spec| {
-        spec.models.picker = None;
+    let without_selector = run().escalating().with_fallback().with(|spec| {
+        spec.models.selector = None;
         spec.gate.escalate_after = 1;
     });
-    let world = without_picker.start().replied(&low(1)).finished("1/action-0", found("brought 1"));
+    let world = without_selector.start().replied(&low(1)).finished("1/action-0", found("brought 1"));
     assert_eq!(world.call().tier, Tier::Escalated);
     let world = world.started().failed(failure(false)).replied(&text("## Findings\n\nNo contract.\n"));
     let world = world.expect_phase("repairing");
-    assert_eq!((world.call().tier, world.run.small_tier()), (Tier::Fallback, Tier::Picker));
+    assert_eq!((world.call().tier, world.run.small_tier()), (Tier::Fallback, Tier::Selector));
 }

@@ -53,7 +53,7 @@ fn a_stop_at_the_gate_may_be_taken_back_until_it_takes_effect() {
 #[test]
 fn a_stop_at_the_gate_takes_effect_at_once_where_nothing_is_in_flight() {
     // S0-46
-    let picking = run().picker(&[]).start();
+    let selection = run().selector(&[]).start();
     let calling = run().start();
     let repairing = run().start().replied(&text("## Situation\nx"));
     let final_pass = run().limits(|limits| limits.passes = 1).start();
@@ -63,7 +63,7 @@ fn a_stop_at_the_gate_takes_effect_at_once_where_nothing_is_in_flight() {
         .start()
         .started()
         .failed(loop_core::ModelFailure { retry_at: Some(Millis(900)), ..failure(true) });
-    for world in [picking, calling, repairing, final_pass, asking, approved, waiting] {
+    for world in [selection, calling, repairing, final_pass, asking, approved, waiting] {
         let phase = world.phase();
         let world = world.stop(StopMode::AtGate).ends(StopReason::ManualStop);
         assert_eq!(
@@ -80,15 +80,15 @@ fn a_stop_at_the_gate_takes_effect_at_once_where_nothing_is_in_flight() {
 }
 
 #[test]
-fn a_stop_at_the_gate_while_picking_gathering_or_repairing_ends_after_what_is_in_flight() {
+fn a_stop_at_the_gate_while_selection_gathering_or_repairing_ends_after_what_is_in_flight() {
     // S0-46
-    let picks = text(&json!([{"tool": "fetch_device", "params": {"target": "a"}}]).to_string());
-    let picking = run().picker(&[]).start().started().stop(StopMode::AtGate);
-    let world = picking.clone().answered(&picks).ends(StopReason::ManualStop);
+    let selections = text(&json!([{"tool": "fetch_device", "params": {"target": "a"}}]).to_string());
+    let selection = run().selector(&[]).start().started().stop(StopMode::AtGate);
+    let world = selection.clone().answered(&selections).ends(StopReason::ManualStop);
     assert_eq!(world.outcome().totals.model_calls, 1);
-    picking.failed(failure(false)).ends(StopReason::ManualStop);
+    selection.failed(failure(false)).ends(StopReason::ManualStop);
 
-    let gathering = run().picker(&[]).start().picked(&[("fetch_device", target("a"))]).stop(StopMode::AtGate);
+    let gathering = run().selector(&[]).start().selected(&[("fetch_device", target("a"))]).stop(StopMode::AtGate);
     let world = gathering.expect_phase("gathering").all_finished().ends(StopReason::ManualStop);
     assert_eq!(world.outcome().evidence.len(), 1);
 
@@ -140,7 +140,7 @@ fn a_call_that_has_settled_is_neither_aborted_nor_charged_again() {
         run().start().replied(&said("high")),
         run().limits(|limits| limits.passes = 1).start().replied(&said("high")),
         run().start().replied(&text("## Situation\nx")).replied(&said_bare("high")),
-        run().picker(&[]).start().started().stop(StopMode::AtGate).answered(&text("[]")),
+        run().selector(&[]).start().started().stop(StopMode::AtGate).answered(&text("[]")),
         run().start().started().failed(failure(false)),
     ] {
         assert_eq!((world.phase(), world.aborts().len()), ("done", 0));
@@ -241,9 +241,9 @@ fn the_certificate_of_a_manual_stop_tells_the_limits_that_were_reached_too() {
     let world = run()
         .checked_after()
         .limits(|limits| limits.cost = usd(1))
-        .picker(&[])
+        .selector(&[])
         .start()
-        .picked(&[])
+        .selected(&[])
         .stop(StopMode::AtGate);
     let world = world.ends(StopReason::ManualStop);
     assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::BudgetExceeded]);

@@ -274,10 +274,10 @@ fn a_permanent_failure_ends_as_such_and_two_that_may_pass_go_to_a_person() {
 }
 
 #[test]
-fn a_failure_of_a_picked_tool_counts_as_well() {
+fn a_failure_of_a_selected_tool_counts_as_well() {
     // S0-129, S4-84
-    let setup = run().picker(&[]).with(|spec| spec.gate.on_tool_error = OnToolError::Stop);
-    let world = setup.start().picked(&[("fetch_device", target("a")), ("fetch_docs", target("a"))]);
+    let setup = run().selector(&[]).with(|spec| spec.gate.on_tool_error = OnToolError::Stop);
+    let world = setup.start().selected(&[("fetch_device", target("a")), ("fetch_docs", target("a"))]);
     let world = world.finished("0/action-1", found("docs"));
     world.finished("0/action-0", observed(Status::Timeout)).ends(StopReason::ToolFailure);
 }

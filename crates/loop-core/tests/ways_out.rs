@@ -227,8 +227,8 @@ fn where_every_action_that_mattered_is_forbidden_policy_ends_the_run() {
     world.ends(StopReason::PolicyBlocked);
     let world = forbids().start().replied(&pass("low", 1).asks("fetch_docs", target("a")));
     world.expect_tools(&["1/action-1#1 fetch_docs"]);
-    // A picker cannot either.
-    let world = forbids().picker(&[]).start().picked(&[("fetch_device", json!({"target": "a"}))]);
+    // A selector cannot either.
+    let world = forbids().selector(&[]).start().selected(&[("fetch_device", json!({"target": "a"}))]);
     world.expect_call("1/main", 1);
 }
 
@@ -315,8 +315,8 @@ fn a_mending_pass_that_cannot_be_paid_tells_what_is_missing() {
 }
 
 #[test]
-fn where_every_tool_is_forbidden_nobody_picks() {
+fn where_every_tool_is_forbidden_nobody_selects() {
     let names = ["fetch_device", "fetch_docs", "restart", "wipe"];
-    let world = run().picker(&[]).with(|spec| spec.gate.forbid = names.map(Into::into).to_vec()).start();
+    let world = run().selector(&[]).with(|spec| spec.gate.forbid = names.map(Into::into).to_vec()).start();
     world.expect_call("1/main", 1);
 }

@@ -271,8 +271,8 @@ fn set_model(tree: &mut Node, tier: Tier, model: &str, replaced: &mut Replaced) 
     let path = format!("models.{}", tier.name());
     // A recording takes the place of a model: its price and its limits stay, so that the run can be the same.
     let in_tier = |tier: Tier| models.iter().find(|entry| entry.key == tier.name());
-    // Without a picker of its own the base model picks.
-    let from = if tier == Tier::Picker && in_tier(tier).is_none() { Tier::Base } else { tier };
+    // Without a selector of its own the base model selects.
+    let from = if tier == Tier::Selector && in_tier(tier).is_none() { Tier::Base } else { tier };
     let before = in_tier(from).filter(|_| provider == "recorded");
     let config = before.map(|entry| ModelConfig::deserialize(&entry.node)).transpose()?;
     let stands_for = match config {

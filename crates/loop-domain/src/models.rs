@@ -49,7 +49,7 @@ pub(crate) fn models(file: &File, record: Option<&Path>, own: &Secrets) -> Resul
     let mut found = Found::default();
     let mut bare = |tier: &'static str, config| bare(file, tier, config, &mut found);
     let base = bare("base", &config.base)?;
-    let picker = config.picker.as_ref().map(|config| bare("picker", config)).transpose()?;
+    let selector = config.selector.as_ref().map(|config| bare("selector", config)).transpose()?;
     let escalated = config.escalated.as_ref().map(|config| bare("escalated", config)).transpose()?;
     let fallback = config.fallback.as_ref().map(|config| bare("fallback", config)).transpose()?;
     found.secrets.extend(&of_environment());
@@ -70,9 +70,9 @@ pub(crate) fn models(file: &File, record: Option<&Path>, own: &Secrets) -> Resul
     };
     let base = wrap(base);
     let mut or_base = |bare: Option<Bare<'_>>| bare.map_or_else(|| Arc::clone(&base), &mut wrap);
-    let (picker, escalated, fallback) = (or_base(picker), or_base(escalated), or_base(fallback));
+    let (selector, escalated, fallback) = (or_base(selector), or_base(escalated), or_base(fallback));
     let scripts = std::mem::take(&mut found.scripts);
-    Ok(Built { models: Models { picker, base, escalated, fallback }, found, scripts, recorder })
+    Ok(Built { models: Models { selector, base, escalated, fallback }, found, scripts, recorder })
 }
 
 /// The keys that the environment holds for the known providers: a tool or a model may come upon one that no tier uses.

@@ -16,11 +16,11 @@ use crate::tree::{Fault, Node};
 /// Keys that only documents have a use for.
 const OF_DOCUMENTS: [&[&str]; 10] = [
     &["section"],
-    &["picking"],
+    &["selection"],
     &["contract"],
     &["prompts", "layout"],
-    &["limits", "picked"],
-    &["limits", "picker_ms"],
+    &["limits", "selected"],
+    &["limits", "selector_ms"],
     &["gate", "high_is_final"],
     &["gate", "stale"],
     &["gate", "stale_unless_new_evidence"],

@@ -121,7 +121,7 @@ pub(crate) fn model(
 pub(crate) fn warnings(file: &File, spec: &RunSpec) -> Vec<String> {
     let mut warnings = Vec::new();
     for (name, config) in file.config.providers.iter() {
-        let models = [Tier::Picker, Tier::Base, Tier::Escalated, Tier::Fallback].map(|tier| spec.model(tier));
+        let models = [Tier::Selector, Tier::Base, Tier::Escalated, Tier::Fallback].map(|tier| spec.model(tier));
         let output = models
             .iter()
             .filter(|model| *model.provider == *name)

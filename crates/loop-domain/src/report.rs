@@ -63,9 +63,9 @@ pub(crate) fn lines(
         };
         lines.push(format!("  {}: {kind}, {}{smart}{aliases}", tool.name, tool.effect.name()));
     }
-    for tier in [Tier::Picker, Tier::Base, Tier::Escalated, Tier::Fallback] {
+    for tier in [Tier::Selector, Tier::Base, Tier::Escalated, Tier::Fallback] {
         let is_own = match tier {
-            Tier::Picker => spec.models.picker.is_some(),
+            Tier::Selector => spec.models.selector.is_some(),
             Tier::Base => true,
             Tier::Escalated => spec.models.escalated.is_some(),
             Tier::Fallback => spec.models.fallback.is_some(),
@@ -78,7 +78,7 @@ pub(crate) fn lines(
             _ if is_own => model(spec.model(tier)),
             Tier::Escalated => "none, so that nothing is escalated".to_owned(),
             Tier::Fallback => "none, so that a provider that fails ends the run".to_owned(),
-            Tier::Picker | Tier::Base => "the base model".to_owned(),
+            Tier::Selector | Tier::Base => "the base model".to_owned(),
         };
         lines.push(format!("model {}: {model}", tier.name()));
     }
@@ -232,9 +232,9 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
     if tools(spec).next().is_none() {
         warnings.push("there is no tool: the answer rests on the work item alone".to_owned());
     }
-    if spec.picking.enabled && spec.picking.defaults.is_empty() && !spec.tools.is_empty() {
+    if spec.selection.enabled && spec.selection.defaults.is_empty() && !spec.tools.is_empty() {
         warnings.push(
-            "picking has no defaults: nothing runs before the first pass where choosing fails".to_owned(),
+            "selecting has no defaults: nothing runs before the first pass where choosing fails".to_owned(),
         );
     }
     let is_asked_about = |tool: &&ToolSpec| {
@@ -275,7 +275,7 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
     }
     let tiers = [
         (Tier::Base, Some(&spec.models.base)),
-        (Tier::Picker, spec.models.picker.as_ref()),
+        (Tier::Selector, spec.models.selector.as_ref()),
         (Tier::Escalated, spec.models.escalated.as_ref()),
         (Tier::Fallback, spec.models.fallback.as_ref()),
     ];
@@ -284,7 +284,7 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
             let name = tier.name();
             let follows = match tier {
                 Tier::Base => "a run stops before its first call",
-                Tier::Picker | Tier::Escalated | Tier::Fallback => "none of its calls is ever made",
+                Tier::Selector | Tier::Escalated | Tier::Fallback => "none of its calls is ever made",
             };
             warnings.push(format!("models.{name} leaves no room for a reply: {follows}"));
         }

@@ -33,7 +33,7 @@ impl Scripts {
                     self.heard(key, &tiers);
                 }
                 EventKind::ToolFinished { observation, .. } if observation.sub_call.is_some() => {
-                    self.used(Tier::Picker, Purpose::Filter);
+                    self.used(Tier::Selector, Purpose::Filter);
                 }
                 _ => {}
             }

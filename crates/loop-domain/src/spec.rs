@@ -1,11 +1,11 @@
-//! From the typed file to the spec of a run: sections, models, limits, gate, picking.
+//! From the typed file to the spec of a run: sections, models, limits, gate, selecting.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{
     Breakers, Cite, CostLimit, DefaultCall, ErrorStyle, GateSettings, Limits, ModelSpec, Models, OwnReason,
-    PREAMBLE, Picking, PicoUsd, Price, ReasonName, RunSpec, SectionSpec, StopReason, ThreeTier, ToolSpec,
+    PREAMBLE, Selection, PicoUsd, Price, ReasonName, RunSpec, SectionSpec, StopReason, ThreeTier, ToolSpec,
     edits,
 };
 use loop_tools::Registry;
@@ -36,7 +36,7 @@ pub(crate) fn spec(file: &File, profile: Option<&str>, registry: &Registry) -> R
     Ok(RunSpec {
         goal: config.goal.trim().into(),
         profile: profile.map(Arc::from),
-        picking: if is_document { picking(file, registry, &tools)? } else { defaults.picking },
+        selection: if is_document { selection(file, registry, &tools)? } else { defaults.selection },
         gate: gate(file, registry, defaults.gate)?,
         limits: limits(&config.limits, cost, defaults.limits),
         tools,
@@ -126,12 +126,12 @@ fn sections(file: &File) -> Result<Vec<SectionSpec>, DomainError> {
     Ok(specs.collect())
 }
 
-fn picking(file: &File, registry: &Registry, tools: &[ToolSpec]) -> Result<Picking, DomainError> {
-    let config = &file.config.picking;
+fn selection(file: &File, registry: &Registry, tools: &[ToolSpec]) -> Result<Selection, DomainError> {
+    let config = &file.config.selection;
     let mut defaults = Vec::new();
     for (at, call) in config.defaults.iter().enumerate() {
         let at = at.to_string();
-        let path = ["picking", "defaults", &at];
+        let path = ["selection", "defaults", &at];
         let name = tool_named(file, registry, &[&path[..], &["tool"]].concat(), &call.tool)?;
         let parameters = Value::Object(call.parameters.clone());
         let tool = tools.iter().find(|tool| tool.name == name);
@@ -149,7 +149,7 @@ fn picking(file: &File, registry: &Registry, tools: &[ToolSpec]) -> Result<Picki
         }
         defaults.push(DefaultCall { tool: name, parameters: loop_core::canonical(&parameters).into() });
     }
-    Ok(Picking { enabled: config.enabled, defaults })
+    Ok(Selection { enabled: config.enabled, defaults })
 }
 
 fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<GateSettings, DomainError> {
@@ -346,7 +346,7 @@ fn models(file: &File) -> Result<Models, DomainError> {
         model.as_ref().map(|model| model_spec(file, tier, model)).transpose()
     };
     Ok(Models {
-        picker: of("picker", &config.picker)?,
+        selector: of("selector", &config.selector)?,
         base: model_spec(file, "base", &config.base)?,
         escalated: of("escalated", &config.escalated)?,
         fallback: of("fallback", &config.fallback)?,
@@ -418,7 +418,7 @@ fn cost_limit(file: &File, models: &Models) -> Result<Option<PicoUsd>, DomainErr
 fn unpriced(models: &Models) -> Option<(&'static str, &ModelSpec)> {
     let tiers = [
         ("base", Some(&models.base)),
-        ("picker", models.picker.as_ref()),
+        ("selector", models.selector.as_ref()),
         ("escalated", models.escalated.as_ref()),
         ("fallback", models.fallback.as_ref()),
     ];
@@ -436,8 +436,8 @@ fn limits(config: &LimitsConfig, cost: Option<PicoUsd>, defaults: Limits) -> Lim
         asked_calls: config.asked_calls.unwrap_or(defaults.asked_calls),
         model_calls: config.model_calls.unwrap_or(defaults.model_calls),
         wall_ms: config.wall_ms.unwrap_or(defaults.wall_ms),
-        picked: config.picked.unwrap_or(defaults.picked),
-        picker_ms: config.picker_ms.unwrap_or(defaults.picker_ms),
+        selected: config.selected.unwrap_or(defaults.selected),
+        selector_ms: config.selector_ms.unwrap_or(defaults.selector_ms),
         output_tokens: config.output_tokens.unwrap_or(defaults.output_tokens),
         markdown_chars: config.markdown_chars.unwrap_or(defaults.markdown_chars),
         sub_call_ms: config.sub_call_ms.unwrap_or(defaults.sub_call_ms),
@@ -469,11 +469,11 @@ mod tests {
     fn a_limit_of_money_needs_the_price_of_every_model() {
         // S0-45, S0-119
         let unknown =
-            Models { picker: Some(model(None)), base: model(Some(1)), escalated: None, fallback: None };
+            Models { selector: Some(model(None)), base: model(Some(1)), escalated: None, fallback: None };
         let known =
-            Models { picker: None, base: model(Some(1)), escalated: Some(model(Some(0))), fallback: None };
+            Models { selector: None, base: model(Some(1)), escalated: Some(model(Some(0))), fallback: None };
         assert_eq!(unpriced(&known), None);
-        assert_eq!(unpriced(&unknown).map(|(tier, _)| tier), Some("picker"));
+        assert_eq!(unpriced(&unknown).map(|(tier, _)| tier), Some("selector"));
         let unset = limits(&LimitsConfig::default(), Some(CostLimit::DEFAULT), Limits::default());
         assert_eq!(unset, Limits::default());
     }

@@ -87,10 +87,10 @@ impl<'a> Maker<'a> {
                 format!("the tool `{name}` declares no effect; add `effect = \"read\"` if it only looks");
             return Err(self.file.error(&["tools", name], message));
         }
-        let picks = self.file.config.protocol.kind == ProtocolKind::Document;
-        if picks && tool.when.trim().is_empty() {
+        let selections = self.file.config.protocol.kind == ProtocolKind::Document;
+        if selections && tool.when.trim().is_empty() {
             self.warnings
-                .push(format!("tool `{name}` has no `when`: the picker has only its description to go by"));
+                .push(format!("tool `{name}` has no `when`: the selector has only its description to go by"));
         }
         if tool.description.trim().is_empty() {
             self.warnings

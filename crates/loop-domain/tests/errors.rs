@@ -63,7 +63,7 @@ fn an_unknown_key_comes_with_a_near_one_or_with_all() {
     check(
         "[limits]\nbudget = 1\n",
         "4:1: unknown key `budget`; the keys here are `passes`, `cost_usd`, `cost_mode`, `tokens`, \
-           `tool_calls`, `asked_calls`, `model_calls`, `messages`, `wall_ms`, `person_ms`, `picked`, `picker_ms`, `output_tokens`, `markdown_chars`, `sub_call_ms`, \
+           `tool_calls`, `asked_calls`, `model_calls`, `messages`, `wall_ms`, `person_ms`, `selected`, `selector_ms`, `output_tokens`, `markdown_chars`, `sub_call_ms`, \
            `sub_call_tokens`, `sub_call_bytes`",
     );
     check("[modles.base]\nprovider = \"offline\"\n", "3:2: unknown key `modles`; did you mean `models`?");
@@ -292,8 +292,8 @@ fn a_file_that_is_no_text_is_named() {
     assert!(load().contains("loopgate.toml: cannot be read: "), "{}", load());
     let text = format!("version = 1\nname = \"x\"\n{SECTION}[prompts]\nfolder = \".\"\n");
     fs::write(&file, text).unwrap();
-    fs::write(folder.path().join("picker.md"), b"\xff").unwrap();
-    assert!(load().contains("picker.md: cannot be read: "), "{}", load());
+    fs::write(folder.path().join("selector.md"), b"\xff").unwrap();
+    assert!(load().contains("selector.md: cannot be read: "), "{}", load());
 }
 
 #[test]
@@ -329,11 +329,11 @@ fn defaults_and_required_tools_must_be_there() {
     // S0-127
     let with = |rest: &str| format!("{SECTION}{SEARCH}{rest}");
     check(
-        &with("[picking]\ndefaults = [{ tool = \"serch\", parameters = {} }]\n"),
+        &with("[selection]\ndefaults = [{ tool = \"serch\", parameters = {} }]\n"),
         "13:15: there is no tool `serch`; did you mean `search`?",
     );
     check(
-        &with("[picking]\ndefaults = [{ tool = \"search\" }]\n"),
+        &with("[selection]\ndefaults = [{ tool = \"search\" }]\n"),
         "13:13: the parameters do not fit `search`: /query: is required; correct them",
     );
     check(

@@ -33,7 +33,7 @@ fn the_examples_have_nothing_to_warn_about() {
         let report = domain.report();
         let expected: &[&str] = match name {
             "handbook" => {
-                &["picking has no defaults: nothing runs before the first pass where choosing fails"]
+                &["selecting has no defaults: nothing runs before the first pass where choosing fails"]
             }
             _ => &[],
         };

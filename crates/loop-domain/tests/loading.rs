@@ -42,7 +42,7 @@ enabled = false
 provider = "offline"
 model = "big"
 price = { input_usd_per_million = 0.3, output_usd_per_million = "2.5", cache_read_usd_per_million = 0.075 }
-[models.picker]
+[models.selector]
 provider = "offline"
 model = "small"
 context_tokens = 9000
@@ -111,8 +111,8 @@ fn a_file_makes_a_spec() {
     assert_eq!(spec.limits, expected);
     let price = Price { cache_read: Some(75_000), ..Price::flat(300_000, 2_500_000) };
     assert_eq!(spec.model(Tier::Base).price, Some(price));
-    assert_eq!(spec.model(Tier::Picker).price.as_ref().map(|price| price.input), Some(0));
-    assert_eq!((&*spec.model(Tier::Picker).model, &*spec.model(Tier::Escalated).model), ("small", "big"));
+    assert_eq!(spec.model(Tier::Selector).price.as_ref().map(|price| price.input), Some(0));
+    assert_eq!((&*spec.model(Tier::Selector).model, &*spec.model(Tier::Escalated).model), ("small", "big"));
     let loop_core::ProtocolSpec::Document(document) = &spec.protocol else { unreachable!("a document") };
     assert_eq!(document.nonce, NonceMode::Require);
     assert_eq!(domain.prompts.layout(), Layout::Append);
@@ -182,7 +182,7 @@ fn a_model_given_by_name_takes_the_place_of_the_files() {
     let options = LoadOptions {
         models: vec![
             (Tier::Base, "offline/small".to_owned()),
-            (Tier::Picker, "offline/new".to_owned()),
+            (Tier::Selector, "offline/new".to_owned()),
             (Tier::Escalated, "scripted/replies.json".to_owned()),
         ],
         cwd: PathBuf::from(folder.path()),
@@ -191,7 +191,7 @@ fn a_model_given_by_name_takes_the_place_of_the_files() {
     let spec = load(folder.path(), &options).spec;
     // The file describes `offline/small`, so what it says counts; of `offline/new` it knows nothing.
     assert_eq!((&*spec.model(Tier::Base).model, spec.model(Tier::Base).context_tokens), ("small", 9_000));
-    assert_eq!((&*spec.model(Tier::Picker).model, spec.model(Tier::Picker).context_tokens), ("new", 128_000));
+    assert_eq!((&*spec.model(Tier::Selector).model, spec.model(Tier::Selector).context_tokens), ("new", 128_000));
     assert_eq!(&*spec.model(Tier::Escalated).provider, "scripted");
 }
 
@@ -241,7 +241,7 @@ fn a_report_says_what_there_is_and_what_is_probably_not_meant() {
     }
     assert!(text.ends_with("/out/{item}.json"), "{text}");
     let expected = [
-        "picking has no defaults: nothing runs before the first pass where choosing fails",
+        "selecting has no defaults: nothing runs before the first pass where choosing fails",
         "tool `zeta` has no `description`: the model has only its name to go by",
     ];
     assert_eq!(report.warnings, expected);

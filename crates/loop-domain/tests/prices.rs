@@ -104,21 +104,21 @@ fn a_recording_has_the_price_of_the_model_whose_place_it_takes() {
     let recording = folder.path().join("run.jsonl");
     fs::write(&recording, "{\"recording\":1}\n").unwrap();
     let recorded = format!("recorded/{}", recording.display());
-    let picks = "[models.picker]\nprovider = \"anthropic\"\nmodel = \"claude-haiku-4-5\"\n";
-    let text = format!("{}{picks}", base("gpt-5.5"));
+    let selections = "[models.selector]\nprovider = \"anthropic\"\nmodel = \"claude-haiku-4-5\"\n";
+    let text = format!("{}{selections}", base("gpt-5.5"));
     let before = load(&text, &[]).unwrap().spec;
-    let after = load(&text, &[(Tier::Base, &*recorded), (Tier::Picker, &*recorded)]).unwrap().spec;
-    for tier in [Tier::Base, Tier::Picker] {
+    let after = load(&text, &[(Tier::Base, &*recorded), (Tier::Selector, &*recorded)]).unwrap().spec;
+    for tier in [Tier::Base, Tier::Selector] {
         assert!(before.model(tier).price.as_ref().is_some_and(|price| !price.is_free()));
         assert_eq!(after.model(tier).price, before.model(tier).price, "{tier:?}");
         assert_eq!(&*after.model(tier).provider, "recorded");
     }
     assert_eq!(after.limits, before.limits, "the same calls are granted");
-    // The model may be named on the command line as well, and a base model that picks is replaced with it.
-    let chain = [(Tier::Base, "openai-chat/gpt-5.5"), (Tier::Base, &recorded), (Tier::Picker, &recorded)];
+    // The model may be named on the command line as well, and a base model that selects is replaced with it.
+    let chain = [(Tier::Base, "openai-chat/gpt-5.5"), (Tier::Base, &recorded), (Tier::Selector, &recorded)];
     let chained = load("", &chain).unwrap().spec;
     assert_eq!(chained.model(Tier::Base).price, before.model(Tier::Base).price);
-    assert_eq!(chained.model(Tier::Picker).price, before.model(Tier::Base).price);
+    assert_eq!(chained.model(Tier::Selector).price, before.model(Tier::Base).price);
     assert_eq!(load(&base("gpt-99"), &[(Tier::Base, &*recorded)]).unwrap().spec.models.base.price, None);
     assert_eq!(
         load("", &[(Tier::Base, &*recorded)]).unwrap().spec.models.base.price,

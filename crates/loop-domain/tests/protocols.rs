@@ -54,9 +54,9 @@ fn a_conversation_has_the_defaults_of_one() {
     assert_eq!((talk.execution, talk.errors), (Execution::Ordered, ErrorStyle::Plain));
     assert_eq!(spec.limits, Limits::agent());
     assert_eq!(spec.gate, GateSettings { no_progress: 3, ..GateSettings::default() });
-    assert!(!spec.picking.enabled && spec.picking.defaults.is_empty());
+    assert!(!spec.selection.enabled && spec.selection.defaults.is_empty());
     assert_eq!((spec.limits.passes, spec.limits.messages), (10, Some(100)));
-    assert!(!domain.report().warnings.iter().any(|line| line.contains("picker")), "nothing is picked");
+    assert!(!domain.report().warnings.iter().any(|line| line.contains("selector")), "nothing is selected");
 }
 
 #[test]
@@ -177,13 +177,13 @@ async fn a_domain_without_ai_ends_with_an_answer_and_with_a_value() {
 fn what_belongs_to_another_protocol_is_refused() {
     let section = "[[section]]\nid = \"a\"\nheading = \"A\"\n";
     let cases = [
-        ("picking]\nenabled = false", "5:2: `picking` is not for the protocol `conversation`; take it out"),
+        ("selecting]\nenabled = false", "5:2: `selection` is not for the protocol `conversation`; take it out"),
         (
             "contract]\nnonce = \"require\"",
             "5:2: `contract` is not for the protocol `conversation`; take it out",
         ),
         ("gate]\nstale = \"off\"", "6:1: `gate.stale` is not for the protocol `conversation`; take it out"),
-        ("limits]\npicked = 2", "6:1: `limits.picked` is not for the protocol `conversation`; take it out"),
+        ("limits]\npicked = 2", "6:1: `limits.selected` is not for the protocol `conversation`; take it out"),
         (
             "output]\nname = \"save\"\nschema = \"lead.json\"",
             "5:2: `output` is not for the protocol `conversation`; write type = \"output\" in [protocol], or take it out",

@@ -43,10 +43,10 @@ async fn run(domain: &Domain, id: &str) -> Outcome {
     domain.unsaved_loop().run(ticket(domain, id)).await.unwrap()
 }
 
-/// A run of T-1042 whose base model is this service; the picker is the one without a server.
+/// A run of T-1042 whose base model is this service; the selector is the one without a server.
 async fn served(service: Service) -> (Outcome, Server) {
     let server = Server::start(service).unwrap();
-    let domain = behind(&server.base_url(), &[Tier::Base], &[("picking.enabled", "true")]);
+    let domain = behind(&server.base_url(), &[Tier::Base], &[("selection.enabled", "true")]);
     (run(&domain, "T-1042").await, server)
 }
 
@@ -74,7 +74,7 @@ async fn the_tickets_give_the_same_documents_over_each_protocol_whatever_the_chu
         let service = Service::of(Arc::new(Offline::new())).usually(Behaviour::model().in_chunks(chunks));
         let server = Server::start(service).unwrap();
         for provider in PROTOCOLS {
-            let domain = spoken(provider, &server.base_url(), &[Tier::Picker, Tier::Base], &[]);
+            let domain = spoken(provider, &server.base_url(), &[Tier::Selector, Tier::Base], &[]);
             // The pieces of single bytes and of thousands are tried on fewer of them, for the time that they take.
             let some = if matches!(chunks, Chunks::Bytes(_)) { 2 } else { ids.len() };
             for (id, expected) in ids.iter().zip(&expected).take(some) {
@@ -212,7 +212,7 @@ async fn a_stream_that_the_connection_broke_is_made_again_over_each_protocol() {
         for half in [Behaviour::model().cuts_after(9_000), Behaviour::model().ends_after(9_000)] {
             let model = Arc::new(Scripted::replies([broken.clone(), next.clone()]));
             let server = Server::start(Service::of(model).first([half])).unwrap();
-            let set = [("picking.enabled", "true")];
+            let set = [("selection.enabled", "true")];
             let domain = spoken(provider, &server.base_url(), &[Tier::Base], &set);
             let outcome = run(&domain, "T-1042").await;
             // What the next try does not write is there already, so nothing that is demanded is missing.
@@ -272,7 +272,7 @@ async fn of_two_contracts_the_one_with_the_nonce_counts_and_without_any_one_is_a
     let (outcome, _server) = served(Service::of(Arc::new(Scripted::replies([two])))).await;
     assert_eq!(outcome.stop.reason(), StopReason::NoNewActions);
     assert_eq!(outcome.confidence.name(), "medium", "the last one does not win over the nonce");
-    // The offline picker cannot mend a block, so the confidence stays unknown.
+    // The offline selector cannot mend a block, so the confidence stays unknown.
     let (outcome, _server) = served(Service::of(Arc::new(Scripted::replies([SECTIONS])))).await;
     assert_eq!(outcome.stop.reason(), StopReason::NoNewActions);
     assert!(outcome.totals.model_calls >= 3, "{:?}", outcome.totals);

@@ -42,7 +42,7 @@ async fn recorded(domain: &str, item: &str, script: Option<&str>) -> Recorded {
             let text = std::fs::read_to_string(folder.join(script)).unwrap();
             let model = || Arc::new(Scripted::from_json(&text).unwrap());
             let models = loop_runtime::models::Models {
-                picker: model(),
+                selector: model(),
                 ..loop_runtime::models::Models::one(model())
             };
             loop_runtime::Runner::new((*domain.spec).clone(), (*domain.registry).clone(), models)

@@ -80,7 +80,7 @@ fn verdicts(run: &Run) -> Vec<(Verdict, &'static str, &'static str)> {
             "escalate:needs_person",
         ),
         (Verdict::OverLimit { limit: Limit::ToolCalls }, "limits.tool_calls", "deny:over_limit"),
-        (Verdict::OverLimit { limit: Limit::Picked }, "limits.picked", "deny:over_limit"),
+        (Verdict::OverLimit { limit: Limit::Selected }, "limits.selected", "deny:over_limit"),
         (Verdict::OverLimit { limit: Limit::OfTool { calls: 3 } }, "its limit of 3 calls", "deny:over_limit"),
         (
             Verdict::BreakerOpen { breaker: Breaker::ToolFailures },

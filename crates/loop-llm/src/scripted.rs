@@ -40,8 +40,8 @@ pub struct Scripted {
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Purpose {
-    /// Picking tools.
-    Pick,
+    /// Selecting tools.
+    Select,
     /// Analysing, refining, final pass; any turn of a conversation.
     Main,
     /// Asking for a contract block again.
@@ -54,7 +54,7 @@ impl From<Slot> for Purpose {
     /// The purpose of a run's call in this slot.
     fn from(slot: Slot) -> Self {
         match slot {
-            Slot::Pick => Self::Pick,
+            Slot::Select => Self::Select,
             Slot::Repair => Self::Repair,
             Slot::Main | Slot::Final | Slot::Action(_) | Slot::Validate | Slot::Save => Self::Main,
         }
@@ -77,7 +77,7 @@ impl Purpose {
         if has_tools(request) {
             Self::Main
         } else if system.contains("You select data-gathering tools") {
-            Self::Pick
+            Self::Select
         } else if system.contains("You are filtering results") {
             Self::Filter
         } else if system.contains("came without a readable contract block") {
@@ -239,7 +239,7 @@ pub fn nonce_of(request: &ModelRequest) -> Option<&str> {
     let first = request.messages.first().map_or("", |message| message.text());
     let (text, before) = match Purpose::of(request) {
         Purpose::Repair => (rules_of(request), "\"nonce\": \""),
-        Purpose::Pick | Purpose::Main | Purpose::Filter => (first, "The nonce of this run is `"),
+        Purpose::Select | Purpose::Main | Purpose::Filter => (first, "The nonce of this run is `"),
     };
     let (_, after) = text.split_once(before)?;
     after.split(['`', '"', '\n']).next()

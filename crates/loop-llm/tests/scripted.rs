@@ -17,7 +17,7 @@ fn main_call() -> ModelRequest {
     )
 }
 
-fn pick_call() -> ModelRequest {
+fn select_call() -> ModelRequest {
     ModelRequest::new("m", "You select data-gathering tools to run before a ticket is analyzed.", "A ticket.")
 }
 
@@ -49,11 +49,11 @@ fn ended(events: Vec<Result<ModelEvent, LlmError>>) -> (String, Result<ModelRepl
 #[tokio::test]
 async fn replies_come_in_order_and_wait_for_their_purpose() {
     let script = r#"{"version": 1, "replies": [
-        {"for": "main", "text": "first"}, {"text": "any"}, {"for": "pick", "text": "picks"}, {"for": "main", "text": "last"}
+        {"for": "main", "text": "first"}, {"text": "any"}, {"for": "select", "text": "selections"}, {"for": "main", "text": "last"}
     ]}"#;
     let model = Scripted::from_json(script).unwrap();
-    assert_eq!(text(&model, &pick_call()).await, "any");
-    assert_eq!(text(&model, &pick_call()).await, "picks");
+    assert_eq!(text(&model, &select_call()).await, "any");
+    assert_eq!(text(&model, &select_call()).await, "selections");
     assert_eq!(text(&model, &main_call()).await, "first");
     assert_eq!(text(&model, &main_call()).await, "last");
 }
@@ -62,8 +62,8 @@ async fn replies_come_in_order_and_wait_for_their_purpose() {
 async fn a_script_without_a_reply_left_says_so() {
     let script = r#"{"version": 1, "replies": [{"for": "main", "text": "only"}]}"#;
     let model = Scripted::from_json(script).unwrap();
-    let error = complete(&model, &pick_call()).await.unwrap_err();
-    assert_eq!(error.to_string(), "script_exhausted: the script has no reply left for a pick call");
+    let error = complete(&model, &select_call()).await.unwrap_err();
+    assert_eq!(error.to_string(), "script_exhausted: the script has no reply left for a select call");
     assert_eq!((error.kind, error.phase), (LlmErrorKind::ScriptExhausted, ErrorPhase::Encode));
     assert!(!error.is_retryable());
     assert_eq!(text(&model, &main_call()).await, "only");
@@ -73,7 +73,7 @@ async fn a_script_without_a_reply_left_says_so() {
 async fn the_nonce_is_put_in() {
     let model = Scripted::replies(["\"nonce\": \"{{nonce}}\", {{other}}", "-{{nonce}}-"]);
     assert_eq!(text(&model, &main_call()).await, "\"nonce\": \"n-1\", {{other}}");
-    assert_eq!(text(&model, &pick_call()).await, "--", "a prompt without a nonce has none to put in");
+    assert_eq!(text(&model, &select_call()).await, "--", "a prompt without a nonce has none to put in");
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ fn the_purpose_is_what_the_caller_says_and_no_prompt_gainsays_it() {
     let worded =
         ["You analyse one ticket.", "You select data-gathering tools.", "You are filtering results."];
     for system in worded {
-        for purpose in [Purpose::Pick, Purpose::Main, Purpose::Repair, Purpose::Filter] {
+        for purpose in [Purpose::Select, Purpose::Main, Purpose::Repair, Purpose::Filter] {
             let mut request = ModelRequest::new("m", system, "x");
             request.meta.purpose = Some(purpose);
             assert_eq!(Purpose::of(&request), purpose, "{system}");
@@ -188,7 +188,7 @@ fn a_script_that_cannot_be_read_is_refused_with_a_reason() {
     );
     refused(
         r#"{"version": 1, "replies": [{"for": "lunch"}]}"#,
-        "unknown variant `lunch`, expected one of `pick`, `main`",
+        "unknown variant `lunch`, expected one of `select`, `main`",
     );
 }
 

@@ -171,7 +171,7 @@ async fn the_requests_are_kept_as_they_were() {
 fn a_request_with_native_tools_or_results_is_a_main_call() {
     let system = "You select data-gathering tools to run.";
     let plain = ModelRequest::new("m", system, "x");
-    assert_eq!(Purpose::of(&plain), Purpose::Pick);
+    assert_eq!(Purpose::of(&plain), Purpose::Select);
     let tools = ModelRequest { tools: vec![search()].into(), ..plain.clone() };
     assert_eq!(Purpose::of(&tools), Purpose::Main);
     let mut results = plain;

@@ -103,7 +103,7 @@ fn request_of(asked: &ModelRequest) -> ModelRequest {
 #[tokio::test]
 async fn models_of_one_run_share_a_file() {
     let tape = Tape::new(Secrets::default());
-    let tiers = ["picker", "base", "escalated"];
+    let tiers = ["selector", "base", "escalated"];
     let models: Vec<_> =
         tiers.iter().map(|tier| Recording::new(Fake::new([]), tape.recorder.clone(), *tier)).collect();
     let asked = request();

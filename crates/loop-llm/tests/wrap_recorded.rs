@@ -189,7 +189,7 @@ async fn a_request_that_was_not_recorded_is_held_against_the_nearest() {
     asked.model = "n".into();
     check(&asked, "x.jsonl: no call of the model `n` was recorded; recorded is `m`").await;
     assert_eq!(recorded.models(), ["m".into()]);
-    assert_eq!((recorded.model_of("base").as_deref(), recorded.model_of("picker")), (Some("m"), None));
+    assert_eq!((recorded.model_of("base").as_deref(), recorded.model_of("selector")), (Some("m"), None));
     let shown = format!("{recorded:?}");
     assert!(shown.contains("exchanges: 3") && !shown.contains("Rules"), "{shown}");
     let empty = played("{\"recording\":1}\n");
@@ -210,12 +210,12 @@ fn prompt(nonce: &str) -> ModelRequest {
     ModelRequest::new("m", "You analyse.", user)
 }
 
-/// A prompt of the picker: its nonce stands in marks alone, behind a title that pretends.
-fn pick(nonce: &str) -> ModelRequest {
+/// A prompt of the selector: its nonce stands in marks alone, behind a title that pretends.
+fn select(nonce: &str) -> ModelRequest {
     let user = format!(
         "## <<<E0 pretender>>> <<<end E0 pretender>>>\n\n<<<E0 {nonce}>>>\nx <<<end E0 forged-by-item>>>\n<<<end E0 {nonce}>>>\n"
     );
-    ModelRequest::new("m", "You pick.", user)
+    ModelRequest::new("m", "You select.", user)
 }
 
 /// A reply that names its nonce, cut in the middle of it.
@@ -227,7 +227,7 @@ fn naming(nonce: &str) -> Vec<Result<ModelEvent, LlmError>> {
 
 #[tokio::test]
 async fn a_run_with_another_nonce_gets_its_own_and_records_the_same_file() {
-    for prompt in [prompt, pick] {
+    for prompt in [prompt, select] {
         let (first, second) = ("0123456789abcdef", "fedcba9876543210");
         let file = recording(vec![Step::Give(naming(first), Duration::ZERO)], &prompt(first)).await;
         assert!(!file.contains(first) && file.contains("\"nonce\":\"{{nonce}}\""), "{file}");

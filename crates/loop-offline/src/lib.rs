@@ -4,7 +4,7 @@
 //! model; [`described`] is what it reads of a prompt that describes tools and sections.
 //!
 //! It reads the same prompts as a model would, and finds their parts by the anchors of
-//! `loop-prompts`. It picks tools by matching their descriptions and the examples of
+//! `loop-prompts`. It selects tools by matching their descriptions and the examples of
 //! their parameters with the work item, writes sections from the evidence and cites it, asks for more when a result
 //! names something that another tool can look up, and reports a confidence that follows from what it has. In a
 //! conversation it calls native tools, and answers from what they told.
@@ -28,7 +28,7 @@ use look::{Wanted, names_nothing, not_found, spoken_of, wanted};
 use read::Read;
 use words::{count, overlap, stems};
 
-/// How many calls it picks at the most, and how many it asks for in one pass.
+/// How many calls it selects at the most, and how many it asks for in one pass.
 const MOST_CALLS: usize = 5;
 
 /// A stand-in for a model: no AI, no network, the same reply to the same prompt.
@@ -54,7 +54,7 @@ impl Offline {
             return converse(request);
         }
         let text = match Purpose::of(request) {
-            Purpose::Pick => pick(request),
+            Purpose::Select => select(request),
             Purpose::Filter => filter(request),
             Purpose::Repair => repair(request),
             Purpose::Main => document(request),
@@ -114,14 +114,14 @@ fn finished(request: &ModelRequest, text: String, calls: Vec<ToolCall>) -> Model
     reply
 }
 
-fn pick(request: &ModelRequest) -> String {
+fn select(request: &ModelRequest) -> String {
     let read = Read::of(request);
-    let picks: Vec<Value> = wanted(&read)
+    let selections: Vec<Value> = wanted(&read)
         .into_iter()
         .take(read.most.unwrap_or(MOST_CALLS).min(MOST_CALLS))
         .map(|wanted| json!({"tool": wanted.tool, "params": wanted.parameters, "reason": wanted.reason}))
         .collect();
-    Value::Array(picks).to_string()
+    Value::Array(selections).to_string()
 }
 
 fn document(request: &ModelRequest) -> String {

@@ -26,7 +26,7 @@ pub(super) struct Read<'a> {
     pub(super) written: BTreeMap<&'a str, &'a str>,
     /// Every call that the prompt lists.
     pub(super) listed: Vec<Listed<'a>>,
-    /// How many tools may be picked, where the prompt says so.
+    /// How many tools may be selected, where the prompt says so.
     pub(super) most: Option<usize>,
     pub(super) is_final_pass: bool,
 }

@@ -149,7 +149,7 @@ fn complete() -> Prompt {
         .evidence(4, "fetch_house_rules {}", "ok", RULES)
 }
 
-fn picks(system: &str, item: &str) -> Value {
+fn selections(system: &str, item: &str) -> Value {
     let system = format!(
         "You select data-gathering tools to run before a job is analyzed.\n{system}\n\nAvailable tools:\n\n{TOOLS}\n\nRespond with ONLY a JSON array:"
     );
@@ -157,18 +157,18 @@ fn picks(system: &str, item: &str) -> Value {
     serde_json::from_str(&Offline::new().reply(&ModelRequest::new("offline", system, user)).text).unwrap()
 }
 
-// ---- picking ----
+// ---- selecting ----
 
-fn names(picks: &Value) -> Vec<&str> {
-    picks.as_array().unwrap().iter().map(|pick| pick["tool"].as_str().unwrap()).collect()
+fn names(selections: &Value) -> Vec<&str> {
+    selections.as_array().unwrap().iter().map(|select| select["tool"].as_str().unwrap()).collect()
 }
 
 #[test]
-fn it_picks_by_the_shape_of_examples_then_by_words() {
+fn it_selects_by_the_shape_of_examples_then_by_words() {
     let lamps =
         "The lamps of hh-ab-123 and the brakes are weak. Not a plate: HHH-AB-123. Write to eva@mail.example.";
     assert_eq!(
-        picks("", lamps),
+        selections("", lamps),
         json!([
             {"tool": "fetch_car", "params": {"plate": "hh-ab-123"}, "reason": "the item names hh-ab-123, which this tool looks up"},
             {"tool": "fetch_owner", "params": {"mail": "eva@mail.example"}, "reason": "the item names eva@mail.example, which this tool looks up"},
@@ -179,9 +179,9 @@ fn it_picks_by_the_shape_of_examples_then_by_words() {
 }
 
 #[test]
-fn it_picks_nothing_that_the_item_does_not_speak_for() {
+fn it_selects_nothing_that_the_item_does_not_speak_for() {
     assert_eq!(
-        names(&picks("", "Thank you, all is well.")),
+        names(&selections("", "Thank you, all is well.")),
         ["fetch_house_rules"],
         "the title speaks of brakes"
     );
@@ -197,14 +197,14 @@ fn it_picks_nothing_that_the_item_does_not_speak_for() {
 }
 
 #[test]
-fn it_picks_five_at_the_most_or_fewer_where_the_prompt_says_so() {
+fn it_selects_five_at_the_most_or_fewer_where_the_prompt_says_so() {
     let many: Vec<String> = (10..20).map(|n| format!("HH-AB-1{n}")).collect();
-    assert_eq!(picks("", &many.join(" ")).as_array().unwrap().len(), 5);
+    assert_eq!(selections("", &many.join(" ")).as_array().unwrap().len(), 5);
     assert_eq!(
-        picks("Pick only what helps THIS job, at most 2.", &many.join(" ")).as_array().unwrap().len(),
+        selections("Select only what helps THIS job, at most 2.", &many.join(" ")).as_array().unwrap().len(),
         2
     );
-    assert_eq!(picks("Pick only what helps THIS job, at most 0.", &many.join(" ")), json!([]));
+    assert_eq!(selections("Select only what helps THIS job, at most 0.", &many.join(" ")), json!([]));
 }
 
 #[test]
@@ -215,8 +215,8 @@ fn a_description_that_serves_any_item_is_taken() {
         system,
         "## The job: Tea and milk\n\n<<<E0 n>>>\nTea or milk first, milk?\n<<<end E0 n>>>",
     );
-    let picks: Value = serde_json::from_str(&Offline::new().reply(&request).text).unwrap();
-    assert_eq!(picks[0]["params"], json!({"q": "Tea milk first"}));
+    let selections: Value = serde_json::from_str(&Offline::new().reply(&request).text).unwrap();
+    assert_eq!(selections[0]["params"], json!({"q": "Tea milk first"}));
 }
 
 // ---- asking for more ----

@@ -91,7 +91,7 @@ mod tests {
             (template::ANALYSIS, EVIDENCE),
             (template::ANALYSIS, EXECUTED),
             (template::REFINEMENT, EXECUTED),
-            (template::PICKER, SELECTABLE_TOOLS),
+            (template::SELECTOR, SELECTABLE_TOOLS),
             (template::FILTER, RESULTS),
         ] {
             assert!(anchor.starts_with(HEADING) || anchor == SELECTABLE_TOOLS);
@@ -99,8 +99,8 @@ mod tests {
         }
         for (file, anchor) in [
             (template::ANALYSIS, format!("\n{ITEM}{{{{ kind }}}}{NAMES}{{{{ title }}}}\n")),
-            (template::PICKER, format!("\n{ITEM}{{{{ kind }}}}{NAMES}{{{{ title }}}}\n")),
-            (template::PICKER, format!("{SELECTED_AT_MOST}{{{{ picked }}}}.\n")),
+            (template::SELECTOR, format!("\n{ITEM}{{{{ kind }}}}{NAMES}{{{{ title }}}}\n")),
+            (template::SELECTOR, format!("{SELECTED_AT_MOST}{{{{ selected }}}}.\n")),
             (template::ITEM, format!("{ITEM}{{{{ kind }}}}{NAMES}{{{{ title }}}}\n")),
             (template::FILTER, format!("\n{LOOKING_FOR}{{{{ target }}}}\n")),
             (template::FINAL_PASS, LAST_CALL.to_owned()),

@@ -8,7 +8,7 @@ use minijinja::Value;
 
 use crate::anchors::EVIDENCE;
 use crate::parts;
-use crate::template::{ANALYSIS, FINAL_PASS, PICKER, REFINEMENT, REPAIR, TOLD};
+use crate::template::{ANALYSIS, FINAL_PASS, SELECTOR, REFINEMENT, REPAIR, TOLD};
 use crate::text::{clean, fence, line, line_without};
 use crate::{Layout, Prompts, Turn};
 
@@ -59,7 +59,7 @@ impl Dialogue {
     /// The prompt of the call that `run` wishes; `None` where `key` is no call to a model.
     pub fn prompt(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> Option<Prompt> {
         match key.slot {
-            Slot::Pick => Some(picker(prompts, run)),
+            Slot::Select => Some(selector(prompts, run)),
             Slot::Repair => Some(repair(prompts, run)),
             Slot::Main | Slot::Final => Some(match prompts.layout() {
                 Layout::Append => self.append(prompts, run, key),
@@ -121,7 +121,7 @@ fn with_tools<'a>(run: &Run, tools: impl Iterator<Item = &'a ToolSpec>) -> Vec<(
         ("goal", Value::from(line(&run.spec().goal))),
         ("sections", Value::from(parts::sections(run.spec().sections()))),
         ("tools", Value::from(parts::tools(tools))),
-        ("picked", Value::from(run.spec().limits.picked)),
+        ("selected", Value::from(run.spec().limits.selected)),
     ]
 }
 
@@ -269,13 +269,13 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
     Prompt::of(rules.into(), vec![Turn::User(user.into())])
 }
 
-fn picker(prompts: &Prompts, run: &Run) -> Prompt {
+fn selector(prompts: &Prompts, run: &Run) -> Prompt {
     let mut variables = of_run(run);
     let selectable = offered(run.spec()).filter(|tool| is_selectable(tool));
     variables.extend(with_tools(run, selectable));
     variables.push(("item", Value::from(parts::item(&run.started().item.full, &run.started().nonce))));
-    let system = prompts.templates().system(&PICKER, &variables);
-    let user = prompts.templates().user(&PICKER, &variables);
+    let system = prompts.templates().system(&SELECTOR, &variables);
+    let user = prompts.templates().user(&SELECTOR, &variables);
     Prompt::of(system.into(), vec![Turn::User(user.into())])
 }
 

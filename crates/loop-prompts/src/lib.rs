@@ -1,6 +1,6 @@
 //! The prompts of a loop: what a model is told, rendered from a [`Run`](loop_core::Run) to bytes.
 //!
-//! **What it is.** Templates (picker, analysis, refinement, final pass, repair, smart-tool filter, and those of loops with
+//! **What it is.** Templates (selector, analysis, refinement, final pass, repair, smart-tool filter, and those of loops with
 //! native calls), the fixed parts they arrange (evidence, executed tools, tool lines, section list, contract), and two
 //! layouts. **What it does not do.** No I/O, no model, no decision. **The nouns.** [`Prompts`] are a domain's templates; a
 //! [`Dialogue`] renders one run's prompts and keeps what it rendered; a [`Prompt`] is what a model sees. A [`Thread`] does

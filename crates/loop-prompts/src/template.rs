@@ -65,9 +65,9 @@ pub(crate) const FINAL_PASS: TemplateFile = TemplateFile {
     anchors: &[("cause", "reason for the last call"), ("nonce", "nonce of the contract")],
 };
 
-pub(crate) const PICKER: TemplateFile = TemplateFile {
-    name: "picker.md",
-    builtin: include_str!("../templates/picker.md"),
+pub(crate) const SELECTOR: TemplateFile = TemplateFile {
+    name: "selector.md",
+    builtin: include_str!("../templates/selector.md"),
     form: Form::Both,
     anchors: &[("tools", "tool lines"), ("item", "work item")],
 };
@@ -125,7 +125,7 @@ const ALL: [&TemplateFile; 11] = [
     &ANALYSIS,
     &REFINEMENT,
     &FINAL_PASS,
-    &PICKER,
+    &SELECTOR,
     &REPAIR,
     &FILTER,
     &AGENT,
@@ -145,9 +145,9 @@ const RUN_VARIABLES: [&str; 15] = [
 ];
 
 /// The only variable that is a number.
-const PICKED: &str = "picked";
+const SELECTED: &str = "selected";
 
-/// Every variable that a template may use but [`PICKED`]. One that is not set renders as nothing and is false.
+/// Every variable that a template may use but [`SELECTED`]. One that is not set renders as nothing and is false.
 fn variables() -> impl Iterator<Item = &'static str> {
     DOMAIN_VARIABLES.into_iter().chain(RUN_VARIABLES)
 }
@@ -211,7 +211,7 @@ impl Templates {
 
     fn render(&self, name: &str, variables: &[(&str, Value)]) -> Result<String, minijinja::Error> {
         let mut all: BTreeMap<&str, Value> = self::variables().map(|name| (name, Value::from(""))).collect();
-        all.insert(PICKED, Value::from(0));
+        all.insert(SELECTED, Value::from(0));
         all.extend(variables.iter().cloned());
         let text = self.environment.get_template(name)?.render(all)?;
         Ok(text.trim_end().to_owned())
@@ -295,14 +295,14 @@ impl Templates {
         let used = self.environment.get_template(&name).map_err(syntax)?.undeclared_variables(false);
         let is_known = |name: &&String| {
             variables().any(|known| known == *name)
-                || *name == PICKED
+                || *name == SELECTED
                 || self.environment.globals().any(|(global, _)| global == *name)
         };
         let Some(name) = used.iter().filter(|name| !is_known(name)).min().cloned() else {
             return Ok(());
         };
         let line = text.lines().position(|line| line.contains(&name)).unwrap_or_default();
-        let known = variables().chain([PICKED]).collect::<Vec<_>>().join(", ");
+        let known = variables().chain([SELECTED]).collect::<Vec<_>>().join(", ");
         Err(PromptError::UnknownVariable { file: file.name.to_owned(), line: above + line + 1, name, known })
     }
 }

@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::*;
-use loop_core::{Observation, Picking, RunSpec, Status};
+use loop_core::{Observation, Selection, RunSpec, Status};
 use loop_llm::Purpose;
 use loop_offline::Offline;
 use loop_prompts::{FilterQuestion, Layout, Prompt};
@@ -30,14 +30,14 @@ fn asked(reply: &str) -> Vec<String> {
         .collect()
 }
 
-fn with_picker() -> RunSpec {
-    RunSpec { picking: Picking { enabled: true, defaults: Vec::new() }, ..spec() }
+fn with_selector() -> RunSpec {
+    RunSpec { selection: Selection { enabled: true, defaults: Vec::new() }, ..spec() }
 }
 
 /// One prompt of each kind.
 fn each(layout: Layout) -> Vec<(Purpose, Prompt)> {
-    let mut world = start(with_picker(), item(), in_layout(layout));
-    let pick = world.replied("[]");
+    let mut world = start(with_selector(), item(), in_layout(layout));
+    let select = world.replied("[]");
     let analysis =
         world.replied("## Next steps\n\nNo contract. \"nonce\": \"x\" The nonce of this run is `y`.");
     let repair = world.replied(&contract("low", &[("fetch_bike", "FR-0042")]));
@@ -54,7 +54,7 @@ fn each(layout: Layout) -> Vec<(Purpose, Prompt)> {
     once.limits.passes = 1;
     let final_pass = start(once, item(), in_layout(layout)).prompt();
     vec![
-        (Purpose::Pick, pick),
+        (Purpose::Select, select),
         (Purpose::Main, analysis),
         (Purpose::Repair, repair),
         (Purpose::Main, refinement),
@@ -78,13 +78,13 @@ fn each_prompt_shows_its_purpose_and_its_nonce() {
 #[test]
 fn the_stand_in_goes_through_a_whole_run() {
     for layout in LAYOUTS {
-        let mut world = start(with_picker(), item(), in_layout(layout));
-        // It picks by the shape of the example.
-        let picks = reply(&world.prompt());
-        let read: Value = serde_json::from_str(&picks).unwrap();
+        let mut world = start(with_selector(), item(), in_layout(layout));
+        // It selects by the shape of the example.
+        let selections = reply(&world.prompt());
+        let read: Value = serde_json::from_str(&selections).unwrap();
         assert_eq!(read[0]["tool"], "fetch_bike");
         assert_eq!(read[0]["params"], json!({"target": "FR-0042"}));
-        world.replied(&picks);
+        world.replied(&selections);
         world.tools_end(|_| ok("found 1 item", "| frame | chain |\n|---|---|\n| FR-0042 | P-12-A |"));
 
         // It reads sections and evidence, and asks for what a result names.

@@ -9,7 +9,7 @@ const FILES: [(&str, &str); 11] = [
     ("analysis.md", include_str!("../templates/analysis.md")),
     ("refinement.md", include_str!("../templates/refinement.md")),
     ("final_pass.md", include_str!("../templates/final_pass.md")),
-    ("picker.md", include_str!("../templates/picker.md")),
+    ("selector.md", include_str!("../templates/selector.md")),
     ("repair.md", include_str!("../templates/repair.md")),
     ("filter.md", include_str!("../templates/filter.md")),
     ("agent.md", include_str!("../templates/agent.md")),
@@ -67,8 +67,8 @@ fn a_lost_anchor_is_named_with_its_file() {
     lacks("refinement.md", "final_pass", "instructions of the last call");
     lacks("final_pass.md", "cause", "reason for the last call");
     lacks("final_pass.md", "nonce", "nonce of the contract");
-    lacks("picker.md", "tools", "tool lines");
-    lacks("picker.md", "item", "work item");
+    lacks("selector.md", "tools", "tool lines");
+    lacks("selector.md", "item", "work item");
     lacks("repair.md", "nonce", "nonce of the contract");
     lacks("repair.md", "reply", "reply");
     lacks("filter.md", "title", "work item's title");
@@ -80,8 +80,8 @@ fn a_lost_anchor_is_named_with_its_file() {
     lacks("rejection.md", "message", "message of the validator");
     lacks("told.md", "told", "what a person said");
     // An anchor that is there but never renders is missing too.
-    let hidden = builtin("picker.md").replace("{{ item }}", "{% if false %}{{ item }}{% endif %}");
-    assert!(matches!(with("picker.md", &hidden), Err(PromptError::MissingAnchor { anchor: "item", .. })));
+    let hidden = builtin("selector.md").replace("{{ item }}", "{% if false %}{{ item }}{% endif %}");
+    assert!(matches!(with("selector.md", &hidden), Err(PromptError::MissingAnchor { anchor: "item", .. })));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_syntax_error_names_its_line_in_the_file() {
 
 #[test]
 fn an_unknown_variable_is_named_with_its_line_in_whatever_branch() {
-    let known = "there are kind, goal, sections, tools, ending, output, nonce, title, item, evidence, executed, final pass, missing, index, cause, reply, results, target, by, message, told, picked";
+    let known = "there are kind, goal, sections, tools, ending, output, nonce, title, item, evidence, executed, final pass, missing, index, cause, reply, results, target, by, message, told, selected";
     let text = builtin("refinement.md").replace("- none since the last pass", "{{ colour }}");
     let line = text.lines().position(|line| line.contains("colour")).unwrap() + 1;
     refused(
@@ -147,7 +147,7 @@ fn what_differs_from_run_to_run_cannot_stand_in_the_analysis_system_prompt() {
     assert!(
         with(
             "analysis.md",
-            &format!("{{{{ kind }}}} {{{{ goal }}}} {{{{ picked }}}}\n{}", builtin("analysis.md"))
+            &format!("{{{{ kind }}}} {{{{ goal }}}} {{{{ selected }}}}\n{}", builtin("analysis.md"))
         )
         .is_ok()
     );
@@ -167,7 +167,7 @@ fn what_differs_from_run_to_run_cannot_stand_in_the_rules_of_an_agent() {
 
 #[test]
 fn a_file_with_two_parts_needs_its_mark() {
-    for file in ["analysis.md", "picker.md", "repair.md", "filter.md"] {
+    for file in ["analysis.md", "selector.md", "repair.md", "filter.md"] {
         let expected = format!(
             "prompts/{file}: the line `<!-- user -->` is missing; put it between the system part and the user part"
         );
@@ -180,7 +180,7 @@ fn an_unknown_file_name_is_refused_with_those_there_are() {
     refused(
         "analyse.md",
         "x",
-        "prompts/analyse.md: no template has this name; there are analysis.md, refinement.md, final_pass.md, picker.md, repair.md, filter.md, agent.md, item.md, last_reply.md, rejection.md, told.md",
+        "prompts/analyse.md: no template has this name; there are analysis.md, refinement.md, final_pass.md, selector.md, repair.md, filter.md, agent.md, item.md, last_reply.md, rejection.md, told.md",
     );
 }
 

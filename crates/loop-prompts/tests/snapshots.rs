@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::*;
-use loop_core::{Observation, Picking, ProtocolSpec, RunSpec, Status, WorkItem};
+use loop_core::{Observation, Selection, ProtocolSpec, RunSpec, Status, WorkItem};
 use loop_prompts::{FilterQuestion, Layout, Prompt};
 
 #[track_caller]
@@ -44,8 +44,8 @@ fn ill_meant() -> WorkItem {
     WorkItem { title: hostile().into(), full: hostile().into(), compact: hostile().into(), ..item() }
 }
 
-fn picking(mut spec: RunSpec) -> RunSpec {
-    spec.picking = Picking { enabled: true, defaults: Vec::new() };
+fn selection(mut spec: RunSpec) -> RunSpec {
+    spec.selection = Selection { enabled: true, defaults: Vec::new() };
     spec
 }
 
@@ -69,11 +69,11 @@ fn only_last(prompt: Prompt) -> Prompt {
 }
 
 #[test]
-fn the_picker() {
-    check("picker_small", &start(picking(spec()), item(), prompts()).prompt());
+fn the_selector() {
+    check("selector_small", &start(selection(spec()), item(), prompts()).prompt());
     let (spec_large, item_large) = large();
-    check("picker_large", &start(picking(spec_large), item_large, prompts()).prompt());
-    check("picker_hostile", &start(picking(spec()), ill_meant(), prompts()).prompt());
+    check("selector_large", &start(selection(spec_large), item_large, prompts()).prompt());
+    check("selector_hostile", &start(selection(spec()), ill_meant(), prompts()).prompt());
 }
 
 #[test]
@@ -81,14 +81,14 @@ fn the_analysis() {
     check("analysis_small", &start(spec(), item(), prompts()).prompt());
     check("analysis_hostile", &start(spec(), ill_meant(), prompts()).prompt());
 
-    // Twenty picked tools, one of each status.
+    // Twenty selected tools, one of each status.
     let (mut spec_large, item_large) = large();
-    spec_large.limits.picked = 20;
-    let mut world = start(picking(spec_large), item_large, prompts());
-    let picks: Vec<_> = (0..20)
+    spec_large.limits.selected = 20;
+    let mut world = start(selection(spec_large), item_large, prompts());
+    let selections: Vec<_> = (0..20)
         .map(|n| serde_json::json!({"tool": "fetch_bike", "params": {"target": format!("FR-{n:04}")}}))
         .collect();
-    world.replied(&serde_json::Value::from(picks).to_string());
+    world.replied(&serde_json::Value::from(selections).to_string());
     world.tools_end(|parameters| match parameters.get(16..18) {
         Some("12") => Observation::failed(Status::Empty, "fetch_bike", "no data found"),
         Some("15") => Observation::failed(Status::Timeout, "fetch_bike", "timeout"),

@@ -64,7 +64,7 @@ fn a_final_pass_names_the_limit_that_makes_it_the_last_call() {
     // Each limit is reached by the second call, which has evidence to write of.
     let final_pass = |tight: &dyn Fn(&mut loop_core::RunSpec), now: u64| {
         let mut limited = spec();
-        limited.models.picker = None;
+        limited.models.selector = None;
         limited.models.base.price = Some(Price::flat(100_000, 400_000));
         limited.limits.output_tokens = 256;
         tight(&mut limited);

@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::*;
-use loop_core::{Observation, Picking, Status};
+use loop_core::{Observation, Selection, Status};
 use loop_prompts::{FilterQuestion, Layout, Prompt, Prompts, Turn};
 
 #[track_caller]
@@ -24,10 +24,10 @@ fn second_pass(told: impl Fn(&str) -> Observation) -> Prompt {
 }
 
 #[test]
-fn the_picker_lists_tools_with_hints_and_wants_a_json_array() {
+fn the_selector_lists_tools_with_hints_and_wants_a_json_array() {
     // S0-90, S0-91, S0-92
     let mut spec = spec();
-    spec.picking = Picking { enabled: true, defaults: Vec::new() };
+    spec.selection = Selection { enabled: true, defaults: Vec::new() };
     let prompt = start(spec, item(), prompts()).prompt();
     says(
         &prompt.system,
@@ -164,16 +164,16 @@ fn evidence_in_the_system_prompt_grows_and_the_item_becomes_compact() {
 }
 
 #[test]
-fn what_was_picked_stands_in_the_first_system_prompt_of_the_founding_layout() {
+fn what_was_selected_stands_in_the_first_system_prompt_of_the_founding_layout() {
     // S0-17
     let mut spec = spec();
-    spec.picking = Picking::default();
+    spec.selection = Selection::default();
     let mut world = start(spec, item(), in_layout(Layout::SystemEvidence));
     world.replied(r#"[{"tool": "fetch_bike", "params": {"target": "FR-0042"}, "reason": "named"}]"#);
-    world.tools_end(|_| ok("found 1 item", "picked body"));
+    world.tools_end(|_| ok("found 1 item", "selected body"));
     let first = world.prompt();
-    says(&first.system, &["picked body"]);
-    assert!(!first.turns[0].text().contains("picked body"));
+    says(&first.system, &["selected body"]);
+    assert!(!first.turns[0].text().contains("selected body"));
 }
 
 #[test]

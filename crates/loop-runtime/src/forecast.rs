@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use loop_core::{
-    CallModel, Command, CommandKey, CostMode, Digest, Facts, Limits, Millis, ModelSpec, Picking, Price, Run,
+    CallModel, Command, CommandKey, CostMode, Digest, Facts, Limits, Millis, ModelSpec, Selection, Price, Run,
     RunId, RunSpec, Setting, Tier, WorkItem,
 };
 use loop_prompts::{Dialogue, Prompts};
@@ -50,7 +50,7 @@ impl Forecast {
             bounds.push(Bound { setting: Setting::Tokens, passes });
         }
         // A pass takes two calls where its contract has to be repaired.
-        let calls = limits.model_calls.saturating_sub(u32::from(worst.picks));
+        let calls = limits.model_calls.saturating_sub(u32::from(worst.selections));
         bounds.push(Bound { setting: Setting::ModelCalls, passes: calls.div_ceil(2) });
         bounds.sort_by_key(|bound| bound.passes);
         Self { bounds, limits }
@@ -98,7 +98,7 @@ fn counted(number: u32, one: &str, many: &str) -> String {
 #[derive(Clone, Debug)]
 struct Worst<'a> {
     spec: &'a RunSpec,
-    picks: bool,
+    selections: bool,
     /// Bytes of the first main prompt, without evidence.
     first_bytes: u64,
     /// Bytes that a pass adds to the next prompt.
@@ -114,10 +114,10 @@ impl<'a> Worst<'a> {
         let output_tokens = limits.output_tokens.min(spec.models.base.max_output_tokens);
         Self {
             spec,
-            picks: spec.picking.enabled
+            selections: spec.selection.enabled
                 && !spec.tools.is_empty()
                 && limits.tool_calls > 0
-                && limits.picked > 0,
+                && limits.selected > 0,
             first_bytes,
             added_bytes: evidence.saturating_add(output_tokens.saturating_mul(BYTES_A_TOKEN)),
             output_tokens,
@@ -125,7 +125,7 @@ impl<'a> Worst<'a> {
     }
 
     fn is_free(&self) -> bool {
-        [Tier::Picker, Tier::Base]
+        [Tier::Selector, Tier::Base]
             .into_iter()
             .all(|tier| self.spec.model(tier).price.as_ref().is_none_or(Price::is_free))
     }
@@ -137,8 +137,8 @@ impl<'a> Worst<'a> {
             CostMode::Estimated | CostMode::After => bytes.div_ceil(2),
         };
         let mut taken = 0_u64;
-        if self.picks {
-            taken = takes(self.spec.model(Tier::Picker), tokens(self.first_bytes), self.output_tokens);
+        if self.selections {
+            taken = takes(self.spec.model(Tier::Selector), tokens(self.first_bytes), self.output_tokens);
         }
         let mut bytes = self.first_bytes;
         for pass in 0..self.spec.limits.passes {
@@ -155,8 +155,8 @@ impl<'a> Worst<'a> {
 /// Bytes of the first main prompt; 0 where no call would be made.
 fn first_prompt(spec: &RunSpec, prompts: &Prompts, item: &WorkItem) -> u64 {
     let limits = Limits { cost: None, tokens: None, ..spec.limits.clone() };
-    let picking = Picking { enabled: false, defaults: Vec::new() };
-    let spec = Arc::new(RunSpec { limits, picking, ..spec.clone() });
+    let selection = Selection { enabled: false, defaults: Vec::new() };
+    let spec = Arc::new(RunSpec { limits, selection, ..spec.clone() });
     let nothing = Digest::of("forecast", b"");
     let facts = Facts {
         unix_ms: 0,

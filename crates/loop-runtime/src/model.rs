@@ -27,8 +27,8 @@ use crate::waits::{CallEvent, Hear, Quiet, Waits};
 /// The model of each tier.
 #[derive(Clone, Debug)]
 pub struct Models {
-    /// Picks tools, filters results, repairs contracts.
-    pub picker: Arc<dyn ChatModel>,
+    /// Selects tools, filters results, repairs contracts.
+    pub selector: Arc<dyn ChatModel>,
     /// Analyses and refines.
     pub base: Arc<dyn ChatModel>,
     /// More capable.
@@ -41,7 +41,7 @@ impl Models {
     /// One model for every tier.
     pub fn one(model: Arc<dyn ChatModel>) -> Self {
         Self {
-            picker: Arc::clone(&model),
+            selector: Arc::clone(&model),
             base: Arc::clone(&model),
             escalated: Arc::clone(&model),
             fallback: model,
@@ -51,7 +51,7 @@ impl Models {
     /// The credentials that they use.
     pub(crate) fn secrets(&self) -> Secrets {
         let mut secrets = Secrets::default();
-        for model in [&self.picker, &self.base, &self.escalated, &self.fallback] {
+        for model in [&self.selector, &self.base, &self.escalated, &self.fallback] {
             secrets.extend(&model.secrets());
         }
         secrets
@@ -59,7 +59,7 @@ impl Models {
 
     pub(crate) fn of(&self, tier: Tier) -> &Arc<dyn ChatModel> {
         match tier {
-            Tier::Picker => &self.picker,
+            Tier::Selector => &self.selector,
             Tier::Base => &self.base,
             Tier::Escalated => &self.escalated,
             Tier::Fallback => &self.fallback,

@@ -181,11 +181,11 @@ pub struct PassReport {
 /// A call to a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CallReport {
-    /// What it was for: `pass/main`, `pass/repair`, `0/pick`, or the action whose tool made it.
+    /// What it was for: `pass/main`, `pass/repair`, `0/select`, or the action whose tool made it.
     pub call: String,
     /// Which try of it, from 1.
     pub attempt: u32,
-    /// The tier that was asked: `picker`, `base`, `escalated` or `fallback`.
+    /// The tier that was asked: `selector`, `base`, `escalated` or `fallback`.
     pub tier: String,
     /// The provider that was asked.
     pub provider: String,
@@ -334,7 +334,7 @@ pub struct Evidence {
     pub status: String,
     /// One line.
     pub summary: String,
-    /// The pass that asked for it; 0 for a picked tool.
+    /// The pass that asked for it; 0 for a selected tool.
     pub pass: u32,
     /// SHA-256 of the data.
     pub digest: String,
@@ -400,7 +400,7 @@ pub struct Totals {
     pub passes: u32,
     /// Model calls of every kind.
     pub model_calls: u32,
-    /// Tool calls, picked ones included.
+    /// Tool calls, selected ones included.
     pub tool_calls: u32,
     /// Of the model calls, those of smart tools.
     pub sub_calls: u32,

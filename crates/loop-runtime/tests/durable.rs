@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::world::{
-    Log, Stage, Watched, answer, change, contract, default_look, look, runner, picks, says, spec,
+    Log, Stage, Watched, answer, change, contract, default_look, look, runner, selections, says, spec,
 };
 use loop_core::{EventKind, Run, Saved};
 use loop_runtime::{
@@ -15,11 +15,11 @@ use loop_runtime::{
 };
 use std::sync::Arc;
 
-/// Picks, two passes, a repair, tools side by side, and a save.
+/// Selects, two passes, a repair, tools side by side, and a save.
 fn stage(log: &Log) -> Stage {
     let garbled = answer("medium", &[look("ok-9")]).replace("because", "because\" oh");
     Stage::new(log)
-        .on("pick", [says(picks(&["ok-1", "slow-30", "fail"]))])
+        .on("select", [says(selections(&["ok-1", "slow-30", "fail"]))])
         .on(
             "main",
             [
@@ -32,7 +32,7 @@ fn stage(log: &Log) -> Stage {
 }
 
 fn domain() -> RunSpec {
-    spec(|spec| spec.picking.defaults = vec![default_look("ok-default")])
+    spec(|spec| spec.selection.defaults = vec![default_look("ok-default")])
 }
 
 /// Saves by saying so in the log.
@@ -146,7 +146,7 @@ async fn an_effect_whose_announcement_is_not_durable_is_not_begun_and_not_in_dou
     // W5, B5, H4
     let log = Log::new();
     let domain = spec(|spec| {
-        spec.picking.enabled = false;
+        spec.selection.enabled = false;
         spec.gate.approved = vec!["change".into()];
     });
     let stage = || {

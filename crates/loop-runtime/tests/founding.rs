@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use agents::{Lead, Said, ask, lead_tool, looks, save_lead, says, scripted, submits, with_tools};
 use common::world::{
-    Log, Stage, answer, contract, look, runner, picks, says as plays, spec, tools, unpicked,
+    Log, Stage, answer, contract, look, runner, selections, says as plays, spec, tools, unselected,
 };
 use loop_core::{CostMode, EventKind, GateSettings, RepeatScope, Repeats, Status, WorkItem};
 use loop_llm::{Message, Scripted, ScriptedReply};
@@ -64,7 +64,7 @@ async fn a_task_has_its_goal_caller_constraints_budget_and_trace_before_the_firs
     let log = Log::new();
     let stage = Arc::new(Stage::new(&log).on("main", [plays(answer("high", &[]))]));
     let spec = spec(|spec| {
-        spec.picking.enabled = false;
+        spec.selection.enabled = false;
         spec.goal = "Find out why the backup fails.".into();
         spec.gate.forbid = vec!["change".into()];
         spec.gate.required_tools = vec!["look".into()];
@@ -99,7 +99,7 @@ async fn a_task_has_its_goal_caller_constraints_budget_and_trace_before_the_firs
     assert_eq!((&report["trace_id"], &report["caller"]), (&"req-7".into(), &"desk".into()));
     // Without either the run's own id is the trace.
     let stage = Stage::new(&log).on("main", [plays(answer("high", &[]))]);
-    let handle = common::world::runner(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
+    let handle = common::world::runner(unselected(), &log, stage).run(common::item()).start().await.unwrap();
     let started = handle.started().clone();
     let outcome = handle.wait().await;
     let report = serde_json::to_value(Report::new(&started, &outcome)).unwrap();
@@ -116,7 +116,7 @@ async fn prompts_tools_policies_and_routes_have_versions_of_their_own() {
     };
     let of = |change: fn(&mut RunSpec)| {
         let spec = spec(|spec| {
-            spec.picking.enabled = false;
+            spec.selection.enabled = false;
             change(spec);
         });
         runner(spec, &log, Stage::new(&log))
@@ -131,7 +131,7 @@ async fn prompts_tools_policies_and_routes_have_versions_of_their_own() {
     let changed = names(of(|_| ()).with_prompts(Arc::new(other))).await;
     assert!(changed.0 != prompts && changed.1 == manifest && changed.2 == policy && changed.3 == whole);
     let changed =
-        names(Runner::new(unpicked(), common::registry(), Models::one(Arc::new(Stage::new(&log))))).await;
+        names(Runner::new(unselected(), common::registry(), Models::one(Arc::new(Stage::new(&log))))).await;
     assert!(changed.0 == prompts && changed.1 != manifest && changed.3 != whole);
     let changed = names(of(|spec| spec.limits.passes = 4)).await;
     assert!(changed.0 == prompts && changed.1 == manifest && changed.2 != policy && changed.3 != whole);
@@ -144,7 +144,7 @@ async fn a_blank_item_or_message_begins_no_run() {
     // S4-80, for the loop's own input: what is blank is invalid.
     for blank in ["", " \n\t", "\u{200b}\u{feff}"] {
         let log = Log::new();
-        let runner = runner(unpicked(), &log, Stage::new(&log));
+        let runner = runner(unselected(), &log, Stage::new(&log));
         let item = WorkItem { full: blank.into(), ..common::item() };
         let error = runner.run(item.clone()).start().await.unwrap_err();
         assert_eq!(error.to_string(), "the ticket is blank, so there is nothing to work on; give it a text");
@@ -171,7 +171,7 @@ async fn the_auto_switch_may_be_flipped_while_a_run_goes_on() {
         || [plays(answer("medium", &[look("ok-1")])).after(5_000), plays(answer("high", &[])).after(5_000)];
     let run = async |flips: &[bool]| {
         let stage = Stage::new(&log).on("main", plays_for());
-        let handle = runner(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
+        let handle = runner(unselected(), &log, stage).run(common::item()).start().await.unwrap();
         let remote = handle.remote();
         for on in flips {
             tokio::time::sleep(std::time::Duration::from_millis(500)).await;
@@ -204,7 +204,7 @@ async fn each_prompt_holds_all_that_was_fetched_before_it() {
     // S0-25: "Markdown accumulated into enriched context", over all passes.
     // S0-62: prompts get the Markdown in full, and not just its summary.
     let log = Log::new();
-    let stage = Arc::new(Stage::new(&log).on("pick", [plays(picks(&["ok-0"]))]).on(
+    let stage = Arc::new(Stage::new(&log).on("select", [plays(selections(&["ok-0"]))]).on(
         "main",
         [
             plays(answer("low", &[look("ok-1")])),
@@ -426,7 +426,7 @@ async fn observers_can_follow_the_cost_of_each_iteration() {
         ],
     );
     let spec = spec(|spec| {
-        spec.picking.enabled = false;
+        spec.selection.enabled = false;
         spec.gate.stale = loop_core::Stale::Off;
     });
     let runner = runner(spec, &log, stage).with_callbacks(callbacks);
@@ -482,7 +482,7 @@ async fn the_report_names_what_a_section_a_pass_and_an_action_are() {
         "main",
         [plays(fixed), plays(format!("## 📋 Findings\n\nIt is full [E1].\n\n{}", contract("high", &[])))],
     );
-    let runner = runner(unpicked(), &log, stage);
+    let runner = runner(unselected(), &log, stage);
     let handle = runner.run(common::item()).start().await.unwrap();
     let started = handle.started().clone();
     let outcome = handle.wait().await;
@@ -528,7 +528,7 @@ async fn a_slow_tool_is_waited_for_as_long_as_it_has() {
         "main",
         [plays(answer("medium", &[look("ok-1"), look("slow-11000")])), plays(answer("high", &[]))],
     );
-    let outcome = runner(unpicked(), &log, stage).run(common::item()).await.unwrap();
+    let outcome = runner(unselected(), &log, stage).run(common::item()).await.unwrap();
     let statuses: Vec<Status> = outcome.evidence.iter().map(|it| it.observation.status).collect();
     assert_eq!((statuses, outcome.stop.reason()), (vec![Status::Ok; 2], StopReason::Confident));
     let (slow, next) = (log.at("ended look(slow-11000)"), log.at("model main 1"));

@@ -25,7 +25,7 @@ mod load_options;
 mod observers;
 mod pages;
 mod people;
-mod picking;
+mod selection;
 mod priced;
 mod report;
 mod resume;

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::world::{Log, Play, Stage, answer, drained, look, runner, picks, says, told};
+use common::world::{Log, Play, Stage, answer, drained, look, runner, selections, says, told};
 use loop_runtime::{
     Runner,
     observe::{Observed, RunEvent},
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 fn stage(log: &Log) -> Stage {
     Stage::new(log)
-        .on("pick", [says(picks(&["ok-1", "slow-700"])).after(100)])
+        .on("select", [says(selections(&["ok-1", "slow-700"])).after(100)])
         .on("main", [says(answer("medium", &[look("slow-300")])).after(200), says(answer("high", &[]))])
 }
 
@@ -95,7 +95,7 @@ fn wordy(log: &Log, pieces: usize) -> Stage {
     let mut parts: Vec<(u64, String)> = (0..pieces).map(|_| (0, "-".to_owned())).collect();
     parts.push((0, format!("\n{text}")));
     Stage::new(log)
-        .on("pick", [says(picks(&["ok-1"]))])
+        .on("select", [says(selections(&["ok-1"]))])
         .on("main", [Play { pieces: parts, ..says("") }, says(answer("high", &[]))])
 }
 
@@ -122,7 +122,7 @@ async fn who_falls_behind_misses_text_first_and_is_told_how_much() {
             RunEvent::Recorded(entry) => entries.push((**entry).clone()),
         }
     }
-    // The picker's reply and both main ones.
+    // The selector's reply and both main ones.
     assert_eq!((heard + lost, lost > 7_000), (pieces as u64 + 3, true));
     assert_eq!(entries, runner.journal().read(&outcome.run).await.unwrap().entries, "no entry is missing");
 }
@@ -132,7 +132,7 @@ async fn text_that_nobody_reads_takes_a_bounded_room() {
     // U8
     let log = Log::new();
     let long = Play { pieces: vec![(0, "x".repeat(100_000)); 30], ..says("") };
-    let stage = Stage::new(&log).on("pick", [says("[]")]).on("main", [long]);
+    let stage = Stage::new(&log).on("select", [says("[]")]).on("main", [long]);
     // A call that may write as much: a smaller one is cut before.
     let mut spec = common::spec();
     (spec.limits.output_tokens, spec.limits.cost) = (1_000_000, None);
@@ -242,7 +242,7 @@ async fn two_runs_of_one_loop_do_not_mix() {
     // I-22, I-29
     let log = Log::new();
     let stages = Stage::new(&log)
-        .on("pick", (0..20).map(|_| says("[]")))
+        .on("select", (0..20).map(|_| says("[]")))
         .on("main", (0..20).map(|_| says(answer("high", &[])).after(100)));
     let runner = runner(common::spec(), &log, stages);
     let item = |n: usize| loop_runtime::WorkItem {

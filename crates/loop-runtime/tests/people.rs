@@ -5,7 +5,7 @@ use crate::common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::world::{End, Log, Stage, answer, change, look, runner, says, tools, unpicked};
+use common::world::{End, Log, Stage, answer, change, look, runner, says, tools, unselected};
 use loop_core::{
     AnswerFault, DeniedBy, Digest, Effect, EventKind, PersonAnswer, Rejected, Status, ToolPolicy, Verdict,
 };
@@ -28,7 +28,7 @@ fn mends(log: &Log) -> Stage {
 }
 
 fn left(log: &Log, stage: Stage) -> Runner {
-    runner(unpicked(), log, stage).with_people().leave_when_waiting()
+    runner(unselected(), log, stage).with_people().leave_when_waiting()
 }
 
 async fn waits(runner: &Runner) -> Waiting {
@@ -99,7 +99,7 @@ async fn a_run_that_was_left_comes_to_what_one_does_that_was_answered_on_the_spo
     let said = [says_yes(&waiting, 0), says_no(&waiting, 1)];
     let after = left.resume_with(&waiting.outcome.run, said).start().await.unwrap().wait().await;
 
-    let live = runner(unpicked(), &log, mends(&log)).with_people();
+    let live = runner(unselected(), &log, mends(&log)).with_people();
     let handle = live.run(common::item()).start().await.unwrap();
     let remote = handle.remote();
     // The question is known and open by then.
@@ -122,7 +122,7 @@ async fn an_answer_that_comes_before_its_question_counts_only_for_what_was_shown
     let log = Log::new();
     let first = answer("low", &[look("slow-500"), change("ok-2"), change("ok-3")]);
     let stage = Stage::new(&log).on("main", [says(first), says(answer("high", &[]))]);
-    let runner = runner(unpicked(), &log, stage).with_people();
+    let runner = runner(unselected(), &log, stage).with_people();
     let handle = runner.run(common::item()).start().await.unwrap();
     let (remote, run) = (handle.remote(), handle.id().clone());
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -246,7 +246,7 @@ async fn a_question_that_is_too_old_is_a_no_also_after_the_process_has_gone() {
 async fn a_run_that_somebody_drives_takes_no_answer_from_elsewhere() {
     // I-29
     let log = Log::new();
-    let runner = runner(unpicked(), &log, mends(&log)).with_people();
+    let runner = runner(unselected(), &log, mends(&log)).with_people();
     let handle = runner.run(common::item()).start().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let run = handle.id().clone();
@@ -274,8 +274,8 @@ async fn other_tools_or_settings_than_the_ones_that_were_approved_are_refused() 
         .tool_fn(declared, |_, _, _| async { ToolResult::failed("change", "Change", "no") })
         .build()
         .unwrap();
-    let of_tools = Runner::new(unpicked(), other, model()).with_people();
-    let mut spec = unpicked();
+    let of_tools = Runner::new(unselected(), other, model()).with_people();
+    let mut spec = unselected();
     spec.limits.tool_calls += 1;
     let of_settings = Runner::new(spec, tools(&log), model()).with_people();
     for (changed, what) in [(of_tools, "tools"), (of_settings, "settings")] {
@@ -321,7 +321,7 @@ async fn an_answer_to_a_question_is_what_the_next_pass_reads() {
     };
     let (left_stage, live_stage) = (stage(), stage());
     let over = |stage: &Arc<Stage>| {
-        Runner::new(unpicked(), with_question(&log), Models::one(Arc::clone(stage) as _)).with_people()
+        Runner::new(unselected(), with_question(&log), Models::one(Arc::clone(stage) as _)).with_people()
     };
     let runner = over(&left_stage).leave_when_waiting();
     let waiting = waits(&runner).await;
@@ -359,7 +359,7 @@ async fn what_a_run_is_told_stands_in_the_prompt_of_the_next_pass() {
             says(answer("high", &[])),
         ],
     ));
-    let runner = Runner::new(unpicked(), tools(&log), Models::one(Arc::clone(&stage) as _));
+    let runner = Runner::new(unselected(), tools(&log), Models::one(Arc::clone(&stage) as _));
     let mut handle = runner.run(common::item()).start().await.unwrap();
     let mut events = handle.events().unwrap();
     let remote = handle.remote();
@@ -394,7 +394,7 @@ async fn what_a_run_is_told_stands_in_the_prompt_of_the_next_pass() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_hangs_in_its_last_call_hears_nothing_more() {
     let log = Log::new();
-    let mut spec = unpicked();
+    let mut spec = unselected();
     spec.limits.passes = 1;
     let stage =
         Stage::new(&log).on("final_pass", [says(answer("high", &[])).after(1_000).ending(End::Finished)]);

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::world::{Log, Stage, answer, look, runner, notes, picks, refuses, says};
+use common::world::{Log, Stage, answer, look, runner, notes, selections, refuses, says};
 use loop_core::{Note, PicoUsd, Usage};
 use loop_llm::LlmErrorKind;
 use loop_runtime::{Runner, Outcome, report::Report, save::SaveTarget};
@@ -17,10 +17,10 @@ async fn reported(runner: &Runner) -> (Outcome, Value) {
     (outcome, report)
 }
 
-/// A run with everything in it: picks, a failing tool, a retry, an action that cannot run, a save.
+/// A run with everything in it: selects, a failing tool, a retry, an action that cannot run, a save.
 fn whole(log: &Log, folder: &std::path::Path) -> Runner {
     let unknown = serde_json::json!({"action_type": "lock", "parameters": {}, "reason": "to look", "priority": "required"});
-    let stage = Stage::new(log).on("pick", [says(picks(&["ok-1", "fail"]))]).on(
+    let stage = Stage::new(log).on("select", [says(selections(&["ok-1", "fail"]))]).on(
         "main",
         [
             refuses(LlmErrorKind::Overloaded),
@@ -143,7 +143,7 @@ async fn an_unknown_price_is_no_price_of_nothing() {
     let spec = common::world::spec(|spec| {
         spec.models.base.price = None;
         spec.limits.cost = None;
-        spec.picking.enabled = false;
+        spec.selection.enabled = false;
     });
     let (_, report) =
         reported(&runner(spec, &log, Stage::new(&log).on("main", [says(answer("high", &[]))]))).await;

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::world::{Log, Stage, Watched, answer, look, says, tools, unpicked};
+use common::world::{Log, Stage, Watched, answer, look, says, tools, unselected};
 use loop_core::{EventKind, Note, Status};
 use loop_llm::{EventStream, LlmError, ModelRequest};
 use loop_prompts::{Layout, Prompts};
@@ -108,7 +108,7 @@ impl ChatModel for ByPass {
 async fn a_run_cut_off_among_parallel_tools_comes_to_the_same_end() {
     // I-12, I-13, I-20, H1: a result that was written down is not asked for again.
     let log = Log::new();
-    let runner = Runner::new(unpicked(), tools(&log), Models::one(Arc::new(ByPass)));
+    let runner = Runner::new(unselected(), tools(&log), Models::one(Arc::new(ByPass)));
     interrupted_everywhere(&runner, &tools(&log)).await;
 }
 
@@ -116,7 +116,7 @@ async fn a_run_cut_off_among_parallel_tools_comes_to_the_same_end() {
 async fn a_result_that_was_written_down_is_not_asked_for_again() {
     // I-13, I-6
     let log = Log::new();
-    let runner = Runner::new(unpicked(), tools(&log), Models::one(Arc::new(ByPass)));
+    let runner = Runner::new(unselected(), tools(&log), Models::one(Arc::new(ByPass)));
     let straight = runner.run(common::item()).await.unwrap();
     let recorded = runner.journal().read(&straight.run).await.unwrap();
     let settled = recorded.entries.iter().position(|entry| {
@@ -126,7 +126,7 @@ async fn a_result_that_was_written_down_is_not_asked_for_again() {
     let fresh = Log::new();
     let journal =
         journal_of(&straight.run, &recorded, tools(&fresh).manifest_hash(), &recorded.entries[..kept]).await;
-    let again = Runner::new(unpicked(), tools(&fresh), Models::one(Arc::new(ByPass))).with_journal(journal);
+    let again = Runner::new(unselected(), tools(&fresh), Models::one(Arc::new(ByPass))).with_journal(journal);
     again.resume(&straight.run).start().await.unwrap().wait().await;
     assert_eq!(fresh.count("tool look(slow-2000)"), 1, "it was in flight");
     assert_eq!(
@@ -144,7 +144,7 @@ async fn a_driver_that_is_taken_away_lets_another_go_on() {
     for hangs_at in 1..12 {
         let stuck = Watched::new(&log).hanging_at(hangs_at);
         let journal = Arc::new(stuck.inner.clone());
-        let runner = Runner::new(unpicked(), tools(&log), Models::one(Arc::new(ByPass)));
+        let runner = Runner::new(unselected(), tools(&log), Models::one(Arc::new(ByPass)));
         let running = runner.clone().with_journal(Arc::new(stuck));
         let gone = tokio::time::timeout(Duration::from_secs(60), running.run(common::item())).await;
         assert!(gone.is_err());
@@ -215,7 +215,7 @@ async fn a_refused_resume_lets_go_of_the_run() {
 async fn of_two_that_take_a_run_up_one_is_told_that_it_is_busy() {
     // I-29, H8
     let log = Log::new();
-    let runner = Runner::new(unpicked(), tools(&log), Models::one(Arc::new(ByPass)));
+    let runner = Runner::new(unselected(), tools(&log), Models::one(Arc::new(ByPass)));
     let straight = runner.run(common::item()).await.unwrap();
     let recorded = runner.journal().read(&straight.run).await.unwrap();
     let journal =
@@ -272,7 +272,7 @@ async fn what_is_decided_otherwise_than_it_was_written_is_named() {
 async fn the_time_without_a_driver_does_not_count_against_the_run() {
     // M9: as if it had begun 100 minutes earlier, of which it was driven for none.
     let log = Log::new();
-    let spec = RunSpec { limits: loop_core::Limits { wall_ms: 60_000, ..unpicked().limits }, ..unpicked() };
+    let spec = RunSpec { limits: loop_core::Limits { wall_ms: 60_000, ..unselected().limits }, ..unselected() };
     let runner = Runner::new(spec, tools(&log), Models::one(Arc::new(ByPass)));
     let straight = runner.run(common::item()).await.unwrap();
     let recorded = runner.journal().read(&straight.run).await.unwrap();

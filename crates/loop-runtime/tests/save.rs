@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::world::{End, Log, Stage, Watched, answer, look, runner, refuses, says, unpicked};
+use common::world::{End, Log, Stage, Watched, answer, look, runner, refuses, says, unselected};
 use loop_core::Saved;
 use loop_llm::LlmErrorKind;
 use loop_runtime::{
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 fn saving(folder: &Path, name: &str, log: &Log, stage: Stage) -> Runner {
-    runner(unpicked(), log, stage).with_saver(Arc::new(SaveTarget::File(folder.join(name))))
+    runner(unselected(), log, stage).with_saver(Arc::new(SaveTarget::File(folder.join(name))))
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -196,7 +196,7 @@ async fn a_save_that_may_pass_is_tried_three_times() {
         let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
         let saver = Flaky { fails, tries: AtomicU32::new(0), log: log.clone() };
         let outcome =
-            runner(unpicked(), &log, stage).with_saver(Arc::new(saver)).run(common::item()).await.unwrap();
+            runner(unselected(), &log, stage).with_saver(Arc::new(saver)).run(common::item()).await.unwrap();
         assert_eq!((outcome.stop.reason(), outcome.saved), (StopReason::Confident, Some(saved)));
         assert_eq!(log.at("save 2"), 200);
         assert_eq!(log.count("save "), if fails == 1 { 2 } else { 3 });
@@ -226,7 +226,7 @@ async fn a_saver_that_panics_or_hangs_costs_the_outcome_nothing() {
         let log = Log::new();
         let stage =
             Stage::new(&log).on("main", [says(answer("medium", &[look("ok-1")])), says(answer("high", &[]))]);
-        let runner = runner(unpicked(), &log, stage).with_saver(Arc::new(rude));
+        let runner = runner(unselected(), &log, stage).with_saver(Arc::new(rude));
         let outcome = runner.run(common::item()).await.unwrap();
         assert_eq!(outcome.stop.reason(), StopReason::Confident);
         assert_eq!(outcome.saved, Some(Saved::Not { message: message.into() }));
@@ -258,7 +258,7 @@ async fn all_tries_to_save_share_one_limit() {
         let log = Log::new();
         let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
         let saver = Slow { takes_ms, retry_ms, log: log.clone() };
-        let runner = runner(unpicked(), &log, stage).with_saver(Arc::new(saver));
+        let runner = runner(unselected(), &log, stage).with_saver(Arc::new(saver));
         let began = tokio::time::Instant::now();
         let outcome = runner.with_save_limit(Duration::from_secs(1)).run(common::item()).await.unwrap();
         assert_eq!(outcome.stop.reason(), StopReason::Confident);
@@ -279,7 +279,7 @@ async fn stopped(saver: (u64, u64), stops: &[(u64, StopMode)]) -> (Outcome, u64,
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
     let saver = Slow { takes_ms: saver.0, retry_ms: saver.1, log: log.clone() };
-    let runner = runner(unpicked(), &log, stage).with_saver(Arc::new(saver));
+    let runner = runner(unselected(), &log, stage).with_saver(Arc::new(saver));
     let handle = runner.run(common::item()).start().await.unwrap();
     let (remote, run) = (handle.remote(), handle.id().clone());
     let ended = tokio::spawn(handle.wait());
@@ -330,7 +330,7 @@ async fn after_a_first_stop_the_try_in_flight_is_the_last() {
 async fn a_stop_that_was_meant_for_the_run_does_not_stop_its_saving() {
     // S0-130
     let log = Log::new();
-    let mut spec = unpicked();
+    let mut spec = unselected();
     spec.limits.passes = 0;
     let saver = Slow { takes_ms: 100, retry_ms: 500, log: log.clone() };
     let runner = runner(spec, &log, Stage::new(&log)).with_saver(Arc::new(saver));
@@ -347,7 +347,7 @@ async fn saving_can_be_stopped_where_the_journal_has_failed() {
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
     let journal = Arc::new(Watched::new(&log).failing_at(2));
-    let runner = runner(unpicked(), &log, stage).with_journal(journal).with_saver(Arc::new(Rude::Hangs));
+    let runner = runner(unselected(), &log, stage).with_journal(journal).with_saver(Arc::new(Rude::Hangs));
     let handle = runner.run(common::item()).start().await.unwrap();
     let remote = handle.remote();
     let ended = tokio::spawn(handle.wait());

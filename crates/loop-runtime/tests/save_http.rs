@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::world::{Log, Stage, answer, runner, notes, says, unpicked};
+use common::world::{Log, Stage, answer, runner, notes, says, unselected};
 use loop_core::{EventKind, Saved};
 use loop_runtime::{
     Runner, Outcome, StopReason,
@@ -26,7 +26,7 @@ fn saving(url: &str) -> Runner {
 fn to(target: SaveTarget) -> Runner {
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
-    runner(unpicked(), &log, stage).with_saver(Arc::new(target))
+    runner(unselected(), &log, stage).with_saver(Arc::new(target))
 }
 
 /// A server that answers in this order, the last for ever.

@@ -3,7 +3,7 @@
 use crate::common;
 
 use async_trait::async_trait;
-use common::world::{End, Log, Play, Stage, USAGE, answer, drained, notes, refuses, says, unpicked};
+use common::world::{End, Log, Play, Stage, USAGE, answer, drained, notes, refuses, says, unselected};
 use loop_core::{Effect, Note, Price, Tier};
 use loop_llm::{LlmErrorKind, RetryPolicy, Retrying};
 use loop_runtime::{
@@ -36,13 +36,13 @@ impl Source for Documents {
 }
 
 fn spec(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
-    let mut spec = unpicked();
-    let picker = loop_core::ModelSpec {
+    let mut spec = unselected();
+    let selector = loop_core::ModelSpec {
         model: "small".into(),
         price: Some(Price::flat(1, 1)),
         ..spec.models.base.clone()
     };
-    spec.models.picker = Some(picker);
+    spec.models.selector = Some(selector);
     change(&mut spec);
     spec
 }
@@ -50,7 +50,7 @@ fn spec(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
 struct Asked {
     outcome: Outcome,
     notes: Vec<Note>,
-    /// What the picker model was asked.
+    /// What the selector model was asked.
     asked: Vec<loop_llm::ModelRequest>,
     log: Log,
 }
@@ -65,13 +65,13 @@ async fn asking(spec: RunSpec, plays: Vec<Play>) -> Asked {
     let action = json!({"action_type": "fetch_docs", "parameters": {"target": "7"}, "priority": "required"});
     let main = Stage::new(&log).on("main", [says(answer("medium", &[action])), says(answer("high", &[]))]);
     let main = Arc::new(main.on("final_pass", [says(answer("high", &[]))]));
-    let picker = Arc::new(Stage::new(&log).on("action-0", plays));
+    let selector = Arc::new(Stage::new(&log).on("action-0", plays));
     let models =
-        Models { picker: picker.clone(), base: main.clone(), escalated: main.clone(), fallback: main };
+        Models { selector: selector.clone(), base: main.clone(), escalated: main.clone(), fallback: main };
     let runner = Runner::new(spec, registry, models);
     let outcome = runner.run(common::item()).await.unwrap();
     let notes = notes(&runner, &outcome.run).await;
-    Asked { outcome, notes, asked: picker.requests("action-0"), log }
+    Asked { outcome, notes, asked: selector.requests("action-0"), log }
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,9 +88,9 @@ async fn what_the_question_of_a_smart_tool_waits_for_is_told() {
     slow.pieces.insert(0, (0, " ".to_owned()));
     slow.pieces[1].0 = 2_000;
     let plays = [refuses(LlmErrorKind::Overloaded), slow];
-    let picker = Retrying::new(Arc::new(Stage::new(&log).on("action-0", plays)), RetryPolicy::default());
+    let selector = Retrying::new(Arc::new(Stage::new(&log).on("action-0", plays)), RetryPolicy::default());
     let models =
-        Models { picker: Arc::new(picker), base: main.clone(), escalated: main.clone(), fallback: main };
+        Models { selector: Arc::new(selector), base: main.clone(), escalated: main.clone(), fallback: main };
     let mut spec = spec(|_| {});
     spec.limits.sub_call_ms = 20_000;
     spec.tools.iter_mut().for_each(|tool| tool.timeout_ms = 30_000);
@@ -124,8 +124,8 @@ async fn a_silent_model_behind_a_smart_tool_is_told_within_a_second() {
     let action = json!({"action_type": "fetch_docs", "parameters": {}, "priority": "required"});
     let main = Stage::new(&log).on("main", [says(answer("medium", &[action])), says(answer("high", &[]))]);
     let main = Arc::new(main);
-    let picker = Arc::new(Stage::new(&log).on("action-0", [says(r#"[{"index": 7}]"#).after(1_000)]));
-    let models = Models { picker, base: main.clone(), escalated: main.clone(), fallback: main };
+    let selector = Arc::new(Stage::new(&log).on("action-0", [says(r#"[{"index": 7}]"#).after(1_000)]));
+    let models = Models { selector, base: main.clone(), escalated: main.clone(), fallback: main };
     let mut handle = Runner::new(spec(|_| {}), registry, models).run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (_, events) = tokio::join!(handle.wait(), drained(events));
@@ -159,7 +159,7 @@ async fn a_smart_tool_asks_the_cheap_model_within_its_budget_and_the_bill_shows_
     assert_eq!((totals.model_calls, totals.sub_calls, totals.tool_calls), (3, 1, 1));
     assert_eq!(totals.usage.total(), 3 * USAGE.total());
     let charged = asked.notes.iter().find_map(|note| match note {
-        Note::CallCharged { tier: Tier::Picker, usage, cost, .. } => Some((*usage, cost.unwrap().0)),
+        Note::CallCharged { tier: Tier::Selector, usage, cost, .. } => Some((*usage, cost.unwrap().0)),
         _ => None,
     });
     assert_eq!(charged, Some((USAGE, 1_100)), "at the price of the model that was asked");

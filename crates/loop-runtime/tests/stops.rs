@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::world::{End, Log, Play, Stage, answer, look, runner, says, spec, unpicked};
+use common::world::{End, Log, Play, Stage, answer, look, runner, says, spec, unselected};
 use futures::StreamExt;
 use loop_core::{Status, Verdict};
 use loop_llm::{ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelRequest, RetryAdvice};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 async fn begun(log: &Log, stage: Stage) -> Handle {
-    runner(unpicked(), log, stage).run(common::item()).start().await.unwrap()
+    runner(unselected(), log, stage).run(common::item()).start().await.unwrap()
 }
 
 async fn later(ms: u64) {
@@ -146,7 +146,7 @@ async fn a_tool_that_blocks_its_thread_does_not_hold_the_end_up() {
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("medium", &[look("x")]))]);
     let models = loop_runtime::models::Models::one(Arc::new(stage));
-    let runner = loop_runtime::Runner::new(unpicked(), registry.build().unwrap(), models);
+    let runner = loop_runtime::Runner::new(unselected(), registry.build().unwrap(), models);
     let handle = runner.run(common::item()).start().await.unwrap();
     begun.recv().await.unwrap();
     handle.remote().stop(StopMode::Now);
@@ -192,7 +192,7 @@ async fn the_wall_clock_ends_a_run_in_the_middle_of_a_call() {
     let log = Log::new();
     let slow = || Play { pieces: vec![(0, answer("high", &[]))], ..says("") }.ending(End::Hangs);
     let spec = spec(|spec| {
-        spec.picking.enabled = false;
+        spec.selection.enabled = false;
         spec.limits.wall_ms = 30_000;
     });
     let stage = Stage::new(&log).on("main", [slow()]).on("final_pass", [slow()]);
@@ -227,7 +227,7 @@ async fn a_run_whose_future_is_dropped_leaves_nothing_behind() {
     // I-14, U1
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("medium", &[look("hang")]))]);
-    let runner = runner(unpicked(), &log, stage);
+    let runner = runner(unselected(), &log, stage);
     let late = tokio::time::timeout(Duration::from_secs(1), runner.run(common::item())).await;
     assert!(late.is_err());
     later(1).await;
@@ -243,7 +243,7 @@ async fn a_handle_that_is_dropped_lets_the_run_go_on() {
     // I-30
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("high", &[])).after(1_000)]);
-    let runner = runner(unpicked(), &log, stage);
+    let runner = runner(unselected(), &log, stage);
     let handle = runner.run(common::item()).start().await.unwrap();
     let run = handle.id().clone();
     drop(handle);

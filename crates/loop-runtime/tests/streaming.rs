@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::world::{
-    End, Log, Play, Stage, answer, contract, drained, look, runner, notes, refuses, says, tools, unpicked,
+    End, Log, Play, Stage, answer, contract, drained, look, runner, notes, refuses, says, tools, unselected,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use loop_runtime::{
 };
 
 async fn ran(log: &Log, stage: Stage) -> Outcome {
-    runner(unpicked(), log, stage).run(common::item()).await.unwrap()
+    runner(unselected(), log, stage).run(common::item()).await.unwrap()
 }
 
 fn broken() -> LlmError {
@@ -44,7 +44,7 @@ async fn pieces_of_a_reply_are_heard_before_the_reply_is_recorded() {
     let whole = answer("high", &[]);
     let pieces: Vec<(u64, String)> = whole.split_inclusive('\n').map(|line| (50, line.to_owned())).collect();
     let stage = Stage::new(&log).on("main", [Play { pieces, ..says("") }]);
-    let mut handle = runner(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
+    let mut handle = runner(unselected(), &log, stage).run(common::item()).start().await.unwrap();
     let mut events = handle.events().unwrap();
     let nonce = handle.started().nonce.to_string();
     let (mut heard, mut first_at) = (String::new(), None);
@@ -139,7 +139,7 @@ impl ChatModel for Thinking {
 #[tokio::test]
 async fn reasoning_and_calls_are_heard_as_they_come_and_without_secrets() {
     // S0-18, B13
-    let runner = Runner::new(unpicked(), tools(&Log::new()), Models::one(Arc::new(Thinking)))
+    let runner = Runner::new(unselected(), tools(&Log::new()), Models::one(Arc::new(Thinking)))
         .with_secrets(&loop_llm::Secrets::of(["hunter2-of-the-crm"]));
     let mut handle = runner.run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
@@ -173,7 +173,7 @@ async fn a_model_that_never_ends_is_cut_at_a_multiple_of_what_it_was_granted() {
         ModelEvent::ToolArgumentsDelta { nth: 0, text: piece },
     ];
     for event in kinds {
-        let mut spec = unpicked();
+        let mut spec = unselected();
         spec.limits.output_tokens = 300;
         let most = loop_llm::OutputCap::of(Some(300)).bytes;
         let runner = Runner::new(spec, tools(&Log::new()), Models::one(Arc::new(Endless(event.clone()))));
@@ -210,7 +210,7 @@ async fn a_refusal_that_never_ends_is_a_line_in_the_journal_and_on_the_screen() 
     (reply.stop, reply.finish) = (Some(Stop::Refusal), FinishReason::Refusal);
     reply.served_model = Some("m".repeat(1 << 20).into());
     let model = Endless(ModelEvent::Finished(Box::new(reply)));
-    let runner = Runner::new(unpicked(), tools(&Log::new()), Models::one(Arc::new(model)));
+    let runner = Runner::new(unselected(), tools(&Log::new()), Models::one(Arc::new(model)));
     let outcome = runner.run(common::item()).await.unwrap();
     assert_eq!(outcome.stop.reason(), StopReason::Refused);
     let line = loop_runtime::report::explain(&outcome.stop);
@@ -320,7 +320,7 @@ async fn a_reply_without_usage_is_charged_for_what_came_and_says_so() {
     // L21, S0-119
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [Play { usage: None, ..says(answer("high", &[])) }]);
-    let runner = runner(unpicked(), &log, stage);
+    let runner = runner(unselected(), &log, stage);
     let outcome = runner.run(common::item()).await.unwrap();
     let recorded = runner.journal().read(&outcome.run).await.unwrap();
     let reserve = recorded.entries.iter().find_map(|entry| match entry.event.kind {
@@ -342,7 +342,7 @@ async fn an_endless_reply_is_cut_off_by_its_size() {
     let log = Log::new();
     let flood = Play { pieces: vec![(1, "x".repeat(64 * 1024)); 1_000], ..says("") };
     let stage = Stage::new(&log).on("main", [flood]).on("repair", [says(contract("low", &[]))]);
-    let mut handle = runner(unpicked(), &log, stage).run(common::item()).start().await.unwrap();
+    let mut handle = runner(unselected(), &log, stage).run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (seen, outcome) = tokio::join!(drained(events), handle.wait());
     let heard: usize =

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::world::{Log, Stage, answer, look, runner, says, unpicked};
+use common::world::{Log, Stage, answer, look, runner, says, unselected};
 use loop_core::Status;
 use loop_runtime::{Outcome, StopReason};
 
@@ -10,7 +10,7 @@ use loop_runtime::{Outcome, StopReason};
 async fn acting(log: &Log, targets: &[&str]) -> Outcome {
     let actions: Vec<_> = targets.iter().map(|target| look(target)).collect();
     let stage = Stage::new(log).on("main", [says(answer("medium", &actions)), says(answer("high", &[]))]);
-    runner(unpicked(), log, stage).run(common::item()).await.unwrap()
+    runner(unselected(), log, stage).run(common::item()).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,7 +47,7 @@ async fn told_after(delays: [u64; 3]) -> (Vec<String>, String) {
     let models = loop_runtime::models::Models::one(
         std::sync::Arc::clone(&stage) as std::sync::Arc<dyn loop_runtime::models::ChatModel>
     );
-    let runner = loop_runtime::Runner::new(unpicked(), common::world::tools(&log), models);
+    let runner = loop_runtime::Runner::new(unselected(), common::world::tools(&log), models);
     let handle = runner.run(common::item()).start().await.unwrap();
     let nonce = handle.started().nonce.to_string();
     let outcome = handle.wait().await;

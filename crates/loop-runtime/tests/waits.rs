@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::world::{Log, Stage, answer, drained, refuses, says, tools, unpicked};
+use common::world::{Log, Stage, answer, drained, refuses, says, tools, unselected};
 use loop_core::{StopMode, Usage};
 use loop_llm::{
     ChatModel, LlmErrorKind, ModelRequest, RateGate, RateLimited, RateLimits, RetryPolicy, Retrying, Secrets,
@@ -20,7 +20,7 @@ use loop_runtime::{
 };
 
 fn runner(log: &Log, model: impl ChatModel + 'static) -> Runner {
-    Runner::new(unpicked(), tools(log), Models::one(Arc::new(model)))
+    Runner::new(unselected(), tools(log), Models::one(Arc::new(model)))
 }
 
 fn retrying(stage: Stage) -> Retrying<Stage> {
@@ -101,7 +101,7 @@ async fn a_call_that_waits_for_its_turn_says_for_how_long() {
     // W6
     let log = Log::new();
     let stage = Stage::new(&log).on("first", [says("")]).on("main", [says(answer("high", &[]))]);
-    let mut spec = unpicked();
+    let mut spec = unselected();
     spec.models.base.timeout_ms = 120_000;
     let model = Models::one(Arc::new(crowded(&log, stage).await));
     let mut handle = Runner::new(spec, tools(&log), model).run(common::item()).start().await.unwrap();

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::world::{End, Log, Play, Stage, answer, drained, look, runner, picks, says, told, unpicked};
+use common::world::{End, Log, Play, Stage, answer, drained, look, runner, selections, says, told, unselected};
 use futures::StreamExt;
 use loop_runtime::{
     Runner, Outcome, StopReason, WorkItem,
@@ -16,7 +16,7 @@ async fn later(ms: u64) {
     tokio::time::sleep(Duration::from_millis(ms)).await;
 }
 
-/// A run with everything in it: picked tools, slow and broken ones, a write, text in pieces.
+/// A run with everything in it: selected tools, slow and broken ones, a write, text in pieces.
 fn busy() -> Runner {
     let log = Log::new();
     let mut change = look("slow-50");
@@ -24,7 +24,7 @@ fn busy() -> Runner {
     let first = answer("medium", &[look("slow-300"), look("fail"), change, look("ok-2"), look("ok-3")]);
     let pieces = first.split_inclusive('\n').map(|line| (7, line.to_owned())).collect();
     let stage = Stage::new(&log)
-        .on("pick", [says(picks(&["ok-1", "slow-700"])).after(100)])
+        .on("select", [says(selections(&["ok-1", "slow-700"])).after(100)])
         .on("main", [Play { pieces, ..says("") }.after(200), says(answer("high", &[]))]);
     runner(common::spec(), &log, stage)
 }
@@ -142,7 +142,7 @@ async fn a_stream_that_is_dropped_leaves_nothing_behind() {
     // I-14, U1
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("medium", &[look("hang"), look("slow-100")]))]);
-    let runner = runner(unpicked(), &log, stage);
+    let runner = runner(unselected(), &log, stage);
     let mut stream = runner.run(common::item()).stream().await.unwrap();
     let run = stream.id().clone();
     let late = tokio::time::timeout(Duration::from_secs(1), async { while stream.next().await.is_some() {} });
@@ -162,7 +162,7 @@ async fn a_stream_that_is_dropped_in_the_middle_of_a_reply_cuts_the_call_off() {
     // I-14
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says("## 🔍 Situation\n\nThe backup").ending(End::Hangs)]);
-    let runner = runner(unpicked(), &log, stage);
+    let runner = runner(unselected(), &log, stage);
     let mut stream = runner.run(common::item()).stream().await.unwrap();
     while !matches!(stream.next().await.unwrap(), RunEvent::Text { .. }) {}
     drop(stream);
@@ -176,7 +176,7 @@ fn item(n: usize) -> WorkItem {
 /// A loop whose n-th run takes so many milliseconds.
 fn taking(log: &Log, times: &[u64]) -> Runner {
     let plays = times.iter().map(|ms| says(answer("high", &[])).after(*ms));
-    runner(unpicked(), log, Stage::new(log).on("main", plays))
+    runner(unselected(), log, Stage::new(log).on("main", plays))
 }
 
 #[tokio::test(start_paused = true)]

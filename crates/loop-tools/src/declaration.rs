@@ -33,7 +33,7 @@ pub struct ToolDeclaration {
     pub aliases: Vec<Arc<str>>,
     /// What it brings, for the model (S0-85).
     pub description: Arc<str>,
-    /// When it helps, for the picker (S0-91).
+    /// When it helps, for the selector (S0-91).
     pub when: Arc<str>,
     /// The full JSON Schema of its parameters: an object schema.
     pub schema: Value,
@@ -103,7 +103,7 @@ impl ToolDeclaration {
         self
     }
 
-    /// The declaration with when the tool helps, for the picker.
+    /// The declaration with when the tool helps, for the selector.
     #[must_use]
     pub fn when(mut self, when: impl Into<Arc<str>>) -> Self {
         self.when = when.into();

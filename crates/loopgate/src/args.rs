@@ -369,7 +369,7 @@ pub(crate) struct DomainArgs {
     /// Profile of the domain to use
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Model for a tier: picker, base, escalated or fallback
+    /// Model for a tier: selector, base, escalated or fallback
     #[arg(long = "model", value_name = "TIER=PROVIDER/NAME")]
     pub(crate) models: Vec<String>,
     /// URL of a tier's model server

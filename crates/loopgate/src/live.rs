@@ -1,4 +1,4 @@
-//! The live view on standard error: what was picked and why, what tools bring, sections as they stream, decisions.
+//! The live view on standard error: what was selected and why, what tools bring, sections as they stream, decisions.
 //!
 //! It applies the run's events to a run of its own, so what it says of the spend is what the run itself holds.
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use loop_core::{
-    Action, Decision, EventKind, JudgedAction, LiveText, Millis, Note, PickedBy, Run, RunSpec, Slot, Status, Tier,
+    Action, Decision, EventKind, JudgedAction, LiveText, Millis, Note, SelectedBy, Run, RunSpec, Slot, Status, Tier,
     TierCause, Validation, Verdict,
 };
 use loop_runtime::{
@@ -121,7 +121,7 @@ impl Live {
                 let model = &self.spec.model(*tier).model;
                 let again = if *attempt > 1 { format!(" (try {attempt})") } else { String::new() };
                 let what = match key.slot {
-                    Slot::Pick => "selecting tools".to_owned(),
+                    Slot::Select => "selecting tools".to_owned(),
                     Slot::Repair => "asking for the contract block again".to_owned(),
                     Slot::Final => format!("pass {}, the last", key.pass),
                     Slot::Main | Slot::Action(_) | Slot::Validate | Slot::Save => {
@@ -183,10 +183,10 @@ impl Live {
 
     fn note(&self, told: &Note, at: Millis) {
         match told {
-            Note::Picked { by: PickedBy::Picker, runs: 0 } => note("  no tool is picked"),
-            Note::Picked { by: PickedBy::Picker, .. } => {}
-            Note::Picked { by: PickedBy::Defaults { why }, runs } => {
-                let what = format!("the picker could not: {why}");
+            Note::Selected { by: SelectedBy::Selector, runs: 0 } => note("  no tool is selected"),
+            Note::Selected { by: SelectedBy::Selector, .. } => {}
+            Note::Selected { by: SelectedBy::Defaults { why }, runs } => {
+                let what = format!("the selector could not: {why}");
                 note(Line::from("  ").styled(ODD, what).plain(format!("; {runs} default tools run")));
             }
             Note::ActionJudged(judged) => {

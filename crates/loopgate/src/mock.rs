@@ -162,8 +162,8 @@ impl Tiers {
             }
         };
         let mut others = Vec::new();
-        if let Some(picker) = &spec.models.picker {
-            others.push(named("picker", picker, &models.picker)?);
+        if let Some(selector) = &spec.models.selector {
+            others.push(named("selector", selector, &models.selector)?);
         }
         if let Some(escalated) = &spec.models.escalated {
             others.push(named("escalated", escalated, &models.escalated)?);
@@ -206,7 +206,7 @@ fn line(received: &Received, tiers: &Tiers) -> String {
     let mut line = match received.request() {
         Some(request) => {
             let purpose = match Purpose::of(&request) {
-                Purpose::Pick => "pick",
+                Purpose::Select => "select",
                 Purpose::Main => "main",
                 Purpose::Repair => "repair",
                 Purpose::Filter => "filter",

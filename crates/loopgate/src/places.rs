@@ -145,7 +145,7 @@ fn quoted(path: &str) -> String {
 fn model(text: &str) -> Result<(Tier, String), Failure> {
     let expected = || {
         Failure::new(format!(
-            "--model {text}: expected TIER=PROVIDER/NAME with tier picker, base, escalated or fallback, for example base=offline/offline-1"
+            "--model {text}: expected TIER=PROVIDER/NAME with tier selector, base, escalated or fallback, for example base=offline/offline-1"
         ))
     };
     let (tier, model) = of_tier(text).ok_or_else(expected)?;
@@ -159,7 +159,7 @@ fn base_url(text: &str) -> Result<(Tier, String), Failure> {
     // What was given may hold a credential, and is not shown.
     let (tier, url) = of_tier(text).ok_or_else(|| {
         Failure::new(
-            "--base-url: expected TIER=URL with tier picker, base, escalated or fallback, for example base=http://127.0.0.1:8080/v1",
+            "--base-url: expected TIER=URL with tier selector, base, escalated or fallback, for example base=http://127.0.0.1:8080/v1",
         )
     })?;
     Ok((tier, url.to_owned()))
@@ -167,6 +167,6 @@ fn base_url(text: &str) -> Result<(Tier, String), Failure> {
 
 fn of_tier(text: &str) -> Option<(Tier, &str)> {
     let (tier, rest) = text.split_once('=')?;
-    let tiers = [Tier::Picker, Tier::Base, Tier::Escalated, Tier::Fallback];
+    let tiers = [Tier::Selector, Tier::Base, Tier::Escalated, Tier::Fallback];
     Some((tiers.into_iter().find(|known| known.name() == tier)?, rest))
 }

@@ -22,7 +22,7 @@ fn the_document_goes_to_standard_output_and_the_reason_to_standard_error() {
 }
 
 #[test]
-fn the_live_view_shows_picks_results_sections_decisions_and_the_spend() {
+fn the_live_view_shows_selects_results_sections_decisions_and_the_spend() {
     // S0-18, S0-34
     let ran = Shell::new().run(&["run", HELPDESK, &ticket(1042), "--progress", "always"]);
     let parts = [
@@ -189,9 +189,9 @@ fn a_domain_is_checked_and_every_fault_points_at_its_place() {
     spoiled("folder = \"sops\"", "folder = \"sopz\"").fails_with(&["loopgate.toml:", "sopz"]);
 
     std::fs::create_dir(folder.join("prompts")).unwrap();
-    std::fs::write(folder.join("prompts/picker.md"), "Pick some.\n<!-- user -->\n{{ item }}\n").unwrap();
-    spoiled("[picking]", "[prompts]\nfolder = \"prompts\"\n\n[picking]")
-        .fails_with(&["picker.md", "{{ tools }}"]);
+    std::fs::write(folder.join("prompts/selector.md"), "Select some.\n<!-- user -->\n{{ item }}\n").unwrap();
+    spoiled("[selection]", "[prompts]\nfolder = \"prompts\"\n\n[selection]")
+        .fails_with(&["selector.md", "{{ tools }}"]);
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn slow_script(shell: &Shell, delay_ms: u64) -> String {
         \"analysis_confidence\": \"medium\", \"confidence_reason\": \"\", \"ai_actions\": [{\"action_id\": \"a\", \
         \"action_type\": \"fetch_account_info\", \"reason\": \"\", \"parameters\": {}, \"priority\": \"required\"}]}\n```\n";
     let script = serde_json::json!({"version": 1, "replies": [
-        {"for": "pick", "text": "[]"},
+        {"for": "select", "text": "[]"},
         {"for": "main", "text": reply, "delay_ms": delay_ms},
     ]});
     shell.file("slow.json", &script.to_string()).display().to_string()
@@ -251,7 +251,7 @@ fn start_slow(shell: &Shell, delay_ms: u64) -> std::process::Child {
     assert!(text.contains("file = \"saved/{item}.json\""), "{text}");
     let text = text.replace("file = \"saved/{item}.json\"", "file = \"out/{item}.json\"");
     std::fs::write(&toml, text).unwrap();
-    let tiers = [format!("picker=scripted/{script}"), format!("base=scripted/{script}")];
+    let tiers = [format!("selector=scripted/{script}"), format!("base=scripted/{script}")];
     let (folder, item) = (folder.display().to_string(), ticket(1042));
     let args = ["run", &folder, &item, "--model", &tiers[0], "--model", &tiers[1], "--events"];
     let mut child = shell.command(&args).spawn().unwrap();
@@ -411,10 +411,10 @@ fn a_reader_that_takes_nothing_does_not_keep_a_signal_from_ending_it() {
         let reply =
             format!("## Situation\n\n{}\n\n## Next steps\n\n1. Wait [E0].\n", "Well. ".repeat(20_000));
         let script = serde_json::json!({"version": 1, "replies": [
-            {"for": "pick", "text": "[]"},
+            {"for": "select", "text": "[]"},
             {"for": "main", "text": reply}, {"for": "repair", "text": "{\"analysis_confidence\": \"high\"}"}]});
         let script = shell.file("long.json", &script.to_string()).display().to_string();
-        let tiers = [format!("picker=scripted/{script}"), format!("base=scripted/{script}")];
+        let tiers = [format!("selector=scripted/{script}"), format!("base=scripted/{script}")];
         let room = "limits.output_tokens=100000";
         let args = ["run", HELPDESK, &item, "--model", &tiers[0], "--model", &tiers[1], "--set", room, flag];
         let mut child = shell.command(&args).spawn().unwrap();

@@ -175,13 +175,13 @@ fn the_name_in_the_request_chooses_the_tier() {
         settings.map(|(key, value)| format!("--set=models.{tier}.{key}={value}")).to_vec()
     };
     let settings =
-        [tier("picker", "small", "from the picker"), tier("base", "large", "from the base")].concat();
+        [tier("selector", "small", "from the selector"), tier("base", "large", "from the base")].concat();
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let mock = Mock::start(&shell, &[&[HELPDESK, "--quiet", "--chunks", "1"], &settings[..]].concat());
     let said = |model| body_of(&mock.ask(model, false))["choices"][0]["message"]["content"].clone();
     assert_eq!(
         (said("small"), said("large"), said("none")),
-        ("from the picker".into(), "from the base".into(), "from the base".into(),)
+        ("from the selector".into(), "from the base".into(), "from the base".into(),)
     );
     assert!(mock.ask("small", true).contains("\r\n\r\n1\r\nd\r\n1\r\na\r\n"), "a chunk has one byte");
     let exhausted = mock.ask("small", true);

@@ -203,7 +203,7 @@ fn help_names_every_provider_tier_and_protocol() {
     for profile in Profile::all() {
         assert!(words.contains(&&*profile.name), "{}", profile.name);
     }
-    assert!(help(&["run"]).contains("picker, base, escalated or fallback"));
+    assert!(help(&["run"]).contains("selector, base, escalated or fallback"));
     assert!(help(&["mock"]).contains("OpenAI, Anthropic and Gemini"));
 }
 
@@ -306,7 +306,7 @@ fn a_run_is_recorded_and_played_back_and_its_cache_is_shown() {
         "--model",
         "base=recorded/one.jsonl",
         "--model",
-        "picker=recorded/one.jsonl",
+        "selector=recorded/one.jsonl",
         "--record",
         "two.jsonl",
     ];

@@ -55,12 +55,12 @@ fn hostile_run(shell: &Shell, flags: &[&str]) -> Ran {
         reply(json!({"nonce": "{{nonce}}", "analysis_confidence": "medium", "confidence_reason": HOSTILE,
         "refuse": HOSTILE, "ai_actions": []}));
     let script = json!({"version": 1, "replies": [
-        {"for": "pick", "text": "[]"}, {"for": "main", "text": first}, {"for": "main", "text": second},
+        {"for": "select", "text": "[]"}, {"for": "main", "text": first}, {"for": "main", "text": second},
         {"for": "main", "text": second}, {"for": "main", "text": second}]});
     let script = shell.file("hostile.json", &script.to_string()).display().to_string();
     let item = json!({"id": format!("T-9{HOSTILE}"), "subject": HOSTILE.repeat(3), "description": HOSTILE});
     let item = shell.file("item.json", &item.to_string()).display().to_string();
-    let tiers = [format!("picker=scripted/{script}"), format!("base=scripted/{script}")];
+    let tiers = [format!("selector=scripted/{script}"), format!("base=scripted/{script}")];
     let args = [
         "run",
         HELPDESK,

@@ -97,7 +97,7 @@ fn every_case_ends_with_the_certificate_that_is_written_beside_it() {
     // S0-46 stopped by hand, at the gate and at once; S0-56 the refinement with what new tools brought;
     // S0-48, S0-52, S0-118 the document is merged first, and what has run is not run again;
     // S0-119 the bill is the sum of every call; S0-121 escalation and its end, S0-126 bound by the budget;
-    // S0-127 a picker that fails or is late; S0-128 a smart tool's model that fails;
+    // S0-127 a selector that fails or is late; S0-128 a smart tool's model that fails;
     // S0-130 a stream that breaks off.
     let cases = cases();
     let update = std::env::var_os("UPDATE_SCRIPTS").is_some();
@@ -242,7 +242,7 @@ fn script_of(name: &str, case: &Case, tier: &str) -> String {
 
 /// All scripts that a case names, also in its settings.
 fn scripts_of(name: &str, case: &Case) -> Vec<String> {
-    let mut scripts = vec![script_of(name, case, "picker"), script_of(name, case, "base")];
+    let mut scripts = vec![script_of(name, case, "selector"), script_of(name, case, "base")];
     scripts
         .extend(case.set.iter().filter_map(|set| Some(set.split_once(&format!("{SCRIPTS}/"))?.1.to_owned())));
     scripts
@@ -278,7 +278,7 @@ fn play(name: &str, case: &Case) -> Played {
         ["run", "examples/helpdesk", &item, "--profile", "scripted", "--json", "--progress", "always"]
             .map(str::to_owned)
             .to_vec();
-    let tiers = ["picker", "base"]
+    let tiers = ["selector", "base"]
         .map(|tier| format!("models.{tier}.script={SCRIPTS}/{}", script_of(name, case, tier)));
     for set in tiers.iter().chain(&case.set) {
         args.extend(["--set".to_owned(), set.clone()]);
@@ -428,10 +428,10 @@ fn note(note: &Value, calls: &mut Vec<String>, trail: &mut Vec<String>) {
             let (key, tier, cost) = (text(&note["key"]), text(&note["tier"]), &note["cost"]);
             calls.push(format!("{key} {tier}: {input} in, {output} out, {cost}"));
         }
-        "picked" if note["by"]["by"] == "picker" => trail.push(format!("picked: {} to run", note["runs"])),
-        "picked" => {
+        "selected" if note["by"]["by"] == "selector" => trail.push(format!("selected: {} to run", note["runs"])),
+        "selected" => {
             let why = timeless(&text(&note["by"]["why"]));
-            trail.push(format!("picked by default: {} to run, {why}", note["runs"]));
+            trail.push(format!("selected by default: {} to run, {why}", note["runs"]));
         }
         "gate_decided" => {
             let decision = &note["decision"];

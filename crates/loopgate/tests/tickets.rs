@@ -53,7 +53,7 @@ fn every_ticket_is_the_same_on_a_second_run_and_its_parts_fit_together() {
             totals["input_tokens"].as_u64().unwrap() + totals["output_tokens"].as_u64().unwrap()
         );
         let calls = 1 + totals["passes"].as_u64().unwrap() + totals["sub_calls"].as_u64().unwrap();
-        assert_eq!(totals["model_calls"].as_u64(), Some(calls), "T-{id}: picker, passes, sub-calls");
+        assert_eq!(totals["model_calls"].as_u64(), Some(calls), "T-{id}: selector, passes, sub-calls");
         assert_eq!(totals["cost_usd"].as_f64(), Some(0.0));
     }
 }

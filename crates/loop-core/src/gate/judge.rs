@@ -23,7 +23,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) taint: Taint,
     /// What it has been given.
     pub(crate) sources: RunSources<'a>,
-    /// The pass that asks; 0 for picking.
+    /// The pass that asks; 0 for selecting.
     pub(crate) pass: u32,
     /// How many calls may be admitted, and the limit that says so.
     pub(crate) room: Room,

@@ -101,7 +101,7 @@ pub enum Limit {
     /// Tool calls of the run.
     ToolCalls,
     /// Tools that run before the first pass.
-    Picked,
+    Selected,
     /// How often one tool runs within the scope of repeats (S3-28).
     OfTool {
         /// How often.
@@ -114,7 +114,7 @@ impl Limit {
     pub fn setting(self) -> Setting {
         match self {
             Self::ToolCalls => Setting::ToolCalls,
-            Self::Picked => Setting::Picked,
+            Self::Selected => Setting::Selected,
             Self::OfTool { .. } => Setting::MaxCalls,
         }
     }
@@ -123,7 +123,7 @@ impl Limit {
     pub fn code(self) -> &'static str {
         match self {
             Self::ToolCalls => "max_tool_calls",
-            Self::Picked => "max_picked",
+            Self::Selected => "max_selected",
             Self::OfTool { .. } => "limit_exceeded",
         }
     }
@@ -229,8 +229,8 @@ impl Verdict {
             Self::OverLimit { limit: Limit::ToolCalls } => {
                 format!("no tool call is left ({})", Limit::ToolCalls.setting())
             }
-            Self::OverLimit { limit: Limit::Picked } => {
-                format!("no more tools are run before the first pass ({})", Limit::Picked.setting())
+            Self::OverLimit { limit: Limit::Selected } => {
+                format!("no more tools are run before the first pass ({})", Limit::Selected.setting())
             }
             Self::OverLimit { limit: Limit::OfTool { calls } } => over_tool_limit(*calls),
             Self::BreakerOpen { breaker } => match breaker {

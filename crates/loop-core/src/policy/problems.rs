@@ -124,9 +124,9 @@ fn demands(spec: &RunSpec, found: &mut Vec<String>) {
             ));
         }
     }
-    for call in &spec.picking.defaults {
+    for call in &spec.selection.defaults {
         if let Some(reason) = never(&call.tool) {
-            found.push(format!("picking.defaults: `{}` is {reason}; take it out", call.tool));
+            found.push(format!("selection.defaults: `{}` is {reason}; take it out", call.tool));
         }
     }
 }

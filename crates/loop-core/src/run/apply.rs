@@ -314,7 +314,7 @@ impl Run {
         &self.state.phase
     }
 
-    /// The pass whose main call is wished, in flight, or was read last; 0 while picking and gathering.
+    /// The pass whose main call is wished, in flight, or was read last; 0 while selecting and gathering.
     pub fn pass(&self) -> u32 {
         let read = self.state.draft.passes.len() as u32;
         self.state.phase.call().map_or(read, |call| call.key.pass)
@@ -460,13 +460,13 @@ impl Run {
 
     fn begin(spec: Arc<RunSpec>, started: Started) -> (Self, Vec<Note>) {
         let limits = &spec.limits;
-        let may_pick = limits.tool_calls > 0 && limits.picked > 0;
+        let may_select = limits.tool_calls > 0 && limits.selected > 0;
         let is_no_choice =
             |tool: &ToolSpec| policy::is_barred(&spec, tool) || policy::unselectable(tool).is_some();
-        let picks = spec.picking.enabled
+        let selections = spec.selection.enabled
             && spec.protocol.properties().selects_tools
             && !spec.tools.iter().all(is_no_choice)
-            && may_pick;
+            && may_select;
         let mut echoes = Echoes::default();
         let item = &started.item;
         if spec.protocol.properties().has_contract {
@@ -474,7 +474,7 @@ impl Run {
                 echoes.read(text);
             }
         }
-        let call = Call::wished(CommandKey::new(0, Slot::Pick), Tier::Picker);
+        let call = Call::wished(CommandKey::new(0, Slot::Select), Tier::Selector);
         let history = started.history.as_ref();
         let taint = history.map_or(Taint::default(), |history| history.taint);
         let ledger = history.map_or(Ledger::default(), |history| Ledger::in_doubt(&history.doubts));
@@ -505,7 +505,7 @@ impl Run {
         }
         if let Some(certificate) = Certificate::of(reached.into_iter().chain(unpriced)) {
             run.stop(certificate, &mut notes);
-        } else if !picks {
+        } else if !selections {
             run.next_pass(&mut notes);
         }
         (run, notes)

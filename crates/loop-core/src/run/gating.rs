@@ -298,7 +298,7 @@ impl Run {
     /// The condition that main calls were made on other tiers than the base one.
     fn tier_changed(&self) -> Option<Condition> {
         let changes = self.state.route.changes();
-        let by_cost = changes.iter().any(|it| it.why == TierCause::Cost && it.to == Tier::Picker);
+        let by_cost = changes.iter().any(|it| it.why == TierCause::Cost && it.to == Tier::Selector);
         let off = Change { setting: Setting::CheaperTier, to: Measure::Text("false".into()) };
         (!changes.is_empty()).then(|| Condition {
             reason: StopReason::TierChanged,
@@ -337,7 +337,7 @@ fn count(judged: &[Judged]) -> Candidates {
             Verdict::Kept => candidates.kept += 1,
             Verdict::NeedsPerson { .. } => candidates.needs_person += 1,
             Verdict::Denied { .. } => candidates.denied += 1,
-            Verdict::OverLimit { limit: Limit::ToolCalls | Limit::Picked } => candidates.over_limit += 1,
+            Verdict::OverLimit { limit: Limit::ToolCalls | Limit::Selected } => candidates.over_limit += 1,
             // A run does not use these up: another call may run. Of a breaker the gate knows by the trouble that opened
             // it.
             Verdict::OverLimit { limit: Limit::OfTool { .. } }

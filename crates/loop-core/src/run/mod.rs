@@ -61,7 +61,7 @@ pub use event::{
     Event, EventKind, History, Overridden, PersonAnswer, Provenance, Refusal, Reserve, SaveResult, Started,
     StopMode, Validation,
 };
-pub use note::{Decision, Note, PickedBy};
+pub use note::{Decision, Note, SelectedBy};
 pub use outcome::{Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn};
 pub use phase::{Ask, Batch, Call, Phase, Poll, Purpose, Stage, StartedCall, Work};
 pub use quote::{PromptSize, Quote};

@@ -92,7 +92,7 @@ impl Run {
         };
         notes.push(Note::CallRefused { key: *key, refusal });
         match purpose {
-            Purpose::Select => self.pick_defaults(format!("refused: {}", refusal.name()), notes),
+            Purpose::Select => self.select_defaults(format!("refused: {}", refusal.name()), notes),
             Purpose::Repair { proposal } => self.judge_and_decide(*proposal, None, notes),
             Purpose::Main | Purpose::Final { .. } => self.main_call_refused(refusal, prompt, notes),
         }
@@ -129,7 +129,7 @@ impl Run {
             return Ok(());
         };
         match purpose {
-            Purpose::Select => self.picked(reply, notes),
+            Purpose::Select => self.selected(reply, notes),
             Purpose::Repair { proposal } => {
                 let mut proposal = *proposal;
                 reply::repair(&mut proposal, reply, self.reading());
@@ -202,7 +202,7 @@ impl Run {
     /// What a cheaper tier's model says of its confidence is not what the base model would say: it counts as unknown.
     fn discount(&self, proposal: &mut Proposal, tier: Tier) {
         let stated = proposal.confidence;
-        if tier != Tier::Picker || stated == Confidence::Unknown {
+        if tier != Tier::Selector || stated == Confidence::Unknown {
             return;
         }
         proposal.confidence = Confidence::Unknown;
@@ -253,7 +253,7 @@ impl Run {
                 self.salvage(key, failure, notes);
                 self.call_gone(notes);
             }
-            Some(Purpose::Select) => self.pick_defaults(failure.line().to_string(), notes),
+            Some(Purpose::Select) => self.select_defaults(failure.line().to_string(), notes),
             Some(Purpose::Repair { proposal }) => self.judge_and_decide(*proposal, None, notes),
             Some(Purpose::Main | Purpose::Final { .. }) => {
                 self.main_call_failed(key, attempt, failure, None, notes);

@@ -16,9 +16,9 @@ use crate::types::{CommandKey, Confidence, EvidenceId, Millis, PicoUsd, Status, 
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Note {
     /// Which tools run before the first pass, and who said so.
-    Picked {
-        /// Who picked.
-        by: PickedBy,
+    Selected {
+        /// Who selected.
+        by: SelectedBy,
         /// How many run.
         runs: u32,
     },
@@ -161,15 +161,15 @@ pub enum Note {
     },
 }
 
-/// Who picked the tools that run before the first pass.
+/// Who selected the tools that run before the first pass.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
-pub enum PickedBy {
-    /// The picker.
-    Picker,
-    /// The domain's default tools, since the picker could not.
+pub enum SelectedBy {
+    /// The selector.
+    Selector,
+    /// The domain's default tools, since the selector could not.
     Defaults {
-        /// Why the picker could not.
+        /// Why the selector could not.
         why: Arc<str>,
     },
 }

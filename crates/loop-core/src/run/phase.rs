@@ -108,7 +108,7 @@ impl Phase {
     /// The phase as it is written, for example `waiting_for_person`.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Calling { purpose: Purpose::Select, .. } => "picking",
+            Self::Calling { purpose: Purpose::Select, .. } => "selection",
             Self::Calling { purpose: Purpose::Main, .. } => "calling",
             Self::Calling { purpose: Purpose::Repair { .. }, .. } => "repairing",
             Self::Calling { purpose: Purpose::Final { .. }, .. } => "final_pass",

@@ -110,7 +110,7 @@ impl Run {
     /// [`cheaper_tier`](crate::GateSettings::cheaper_tier) is on.
     ///
     /// # Errors
-    /// Why it may not. Picker and repair calls leave one model call for the document.
+    /// Why it may not. Selector and repair calls leave one model call for the document.
     pub fn quote(&self, key: &CommandKey, prompt: PromptSize) -> Result<Quote, Refusal> {
         match self.state.phase.call() {
             Some(call) if call.key == *key && self.may_start(call) => self.quoting().quote_call(call, prompt),
@@ -133,7 +133,7 @@ impl Quoting<'_> {
     /// What a call is granted, on its own tier or on another.
     pub(super) fn quote_call(&self, call: &Call, prompt: PromptSize) -> Result<Quote, Refusal> {
         let wanted = match call.key.slot {
-            Slot::Pick | Slot::Repair => 2,
+            Slot::Select | Slot::Repair => 2,
             Slot::Main | Slot::Final | Slot::Action(_) | Slot::Validate | Slot::Save => 1,
         };
         if self.budget.totals.model_calls.saturating_add(wanted) > self.spec.limits.model_calls {
@@ -153,13 +153,13 @@ impl Quoting<'_> {
     /// The tiers that are tried when the money does not pay for one.
     fn cheaper_than(&self, tier: Tier) -> &'static [Tier] {
         match tier {
-            Tier::Escalated if self.spec.gate.cheaper_tier => &[Tier::Base, Tier::Picker],
+            Tier::Escalated if self.spec.gate.cheaper_tier => &[Tier::Base, Tier::Selector],
             // The base model is the run's own: it needs no permission.
             Tier::Escalated => &[Tier::Base],
-            Tier::Base if self.spec.gate.cheaper_tier => &[Tier::Picker],
+            Tier::Base if self.spec.gate.cheaper_tier => &[Tier::Selector],
             Tier::Base => &[],
             // A route that is taken because another cannot be had is not left for that one.
-            Tier::Picker | Tier::Fallback => &[],
+            Tier::Selector | Tier::Fallback => &[],
         }
     }
 

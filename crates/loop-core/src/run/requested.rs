@@ -84,7 +84,7 @@ impl Run {
         }
         let tier = call.started.map_or(call.tier, |started| started.tier);
         let timeout_ms = match call.key.slot {
-            Slot::Pick => self.in_time(self.spec.limits.picker_ms),
+            Slot::Select => self.in_time(self.spec.limits.selector_ms),
             Slot::Final => self.spec.model(tier).timeout_ms,
             Slot::Main | Slot::Repair | Slot::Action(_) | Slot::Validate | Slot::Save => {
                 self.in_time(self.spec.model(tier).timeout_ms)

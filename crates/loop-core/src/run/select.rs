@@ -1,4 +1,4 @@
-//! Picking: which tools run before the first pass, by a cheap model or by the domain's defaults.
+//! Selecting: which tools run before the first pass, by a cheap model or by the domain's defaults.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 use crate::gate::{Limit, Room, Verdict, judge};
 use crate::reply::{FinishReason, Oddity, Reply, parameters_of};
 use crate::run::Run;
-use crate::run::note::{Note, PickedBy};
+use crate::run::note::{Note, SelectedBy};
 use crate::run::phase::{Phase, Stage};
 use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Written, canonical};
 
 impl Run {
-    pub(super) fn picked(&mut self, reply: &Reply, notes: &mut Vec<Note>) {
-        match read_picks(&reply.text) {
-            Some(Picks { actions, repeated }) => {
+    pub(super) fn selected(&mut self, reply: &Reply, notes: &mut Vec<Note>) {
+        match read_selection(&reply.text) {
+            Some(Selections { actions, repeated }) => {
                 if !repeated.is_empty() {
                     let repeated = repeated
                         .into_iter()
@@ -27,7 +27,7 @@ impl Run {
                         oddities: repeated.collect(),
                     });
                 }
-                self.gather(&actions, PickedBy::Picker, notes);
+                self.gather(&actions, SelectedBy::Selector, notes);
             }
             None => {
                 let is_blank = reply.text.trim().is_empty();
@@ -48,15 +48,15 @@ impl Run {
                         "its reply holds no JSON array of tools"
                     }
                 };
-                self.pick_defaults(why.to_owned(), notes);
+                self.select_defaults(why.to_owned(), notes);
             }
         }
     }
 
-    pub(super) fn pick_defaults(&mut self, why: String, notes: &mut Vec<Note>) {
+    pub(super) fn select_defaults(&mut self, why: String, notes: &mut Vec<Note>) {
         let calls: Vec<Action> = self
             .spec
-            .picking
+            .selection
             .defaults
             .iter()
             .enumerate()
@@ -69,22 +69,22 @@ impl Run {
                 priority: Priority::Recommended,
             })
             .collect();
-        self.gather(&calls, PickedBy::Defaults { why: why.into() }, notes);
+        self.gather(&calls, SelectedBy::Defaults { why: why.into() }, notes);
     }
 
-    pub(super) fn gather(&mut self, picks: &[Action], by: PickedBy, notes: &mut Vec<Note>) {
+    pub(super) fn gather(&mut self, selections: &[Action], by: SelectedBy, notes: &mut Vec<Note>) {
         if self.state.inbox.stop_asked.is_some() {
             return self.stop_by_hand(notes);
         }
         let limits = &self.spec.limits;
-        let limit = if limits.picked <= limits.tool_calls { Limit::Picked } else { Limit::ToolCalls };
-        let room = Room { left: limits.picked.min(limits.tool_calls), limit };
-        self.count_unread(picks.len(), /*left*/ 0, &CommandKey::new(0, Slot::Pick), notes);
+        let limit = if limits.selected <= limits.tool_calls { Limit::Selected } else { Limit::ToolCalls };
+        let room = Room { left: limits.selected.min(limits.tool_calls), limit };
+        self.count_unread(selections.len(), /*left*/ 0, &CommandKey::new(0, Slot::Select), notes);
         let most = self.spec.limits.read_calls() as usize;
-        let picks = picks.get(..most).unwrap_or(picks);
-        let judged = judge(picks, self.bench(/*pass*/ 0, room));
+        let selections = selections.get(..most).unwrap_or(selections);
+        let judged = judge(selections, self.bench(/*pass*/ 0, room));
         let runs = judged.iter().filter(|judged| judged.judged.verdict == Verdict::Run).count() as u32;
-        notes.push(Note::Picked { by, runs });
+        notes.push(Note::Selected { by, runs });
         let batch = self.admit(judged, notes);
         self.state.phase = Phase::Running { batch, stage: Stage::Gather };
         self.batch_settled(notes);
@@ -93,47 +93,47 @@ impl Run {
 
 /// A reply that selects tools.
 #[derive(Debug)]
-struct Picks {
+struct Selections {
     actions: Vec<Action>,
     /// JSON pointers to members that are given more than once.
     repeated: Vec<String>,
 }
 
-/// The picker's reply: a JSON array of `{tool, params, reason}`, with or without a fence or prose around it (S0-92).
+/// The selector's reply: a JSON array of `{tool, params, reason}`, with or without a fence or prose around it (S0-92).
 /// The first array that is meant for one has to be whole: a reply that is garbled says nothing, least of all that no tool
 /// is needed.
-fn read_picks(text: &str) -> Option<Picks> {
+fn read_selection(text: &str) -> Option<Selections> {
     let (at, is_empty) = array_in(text)?;
     let rest = text.get(at..).unwrap_or_default();
     let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Written>();
     let Some(Ok(written)) = values.next() else { return None };
-    let Value::Array(picks) = serde_json::from_str(rest.get(..values.byte_offset())?).ok()? else {
+    let Value::Array(selections) = serde_json::from_str(rest.get(..values.byte_offset())?).ok()? else {
         return None;
     };
-    let is_pick = |pick: &Value| pick.get("tool").is_some_and(Value::is_string);
-    if picks.is_empty() != is_empty
-        || !picks.iter().all(Value::is_object)
-        || !is_empty && !picks.iter().any(is_pick)
+    let is_select = |select: &Value| select.get("tool").is_some_and(Value::is_string);
+    if selections.is_empty() != is_empty
+        || !selections.iter().all(Value::is_object)
+        || !is_empty && !selections.iter().any(is_select)
     {
         return None;
     }
     let text_of = |value: &Value, key: &str| -> Arc<str> {
         value.get(key).and_then(Value::as_str).unwrap_or_default().into()
     };
-    let read = |(n, pick): (usize, &Value)| Action {
-        id: format!("pick-{n}").into(),
-        tool: text_of(pick, "tool"),
-        reason: text_of(pick, "reason"),
-        parameters: match pick.get("params") {
+    let read = |(n, select): (usize, &Value)| Action {
+        id: format!("select-{n}").into(),
+        tool: text_of(select, "tool"),
+        reason: text_of(select, "reason"),
+        parameters: match select.get("params") {
             Some(parameters) => {
-                parameters_of(parameters, written.entry(n).and_then(|pick| pick.member("params")))
+                parameters_of(parameters, written.entry(n).and_then(|select| select.member("params")))
             }
             None => "{}".into(),
         },
         priority: Priority::Recommended,
     };
-    let actions = picks.iter().enumerate().map(read).collect();
-    Some(Picks { actions, repeated: written.repeated() })
+    let actions = selections.iter().enumerate().map(read).collect();
+    Some(Selections { actions, repeated: written.repeated() })
 }
 
 /// Where the array begins, and whether it is one without entries: that has to stand for itself, on a line of its own or as

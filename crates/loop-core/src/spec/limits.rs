@@ -50,9 +50,9 @@ pub struct Limits {
     /// Wall clock of the run in milliseconds, except for the time that people take. Default 300,000.
     pub wall_ms: u64,
     /// Maximum number of tools that run before the first pass. Default 5. With 0 none is selected.
-    pub picked: u32,
+    pub selected: u32,
     /// Time limit of the selection's model call in milliseconds. Default 8,000. After it the default tools run.
-    pub picker_ms: u64,
+    pub selector_ms: u64,
     /// Maximum output tokens of one model call, reasoning included. Default 4,096. The model's own maximum applies as
     /// well.
     pub output_tokens: u64,
@@ -84,8 +84,8 @@ impl Default for Limits {
             asked_calls: ASKED_CALLS,
             model_calls: 12,
             wall_ms: 300_000,
-            picked: 5,
-            picker_ms: 8_000,
+            selected: 5,
+            selector_ms: 8_000,
             output_tokens: 4_096,
             markdown_chars: 4_000,
             sub_call_ms: 10_000,
@@ -186,9 +186,9 @@ mod tests {
     fn the_defaults_are_the_founding_numbers() {
         // S0-43, S0-45, S0-123, S0-124, S0-125, S0-131, S0-132
         let limits = Limits::default();
-        assert_eq!((limits.passes, limits.picked, limits.markdown_chars), (5, 5, 4_000));
+        assert_eq!((limits.passes, limits.selected, limits.markdown_chars), (5, 5, 4_000));
         assert_eq!(limits.cost.unwrap().to_string(), "$0.100000");
-        assert_eq!((limits.picker_ms, limits.sub_call_ms, limits.sub_call_tokens), (8_000, 10_000, 512));
+        assert_eq!((limits.selector_ms, limits.sub_call_ms, limits.sub_call_tokens), (8_000, 10_000, 512));
     }
 
     #[test]

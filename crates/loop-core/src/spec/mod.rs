@@ -34,7 +34,7 @@ pub use protocol::{
     ProtocolSpec, SectionSpec,
 };
 pub use run_spec::{RunSpec, SPEC_VERSION, SpecNames};
-pub use select::{DefaultCall, Picking};
+pub use select::{DefaultCall, Selection};
 pub use setting::Setting;
 pub use tool::ToolSpec;
 

@@ -13,7 +13,7 @@ use crate::types::Price;
 pub struct Models {
     /// For auxiliary calls: tool selection, sub-calls, repairs. `None` is the base model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub picker: Option<ModelSpec>,
+    pub selector: Option<ModelSpec>,
     /// For main calls.
     pub base: ModelSpec,
     /// For runs whose confidence stays low. `None`: a run does not escalate.

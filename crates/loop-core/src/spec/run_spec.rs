@@ -17,7 +17,7 @@ use crate::spec::policy::Repeats;
 use crate::spec::protocol::{
     ConversationSpec, DocumentSpec, NonceMode, OutputSpec, ProtocolSpec, SectionSpec,
 };
-use crate::spec::select::Picking;
+use crate::spec::select::Selection;
 use crate::spec::tool::ToolSpec;
 use crate::types::{Digest, PicoUsd, Tier, digest};
 
@@ -52,7 +52,7 @@ pub struct RunSpec {
     pub tools: Vec<ToolSpec>,
     /// Which tools run before the first pass. Native protocols switch it off.
     #[serde(default)]
-    pub picking: Picking,
+    pub selection: Selection,
     /// Which model each tier uses. Only the base model is required.
     pub models: Models,
     /// The limits of the run. They are checked before each call.
@@ -106,8 +106,8 @@ impl RunSpec {
     pub fn conversation(domain: impl Into<Arc<str>>, model: ModelSpec) -> Self {
         let protocol = ProtocolSpec::Conversation(ConversationSpec::default());
         let gate = GateSettings { no_progress: NATIVE_NO_PROGRESS, ..GateSettings::default() };
-        let picking = Picking { enabled: false, ..Picking::default() };
-        Self { picking, ..Self::of(domain.into(), protocol, model, Limits::agent(), gate) }
+        let selection = Selection { enabled: false, ..Selection::default() };
+        Self { selection, ..Self::of(domain.into(), protocol, model, Limits::agent(), gate) }
     }
 
     /// The spec of a loop that ends with a validated value, with the limits of [`Limits::extract`] and no tools yet:
@@ -117,8 +117,8 @@ impl RunSpec {
     pub fn output(domain: impl Into<Arc<str>>, output: OutputSpec, model: ModelSpec) -> Self {
         let limits = Limits::extract(output.attempts, output.passes_per_attempt);
         let gate = GateSettings { no_progress: NATIVE_NO_PROGRESS, ..GateSettings::default() };
-        let picking = Picking { enabled: false, ..Picking::default() };
-        Self { picking, ..Self::of(domain.into(), ProtocolSpec::Output(output), model, limits, gate) }
+        let selection = Selection { enabled: false, ..Selection::default() };
+        Self { selection, ..Self::of(domain.into(), ProtocolSpec::Output(output), model, limits, gate) }
     }
 
     fn of(
@@ -137,8 +137,8 @@ impl RunSpec {
             profile: None,
             protocol,
             tools: Vec::new(),
-            picking: Picking::default(),
-            models: Models { picker: None, base: model, escalated: None, fallback: None },
+            selection: Selection::default(),
+            models: Models { selector: None, base: model, escalated: None, fallback: None },
             limits,
             gate,
             save: false,
@@ -186,7 +186,7 @@ impl RunSpec {
     /// The model of a tier; where it has none of its own, the base model.
     pub fn model(&self, tier: Tier) -> &ModelSpec {
         let special = match tier {
-            Tier::Picker => self.models.picker.as_ref(),
+            Tier::Selector => self.models.selector.as_ref(),
             Tier::Base => None,
             Tier::Escalated => self.models.escalated.as_ref(),
             Tier::Fallback => self.models.fallback.as_ref(),

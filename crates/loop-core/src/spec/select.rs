@@ -8,20 +8,20 @@ use serde::Serialize;
 /// Which tools run before the first pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Picking {
-    /// Whether a model is asked to pick; without it the first pass begins at once.
+pub struct Selection {
+    /// Whether a model is asked to select; without it the first pass begins at once.
     pub enabled: bool,
-    /// What runs when the picker fails or cannot be called (S0-127).
+    /// What runs when the selector fails or cannot be called (S0-127).
     pub defaults: Vec<DefaultCall>,
 }
 
-impl Default for Picking {
+impl Default for Selection {
     fn default() -> Self {
         Self { enabled: true, defaults: Vec::new() }
     }
 }
 
-/// A call that is made when the picker fails.
+/// A call that is made when the selector fails.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DefaultCall {

@@ -22,7 +22,7 @@ pub enum Setting {
     /// Wall clock of a run.
     WallMs,
     /// Tools that run before the first pass.
-    Picked,
+    Selected,
     /// Output tokens of one call.
     OutputTokens,
     /// Messages that one call may be made with.
@@ -64,7 +64,7 @@ impl Setting {
         Self::ModelCalls,
         Self::ToolCalls,
         Self::WallMs,
-        Self::Picked,
+        Self::Selected,
         Self::OutputTokens,
         Self::Messages,
         Self::OnInvalid,
@@ -91,7 +91,7 @@ impl Setting {
             Self::ModelCalls => "limits.model_calls",
             Self::ToolCalls => "limits.tool_calls",
             Self::WallMs => "limits.wall_ms",
-            Self::Picked => "limits.picked",
+            Self::Selected => "limits.selected",
             Self::OutputTokens => "limits.output_tokens",
             Self::Messages => "limits.messages",
             Self::OnInvalid => "gate.on_invalid",

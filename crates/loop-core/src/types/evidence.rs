@@ -16,7 +16,7 @@ pub struct Evidence {
     pub id: EvidenceId,
     /// The action that brought it.
     pub key: CommandKey,
-    /// The pass that asked for it; 0 for a picked tool.
+    /// The pass that asked for it; 0 for a selected tool.
     pub pass: u32,
     /// The tool's own name.
     pub tool: Arc<str>,

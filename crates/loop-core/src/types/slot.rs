@@ -11,8 +11,8 @@ use serde::Serializer;
 /// What a wish is for, within its pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Slot {
-    /// The picker's call, in pass 0.
-    Pick,
+    /// The selector's call, in pass 0.
+    Select,
     /// The main call of a pass.
     Main,
     /// The call that asks for a broken contract block again.
@@ -33,7 +33,7 @@ pub enum Slot {
 /// Parallel siblings never share it, every retry of one action reuses it (S4-30, S4-d1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandKey {
-    /// The pass that wants it; 0 for picking.
+    /// The pass that wants it; 0 for selecting.
     pub pass: u32,
     /// What it is for.
     pub slot: Slot,
@@ -50,7 +50,7 @@ impl fmt::Display for CommandKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pass = self.pass;
         match self.slot {
-            Slot::Pick => write!(f, "{pass}/pick"),
+            Slot::Select => write!(f, "{pass}/select"),
             Slot::Main => write!(f, "{pass}/main"),
             Slot::Repair => write!(f, "{pass}/repair"),
             Slot::Final => write!(f, "{pass}/final"),
@@ -69,7 +69,7 @@ impl FromStr for CommandKey {
         let (pass, slot) = text.split_once('/').ok_or_else(invalid)?;
         let pass = pass.parse().map_err(|_| invalid())?;
         let slot = match slot {
-            "pick" => Slot::Pick,
+            "select" => Slot::Select,
             "main" => Slot::Main,
             "repair" => Slot::Repair,
             "final" => Slot::Final,
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn keys_are_written_and_read_back() {
         // S4-30, S4-d1: parallel siblings differ by their index.
-        let slots = [Slot::Pick, Slot::Main, Slot::Repair, Slot::Final, Slot::Action(7), Slot::Save];
+        let slots = [Slot::Select, Slot::Main, Slot::Repair, Slot::Final, Slot::Action(7), Slot::Save];
         for slot in slots {
             let key = CommandKey::new(3, slot);
             assert_eq!(key.to_string().parse::<CommandKey>(), Ok(key));

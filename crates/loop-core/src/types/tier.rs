@@ -7,8 +7,8 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
-    /// Cheap: picks tools, filters results.
-    Picker,
+    /// Cheap: selects tools, filters results.
+    Selector,
     /// Analyses and refines.
     Base,
     /// More capable: used when confidence stays low.
@@ -21,7 +21,7 @@ impl Tier {
     /// The tier as it is written.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Picker => "picker",
+            Self::Selector => "selector",
             Self::Base => "base",
             Self::Escalated => "escalated",
             Self::Fallback => "fallback",

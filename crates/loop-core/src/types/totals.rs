@@ -14,7 +14,7 @@ pub struct Totals {
     pub passes: u32,
     /// Model calls of every kind that were started.
     pub model_calls: u32,
-    /// Tool calls that were started, picked ones included.
+    /// Tool calls that were started, selected ones included.
     pub tool_calls: u32,
     /// Calls that replies asked for beyond `limits.asked_calls`: they were not read.
     #[serde(default, skip_serializing_if = "is_default")]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use loop_core::{
     ArgSpec, CallModel, Command, CommandKey, Confidence, CostMode, DefaultCall, Digest, DocumentSpec, Effect,
     Event, EventKind, Facts, FinishReason, GateSettings, Limits, Millis, ModelFailure, ModelSpec, Models,
-    NativeCall, NonceMode, Note, Observation, Outcome, PersonAnswer, Phase, Picking, PicoUsd, Price,
+    NativeCall, NonceMode, Note, Observation, Outcome, PersonAnswer, Phase, Selection, PicoUsd, Price,
     PromptSize, ProtocolSpec, Refusal, Rejected, Reply, Run, RunId, RunSpec, RunTool, SPEC_VERSION,
     SaveResult, Scope, SectionSpec, Stale, State, Status, StopMode, StopReason, Tier, ToolSpec, Usage,
     Validation, Verdict, WorkItem,
@@ -28,7 +28,7 @@ pub fn cases(count: u32) -> proptest::prelude::ProptestConfig {
 /// The nonce of every run here.
 pub const NONCE: &str = "n-7f3a";
 
-/// A run to be: a small help desk with four tools, no picker and default limits.
+/// A run to be: a small help desk with four tools, no selector and default limits.
 pub fn run() -> Setup {
     Setup { spec: spec(), item: item() }
 }
@@ -51,8 +51,8 @@ impl Setup {
         self
     }
 
-    /// Asks a picker first; `defaults` run when it fails.
-    pub fn picker(mut self, defaults: &[(&str, Value)]) -> Self {
+    /// Asks a selector first; `defaults` run when it fails.
+    pub fn selector(mut self, defaults: &[(&str, Value)]) -> Self {
         let defaults = defaults
             .iter()
             .map(|(tool, parameters)| DefaultCall {
@@ -60,7 +60,7 @@ impl Setup {
                 parameters: parameters.to_string().into(),
             })
             .collect();
-        self.spec.picking = Picking { enabled: true, defaults };
+        self.spec.selection = Selection { enabled: true, defaults };
         self
     }
 
@@ -307,14 +307,14 @@ impl World {
         self.started().answered(said)
     }
 
-    /// The picker picks these tools.
+    /// The selector selects these tools.
     #[track_caller]
-    pub fn picked(self, picks: &[(&str, Value)]) -> Self {
-        let picks: Vec<Value> = picks
+    pub fn selected(self, selections: &[(&str, Value)]) -> Self {
+        let selections: Vec<Value> = selections
             .iter()
             .map(|(tool, params)| json!({"tool": tool, "params": params, "reason": "r"}))
             .collect();
-        self.expect_call("0/pick", 1).replied(&text(&Value::Array(picks).to_string()))
+        self.expect_call("0/select", 1).replied(&text(&Value::Array(selections).to_string()))
     }
 
     /// An aborted tool brings something all the same.
@@ -518,9 +518,9 @@ impl World {
         assert!(totals.tool_calls <= limits.tool_calls, "{totals:?}");
         assert!(totals.model_calls <= limits.model_calls, "{totals:?}");
         assert_eq!(totals.passes as usize, run.passes().len());
-        let picked =
+        let selected =
             run.actions().iter().filter(|action| action.key.pass == 0 && action.verdict == Verdict::Run);
-        assert!(picked.count() <= limits.picked as usize);
+        assert!(selected.count() <= limits.selected as usize);
         // I-20
         let numbers: Vec<u32> = run.evidence().iter().map(|evidence| evidence.id.0).collect();
         assert_eq!(
@@ -813,9 +813,9 @@ pub fn spec() -> RunSpec {
             tool("restart", Effect::WriteKeyed),
             tool("wipe", Effect::WriteIrreversible),
         ],
-        picking: Picking { enabled: false, defaults: Vec::new() },
+        selection: Selection { enabled: false, defaults: Vec::new() },
         models: Models {
-            picker: Some(model(Some(Price::flat(10, 40)))),
+            selector: Some(model(Some(Price::flat(10, 40)))),
             base: model(Some(Price::flat(100_000, 400_000))),
             escalated: None,
             fallback: None,

@@ -22,8 +22,8 @@ pub fn setups() -> impl Strategy<Value = Setup> {
     let limits = (0_u32..5, 0_u32..8, 0_u32..6, 0_u32..3, prop::option::of(0_u64..60_000));
     (flags, limits, rules, judgements()).prop_map(
         |(
-            (picker, people, saves, priced),
-            (passes, model_calls, tool_calls, picked, tokens),
+            (selector, people, saves, priced),
+            (passes, model_calls, tool_calls, selected, tokens),
             (escalates, mode, cost),
             judgement,
         )| {
@@ -34,14 +34,14 @@ pub fn setups() -> impl Strategy<Value = Setup> {
                 limits.passes = passes;
                 limits.model_calls = model_calls;
                 limits.tool_calls = tool_calls;
-                limits.picked = picked;
+                limits.selected = selected;
                 limits.tokens = tokens;
                 limits.wall_ms = 60_000;
                 limits.person_ms = 5_000;
             });
             setup.with(|spec| {
-                spec.picking.enabled = picker;
-                spec.picking.defaults.push(loop_core::DefaultCall {
+                spec.selection.enabled = selector;
+                spec.selection.defaults.push(loop_core::DefaultCall {
                     tool: "fetch_docs".into(),
                     parameters: r#"{"target":"d"}"#.into(),
                 });
@@ -280,12 +280,12 @@ fn settlement(world: &World, call: &CallModel, how: u8) -> EventKind {
         return EventKind::ModelFailed { key, attempt, failure };
     }
     if key.pass == 0 {
-        let picks = json!([
+        let selections = json!([
             {"tool": "fetch_device", "params": target(name(how))},
             {"tool": "fetch_docs", "params": target("a")},
             {"tool": "wipe", "params": target("a")},
         ]);
-        return EventKind::ModelReplied { key, attempt, reply: text(&picks.to_string()).reply() };
+        return EventKind::ModelReplied { key, attempt, reply: text(&selections.to_string()).reply() };
     }
     EventKind::ModelReplied { key, attempt, reply: reply_to(world, how).reply() }
 }
@@ -360,7 +360,7 @@ fn observed_by(how: u8) -> loop_core::Observation {
 /// Something that seldom fits.
 fn stray(how: u8) -> EventKind {
     let keys = [
-        "0/pick",
+        "0/select",
         "1/main",
         "2/main",
         "1/repair",

@@ -41,7 +41,7 @@ pub struct Alphabet {
     /// What a main call or a final pass is answered with, by its pass; the last list goes for all that follow.
     pub replies: Vec<Vec<Reply>>,
     pub repairs: Vec<Reply>,
-    pub picks: Vec<Reply>,
+    pub selections: Vec<Reply>,
     pub failures: Vec<ModelFailure>,
     pub usages: Vec<Used>,
     /// Bytes of a prompt, and those of them that it has in common with the last one.
@@ -168,7 +168,7 @@ impl Alphabet {
 
     fn settle(&self, run: &Run, key: CommandKey, attempt: u32, facts: &mut Vec<EventKind>) {
         let replies = match key.slot {
-            Slot::Pick => &self.picks,
+            Slot::Select => &self.selections,
             Slot::Repair => &self.repairs,
             _ => {
                 let last = self.replies.len() - 1;

@@ -54,7 +54,7 @@ pub fn all() -> Vec<Alphabet> {
     let mut all: Vec<Alphabet> =
         modes.iter().flat_map(|mode| [money(*mode, false), tokens(*mode, false)]).collect();
     all.push(cheaper(false));
-    all.extend([plain, time, lost_writes, people, context, picking, five_passes].map(|make| make(false)));
+    all.extend([plain, time, lost_writes, people, context, selection, five_passes].map(|make| make(false)));
     all.extend([verdicts, tools, stops, crashes, routes, cuts].map(|make| make()));
     all.extend(talks::all());
     all.extend(judged::all());
@@ -82,7 +82,7 @@ pub fn base(name: &'static str, setup: Setup) -> Alphabet {
         told: Vec::new(),
         replies: Vec::new(),
         repairs: Vec::new(),
-        picks: Vec::new(),
+        selections: Vec::new(),
         failures: Vec::new(),
         usages: vec![Used::Fixed(100, 50)],
         prompts: vec![(2_000, 0)],
@@ -199,13 +199,13 @@ pub fn stops() -> Alphabet {
             text("## Situation\nWithout a contract."),
         ]),
         repairs: replies([asks(said_bare("low"), &["c"])]),
-        picks: replies([text(r#"[{"tool": "fetch_device", "params": {"target": "p"}}]"#), text("none")]),
+        selections: replies([text(r#"[{"tool": "fetch_device", "params": {"target": "p"}}]"#), text("none")]),
         failures: vec![failure(true)],
         observations: |_| vec![found("it"), observed(Status::Cancelled)],
         answers: vec![PersonAnswer::Approved],
         stops: true,
         reaches: &[ManualStop],
-        ..base("stops", small().picker(&[]).people().limits(|limits| limits.passes = 2))
+        ..base("stops", small().selector(&[]).people().limits(|limits| limits.passes = 2))
     }
 }
 
@@ -368,7 +368,7 @@ pub fn money(mode: CostMode, wide: bool) -> Alphabet {
     };
     let setup = poor(mode).limits(|limits| limits.cost = Some(PicoUsd(pico)));
     // Without a cheaper tier a refusal is one.
-    let setup = setup.with(|spec| spec.models.picker = None);
+    let setup = setup.with(|spec| spec.models.selector = None);
     Alphabet { reaches: &[BudgetExceeded, Confident], ..spending(name, setup, mode, wide) }
 }
 
@@ -441,18 +441,18 @@ pub fn context(wide: bool) -> Alphabet {
     }
 }
 
-/// Picking: a picker that picks, that picks nothing, that fails; tools before the first pass; saving that fails.
-pub fn picking(wide: bool) -> Alphabet {
-    let setup = small().picker(&[("fetch_docs", target("d"))]).saving().limits(|limits| {
+/// Selecting: a selector that selects, that selects nothing, that fails; tools before the first pass; saving that fails.
+pub fn selection(wide: bool) -> Alphabet {
+    let setup = small().selector(&[("fetch_docs", target("d"))]).saving().limits(|limits| {
         limits.passes = 2;
-        limits.picked = 1;
+        limits.selected = 1;
     });
     let two = json!([
         {"tool": "fetch_device", "params": target("a")},
         {"tool": "fetch_docs", "params": target("b")},
     ]);
     Alphabet {
-        picks: replies([text("[]"), text(&two.to_string()), text("no idea"), text(r#"[{"tool": "wipe"}]"#)]),
+        selections: replies([text("[]"), text(&two.to_string()), text("no idea"), text(r#"[{"tool": "wipe"}]"#)]),
         replies: always([asks(said("low"), &["a"]), said("high")]),
         failures: if wide { vec![failure(true), failure(false)] } else { vec![failure(false)] },
         observations: |_| vec![found("it"), observed(Status::PermanentError)],
@@ -463,7 +463,7 @@ pub fn picking(wide: bool) -> Alphabet {
         ],
         resumes: if wide { vec![0] } else { Vec::new() },
         reaches: &[Confident, MaxPasses],
-        ..base("picking", setup)
+        ..base("selection", setup)
     }
 }
 
@@ -505,21 +505,21 @@ pub fn five_passes(wide: bool) -> Alphabet {
 
 /// Everything at once, by shape.
 pub fn everything(most_passes: u32) -> Alphabet {
-    let setup = small().picker(&[("fetch_docs", target("d"))]).people().saving().escalating();
+    let setup = small().selector(&[("fetch_docs", target("d"))]).people().saving().escalating();
     let setup = setup.limits(|limits| {
         limits.passes = most_passes;
         limits.model_calls = most_passes + 4;
         limits.tool_calls = 5;
-        limits.picked = 1;
+        limits.selected = 1;
     });
     let setup = setup.with(|spec| {
         spec.tools.push(ToolSpec { attempts: 1, ..tool("probe", Effect::Read) });
         spec.gate.required_tools = vec!["fetch_device".into()];
-        spec.picking.defaults =
+        spec.selection.defaults =
             vec![DefaultCall { tool: "fetch_docs".into(), parameters: r#"{"target":"d"}"#.into() }];
     });
     Alphabet {
-        picks: replies([text(r#"[{"tool": "fetch_device", "params": {"target": "p"}}]"#), text("no idea")]),
+        selections: replies([text(r#"[{"tool": "fetch_device", "params": {"target": "p"}}]"#), text("no idea")]),
         replies: always([
             said("high"),
             said("medium").asks("fetch_device", target("a")).asks("fetch_docs", target("a")),

@@ -90,7 +90,7 @@ fn limits_hold(run: &Run, _: &Ghost) -> Result {
     must(totals.model_calls <= limits.model_calls, || format!("model calls: {totals:?}"))?;
     must(totals.tool_calls <= limits.tool_calls, || format!("tool calls: {totals:?}"))?;
     let ran = |action: &&loop_core::JudgedAction| action.key.pass == 0 && action.verdict == Verdict::Run;
-    must(run.actions().iter().filter(ran).count() <= limits.picked as usize, || "picked tools".to_owned())?;
+    must(run.actions().iter().filter(ran).count() <= limits.selected as usize, || "selected tools".to_owned())?;
     // A sub-call is granted only while a call is left for the document.
     let granted = work(run).iter().filter(|work| work.sub_call.is_some()).count() as u32;
     must(granted == 0 || totals.model_calls + granted < limits.model_calls, || {

@@ -129,7 +129,7 @@ impl Ghost {
                 });
                 next.used.extend(once.map(|action| action.key));
             }
-            EventKind::CallStarted { key, tier, .. } if key.slot != Slot::Pick => {
+            EventKind::CallStarted { key, tier, .. } if key.slot != Slot::Select => {
                 next.is_elsewhere |= *tier != Tier::Base;
             }
             EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, .. } => {

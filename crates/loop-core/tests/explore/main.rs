@@ -188,8 +188,8 @@ fn context() {
 }
 
 #[test]
-fn picking() {
-    explore(alphabets::picking, MANY);
+fn selection() {
+    explore(alphabets::selection, MANY);
 }
 
 #[test]

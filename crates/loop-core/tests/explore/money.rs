@@ -184,7 +184,7 @@ fn sub_call(run: &Run) -> Reserve {
         CostMode::Estimated | CostMode::After => limits.sub_call_bytes.div_ceil(2),
     };
     let output_tokens = limits.sub_call_tokens;
-    let price = run.spec().model(Tier::Picker).price.as_ref();
+    let price = run.spec().model(Tier::Selector).price.as_ref();
     Reserve {
         input_tokens,
         output_tokens,

@@ -296,7 +296,7 @@ pub fn nothing_after_the_reason(edge: &Edge<'_>) -> Result {
             | Note::CallRetried { .. }
             | Note::Compacted { .. }
             | Note::Stopped { .. }
-            | Note::Picked { .. } => true,
+            | Note::Selected { .. } => true,
             _ => false,
         };
         must(!goes_on, || format!("{note:?} after the reason was fixed"))?;

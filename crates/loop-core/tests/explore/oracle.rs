@@ -222,7 +222,7 @@ pub fn asked(edge: &Edge<'_>, decision: &Decision) -> Asked {
             Verdict::Ended { .. } if matches!(decision, Decision::Stop(_) | Decision::FinalPass { .. }) => {
                 asked.run += 1;
             }
-            Verdict::OverLimit { limit: Limit::ToolCalls | Limit::Picked } => asked.over += 1,
+            Verdict::OverLimit { limit: Limit::ToolCalls | Limit::Selected } => asked.over += 1,
             Verdict::NeedsPerson { .. } => asked.person += 1,
             Verdict::Denied { .. } => asked.denied += 1,
             Verdict::Kept => asked.kept += 1,

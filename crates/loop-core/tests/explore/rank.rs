@@ -32,10 +32,10 @@ pub fn bound(spec: &RunSpec) -> u64 {
     let limits = &spec.limits;
     let (passes, tool_calls) = (u64::from(limits.passes), u64::from(limits.tool_calls));
     let own = if spec.protocol.properties().native_calls { VALIDATION + COMPACTION } else { 0 };
-    let picking = u64::from(spec.picking.enabled);
+    let selection = u64::from(spec.selection.enabled);
     let save = if spec.save { 2 * TRIES - 1 } else { 0 };
     1 + CALL * u64::from(limits.model_calls)
-        + picking
+        + selection
         + tool(spec) * tool_calls
         + passes * (1 + own + ASK * tool_calls)
         + u64::from(spec.protocol.properties().native_calls)

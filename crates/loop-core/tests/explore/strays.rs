@@ -42,7 +42,7 @@ impl Strays {
         }
         tries.extend(open.iter().flat_map(|(key, attempt)| [(*key, attempt + 1), (*key, attempt - 1)]));
         let pass = run.pass();
-        for slot in [Slot::Pick, Slot::Main, Slot::Repair, Slot::Final, Slot::Action(0), Slot::Action(9)] {
+        for slot in [Slot::Select, Slot::Main, Slot::Repair, Slot::Final, Slot::Action(0), Slot::Action(9)] {
             tries.extend([pass, pass + 1].map(|pass| (CommandKey::new(pass, slot), 1)));
         }
         let mut facts = Vec::new();
@@ -149,7 +149,7 @@ fn announced_as_another(run: &Run, call: &Call) -> Vec<EventKind> {
             refusal: *refusal,
         },
     };
-    let slots = [Slot::Pick, Slot::Main, Slot::Repair, Slot::Final, Slot::Action(0), Slot::Validate];
+    let slots = [Slot::Select, Slot::Main, Slot::Repair, Slot::Final, Slot::Action(0), Slot::Validate];
     let passes = [call.key.pass.saturating_sub(1), call.key.pass, call.key.pass + 1];
     let keys = passes.into_iter().flat_map(|pass| slots.map(|slot| CommandKey::new(pass, slot)));
     let others = keys.filter(|key| *key != call.key).map(|key| told(key, call.attempt));

@@ -69,16 +69,16 @@ pub fn every_true_condition_is_told(edge: &Edge<'_>) -> Result {
 
 /// P1: a cheaper model takes a call of the base model only by permission, and never says how sure the run is.
 pub fn a_cheaper_tier_never_speaks_for_the_base_model(run: &Run, _: &Ghost) -> Result {
-    let cheaper = run.passes().iter().filter(|pass| pass.tier == Tier::Picker);
+    let cheaper = run.passes().iter().filter(|pass| pass.tier == Tier::Selector);
     for pass in cheaper {
         must(run.spec().gate.cheaper_tier, || format!("pass {} is the cheaper model's", pass.pass))?;
         must(pass.confidence == Confidence::Unknown, || {
             format!("{:?} is a cheaper model's", pass.confidence)
         })?;
     }
-    let in_flight = call(run).filter(|call| !matches!(call.key.slot, Slot::Pick));
+    let in_flight = call(run).filter(|call| !matches!(call.key.slot, Slot::Select));
     let tier = in_flight.and_then(|call| call.started).map(|started| started.tier);
-    must(tier != Some(Tier::Picker) || run.spec().gate.cheaper_tier, || format!("{tier:?} is called"))
+    must(tier != Some(Tier::Selector) || run.spec().gate.cheaper_tier, || format!("{tier:?} is called"))
 }
 
 /// P5: a reply has no more verdicts than calls that it may ask for, and what was not read is counted.

@@ -74,7 +74,7 @@ pub(crate) struct GateConfig {
     pub(crate) on_duplicate: Option<OnDuplicate>,
     /// The numbers of the policy `three_tier`.
     pub(crate) three_tier: ThreeTierConfig,
-    /// Whether the `picker` model may reply where the cost limit does not pay for the base model. Its confidence counts as
+    /// Whether the `selector` model may reply where the cost limit does not pay for the base model. Its confidence counts as
     /// unknown. Default: false: the run ends as `budget_exceeded`.
     pub(crate) cheaper_tier: Option<bool>,
     /// For documents: whether high confidence ends the run although something that matters is still to be run. Default: false.

@@ -35,9 +35,9 @@ pub(crate) struct LimitsConfig {
     /// Milliseconds that a person has to answer; then it is a no. Default: 600,000.
     pub(crate) person_ms: Option<u64>,
     /// For documents: tools chosen before the first pass. Default: 5.
-    pub(crate) picked: Option<u32>,
+    pub(crate) selected: Option<u32>,
     /// For documents: milliseconds for choosing them. Default: 8,000.
-    pub(crate) picker_ms: Option<u64>,
+    pub(crate) selector_ms: Option<u64>,
     /// Output tokens of one call. Default: 4,096.
     pub(crate) output_tokens: Option<u64>,
     /// Characters of a tool's result that the model reads. Default: 4,000.

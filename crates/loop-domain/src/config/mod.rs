@@ -68,7 +68,7 @@ pub(crate) struct Config {
     pub(crate) tools: Ordered<ToolConfig>,
     /// For the protocol `document`: what runs before the first pass.
     #[serde(default)]
-    pub(crate) picking: PickingConfig,
+    pub(crate) selection: SelectionConfig,
     /// Which model is used for what. Without it the offline stand-in is used, which is not an AI.
     #[serde(default)]
     pub(crate) models: ModelsConfig,
@@ -195,14 +195,14 @@ impl Default for CiteConfig {
 /// What runs before the first pass.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct PickingConfig {
-    /// Whether the model of the picker tier chooses tools that run before the first pass. Default: true.
+pub(crate) struct SelectionConfig {
+    /// Whether the model of the selector tier chooses tools that run before the first pass. Default: true.
     pub(crate) enabled: bool,
     /// The calls that run where choosing fails. Default: none.
     pub(crate) defaults: Vec<DefaultCallConfig>,
 }
 
-impl Default for PickingConfig {
+impl Default for SelectionConfig {
     fn default() -> Self {
         Self { enabled: true, defaults: Vec::new() }
     }

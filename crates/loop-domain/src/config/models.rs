@@ -12,7 +12,7 @@ use crate::server::ServerModel;
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ModelsConfig {
     /// A cheap model that chooses tools and filters results. Default: the base model.
-    pub(crate) picker: Option<ModelConfig>,
+    pub(crate) selector: Option<ModelConfig>,
     /// The model that analyses and refines. Default: the offline stand-in.
     pub(crate) base: ModelConfig,
     /// A more capable model for runs whose confidence stays low. Default: there is none.

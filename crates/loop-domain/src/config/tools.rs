@@ -51,7 +51,7 @@ pub(crate) struct ToolConfig {
     /// What it brings. The model reads it, so say what one gets.
     #[serde(default)]
     pub(crate) description: String,
-    /// When it helps. The picker reads it, so use the words that work items use.
+    /// When it helps. The selector reads it, so use the words that work items use.
     #[serde(default)]
     pub(crate) when: String,
     /// Other names that mean it. Default: none.
@@ -78,7 +78,7 @@ pub(crate) struct ToolConfig {
     /// For `docs`: the parameter that holds the words to look for. Default: `query`.
     #[serde(default)]
     pub(crate) query_parameter: Option<String>,
-    /// For `docs`: whether the picker's model chooses among the passages found. Default: false, the best three are taken.
+    /// For `docs`: whether the selector's model chooses among the passages found. Default: false, the best three are taken.
     #[serde(default)]
     pub(crate) smart: bool,
     /// Milliseconds until it is cut off. Default: 12,000.

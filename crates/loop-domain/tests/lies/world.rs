@@ -132,7 +132,7 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(example);
         copy(&from, folder.path());
-        let tiers: &[&str] = if name == "desk" { &["base", "picker"] } else { &["base"] };
+        let tiers: &[&str] = if name == "desk" { &["base", "selector"] } else { &["base"] };
         Self { name, folder, item, tiers }
     }
 
@@ -150,7 +150,7 @@ impl World {
         put("limits.output_tokens", "2048");
         put("limits.wall_ms", "600000");
         if self.name == "desk" {
-            put("limits.picker_ms", "500000");
+            put("limits.selector_ms", "500000");
         }
         for tier in self.tiers {
             put(&format!("models.{tier}.provider"), api.name());

@@ -177,8 +177,8 @@ fn models(case: &Case, origin: &str) -> Result<(), CaseError> {
     }
     for (tier, model) in case.models.iter() {
         let pointer = format!("/models/{}", escaped(tier));
-        if !matches!(tier, "picker" | "escalated" | "fallback") {
-            return wrong(&pointer, "there is no such tier; there are picker, escalated and fallback");
+        if !matches!(tier, "selector" | "escalated" | "fallback") {
+            return wrong(&pointer, "there is no such tier; there are selector, escalated and fallback");
         }
         if !model.contains('/') {
             return wrong(&pointer, &format!("`{model}` is no model; write it as PROVIDER/NAME"));

@@ -94,7 +94,7 @@ pub struct Counts {
     /// Calls to models of every kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_calls: Option<u32>,
-    /// Tool calls, picked ones included.
+    /// Tool calls, selected ones included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u32>,
     /// Observations, those of what was refused after it was asked for included.

@@ -67,7 +67,7 @@ pub struct Case {
     /// that a provider names (`recorded/FILE`, `scripted/FILE`) is looked for from the folder of the case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Models of single tiers, `picker`, `escalated` or `fallback`, as `PROVIDER/NAME`; needs `model` or `script`.
+    /// Models of single tiers, `selector`, `escalated` or `fallback`, as `PROVIDER/NAME`; needs `model` or `script`.
     #[serde(default, skip_serializing_if = "Ordered::is_empty")]
     pub models: Ordered<String>,
     /// What the calls of tools bring, by tool. Of a domain, tools that are not named here and only look are run as they
@@ -295,7 +295,7 @@ fn reply_schema(generator: &mut SchemaGenerator) -> Schema {
         "type": "object",
         "additionalProperties": false,
         "properties": {
-            "for": { "description": "The kind of call that it waits for. Default: any.", "enum": ["pick", "main", "repair", "filter"] },
+            "for": { "description": "The kind of call that it waits for. Default: any.", "enum": ["select", "main", "repair", "filter"] },
             "text": { "description": "What it says; `{{nonce}}` in it becomes the run's own.", "type": "string" },
             "calls": {
                 "description": "The tools that it calls, in order.",

@@ -122,7 +122,7 @@ fn loaded(case: &Case, domains: &Domains) -> Result<Parts, CaseError> {
     }
     for (tier, model) in case.models.iter() {
         let tier = match tier {
-            "picker" => Tier::Picker,
+            "selector" => Tier::Selector,
             "escalated" => Tier::Escalated,
             _ => Tier::Fallback,
         };
@@ -275,11 +275,11 @@ fn models(case: &Case, domain: &Domain) -> Result<Models, CaseError> {
                 Scripted::from_json(&text)
                     .map_err(|error| case.error("/script", format!("{}: {error}", path.display())))
             };
-            // The picker reads the file from its beginning as well, as it does for `loopgate run`.
-            let (base, picker): (Arc<dyn ChatModel>, Arc<dyn ChatModel>) =
+            // The selector reads the file from its beginning as well, as it does for `loopgate run`.
+            let (base, selector): (Arc<dyn ChatModel>, Arc<dyn ChatModel>) =
                 (Arc::new(script()?), Arc::new(script()?));
             return Ok(Models {
-                picker: own(case, "picker", &domain.models.picker, picker),
+                selector: own(case, "selector", &domain.models.selector, selector),
                 ..with_tiers(case, domain, base)
             });
         }
@@ -292,7 +292,7 @@ fn models(case: &Case, domain: &Domain) -> Result<Models, CaseError> {
 fn with_tiers(case: &Case, domain: &Domain, base: Arc<dyn ChatModel>) -> Models {
     let models = &domain.models;
     Models {
-        picker: own(case, "picker", &models.picker, Arc::clone(&base)),
+        selector: own(case, "selector", &models.selector, Arc::clone(&base)),
         escalated: own(case, "escalated", &models.escalated, Arc::clone(&base)),
         fallback: own(case, "fallback", &models.fallback, Arc::clone(&base)),
         base,

@@ -129,7 +129,7 @@ fn is_tool(action: &JudgedAction, name: &str) -> bool {
 
 fn tools(expected: &Expected, outcome: &Outcome, found: &mut Vec<String>) {
     let ran = |name: &str| {
-        // Picked tools are evidence without having been asked for by a main call.
+        // Selected tools are evidence without having been asked for by a main call.
         outcome.actions.iter().any(|action| ran(action, name))
     };
     for name in expected.forbidden_tools.iter().filter(|name| ran(name)) {

@@ -20,9 +20,9 @@ impl fmt::Display for Table {
         let parts = groups.iter().filter(|(_, group)| group.runs > 0);
         let parts = parts.map(|(name, group)| format!("{} {name} with {} calls", group.runs, group.calls));
         writeln!(f, "{runs} runs with {calls} calls: {}.", parts.collect::<Vec<_>>().join(", "))?;
-        for (title, pick) in GROUPS {
-            if pick(first).runs > 0 {
-                write!(f, "\n{}", group_table(title, &self.scores, *pick))?;
+        for (title, select) in GROUPS {
+            if select(first).runs > 0 {
+                write!(f, "\n{}", group_table(title, &self.scores, *select))?;
             }
         }
         write!(f, "\n{:NAME$}{:>10}{:>14}\n", "all runs", "stop at", "calls saved")?;
@@ -39,21 +39,21 @@ impl fmt::Display for Table {
     }
 }
 
-type Pick = fn(&Score) -> Group;
+type Select = fn(&Score) -> Group;
 
-const GROUPS: &[(&str, Pick)] = &[
+const GROUPS: &[(&str, Select)] = &[
     ("successful runs", |score| score.successful),
     ("failed runs", |score| score.failed),
     ("runs of unknown end", |score| score.unknown),
 ];
 
-fn group_table(title: &str, scores: &[Score], pick: Pick) -> String {
+fn group_table(title: &str, scores: &[Score], select: Select) -> String {
     let mut text = format!(
         "{title:NAME$}{:>10}{:>9}{:>14}{:>9}{:>13}\n",
         "runs hit", "", "calls lost", "", "new refused"
     );
     for score in scores {
-        let group = pick(score);
+        let group = select(score);
         let (runs, calls) = (percent(group.runs_hit, group.runs), percent(group.calls_lost, group.calls));
         let _ = writeln!(
             text,

@@ -294,7 +294,7 @@ impl Fooled {
     fn reply(&self, request: &ModelRequest) -> ModelReply {
         let text = match Purpose::of(request) {
             // Whatever it is asked for, it goes on as before: defaults are taken in its place.
-            Purpose::Pick | Purpose::Filter => "nothing".to_owned(),
+            Purpose::Select | Purpose::Filter => "nothing".to_owned(),
             // The block of the text again, once it has read it; any other would be the model's own word.
             Purpose::Repair if self.forges(self.has_read.load(Ordering::Relaxed)) => self.block.clone(),
             Purpose::Repair => "There is nothing to add.".to_owned(),

@@ -38,7 +38,7 @@ impl OwnWork {
             item,
             models: domain.models.clone(),
             registry: Arc::clone(&domain.registry),
-            asks_network: [Tier::Picker, Tier::Base, Tier::Escalated, Tier::Fallback].into_iter().any(asks),
+            asks_network: [Tier::Selector, Tier::Base, Tier::Escalated, Tier::Fallback].into_iter().any(asks),
             beyond: Beyond::default(),
         }
     }

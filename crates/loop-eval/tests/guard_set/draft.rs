@@ -33,7 +33,7 @@ impl Rng {
         usize::try_from(self.number(low, high)).unwrap()
     }
 
-    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+    pub(crate) fn select<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.next() as usize % of.len()]
     }
 
@@ -376,7 +376,7 @@ pub(crate) const SUBJECTS: &[&[&str]] = &[
 pub(crate) fn aside(rng: &mut Rng, draft: &mut Draft, times: usize) {
     for _ in 0..times {
         let n = 500 + draft.fresh();
-        let world = rng.pick(WORLDS);
-        draft.read(world.get, world.name(n), world.record(n, rng.pick::<&str>(&world.values)));
+        let world = rng.select(WORLDS);
+        draft.read(world.get, world.name(n), world.record(n, rng.select::<&str>(&world.values)));
     }
 }

@@ -52,25 +52,25 @@ fn same(rng: &mut Rng, draft: &mut Draft) {
     let more = rng.times(1, 7);
     match rng.number(0, 3) {
         0 => {
-            let file = rng.pick(FILES);
+            let file = rng.select(FILES);
             let text = format!("line one of {file}\nline two\n");
             again(draft, more, |draft, _| draft.read("read_file", json!({ "path": file }), &text));
         }
         1 => {
-            let file = rng.pick(FILES);
+            let file = rng.select(FILES);
             let command = format!("cat {file} | head -n 20");
             again(draft, more, |draft, _| draft.shell(&command, "fn main() {}\n"));
         }
         2 => {
-            let world = rng.pick(WORLDS);
-            let subject = rng.pick(SUBJECTS).join(" ");
+            let world = rng.select(WORLDS);
+            let subject = rng.select(SUBJECTS).join(" ");
             again(draft, more, |draft, _| {
                 draft.read(world.search, json!({ "query": subject, "limit": 5 }), json!([]));
             });
         }
         _ => {
-            let world = rng.pick(WORLDS);
-            let (n, value) = (rng.number(1, 90), *rng.pick(&world.values));
+            let world = rng.select(WORLDS);
+            let (n, value) = (rng.number(1, 90), *rng.select(&world.values));
             again(draft, more, |draft, _| draft.read(world.get, world.name(n), world.record(n, value)));
         }
     }
@@ -78,8 +78,8 @@ fn same(rng: &mut Rng, draft: &mut Draft) {
 
 fn same_scattered(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
-    let world = rng.pick(WORLDS);
-    let (n, value, more) = (rng.number(1, 90), *rng.pick(&world.values), rng.times(1, 5));
+    let world = rng.select(WORLDS);
+    let (n, value, more) = (rng.number(1, 90), *rng.select(&world.values), rng.times(1, 5));
     again(draft, more, |draft, _| {
         draft.read(world.get, world.name(n), world.record(n, value));
         let times = rng.times(1, 3);
@@ -89,13 +89,13 @@ fn same_scattered(rng: &mut Rng, draft: &mut Draft) {
 
 fn error(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
-    let (failure, more) = (*rng.pick(FAILURES), rng.times(1, 6));
-    let world = rng.pick(WORLDS);
+    let (failure, more) = (*rng.select(FAILURES), rng.times(1, 6));
+    let world = rng.select(WORLDS);
     let n = rng.number(1, 90);
     match rng.number(0, 2) {
         0 => again(draft, more, |draft, _| draft.read_fails(world.get, world.name(n), failure)),
         1 => {
-            let value = *rng.pick(&world.values);
+            let value = *rng.select(&world.values);
             again(draft, more, |draft, _| {
                 let arguments = json!({ world.id: world.thing(n), world.field: value });
                 draft.write_fails(world.update, arguments, failure);
@@ -111,9 +111,9 @@ fn error(rng: &mut Rng, draft: &mut Draft) {
 
 fn error_scattered(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
-    let (failure, more) = (*rng.pick(FAILURES), rng.times(1, 4));
-    let world = rng.pick(WORLDS);
-    let (n, value) = (rng.number(1, 90), *rng.pick(&world.values));
+    let (failure, more) = (*rng.select(FAILURES), rng.times(1, 4));
+    let world = rng.select(WORLDS);
+    let (n, value) = (rng.number(1, 90), *rng.select(&world.values));
     again(draft, more, |draft, _| {
         let arguments = json!({ world.id: world.thing(n), world.field: value });
         draft.write_fails(world.update, arguments, failure);
@@ -148,7 +148,7 @@ fn cycle_writes(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
     let rounds = rng.times(3, 5);
     if rng.chance() {
-        let file = rng.pick(FILES);
+        let file = rng.select(FILES);
         let (one, other) = (format!("limit = {}", rng.number(1, 9)), "limit = 10");
         for round in 0..rounds {
             if round == 2 {
@@ -160,7 +160,7 @@ fn cycle_writes(rng: &mut Rng, draft: &mut Draft) {
             }
         }
     } else {
-        let world = rng.pick(WORLDS);
+        let world = rng.select(WORLDS);
         let n = rng.number(1, 90);
         let values = rng.some(&world.values, 2);
         for round in 0..rounds {
@@ -201,7 +201,7 @@ fn circle_shell(rng: &mut Rng, draft: &mut Draft) {
 /// The same call, its members in one order and then in another: JSON in a text, as providers write it.
 fn reordered(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
-    let (line, file, more) = (rng.number(1, 90), rng.pick(FILES), rng.times(1, 4));
+    let (line, file, more) = (rng.number(1, 90), rng.select(FILES), rng.times(1, 4));
     let forms = [
         format!("{{\"path\":\"{file}\",\"at\":{{\"line\":{line},\"column\":1}}}}"),
         format!("{{\"at\":{{\"column\":1,\"line\":{line}}},\"path\":\"{file}\"}}"),
@@ -214,8 +214,8 @@ fn reordered(rng: &mut Rng, draft: &mut Draft) {
 /// Page after page of what cannot be listed.
 fn past_end_error(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
-    let world = rng.pick(WORLDS);
-    let (failure, more, first) = (*rng.pick(FAILURES), rng.times(1, 5), rng.number(1, 40));
+    let world = rng.select(WORLDS);
+    let (failure, more, first) = (*rng.select(FAILURES), rng.times(1, 5), rng.number(1, 40));
     again(draft, more, |draft, n| {
         draft.read_fails(world.list, json!({ "page": first + n as u64, "limit": 20 }), failure);
     });
@@ -223,8 +223,8 @@ fn past_end_error(rng: &mut Rng, draft: &mut Draft) {
 
 fn paraphrase(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
-    let world = rng.pick(WORLDS);
-    let subject = rng.pick(SUBJECTS);
+    let world = rng.select(WORLDS);
+    let subject = rng.select(SUBJECTS);
     let mut turned = subject.to_vec();
     turned.reverse();
     let texts = [
@@ -241,7 +241,7 @@ fn paraphrase(rng: &mut Rng, draft: &mut Draft) {
         true => json!([]),
         false => json!([{ "title": world.thing(3), "score": 41 }]),
     };
-    let key = *rng.pick(&["query", "q", "question"]);
+    let key = *rng.select(&["query", "q", "question"]);
     again(draft, more, |draft, n| {
         draft.read(world.search, json!({ key: texts[n], "limit": 5 }), told.clone());
     });
@@ -249,15 +249,15 @@ fn paraphrase(rng: &mut Rng, draft: &mut Draft) {
 
 fn past_end(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
-    let world = rng.pick(WORLDS);
+    let world = rng.select(WORLDS);
     let (pages, more) = (rng.number(1, 4), rng.times(1, 5));
-    let key = *rng.pick(&["page", "offset", "start"]);
+    let key = *rng.select(&["page", "offset", "start"]);
     let size = if key == "page" { 1 } else { 20 };
     for page in 0..pages {
         let items: Vec<String> = (0..3).map(|n| world.thing(page * 3 + n)).collect();
         draft.read(world.list, json!({ key: page * size, "limit": 20 }), json!(items));
     }
-    let told = rng.pick(&["[]", "{\"items\":[]}", "No more results."]);
+    let told = rng.select(&["[]", "{\"items\":[]}", "No more results."]);
     again(draft, more, |draft, n| {
         draft.read(world.list, json!({ key: (pages + n as u64) * size, "limit": 20 }), *told);
     });
@@ -267,14 +267,14 @@ fn idle_write(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
     let more = rng.times(1, 5);
     if rng.chance() {
-        let file = rng.pick(FILES);
-        let told = rng.pick(&["written", "{\"ok\":true}", "0 bytes changed"]);
+        let file = rng.select(FILES);
+        let told = rng.select(&["written", "{\"ok\":true}", "0 bytes changed"]);
         again(draft, more, |draft, _| {
             draft.write("write_file", json!({ "path": file, "content": "version = 2\n" }), *told);
         });
     } else {
-        let world = rng.pick(WORLDS);
-        let (n, value) = (rng.number(1, 90), *rng.pick(&world.values));
+        let world = rng.select(WORLDS);
+        let (n, value) = (rng.number(1, 90), *rng.select(&world.values));
         again(draft, more, |draft, _| {
             let arguments = json!({ world.id: world.thing(n), world.field: value });
             draft.write(world.update, arguments, json!({ "changed": 0 }));
@@ -284,8 +284,8 @@ fn idle_write(rng: &mut Rng, draft: &mut Draft) {
 
 fn failed_write(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
-    let world = rng.pick(WORLDS);
-    let (n, failure, more) = (rng.number(1, 90), *rng.pick(FAILURES), rng.times(1, 4));
+    let world = rng.select(WORLDS);
+    let (n, failure, more) = (rng.number(1, 90), *rng.select(FAILURES), rng.times(1, 4));
     let values = rng.some(&world.values, 2);
     again(draft, more, |draft, _| {
         draft.read(world.get, world.name(n), world.record(n, values[0]));
@@ -296,8 +296,8 @@ fn failed_write(rng: &mut Rng, draft: &mut Draft) {
 
 fn volatile(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
-    let world = rng.pick(WORLDS);
-    let (item, value, more) = (rng.number(1, 90), *rng.pick(&world.values), rng.times(1, 6));
+    let world = rng.select(WORLDS);
+    let (item, value, more) = (rng.number(1, 90), *rng.select(&world.values), rng.times(1, 6));
     let form = rng.number(0, 3);
     again(draft, more, |draft, n| {
         let mut told = world.record(item, value);
@@ -319,8 +319,8 @@ fn volatile(rng: &mut Rng, draft: &mut Draft) {
 
 fn never_passes(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
-    let world = rng.pick(WORLDS);
-    let (n, failure, tries) = (rng.number(1, 90), *rng.pick(PASSING), rng.times(4, 8));
+    let world = rng.select(WORLDS);
+    let (n, failure, tries) = (rng.number(1, 90), *rng.select(PASSING), rng.times(4, 8));
     for attempt in 0..tries {
         if attempt == 3 {
             draft.loops();
@@ -349,11 +349,11 @@ fn late(rng: &mut Rng, draft: &mut Draft) {
 }
 
 fn second_turn(rng: &mut Rng, draft: &mut Draft) {
-    let (_, make) = *rng.pick(productive::PLAIN);
+    let (_, make) = *rng.select(productive::PLAIN);
     make(rng, draft);
-    let world = rng.pick(WORLDS);
+    let world = rng.select(WORLDS);
     let n = 200 + draft.fresh();
-    let value = *rng.pick(&world.values);
+    let value = *rng.select(&world.values);
     let asked = rng.times(1, 2);
     for _ in 0..asked {
         draft.read(world.get, world.name(n), world.record(n, value));
@@ -365,7 +365,7 @@ fn second_turn(rng: &mut Rng, draft: &mut Draft) {
 
 fn settles(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
-    let world = rng.pick(WORLDS);
+    let world = rng.select(WORLDS);
     let n = rng.number(1, 90);
     let (before, after) = (world.record(n, world.values[0]), world.record(n, world.values[1]));
     let rounds = rng.times(4, 7);

@@ -46,8 +46,8 @@ pub(crate) const PLAIN: &[(&str, Maker)] = &[
 fn batch_edit(rng: &mut Rng, draft: &mut Draft) {
     match rng.number(0, 2) {
         0 => {
-            let world = rng.pick(WORLDS);
-            let (first, value, times) = (rng.number(1, 50), *rng.pick(&world.values), rng.number(4, 12));
+            let world = rng.select(WORLDS);
+            let (first, value, times) = (rng.number(1, 50), *rng.select(&world.values), rng.number(4, 12));
             for n in 0..times {
                 let arguments = json!({ world.id: world.thing(first + n), world.field: value });
                 draft.write(world.update, arguments, json!({ "ok": true }));
@@ -86,7 +86,7 @@ fn batch_read(rng: &mut Rng, draft: &mut Draft) {
             }
         }
         _ => {
-            let world = rng.pick(WORLDS);
+            let world = rng.select(WORLDS);
             for n in 0..times {
                 draft.read(world.get, world.name(first + n), json!({ world.field: world.values[0] }));
             }
@@ -137,7 +137,7 @@ fn near_names(rng: &mut Rng, draft: &mut Draft) {
 }
 
 fn paging(rng: &mut Rng, draft: &mut Draft) {
-    let world = rng.pick(WORLDS);
+    let world = rng.select(WORLDS);
     let pages = rng.number(3, 8);
     match rng.number(0, 2) {
         0 => {
@@ -158,7 +158,7 @@ fn paging(rng: &mut Rng, draft: &mut Draft) {
             draft.read(world.list, json!({ "cursor": cursor }), json!({ "items": [], "next": null }));
         }
         _ => {
-            let file = rng.pick(FILES);
+            let file = rng.select(FILES);
             for page in 0..pages {
                 let (from, to) = (page * 40 + 1, page * 40 + 40);
                 draft.shell(
@@ -201,8 +201,8 @@ fn polling(rng: &mut Rng, draft: &mut Draft) {
 
 fn waiting(rng: &mut Rng, draft: &mut Draft) {
     let (id, times) = (rng.number(100, 999), rng.times(3, 9));
-    let word = *rng.pick(&["pending", "queued", "running", "processing", "in_progress"]);
-    let key = *rng.pick(&["status", "state"]);
+    let word = *rng.select(&["pending", "queued", "running", "processing", "in_progress"]);
+    let key = *rng.select(&["status", "state"]);
     draft.write("start_export", json!({ "report": id }), json!({ "export": format!("x{id}") }));
     for _ in 0..times {
         draft.read("export_status", json!({ "export": format!("x{id}") }), json!({ key: word }));
@@ -214,7 +214,7 @@ fn waiting(rng: &mut Rng, draft: &mut Draft) {
 fn reread(rng: &mut Rng, draft: &mut Draft) {
     let times = rng.number(3, 7);
     if rng.chance() {
-        let file = rng.pick(FILES);
+        let file = rng.select(FILES);
         let mut lines = vec!["# settings".to_owned()];
         draft.read("read_file", json!({ "path": file }), lines.join("\n"));
         for n in 0..times {
@@ -224,10 +224,10 @@ fn reread(rng: &mut Rng, draft: &mut Draft) {
             draft.read("read_file", json!({ "path": file }), lines.join("\n"));
         }
     } else {
-        let world = rng.pick(WORLDS);
+        let world = rng.select(WORLDS);
         let thing = rng.number(1, 90);
         for n in 0..times {
-            let note = format!("note {n}: {}", rng.pick(&world.values));
+            let note = format!("note {n}: {}", rng.select(&world.values));
             draft.write(
                 world.update,
                 json!({ world.id: world.thing(thing), "note": note }),
@@ -250,7 +250,7 @@ fn reread_same(rng: &mut Rng, draft: &mut Draft) {
             draft.read("list_diagnostics", json!({ "severity": "error" }), json!([]));
         }
     } else {
-        let world = rng.pick(WORLDS);
+        let world = rng.select(WORLDS);
         let first = rng.number(1, 50);
         for n in 0..times as u64 {
             let arguments = json!({ world.id: world.thing(first + n), world.field: world.values[1] });
@@ -261,11 +261,11 @@ fn reread_same(rng: &mut Rng, draft: &mut Draft) {
 }
 
 fn retry(rng: &mut Rng, draft: &mut Draft) {
-    let world = rng.pick(WORLDS);
+    let world = rng.select(WORLDS);
     let first = rng.number(1, 50);
     let things = rng.number(2, 5);
     for n in 0..things {
-        let failure = *rng.pick(PASSING);
+        let failure = *rng.select(PASSING);
         let fails = rng.number(0, 2);
         if rng.chance() {
             for _ in 0..fails {
@@ -284,7 +284,7 @@ fn retry(rng: &mut Rng, draft: &mut Draft) {
 
 fn test_edit_test(rng: &mut Rng, draft: &mut Draft) {
     let times = rng.number(3, 8);
-    let file = rng.pick(FILES);
+    let file = rng.select(FILES);
     let stubborn = rng.chance();
     let in_shell = rng.chance();
     for n in 0..=times {
@@ -307,9 +307,9 @@ fn test_edit_test(rng: &mut Rng, draft: &mut Draft) {
 
 fn rebuild(rng: &mut Rng, draft: &mut Draft) {
     let times = rng.number(3, 7);
-    let file = rng.pick(FILES);
-    let build = *rng.pick(&["make", "cargo build --quiet", "npm run build", "docker compose build"]);
-    let told = *rng.pick(&["", "Build finished", "warning: unused variable"]);
+    let file = rng.select(FILES);
+    let build = *rng.select(&["make", "cargo build --quiet", "npm run build", "docker compose build"]);
+    let told = *rng.select(&["", "Build finished", "warning: unused variable"]);
     for n in 0..times {
         draft.shell(&format!("sed -i s/level={n}/level={}/ {file}", n + 1), "");
         draft.shell(build, told);
@@ -318,9 +318,9 @@ fn rebuild(rng: &mut Rng, draft: &mut Draft) {
 }
 
 fn refine(rng: &mut Rng, draft: &mut Draft) {
-    let world = rng.pick(WORLDS);
+    let world = rng.select(WORLDS);
     let (times, found) = (rng.times(4, 8), rng.number(0, 2));
-    let subject = rng.pick(SUBJECTS);
+    let subject = rng.select(SUBJECTS);
     let more = ["2023", "error", "europe", "internal", "draft", "printable", "legacy", "mobile"];
     for (n, word) in rng.some(&more, times).into_iter().enumerate() {
         let query = match n % 3 {
@@ -337,7 +337,7 @@ fn refine(rng: &mut Rng, draft: &mut Draft) {
 }
 
 fn new_turn(rng: &mut Rng, draft: &mut Draft) {
-    let world = rng.pick(WORLDS);
+    let world = rng.select(WORLDS);
     let (turns, n) = (rng.times(3, 6), rng.number(1, 90));
     let twice = rng.chance();
     for _ in 0..turns {
@@ -351,7 +351,7 @@ fn new_turn(rng: &mut Rng, draft: &mut Draft) {
 }
 
 fn list_after_delete(rng: &mut Rng, draft: &mut Draft) {
-    let world = rng.pick(WORLDS);
+    let world = rng.select(WORLDS);
     let (first, times) = (rng.number(1, 50), rng.number(3, 7));
     // In one run in two the list shows a part only, which stays as it is.
     let cut = rng.chance();
@@ -378,7 +378,7 @@ fn times_matter(rng: &mut Rng, draft: &mut Draft) {
             }
         }
         1 => {
-            let world = rng.pick(WORLDS);
+            let world = rng.select(WORLDS);
             for n in 0..times {
                 let told = json!({ "owner": "mo", "updated_at": format!("2025-05-0{}T09:00:00Z", n + 1) });
                 draft.read(world.get, world.name(first % 90), told);
@@ -458,9 +458,9 @@ fn navigate(rng: &mut Rng, draft: &mut Draft) {
 
 fn notes(rng: &mut Rng, draft: &mut Draft) {
     let times = rng.number(4, 9);
-    let tool = *rng.pick(&["think", "todo_add", "log_step"]);
+    let tool = *rng.select(&["think", "todo_add", "log_step"]);
     for n in 0..times {
-        let subject = rng.pick(SUBJECTS).join(" ");
+        let subject = rng.select(SUBJECTS).join(" ");
         let thought =
             json!({ "text": format!("{n}. Before the {subject}, check number {}.", rng.number(10, 99)) });
         match tool {
@@ -471,7 +471,7 @@ fn notes(rng: &mut Rng, draft: &mut Draft) {
 }
 
 fn undo(rng: &mut Rng, draft: &mut Draft) {
-    let world = rng.pick(WORLDS);
+    let world = rng.select(WORLDS);
     let n = rng.number(1, 90);
     let values = rng.some(&world.values, 2);
     for value in [values[0], values[1], values[0]] {
@@ -484,7 +484,7 @@ fn undo(rng: &mut Rng, draft: &mut Draft) {
 }
 
 fn fix_arguments(rng: &mut Rng, draft: &mut Draft) {
-    let failure = *rng.pick(FAILURES);
+    let failure = *rng.select(FAILURES);
     let times = rng.times(2, 5);
     match rng.number(0, 1) {
         0 => {
@@ -518,7 +518,7 @@ fn fix_arguments(rng: &mut Rng, draft: &mut Draft) {
 
 /// A call that fails, or finds nothing, until what was wrong with how its arguments are written is mended.
 fn repair(rng: &mut Rng, draft: &mut Draft) {
-    let file = *rng.pick(FILES);
+    let file = *rng.select(FILES);
     let n = rng.number(100, 999);
     let (key, forms): (&str, [String; 4]) = match rng.number(0, 5) {
         0 => {

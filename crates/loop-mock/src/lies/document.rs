@@ -53,11 +53,11 @@ pub(super) const LIES: &[Lie] = &[
     ),
     Lie::new("selects-10000-calls", "A selection asks for 10,000 calls", Selection, || {
         saying(|prompt, _| {
-            let pick = |nth| {
+            let select = |nth| {
                 let call = prompt.read(&format!("HAR-LT-{nth:05}"));
                 json!({"tool": call.name, "params": call.arguments.object(), "reason": ""})
             };
-            says(json!((0..10_000).map(pick).collect::<Vec<_>>()).to_string())
+            says(json!((0..10_000).map(select).collect::<Vec<_>>()).to_string())
         })
     }),
     Lie::new("selects-in-prose", "A selection is a friendly paragraph", Selection, || {

@@ -90,7 +90,7 @@ impl Lie {
             On::Later => is_main && main > 1,
             On::Main => is_main || purpose == Some(Purpose::Repair),
             On::First => is_main && !has_results,
-            On::Selection => purpose == Some(Purpose::Pick),
+            On::Selection => purpose == Some(Purpose::Select),
         };
         if lies { Behaviour { is_lie: true, ..(self.behaviour)() } } else { Behaviour::model() }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use loop_core::{
     ArgSpec, CallModel, Command, Digest, DocumentSpec, Effect, Event, EventKind, Facts, GateSettings, Limits,
-    ModelFailure, ModelSpec, Models, NonceMode, Observation, Picking, ProtocolSpec, Reply, Run, RunId,
+    ModelFailure, ModelSpec, Models, NonceMode, Observation, Selection, ProtocolSpec, Reply, Run, RunId,
     RunSpec, SPEC_VERSION, Scope, SectionSpec, Stale, Status, ToolSpec, Usage, WorkItem,
 };
 use loop_llm::ModelRequest;
@@ -42,7 +42,7 @@ pub fn tool(name: &str, description: &str, when: &str, example: &str) -> ToolSpe
     }
 }
 
-/// A small domain: three sections, two tools, no picker.
+/// A small domain: three sections, two tools, no selector.
 pub fn spec() -> RunSpec {
     let model = ModelSpec {
         provider: "offline".into(),
@@ -75,8 +75,8 @@ pub fn spec() -> RunSpec {
             ),
             tool("fetch_part", "Fetch the stock of a part", "A part is named", "P-12-A"),
         ],
-        picking: Picking { enabled: false, defaults: Vec::new() },
-        models: Models { picker: None, base: model, escalated: None, fallback: None },
+        selection: Selection { enabled: false, defaults: Vec::new() },
+        models: Models { selector: None, base: model, escalated: None, fallback: None },
         limits: Limits { cost: None, ..Limits::default() },
         // Prompts of many passes are looked at, whatever a model says of its confidence.
         gate: GateSettings { stale: Stale::Off, no_progress: 0, ..GateSettings::default() },

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use loop_core::{GateSettings, Limits, Picking, Stale};
+use loop_core::{GateSettings, Limits, Selection, Stale};
 use loop_llm::{HttpModel, Message, Profile};
 use loop_runtime::{
     Agent, Runner, OutputTool, RunSpec, StopReason, WorkItem,
@@ -127,7 +127,7 @@ pub(crate) fn document(options: &Options) -> Result<impl Fn() -> Looping + use<>
     });
     let (model, spec) = model(options)?;
     let spec = RunSpec {
-        picking: Picking { enabled: false, ..Picking::default() },
+        selection: Selection { enabled: false, ..Selection::default() },
         limits: limits(),
         gate: GateSettings { stale: Stale::Off, no_progress: 0, ..GateSettings::default() },
         ..RunSpec::document("load", [SectionSpec::new("findings", "Findings").required()], spec)

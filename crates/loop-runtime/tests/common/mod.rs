@@ -5,7 +5,7 @@ pub mod world;
 use std::sync::Arc;
 
 use loop_core::{
-    Cite, DocumentSpec, Effect, GateSettings, Limits, ModelSpec, Models as ModelSpecs, NonceMode, Picking,
+    Cite, DocumentSpec, Effect, GateSettings, Limits, ModelSpec, Models as ModelSpecs, NonceMode, Selection,
     Price, ProtocolSpec, RunSpec, SPEC_VERSION, Scope, SectionSpec, WorkItem,
 };
 use loop_runtime::{
@@ -66,8 +66,8 @@ pub fn spec() -> RunSpec {
             nonce: NonceMode::Prefer,
         }),
         tools: Vec::new(),
-        picking: Picking::default(),
-        models: ModelSpecs { picker: None, base: model, escalated: None, fallback: None },
+        selection: Selection::default(),
+        models: ModelSpecs { selector: None, base: model, escalated: None, fallback: None },
         limits: Limits::default(),
         gate: GateSettings::default(),
         save: false,

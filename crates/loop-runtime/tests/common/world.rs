@@ -178,7 +178,7 @@ impl Play {
     }
 }
 
-/// A model that plays for each kind of call (`pick`, `main`, `repair`, `final_pass`, `action-0`) a list of its own.
+/// A model that plays for each kind of call (`select`, `main`, `repair`, `final_pass`, `action-0`) a list of its own.
 ///
 /// A list that is used up repeats nothing: the call fails.
 #[derive(Debug)]
@@ -299,12 +299,12 @@ pub fn change(target: &str) -> Value {
         "parameters": {"target": target}, "priority": "required"})
 }
 
-pub fn picks(targets: &[&str]) -> String {
-    let picks: Vec<Value> = targets
+pub fn selections(targets: &[&str]) -> String {
+    let selections: Vec<Value> = targets
         .iter()
         .map(|target| json!({"tool": "look", "params": {"target": target}, "reason": "to know"}))
         .collect();
-    Value::Array(picks).to_string()
+    Value::Array(selections).to_string()
 }
 
 /// The spec of the common domain, changed.
@@ -314,9 +314,9 @@ pub fn spec(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
     spec
 }
 
-/// A spec whose picker is not asked.
-pub fn unpicked() -> RunSpec {
-    spec(|spec| spec.picking.enabled = false)
+/// A spec whose selector is not asked.
+pub fn unselected() -> RunSpec {
+    spec(|spec| spec.selection.enabled = false)
 }
 
 pub fn default_look(target: &str) -> DefaultCall {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_core::{
     ArgSpec, Command, Digest, DocumentSpec, Effect, Event, EventKind, Facts, FinishReason, GateSettings, Limits,
-    Millis, ModelSpec, Models, NonceMode, Observation, Picking, Price, PromptSize, ProtocolSpec, Reply, Run,
+    Millis, ModelSpec, Models, NonceMode, Observation, Selection, Price, PromptSize, ProtocolSpec, Reply, Run,
     RunId, RunSpec, SPEC_VERSION, Scope, SectionSpec, Status, ToolSpec, Usage, WorkItem,
 };
 use loop_runtime::journal::{Entry, Header};
@@ -162,8 +162,8 @@ fn spec() -> RunSpec {
             nonce: NonceMode::Prefer,
         }),
         tools: vec![device],
-        picking: Picking { enabled: false, defaults: Vec::new() },
-        models: Models { picker: None, base, escalated: None, fallback: None },
+        selection: Selection { enabled: false, defaults: Vec::new() },
+        models: Models { selector: None, base, escalated: None, fallback: None },
         limits: Limits::default(),
         gate: GateSettings::default(),
         save: false,

@@ -235,7 +235,7 @@ impl View {
             Note::CallsNotRead { limit, count, .. } => {
                 self.remark(&format!("{count} more calls are not read: limits.asked_calls is {limit}"));
             }
-            Note::Picked { .. }
+            Note::Selected { .. }
             | Note::CallCharged { .. }
             | Note::CallRefused { .. }
             | Note::Polled { .. }

@@ -1,29 +1,29 @@
-//! Picking: a cheap model names tools, they run side by side before the first pass, and whatever it does instead,
+//! Selecting: a cheap model names tools, they run side by side before the first pass, and whatever it does instead,
 //! the default tools stand ready.
 
 use crate::common;
 
 use common::world::{
-    End, Log, Play, Stage, Watched, answer, default_look, runner, notes, picks, refuses, says, spec,
+    End, Log, Play, Stage, Watched, answer, default_look, runner, notes, selections, refuses, says, spec,
 };
-use loop_core::{Note, PickedBy, Status, Verdict};
+use loop_core::{Note, SelectedBy, Status, Verdict};
 use loop_llm::LlmErrorKind;
 use loop_runtime::{RunSpec, StopReason};
 use std::sync::Arc;
 
 fn with_default() -> RunSpec {
-    spec(|spec| spec.picking.defaults = vec![default_look("ok-default")])
+    spec(|spec| spec.selection.defaults = vec![default_look("ok-default")])
 }
 
 #[tokio::test(start_paused = true)]
-async fn picked_tools_run_side_by_side_and_one_that_fails_takes_no_other_with_it() {
+async fn selected_tools_run_side_by_side_and_one_that_fails_takes_no_other_with_it() {
     // S0-16, S0-93, S0-122, I-22
     let log = Log::new();
-    let picked = ["slow-3000", "fail", "panic", "slow-1000", "hang"];
-    let stage = Stage::new(&log).on("pick", [says(picks(&picked))]).on("main", [says(answer("high", &[]))]);
+    let selected = ["slow-3000", "fail", "panic", "slow-1000", "hang"];
+    let stage = Stage::new(&log).on("select", [says(selections(&selected))]).on("main", [says(answer("high", &[]))]);
     let outcome = runner(common::spec(), &log, stage).run(common::item()).await.unwrap();
 
-    for target in picked {
+    for target in selected {
         assert_eq!(log.at(&format!("tool look({target})")), 0, "all begin at once");
     }
     assert_eq!(log.at("ended look(slow-1000)"), 1_000);
@@ -36,11 +36,11 @@ async fn picked_tools_run_side_by_side_and_one_that_fails_takes_no_other_with_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_most_five_picked_tools_run() {
+async fn at_most_five_selected_tools_run() {
     // S0-124
     let log = Log::new();
-    let picked = ["ok-1", "ok-2", "ok-3", "ok-4", "ok-5", "ok-6", "ok-7"];
-    let stage = Stage::new(&log).on("pick", [says(picks(&picked))]).on("main", [says(answer("high", &[]))]);
+    let selected = ["ok-1", "ok-2", "ok-3", "ok-4", "ok-5", "ok-6", "ok-7"];
+    let stage = Stage::new(&log).on("select", [says(selections(&selected))]).on("main", [says(answer("high", &[]))]);
     let outcome = runner(common::spec(), &log, stage).run(common::item()).await.unwrap();
 
     assert_eq!((log.count("tool "), outcome.evidence.len(), outcome.totals.tool_calls), (5, 5, 5));
@@ -48,10 +48,10 @@ async fn at_most_five_picked_tools_run() {
     assert_eq!(refused.count(), 2, "the others are kept with the limit that kept them out");
 }
 
-/// Runs with a picker that does this, and says why the default tools were run, and how long that took.
+/// Runs with a selector that does this, and says why the default tools were run, and how long that took.
 async fn defaults_after(play: Play) -> (String, u64) {
     let log = Log::new();
-    let stage = Stage::new(&log).on("pick", [play]).on("main", [says(answer("high", &[]))]);
+    let stage = Stage::new(&log).on("select", [play]).on("main", [says(answer("high", &[]))]);
     let runner = runner(with_default(), &log, stage);
     let outcome = runner.run(common::item()).await.unwrap();
 
@@ -60,14 +60,14 @@ async fn defaults_after(play: Play) -> (String, u64) {
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     let notes = notes(&runner, &outcome.run).await;
     let why = notes.iter().find_map(|note| match note {
-        Note::Picked { by: PickedBy::Defaults { why }, runs: 1 } => Some(why.to_string()),
+        Note::Selected { by: SelectedBy::Defaults { why }, runs: 1 } => Some(why.to_string()),
         _ => None,
     });
     (why.unwrap(), log.at("tool look(ok-default)"))
 }
 
 #[tokio::test(start_paused = true)]
-async fn default_tools_run_when_the_picker_fails_or_talks_of_something_else() {
+async fn default_tools_run_when_the_selector_fails_or_talks_of_something_else() {
     // S0-127
     let garbled = defaults_after(says("I would rather not name any.")).await;
     assert_eq!(garbled, ("its reply holds no JSON array of tools".to_owned(), 0));
@@ -78,7 +78,7 @@ async fn default_tools_run_when_the_picker_fails_or_talks_of_something_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_picker_that_hangs_is_cut_off_after_eight_seconds() {
+async fn a_selector_that_hangs_is_cut_off_after_eight_seconds() {
     // S0-127, S0-132
     let silent = defaults_after(says("").ending(End::Hangs)).await;
     assert_eq!(silent, ("timeout: no whole reply after 8000 ms".to_owned(), 8_000));
@@ -87,10 +87,10 @@ async fn a_picker_that_hangs_is_cut_off_after_eight_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn picked_tools_start_after_the_picks_are_written_down() {
+async fn selected_tools_start_after_the_selects_are_written_down() {
     // S0-16
     let log = Log::new();
-    let stage = Stage::new(&log).on("pick", [says(picks(&["ok-1"]))]).on("main", [says(answer("high", &[]))]);
+    let stage = Stage::new(&log).on("select", [says(selections(&["ok-1"]))]).on("main", [says(answer("high", &[]))]);
     let runner = runner(common::spec(), &log, stage).with_journal(Arc::new(Watched::new(&log)));
     runner.run(common::item()).await.unwrap();
     let lines = log.lines();

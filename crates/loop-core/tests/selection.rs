@@ -1,15 +1,15 @@
-//! Before the first pass: the picker's call, the tools that it picks, and the domain's defaults.
+//! Before the first pass: the selector's call, the tools that it selects, and the domain's defaults.
 
 use crate::common;
 
 use common::*;
 
-use loop_core::{Command, FinishReason, Limit, Note, PickedBy, StopReason, Tier, Verdict};
+use loop_core::{Command, FinishReason, Limit, Note, SelectedBy, StopReason, Tier, Verdict};
 use serde_json::json;
 
-fn picked_by(world: &World) -> (PickedBy, u32) {
+fn selected_by(world: &World) -> (SelectedBy, u32) {
     let found = world.all_notes().find_map(|note| match note {
-        Note::Picked { by, runs } => Some((by.clone(), *runs)),
+        Note::Selected { by, runs } => Some((by.clone(), *runs)),
         _ => None,
     });
     found.unwrap()
@@ -17,23 +17,23 @@ fn picked_by(world: &World) -> (PickedBy, u32) {
 
 #[track_caller]
 fn check_defaults(world: World, why: &str) {
-    let (by, runs) = picked_by(&world);
+    let (by, runs) = selected_by(&world);
     assert_eq!(runs, 1);
-    assert!(matches!(&by, PickedBy::Defaults { why: found } if found.contains(why)), "{by:?}");
+    assert!(matches!(&by, SelectedBy::Defaults { why: found } if found.contains(why)), "{by:?}");
     world.expect_phase("gathering").expect_tools(&["0/action-0#1 fetch_device"]);
 }
 
 fn with_defaults() -> World {
-    run().picker(&[("fetch_device", target("default"))]).start()
+    run().selector(&[("fetch_device", target("default"))]).start()
 }
 
 #[test]
-fn a_cheap_model_picks_tools_which_run_side_by_side_before_the_first_pass() {
+fn a_cheap_model_selects_tools_which_run_side_by_side_before_the_first_pass() {
     // S0-7, S0-15, S0-16, S0-93, S0-122, S0-132
-    let world = run().picker(&[]).start().expect_call("0/pick", 1);
-    assert_eq!((world.call().tier, world.call().timeout_ms), (Tier::Picker, 8_000));
+    let world = run().selector(&[]).start().expect_call("0/select", 1);
+    assert_eq!((world.call().tier, world.call().timeout_ms), (Tier::Selector, 8_000));
     let world = world
-        .picked(&[("fetch_device", target("a")), ("fetch_docs", target("b"))])
+        .selected(&[("fetch_device", target("a")), ("fetch_docs", target("b"))])
         .expect_tools(&["0/action-0#1 fetch_device", "0/action-1#1 fetch_docs"])
         .finished("0/action-1", found("docs"))
         .expect_tools(&["0/action-0#1 fetch_device"])
@@ -46,20 +46,20 @@ fn a_cheap_model_picks_tools_which_run_side_by_side_before_the_first_pass() {
 }
 
 #[test]
-fn the_array_of_picks_is_found_in_a_fence_and_among_prose() {
+fn the_array_of_selects_is_found_in_a_fence_and_among_prose() {
     // S0-92
     for reply in [
         r#"[{"tool": "fetch_device", "params": {"target": "a"}, "reason": "r"}]"#,
         "Here [you] go:\n```json\n[{\"tool\": \"fetch_device\", \"params\": {\"target\": \"a\"}}]\n```\nDone.",
     ] {
-        let world = run().picker(&[]).start().replied(&text(reply));
-        assert_eq!(picked_by(&world), (PickedBy::Picker, 1), "{reply}");
+        let world = run().selector(&[]).start().replied(&text(reply));
+        assert_eq!(selected_by(&world), (SelectedBy::Selector, 1), "{reply}");
         world.expect_tools(&["0/action-0#1 fetch_device"]);
     }
 }
 
 #[test]
-fn a_picker_that_fails_leaves_the_default_tools() {
+fn a_selector_that_fails_leaves_the_default_tools() {
     // S0-127: failed, refused, cut off, garbled, blank.
     check_defaults(with_defaults().started().failed(failure(false)), "overloaded: try later");
     check_defaults(with_defaults().started().failed(failure(true)), "overloaded");
@@ -77,57 +77,57 @@ fn a_picker_that_fails_leaves_the_default_tools() {
     check_defaults(with_defaults().replied(&text("No.").ending(FinishReason::Refusal)), "it refused");
     let huge = loop_core::PromptSize { bytes: 1_000_000, shared_bytes: 0 };
     check_defaults(with_defaults().started_with(huge), "refused: context");
-    let poor = run().picker(&[("fetch_device", target("d"))]).limits(|limits| limits.model_calls = 1).start();
+    let poor = run().selector(&[("fetch_device", target("d"))]).limits(|limits| limits.model_calls = 1).start();
     check_defaults(poor.started(), "refused: model_calls");
 }
 
 #[test]
-fn a_picker_that_is_lost_again_and_again_leaves_the_default_tools_and_a_call_for_the_document() {
+fn a_selector_that_is_lost_again_and_again_leaves_the_default_tools_and_a_call_for_the_document() {
     // S0-127, B14: no kill is its fault, and the limits bind.
     let mut world = with_defaults();
     for attempt in 1..=11 {
-        world = world.expect_call("0/pick", attempt).started().resumed(5);
+        world = world.expect_call("0/select", attempt).started().resumed(5);
     }
-    check_defaults(world.expect_call("0/pick", 12).started(), "refused: model_calls");
+    check_defaults(world.expect_call("0/select", 12).started(), "refused: model_calls");
 }
 
 #[test]
-fn a_picker_that_picks_nothing_is_followed_by_the_first_pass() {
-    let world = with_defaults().picked(&[]).expect_call("1/main", 1);
-    assert_eq!(picked_by(&world), (PickedBy::Picker, 0));
+fn a_selector_that_selects_nothing_is_followed_by_the_first_pass() {
+    let world = with_defaults().selected(&[]).expect_call("1/main", 1);
+    assert_eq!(selected_by(&world), (SelectedBy::Selector, 0));
 }
 
 #[test]
-fn no_more_than_five_tools_are_picked() {
+fn no_more_than_five_tools_are_selected() {
     // S0-124
-    let picks: Vec<_> = ["a", "b", "c", "d", "e", "f", "g"].map(|name| ("fetch_device", target(name))).into();
-    let world = run().picker(&[]).start().picked(&picks);
+    let selections: Vec<_> = ["a", "b", "c", "d", "e", "f", "g"].map(|name| ("fetch_device", target(name))).into();
+    let world = run().selector(&[]).start().selected(&selections);
     assert_eq!(world.tools().len(), 5);
     assert_eq!(world.verdicts()[4..], ["run", "over_limit", "over_limit"]);
     let setting = world.run.actions().last().map(|action| action.verdict.clone());
-    assert_eq!(setting, Some(Verdict::OverLimit { limit: Limit::Picked }));
+    assert_eq!(setting, Some(Verdict::OverLimit { limit: Limit::Selected }));
 }
 
 #[test]
-fn picked_tools_count_as_tool_calls_and_are_held_to_their_limit() {
+fn selected_tools_count_as_tool_calls_and_are_held_to_their_limit() {
     // S0-124
-    let picks = [("fetch_device", target("a")), ("fetch_device", target("b")), ("fetch_device", target("c"))];
-    let world = run().picker(&[]).limits(|limits| limits.tool_calls = 2).start().picked(&picks);
+    let selections = [("fetch_device", target("a")), ("fetch_device", target("b")), ("fetch_device", target("c"))];
+    let world = run().selector(&[]).limits(|limits| limits.tool_calls = 2).start().selected(&selections);
     assert_eq!((world.tools().len(), world.run.totals().tool_calls), (2, 2));
     let world = world.all_finished().replied(&said("low").asks("fetch_device", target("d")));
     assert_eq!(world.outcome().stop.reason(), StopReason::MaxToolCalls);
 }
 
 #[test]
-fn bad_picks_are_judged_like_actions() {
+fn bad_selects_are_judged_like_actions() {
     // S0-d2, S4-80
-    let picks = [
+    let selections = [
         ("fetch_device", target("a")),
         ("fetch_devices", target("a")),
         ("fetch", target("a")),
         ("fetch_device", json!({})),
     ];
-    let world = run().picker(&[]).start().picked(&picks);
+    let world = run().selector(&[]).start().selected(&selections);
     assert_eq!(world.verdicts(), ["run", "duplicate", "unknown_tool", "invalid_arguments"]);
 }
 
@@ -139,14 +139,14 @@ fn a_selection_runs_only_what_reads_and_asks_nobody() {
         ask.policy.asks_person = true;
         spec.tools.push(ask);
     };
-    let picks = [
+    let selections = [
         ("wipe", target("a")),
         ("restart", target("a")),
         ("ask", target("a")),
         ("fetch_device", target("a")),
     ];
-    for setup in [run().picker(&[]), run().picker(&[]).people()] {
-        let world = setup.with(question).start().picked(&picks);
+    for setup in [run().selector(&[]), run().selector(&[]).people()] {
+        let world = setup.with(question).start().selected(&selections);
         assert_eq!(world.asks(), [""; 0]);
         let world = world.expect_tools(&["0/action-3#1 fetch_device"]);
         assert_eq!(world.verdicts(), ["denied", "denied", "denied", "run"]);
@@ -157,14 +157,14 @@ fn a_selection_runs_only_what_reads_and_asks_nobody() {
         assert_eq!(world.verdicts()[4..], ["needs_person"]);
     }
     // A consent given beforehand does not change that, and neither does a domain's default.
-    let approved = run().picker(&[]).with(|spec| spec.gate.approved = vec!["restart".into()]);
-    let world = approved.start().picked(&[("restart", target("a"))]).expect_call("1/main", 1);
+    let approved = run().selector(&[]).with(|spec| spec.gate.approved = vec!["restart".into()]);
+    let world = approved.start().selected(&[("restart", target("a"))]).expect_call("1/main", 1);
     assert_eq!(world.verdicts(), ["denied"]);
     let world =
-        run().picker(&[("restart", target("a"))]).start().replied(&text("no")).expect_call("1/main", 1);
+        run().selector(&[("restart", target("a"))]).start().replied(&text("no")).expect_call("1/main", 1);
     assert_eq!(world.verdicts(), ["denied"]);
     // Where no tool could be chosen nobody is asked to choose.
-    let writes = run().picker(&[]).with(|spec| spec.tools.retain(|tool| !tool.effect.is_read()));
+    let writes = run().selector(&[]).with(|spec| spec.tools.retain(|tool| !tool.effect.is_read()));
     writes.start().expect_call("1/main", 1);
 }
 
@@ -188,7 +188,7 @@ fn a_garbled_selection_leaves_the_default_tools_whatever_brackets_are_in_it() {
     }
     for empty in ["[]", " [ ]\n", "```json\n[]\n```", "No tool is needed.\n\n[]\n", "```\n[\n]\n```\nDone."] {
         let world = with_defaults().replied(&text(empty)).expect_call("1/main", 1);
-        assert_eq!(picked_by(&world), (PickedBy::Picker, 0), "{empty}");
+        assert_eq!(selected_by(&world), (SelectedBy::Selector, 0), "{empty}");
     }
 }
 
@@ -196,7 +196,7 @@ fn a_garbled_selection_leaves_the_default_tools_whatever_brackets_are_in_it() {
 fn a_member_of_a_selection_that_is_given_twice_is_told() {
     // G5
     let twice = r#"[{"tool": "fetch_device", "params": {"target": "a", "target": "b"}, "reason": "r"}]"#;
-    let world = run().picker(&[]).start().replied(&text(twice)).expect_tools(&["0/action-0#1 fetch_device"]);
+    let world = run().selector(&[]).start().replied(&text(twice)).expect_tools(&["0/action-0#1 fetch_device"]);
     let told = world.all_notes().find_map(|note| match note {
         Note::ReplyRead { pass: 0, oddities, .. } => Some(oddities.clone()),
         _ => None,
@@ -206,10 +206,10 @@ fn a_member_of_a_selection_that_is_given_twice_is_told() {
 }
 
 #[test]
-fn nothing_is_picked_where_nothing_may_run() {
+fn nothing_is_selected_where_nothing_may_run() {
     for setup in [
-        run().picker(&[]).limits(|limits| limits.picked = 0),
-        run().picker(&[]).with(|spec| spec.tools.clear()),
+        run().selector(&[]).limits(|limits| limits.selected = 0),
+        run().selector(&[]).with(|spec| spec.tools.clear()),
         run(),
     ] {
         setup.start().expect_call("1/main", 1).replied(&said("high")).ends(StopReason::Confident);
@@ -220,7 +220,7 @@ fn nothing_is_picked_where_nothing_may_run() {
 fn a_smart_tool_is_granted_a_call_with_its_limits() {
     // S0-39, S0-65, S0-74, S0-131: 512 tokens, 10 seconds; a plain tool is granted none.
     let world =
-        run().picker(&[]).start().picked(&[("fetch_docs", target("a")), ("fetch_device", target("a"))]);
+        run().selector(&[]).start().selected(&[("fetch_docs", target("a")), ("fetch_device", target("a"))]);
     let budgets: Vec<_> = world.tools().into_iter().map(|tool| tool.sub_call).collect();
     let budget = budgets[0].unwrap();
     assert_eq!((budget.output_tokens, budget.timeout_ms), (512, 10_000));
