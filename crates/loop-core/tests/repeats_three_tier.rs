@@ -164,7 +164,7 @@ fn how_alike_is_a_setting() {
 }
 
 #[test]
-fn deeds_are_kept_apart() {
+fn actions_are_kept_apart() {
     // S3-27, S3-d1, S3-d2, C23
     for (a, b) in [
         ("delete user", "deactivate user"),
@@ -201,7 +201,7 @@ fn different_numbers_and_names_are_kept_apart() {
 
 #[test]
 fn to_the_letter_dangerous_words_are_removed() {
-    // S3-27, S3-d1: which makes different deeds alike.
+    // S3-27, S3-d1: which makes different actions alike.
     let literal = ThreeTier { literal: true, ..ThreeTier::default() };
     let query = |text: &str| json!({ "query": text });
     assert_eq!(near_duplicate(&literal, &query("delete user"), &query("deactivate user")), Some(1_000));

@@ -127,7 +127,7 @@ fn a_refused_result_is_new_where_it_differs_from_what_was_told_before() {
     };
     // The last that was told is the second `1`: both of what comes after a refusal are held against that.
     assert_eq!(new("consecutive:2", "a=1 a=1 a=1 a=2 a=2"), [false, true, true]);
-    // A call of which nothing was told: whether its tool told the same before, and a deed is always one.
+    // A call of which nothing was told: whether its tool told the same before, and an action is always one.
     assert_eq!(new("three_tier", "a=1 b=2 c=3 d=3 e=4"), [false, true]);
     assert_eq!(new("three_tier", "w1=ok w2=ok w3=ok w4=ok"), [true]);
     assert_eq!(new("never_rerun", "a=1 | a=1 | a=2"), [] as [bool; 0]);

@@ -1,4 +1,4 @@
-//! Search texts that are alike: S3's third tier, with deeds kept apart (S3-10 to S3-13, S3-27, C23).
+//! Search texts that are alike: S3's third tier, with actions kept apart (S3-10 to S3-13, S3-27, C23).
 
 use crate::repeats::fingerprint::{CallFacts, Query, Rules};
 use crate::repeats::sequence::ratio_millis;
@@ -56,12 +56,12 @@ pub(crate) fn likeness(earlier: &Query, query: &Query, three_tier: &ThreeTier) -
     (millis >= three_tier.similar_millis).then_some(millis)
 }
 
-/// Whether two texts mean different things however alike they look: one speaks of a deed and their words differ, or
+/// Whether two texts mean different things however alike they look: one speaks of an action and their words differ, or
 /// they name different numbers, addresses, paths or ids (C23).
 fn differ(a: &Query, b: &Query, three_tier: &ThreeTier) -> bool {
-    let is_deed = |text: &str| text.split_whitespace().any(|word| is_dangerous(word, three_tier));
+    let is_action = |text: &str| text.split_whitespace().any(|word| is_dangerous(word, three_tier));
     names(&a.text) != names(&b.text)
-        || (is_deed(&a.normal) || is_deed(&b.normal)) && words(&a.normal) != words(&b.normal)
+        || (is_action(&a.normal) || is_action(&b.normal)) && words(&a.normal) != words(&b.normal)
 }
 
 /// The words of a text in the order of the alphabet.

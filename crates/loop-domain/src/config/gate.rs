@@ -125,9 +125,9 @@ pub(crate) struct ThreeTierConfig {
     /// Parameters that may hold a search text; the first that is there counts. Default: `query`, `search_query`, `q`,
     /// `question`, `search`, `text`.
     pub(crate) query: Option<Vec<String>>,
-    /// Words that make a search text one about a deed, such as `delete`. Default: twenty of them.
+    /// Words that make a search text one about an action, such as `delete`. Default: twenty of them.
     pub(crate) dangerous: Option<Vec<String>>,
-    /// Whether such words are taken out before comparing, which makes different deeds alike. Default: false, two texts with
+    /// Whether such words are taken out before comparing, which makes different actions alike. Default: false, two texts with
     /// such words are alike only where they hold the same ones.
     pub(crate) literal: Option<bool>,
 }

@@ -11,12 +11,12 @@ use serde_json::Value;
 /// word of each of its commands; what no list knows may write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    said: BTreeMap<String, Deed>,
+    said: BTreeMap<String, ActionKind>,
 }
 
 /// What a call does to the world, as far as repeats are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum ActionKind {
     /// Nothing.
     Read,
     /// It changes something, unless it fails.
@@ -66,11 +66,11 @@ impl Effects {
     /// Another name.
     pub fn new(said: BTreeMap<String, String>) -> Result<Self, EffectsError> {
         let said = said.into_iter().map(|(tool, effect)| match &*effect {
-            "read" => Ok((tool, Deed::Read)),
+            "read" => Ok((tool, ActionKind::Read)),
             "write" | "write_idempotent" | "write_keyed" | "write_irreversible" | "egress" => {
-                Ok((tool, Deed::Write))
+                Ok((tool, ActionKind::Write))
             }
-            "exec" => Ok((tool, Deed::Run)),
+            "exec" => Ok((tool, ActionKind::Run)),
             _ => Err(EffectsError::Unknown { tool, effect }),
         });
         Ok(Self { said: said.collect::<Result<_, _>>()? })
@@ -91,27 +91,27 @@ impl Effects {
 
     /// These, and of what they do not say what `other` says.
     pub fn or(mut self, other: &Self) -> Self {
-        for (tool, deed) in &other.said {
-            self.said.entry(tool.clone()).or_insert(*deed);
+        for (tool, action) in &other.said {
+            self.said.entry(tool.clone()).or_insert(*action);
         }
         self
     }
 
     /// Whether a call of a tool only reads.
     pub fn is_read(&self, tool: &str, arguments: &Value) -> bool {
-        self.deed(tool, arguments) == Deed::Read
+        self.action(tool, arguments) == ActionKind::Read
     }
 
-    pub(super) fn deed(&self, tool: &str, arguments: &Value) -> Deed {
-        if let Some(deed) = self.said.get(tool) {
-            return *deed;
+    pub(super) fn action(&self, tool: &str, arguments: &Value) -> ActionKind {
+        if let Some(action) = self.said.get(tool) {
+            return *action;
         }
-        let of_command = |command| if only_reads(command) { Deed::Read } else { Deed::Run };
+        let of_command = |command| if only_reads(command) { ActionKind::Read } else { ActionKind::Run };
         if is_shell(tool) {
-            return shell_command(tool, arguments).map_or(Deed::Run, of_command);
+            return shell_command(tool, arguments).map_or(ActionKind::Run, of_command);
         }
         if ORDERS.iter().filter_map(|key| arguments.get(key)?.as_str()).any(is_order_to_write) {
-            return Deed::Write;
+            return ActionKind::Write;
         }
         let mut chosen = CHOICES.iter().filter_map(|key| arguments.get(key)?.as_str());
         let own = chosen.clone().find(|command| command.split_whitespace().next() == Some(tool));
@@ -121,7 +121,7 @@ impl Effects {
         }
         let chosen = chosen.find(|chosen| !chosen.contains(char::is_whitespace));
         let looks = chosen.and_then(by_words).or_else(|| by_words(tool));
-        looks.map_or(Deed::Run, |looks| if looks { Deed::Read } else { Deed::Write })
+        looks.map_or(ActionKind::Run, |looks| if looks { ActionKind::Read } else { ActionKind::Write })
     }
 }
 
@@ -268,7 +268,7 @@ const READS: &[&str] = &[
     "whoami",
 ];
 
-/// Arguments that say which of a tool's deeds is meant: an editor's `view`, a client's `GET`.
+/// Arguments that say which of a tool's actions is meant: an editor's `view`, a client's `GET`.
 const CHOICES: &[&str] = &["command", "action", "operation", "method"];
 
 /// Arguments that hold an order to a database, and how one begins that changes something.

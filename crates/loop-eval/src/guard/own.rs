@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use loop_core::repeats::{CallFacts, Guard, Running};
 use loop_core::{RepeatRule, Repeats, Status, ThreeTier, ToolRepeats};
 
-use super::effects::Deed;
+use super::effects::ActionKind;
 use super::policy::Judge;
 use super::prepared::{Call, Told};
 
@@ -36,7 +36,7 @@ impl Judge for Own {
             tool: call.tool,
             arguments: call.arguments,
             rules: &self.rules,
-            is_read: call.deed == Deed::Read,
+            is_read: call.action == ActionKind::Read,
             tries: TRIES,
         };
         match self.guard.before(&facts) {
@@ -56,7 +56,7 @@ impl Judge for Own {
         };
         match told.is_of_unknown_kind {
             // To the guard a failure changes nothing; a program may have done much before it failed.
-            true if call.deed == Deed::Run => {
+            true if call.action == ActionKind::Run => {
                 self.guard.after(running, Status::Ok, &format!("failed: {text}"))
             }
             true => self.guard.after_failure(running, &text),

@@ -17,7 +17,7 @@ const CONSECUTIVE: u32 = 5;
 pub enum Policy {
     /// One of ours, with its defaults.
     Own(Repeats),
-    /// `three_tier` with words of deeds removed from search texts, as its description says in the letter.
+    /// `three_tier` with words of actions removed from search texts, as its description says in the letter.
     ThreeTierLiteral,
     /// The rule of gemini-cli: the same one to five calls five times in a row, whatever they bring; it ends the run.
     Cycles5,

@@ -6,7 +6,7 @@ use loop_core::Status;
 use loop_core::canonical;
 use serde_json::Value;
 
-use super::effects::{Deed, Effects};
+use super::effects::{ActionKind, Effects};
 use super::told;
 use super::trajectory::{Step, Trajectory};
 
@@ -19,7 +19,7 @@ pub(super) struct Call<'a> {
     pub(super) arguments: &'a Value,
     /// Calls with the same tool and the same arguments have the same number.
     pub(super) same: u32,
-    pub(super) deed: Deed,
+    pub(super) action: ActionKind,
     /// What it brought.
     pub(super) told: Told<'a>,
 }
@@ -63,7 +63,7 @@ pub(super) fn prepare<'a>(run: &'a Trajectory, effects: &Effects) -> Vec<Call<'a
             tool: &step.tool,
             arguments: &step.arguments,
             same,
-            deed: effects.deed(&step.tool, &step.arguments),
+            action: effects.action(&step.tool, &step.arguments),
             told: Told {
                 same: told,
                 is_error: step.is_error,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::effects::{Deed, Effects};
+use super::effects::{ActionKind, Effects};
 use super::policy::Policy;
 use super::prepared::{Call, prepare};
 use super::trajectory::{Label, Trajectory};
@@ -26,7 +26,7 @@ pub struct Refusal {
     /// By which rule.
     pub rule: String,
     /// Whether its recorded result was new: another than that of the same call before, or, where it was made for the
-    /// first time, one that its tool had not told in that turn. A deed that was not done before is always new.
+    /// first time, one that its tool had not told in that turn. A action that was not done before is always new.
     pub new: bool,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Seen<'a> {
         match self.last.get(&call.same) {
             Some(last) => *last != call.told.same,
             None => {
-                call.deed != Deed::Read && !call.told.is_error
+                call.action != ActionKind::Read && !call.told.is_error
                     || !self.told.contains(&(call.tool, call.told.same))
             }
         }

@@ -304,7 +304,7 @@ impl Items {
                     reply.set_arguments(call, whole)?;
                 }
             }
-            kind if is_deed(kind) => reply.did_other(),
+            kind if is_action(kind) => reply.did_other(),
             _ => {}
         }
         Ok(())
@@ -478,7 +478,7 @@ pub(super) fn is_call(kind: &str) -> bool {
 }
 
 /// Whether the provider did something that counts as a reply.
-fn is_deed(kind: &str) -> bool {
+fn is_action(kind: &str) -> bool {
     !kind.is_empty() && !kind.contains("compaction") && !kind.contains("configuration")
 }
 
