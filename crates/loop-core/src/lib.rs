@@ -107,7 +107,7 @@ pub use gate::{
 pub use policy::ResultOrigin;
 pub use repeats::RepeatRule;
 pub use reply::{
-    BadCitation, Document, Ending, FinishReason, LiveText, Merge, MergeContext, NativeCall, Oddity, PREAMBLE,
+    BadCitation, Document, Ending, FinishReason, LiveText, Merge, MergeContext, NativeCall, ParseWarning, PREAMBLE,
     Proposal, ProposedSection, Refused, Reply, Section, SectionChange, citations,
 };
 pub use run::{

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::*;
 
-use loop_core::{Confidence, FinishReason, NonceMode, Note, Oddity, ProtocolSpec, StopReason};
+use loop_core::{Confidence, FinishReason, NonceMode, Note, ParseWarning, ProtocolSpec, StopReason};
 use serde_json::{Value, json};
 
 /// What one reply comes to: sections as `id: body`, the confidence, and what was odd.
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 struct Read {
     sections: Vec<String>,
     confidence: String,
-    oddities: Vec<Oddity>,
+    parse_warnings: Vec<ParseWarning>,
 }
 
 fn read_in(world: World, reply: &str) -> Read {
@@ -29,32 +29,32 @@ fn read(world: World) -> Read {
         .iter()
         .map(|section| format!("{}: {}", section.id, section.body))
         .collect();
-    let mut oddities = Vec::new();
+    let mut parse_warnings = Vec::new();
     let mut confidence = String::new();
     for note in world.all_notes() {
-        if let Note::ReplyRead { confidence: said, oddities: odd, .. } = note {
+        if let Note::ReplyRead { confidence: said, parse_warnings: odd, .. } = note {
             confidence = said.name().to_owned();
-            oddities.clone_from(odd);
+            parse_warnings.clone_from(odd);
         }
     }
-    Read { sections, confidence, oddities }
+    Read { sections, confidence, parse_warnings }
 }
 
 const HIGH: &str = "```json\n{\"analysis_confidence\": \"high\"}\n```\n";
 
 #[track_caller]
-fn check(reply: &str, sections: &[&str], confidence: &str, oddities: &[Oddity]) {
+fn check(reply: &str, sections: &[&str], confidence: &str, parse_warnings: &[ParseWarning]) {
     let found = read_in(run().start(), reply);
     assert_eq!(found.sections, sections, "{reply}");
-    assert_eq!((found.confidence.as_str(), found.oddities.as_slice()), (confidence, oddities), "{reply}");
+    assert_eq!((found.confidence.as_str(), found.parse_warnings.as_slice()), (confidence, parse_warnings), "{reply}");
 }
 
-fn unknown(heading: &str) -> Oddity {
-    Oddity::UnknownHeading { heading: heading.into() }
+fn unknown(heading: &str) -> ParseWarning {
+    ParseWarning::UnknownHeading { heading: heading.into() }
 }
 
-fn ignored(why: &str) -> Oddity {
-    Oddity::IgnoredContract { why: why.into() }
+fn ignored(why: &str) -> ParseWarning {
+    ParseWarning::IgnoredContract { why: why.into() }
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn an_unknown_heading_is_kept_as_its_own_section_and_told() {
 
 #[test]
 fn a_doubled_heading_is_joined_and_told() {
-    let doubled = Oddity::DoubledHeading { section: "situation".into() };
+    let doubled = ParseWarning::DoubledHeading { section: "situation".into() };
     check(
         &format!("## Situation\na\n## Findings\nb\n## situation\nc\n{HIGH}"),
         &["situation: a\n\nc", "findings: b"],
@@ -132,7 +132,7 @@ fn a_doubled_heading_is_joined_and_told() {
 #[test]
 fn an_unclosed_fence_ends_at_the_next_heading_and_is_told() {
     let reply = format!("## Situation\n```\ncode\n## Findings\nb\n{HIGH}");
-    check(&reply, &["situation: ```\ncode", "findings: b"], "high", &[Oddity::UnclosedFence]);
+    check(&reply, &["situation: ```\ncode", "findings: b"], "high", &[ParseWarning::UnclosedFence]);
 }
 
 #[test]
@@ -187,9 +187,9 @@ fn a_garbled_contract_leaves_the_confidence_unknown_and_is_asked_for_again() {
             "{block}"
         );
         assert!(
-            matches!(found.oddities.as_slice(), [Oddity::GarbledContract { .. }]),
+            matches!(found.parse_warnings.as_slice(), [ParseWarning::GarbledContract { .. }]),
             "{:?}",
-            found.oddities
+            found.parse_warnings
         );
     }
     check("## Situation\na\n", &["situation: a"], "unknown", &[]);
@@ -241,7 +241,7 @@ fn while_a_repair_runs_the_pass_is_still_the_same() {
 #[test]
 fn trailing_commas_are_mended_and_told() {
     // L13
-    let mended = Oddity::MendedContract { what: "trailing commas were left out".into() };
+    let mended = ParseWarning::MendedContract { what: "trailing commas were left out".into() };
     let reply = "## Situation\na\n```json\n{\"nonce\": \"n-7f3a\", \"analysis_confidence\": \"low\", \"confidence_reason\": \"a, } b\", \"ai_actions\": [],}\n```\n";
     check(reply, &["situation: a"], "low", &[mended]);
     // Without the nonce it could be a text that was read, which is not compared comma by comma.
@@ -254,14 +254,14 @@ fn of_two_blocks_the_last_one_counts_and_the_other_is_told() {
     // L13
     let low = "```json\n{\"analysis_confidence\": \"low\"}\n```\n";
     let found = read_in(run().start(), &format!("## Situation\na\n{low}{HIGH}"));
-    assert_eq!((found.confidence.as_str(), found.oddities), ("high", vec![ignored("another one follows")]));
+    assert_eq!((found.confidence.as_str(), found.parse_warnings), ("high", vec![ignored("another one follows")]));
     let found = read_in(run().start(), &format!("## Situation\na\n{HIGH}{low}"));
     assert_eq!(found.confidence, "low");
     let marked = |confidence: &str| {
         format!("```json\n{{\"nonce\": \"n-7f3a\", \"analysis_confidence\": \"{confidence}\"}}\n```\n")
     };
     let found = read_in(run().start(), &format!("## Situation\na\n{}{}", marked("high"), marked("medium")));
-    assert_eq!((found.confidence.as_str(), found.oddities), ("medium", vec![ignored("another one follows")]));
+    assert_eq!((found.confidence.as_str(), found.parse_warnings), ("medium", vec![ignored("another one follows")]));
     // A garbled last block takes the word of the one before it away.
     let found = read_in(
         run().start(),
@@ -287,7 +287,7 @@ fn the_right_nonce_wins_and_a_wrong_one_is_ignored() {
     check(&format!("## Situation\na\n{wrong}"), &["situation: a"], "unknown", &[ignored("wrong nonce")]);
     let found = read_in(run().start(), &format!("## Situation\na\n{right}{HIGH}"));
     assert_eq!(
-        (found.confidence.as_str(), found.oddities),
+        (found.confidence.as_str(), found.parse_warnings),
         ("low", vec![ignored("another one has the nonce")])
     );
 }
@@ -296,9 +296,9 @@ fn the_right_nonce_wins_and_a_wrong_one_is_ignored() {
 fn where_the_nonce_is_required_a_block_without_it_does_not_count() {
     let strict = || run().nonce(NonceMode::Require).start();
     let found = read_in(strict(), &format!("## Situation\na\n{HIGH}"));
-    assert_eq!((found.confidence.as_str(), found.oddities), ("unknown", vec![ignored("no nonce")]));
+    assert_eq!((found.confidence.as_str(), found.parse_warnings), ("unknown", vec![ignored("no nonce")]));
     let found = read_in(strict(), &format!("## Situation\na\n{}", block("high", Some(NONCE))));
-    assert_eq!((found.confidence.as_str(), found.oddities.len()), ("high", 0));
+    assert_eq!((found.confidence.as_str(), found.parse_warnings.len()), ("high", 0));
     // The same for a repair.
     let broken = text("## Situation\na");
     strict().replied(&broken).replied(&text(HIGH)).ends(StopReason::NoNewActions);
@@ -318,7 +318,7 @@ fn check_ignored(world: World, why: &str) {
     );
     let found = read(world.started().answered(&parroted));
     assert_eq!(found.confidence, "unknown");
-    assert!(found.oddities.contains(&ignored(why)), "{:?}", found.oddities);
+    assert!(found.parse_warnings.contains(&ignored(why)), "{:?}", found.parse_warnings);
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn a_block_without_a_nonce_that_was_read_somewhere_does_not_count() {
 fn a_reply_that_was_cut_is_told() {
     // L12
     let world = run().start().replied(&said("low").ending(FinishReason::MaxTokens));
-    assert_eq!(read(world).oddities, [Oddity::CutReply]);
+    assert_eq!(read(world).parse_warnings, [ParseWarning::CutReply]);
     // No action is run out of a contract that was cut.
     let whole = said("low").asks("fetch_device", target("a")).whole_text();
     let cut = whole.find("parameters").unwrap();
@@ -424,7 +424,7 @@ fn a_block_before_a_garbled_one_is_told_and_hidden() {
     let low = "```json\n{\"analysis_confidence\": \"low\"}\n```\n";
     let garbled = "```json\n{\"analysis_confidence\": \n```\n";
     let found = read_in(run().start(), &format!("## Situation\n\na\n\n{low}{garbled}"));
-    assert!(found.oddities.contains(&ignored("another one follows")), "{:?}", found.oddities);
+    assert!(found.parse_warnings.contains(&ignored("another one follows")), "{:?}", found.parse_warnings);
     let world = run().start().replied(&text(&format!("## Situation\n\na\n\n{low}{garbled}")));
     assert!(!world.run.document().to_markdown().contains("analysis_confidence"));
 }

@@ -6,7 +6,7 @@ use common::native::{calls, conversation};
 use common::*;
 
 use loop_core::{
-    Command, Confidence, CostMode, Decision, EventKind, Measure, Millis, ModelFailure, Note, Observation, Oddity,
+    Command, Confidence, CostMode, Decision, EventKind, Measure, Millis, ModelFailure, Note, Observation, ParseWarning,
     PicoUsd, Price, PromptSize, Refusal, RunTool, Status, StopClass, StopReason, SubCallUse, Tier, TierCause,
     TierChange, Usage, Verdict,
 };
@@ -173,8 +173,8 @@ fn a_confidence_that_a_cheaper_tier_states_counts_as_unknown() {
         assert_eq!(world.run.passes()[1].confidence, Confidence::Unknown);
         assert_ne!(world.outcome().stop.class, StopClass::Answered);
     }
-    let stated = Oddity::CheaperConfidence { stated: Confidence::High };
-    let told = |note: &Note| matches!(note, Note::ReplyRead { oddities, .. } if oddities.contains(&stated));
+    let stated = ParseWarning::CheaperConfidence { stated: Confidence::High };
+    let told = |note: &Note| matches!(note, Note::ReplyRead { parse_warnings, .. } if parse_warnings.contains(&stated));
     assert!(second().answered(&said("high")).all_notes().any(told));
 }
 

@@ -336,10 +336,10 @@ fn a_native_call_in_a_document_is_named_and_not_repeated() {
     // Beside a whole reply it is told, and not run.
     let both = said("high").calling("fetch_device", "{}");
     let world = run().start().replied(&both).ends(StopReason::Confident);
-    let ignored = loop_core::Oddity::IgnoredCall { tool: "fetch_device".into() };
+    let ignored = loop_core::ParseWarning::IgnoredCall { tool: "fetch_device".into() };
     let read = world
         .all_notes()
-        .any(|note| matches!(note, Note::ReplyRead { oddities, .. } if *oddities == [ignored.clone()]));
+        .any(|note| matches!(note, Note::ReplyRead { parse_warnings, .. } if *parse_warnings == [ignored.clone()]));
     assert!(read && world.outcome().actions.is_empty());
 }
 

@@ -100,16 +100,16 @@ fn a_member_that_is_given_twice_is_no_argument_of_an_effect() {
     for (world, pointer) in [in_contract, (native("fetch_device"), "/0/target")] {
         assert_eq!(&*world.run.actions()[0].parameters, r#"{"limit":1,"target":"b"}"#);
         let told = world.all_notes().find_map(|note| match note {
-            Note::ReplyRead { oddities, .. } => Some(oddities.clone()),
+            Note::ReplyRead { parse_warnings, .. } => Some(parse_warnings.clone()),
             _ => None,
         });
-        assert_eq!(told, Some(vec![loop_core::Oddity::RepeatedMember { pointer: pointer.into() }]));
+        assert_eq!(told, Some(vec![loop_core::ParseWarning::RepeatedMember { pointer: pointer.into() }]));
     }
     // An output is no effect; it is told the same.
     let twice = r#"{"answer": "a", "answer": "b"}"#;
     let world = output().start().replied(&calls(&[]).calling("save", twice));
     let pointer = "/0/answer".into();
-    let warned = |note: &Note| matches!(note, Note::ReplyRead { oddities, .. } if *oddities == [loop_core::Oddity::RepeatedMember { pointer: Arc::clone(&pointer) }]);
+    let warned = |note: &Note| matches!(note, Note::ReplyRead { parse_warnings, .. } if *parse_warnings == [loop_core::ParseWarning::RepeatedMember { pointer: Arc::clone(&pointer) }]);
     assert!(world.all_notes().any(warned));
 }
 

@@ -260,9 +260,9 @@ impl Live {
             Note::EvidenceShortened { evidence } => {
                 note(format!("  {evidence} is shortened: the prompt did not fit"))
             }
-            Note::ReplyRead { oddities, .. } => {
-                for oddity in oddities {
-                    let text = serde_json::to_string(oddity).unwrap_or_default();
+            Note::ReplyRead { parse_warnings, .. } => {
+                for parse_warning in parse_warnings {
+                    let text = serde_json::to_string(parse_warning).unwrap_or_default();
                     note(Line::from("  ").styled(ODD, "odd").plain(" ").styled(DIM, text));
                 }
             }

@@ -451,7 +451,7 @@ fn note(note: &Value, calls: &mut Vec<String>, trail: &mut Vec<String>) {
         }
         "evidence_shortened" => trail.push(format!("shortened: E{}", note["evidence"])),
         "reply_read" => {
-            let odd = note["oddities"].as_array().unwrap().iter();
+            let odd = note["parse_warnings"].as_array().unwrap().iter();
             trail.extend(odd.map(|odd| format!("odd: {}, {}", text(&odd["odd"]), text(&odd["why"]))));
         }
         _ => {}

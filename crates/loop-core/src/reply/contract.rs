@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::reply::markdown::Layout;
-use crate::reply::parse_warning::Oddity;
+use crate::reply::parse_warning::ParseWarning;
 use crate::spec::NonceMode;
 use crate::types::{
     Action, Confidence, Digest, Observation, Priority, Written, canonical, digest, is_default, is_unseen,
@@ -32,7 +32,7 @@ pub(crate) struct Contract {
 pub(crate) struct Found {
     pub(crate) contract: Option<Contract>,
     pub(crate) hidden: Vec<Range<usize>>,
-    pub(crate) oddities: Vec<Oddity>,
+    pub(crate) parse_warnings: Vec<ParseWarning>,
 }
 
 /// Which blocks count.
@@ -57,10 +57,10 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
         if !content.contains(MARK) || !is_meant {
             continue;
         }
-        let mended = found.oddities.len();
-        let parsed = match parse_object(content, &mut found.oddities) {
+        let mended = found.parse_warnings.len();
+        let parsed = match parse_object(content, &mut found.parse_warnings) {
             // What had to be mended cannot be held against what was read, so only the nonce vouches for it.
-            Ok(object) if found.oddities.len() > mended && !object.contains_key("nonce") => {
+            Ok(object) if found.parse_warnings.len() > mended && !object.contains_key("nonce") => {
                 Err("trailing commas, and no nonce".to_owned())
             }
             parsed => parsed,
@@ -68,11 +68,11 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
         match parsed {
             Err(why) => {
                 found.hidden.push(block.whole.clone());
-                found.oddities.push(Oddity::GarbledContract { why: why.into() });
+                found.parse_warnings.push(ParseWarning::GarbledContract { why: why.into() });
                 // The last block is what counts, and it cannot be read.
                 if let Some((_, earlier)) = unmarked.take() {
                     found.hidden.push(earlier);
-                    found.oddities.push(Oddity::IgnoredContract { why: "another one follows".into() });
+                    found.parse_warnings.push(ParseWarning::IgnoredContract { why: "another one follows".into() });
                 }
             }
             Ok(object) if !object.contains_key(MARK) => {}
@@ -82,16 +82,16 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
                     if nonce.as_str() == Some(rules.nonce) {
                         if marked.replace((object, content)).is_some() {
                             let why = "another one follows".into();
-                            found.oddities.push(Oddity::IgnoredContract { why });
+                            found.parse_warnings.push(ParseWarning::IgnoredContract { why });
                         }
                     } else {
-                        found.oddities.push(Oddity::IgnoredContract { why: "wrong nonce".into() });
+                        found.parse_warnings.push(ParseWarning::IgnoredContract { why: "wrong nonce".into() });
                     }
                 }
                 None => {
                     if let Some((_, earlier)) = unmarked.replace(((object, content), block.whole.clone())) {
                         found.hidden.push(earlier);
-                        found.oddities.push(Oddity::IgnoredContract { why: "another one follows".into() });
+                        found.parse_warnings.push(ParseWarning::IgnoredContract { why: "another one follows".into() });
                     }
                 }
             },
@@ -99,7 +99,7 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
     }
     if let (Some(_), Some((_, whole))) = (&marked, &unmarked) {
         found.hidden.push(whole.clone());
-        found.oddities.push(Oddity::IgnoredContract { why: "another one has the nonce".into() });
+        found.parse_warnings.push(ParseWarning::IgnoredContract { why: "another one has the nonce".into() });
     }
     let chosen = marked.or_else(|| {
         let ((object, content), whole) = unmarked?;
@@ -109,13 +109,13 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
         };
         found.hidden.push(whole);
         if let Some(why) = why {
-            found.oddities.push(Oddity::IgnoredContract { why: why.into() });
+            found.parse_warnings.push(ParseWarning::IgnoredContract { why: why.into() });
             return None;
         }
         Some((object, content))
     });
     found.hidden.sort_by_key(|range| range.start);
-    found.contract = chosen.and_then(|(object, content)| read(&object, content, &mut found.oddities));
+    found.contract = chosen.and_then(|(object, content)| read(&object, content, &mut found.parse_warnings));
     found
 }
 
@@ -245,7 +245,7 @@ fn contract_digest(object: &Map<String, Value>) -> Digest {
 }
 
 /// Strict JSON, then the same without trailing commas; anything else goes back to the model.
-fn parse_object(text: &str, oddities: &mut Vec<Oddity>) -> Result<Map<String, Value>, String> {
+fn parse_object(text: &str, parse_warnings: &mut Vec<ParseWarning>) -> Result<Map<String, Value>, String> {
     let error = match serde_json::from_str(text.trim()) {
         Ok(Value::Object(object)) => return Ok(object),
         Ok(_) => return Err("not a JSON object".to_owned()),
@@ -253,7 +253,7 @@ fn parse_object(text: &str, oddities: &mut Vec<Oddity>) -> Result<Map<String, Va
     };
     let mended = without_trailing_commas(text.trim());
     if let Ok(Value::Object(object)) = serde_json::from_str(&mended) {
-        oddities.push(Oddity::MendedContract { what: "trailing commas were left out".into() });
+        parse_warnings.push(ParseWarning::MendedContract { what: "trailing commas were left out".into() });
         return Ok(object);
     }
     Err(error.to_string())
@@ -285,22 +285,22 @@ fn without_trailing_commas(text: &str) -> String {
 }
 
 /// `content` is the block that the object was read from.
-fn read(object: &Map<String, Value>, content: &str, oddities: &mut Vec<Oddity>) -> Option<Contract> {
-    let garbled = |why: &str| Oddity::GarbledContract { why: why.into() };
+fn read(object: &Map<String, Value>, content: &str, parse_warnings: &mut Vec<ParseWarning>) -> Option<Contract> {
+    let garbled = |why: &str| ParseWarning::GarbledContract { why: why.into() };
     let confidence =
         match object.get(MARK).and_then(Value::as_str).map(|word| word.trim().to_ascii_lowercase()) {
             Some(word) if word == "high" => Confidence::High,
             Some(word) if word == "medium" => Confidence::Medium,
             Some(word) if word == "low" => Confidence::Low,
             _ => {
-                oddities.push(garbled("analysis_confidence is not high, medium or low"));
+                parse_warnings.push(garbled("analysis_confidence is not high, medium or low"));
                 return None;
             }
         };
     let written =
         Written::read(content.trim()).or_else(|| Written::read(&without_trailing_commas(content.trim())));
     for pointer in written.iter().flat_map(Written::repeated) {
-        oddities.push(Oddity::RepeatedMember { pointer: pointer.into() });
+        parse_warnings.push(ParseWarning::RepeatedMember { pointer: pointer.into() });
     }
     let written = |n| written.as_ref()?.member("ai_actions")?.entry(n)?.member("parameters");
     let actions = match object.get("ai_actions") {
@@ -308,10 +308,10 @@ fn read(object: &Map<String, Value>, content: &str, oddities: &mut Vec<Oddity>) 
         Some(Value::Array(actions)) => actions
             .iter()
             .enumerate()
-            .map(|(n, action)| read_action(n, action, written(n), oddities))
+            .map(|(n, action)| read_action(n, action, written(n), parse_warnings))
             .collect(),
         Some(_) => {
-            oddities.push(garbled("ai_actions is not an array"));
+            parse_warnings.push(garbled("ai_actions is not an array"));
             return None;
         }
     };
@@ -325,8 +325,8 @@ fn read(object: &Map<String, Value>, content: &str, oddities: &mut Vec<Oddity>) 
 }
 
 /// `written` is what its parameters were read from, with every member.
-fn read_action(n: usize, value: &Value, written: Option<&Written>, oddities: &mut Vec<Oddity>) -> Action {
-    let mut odd = |what: String| oddities.push(Oddity::MendedContract { what: what.into() });
+fn read_action(n: usize, value: &Value, written: Option<&Written>, parse_warnings: &mut Vec<ParseWarning>) -> Action {
+    let mut odd = |what: String| parse_warnings.push(ParseWarning::MendedContract { what: what.into() });
     let id = match text_of(value.get("action_id")) {
         id if id.trim().is_empty() => Arc::from(format!("action-{n}")),
         id => id,

@@ -6,7 +6,7 @@ use crate::reply::contract::{self, Found, Rules};
 use crate::reply::markdown::Layout;
 use crate::reply::model_reply::{FinishReason, NativeCall, Reply};
 use crate::reply::native::refused;
-use crate::reply::parse_warning::Oddity;
+use crate::reply::parse_warning::ParseWarning;
 use crate::reply::proposal::{Ending, Proposal, Refused};
 use crate::reply::read::Reading;
 use crate::reply::sections;
@@ -17,7 +17,7 @@ pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>)
     if reply.finish == FinishReason::Capped {
         // Our own cap fell anywhere, as a connection that breaks does.
         let mut proposal = salvage(&reply.text, document, reading);
-        proposal.oddities.push(Oddity::CutReply);
+        proposal.parse_warnings.push(ParseWarning::CutReply);
         return proposal;
     }
     let layout = Layout::of(&reply.text);
@@ -32,7 +32,7 @@ pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>)
         escalated: None,
         has_contract: false,
         unread: 0,
-        oddities: parsed.oddities,
+        parse_warnings: parsed.parse_warnings,
         ending: Ending::None,
     };
     take(&mut proposal, found);
@@ -41,7 +41,7 @@ pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>)
             proposal.refused = refused(reply);
             proposal.has_contract = true;
         }
-        FinishReason::MaxTokens => proposal.oddities.push(Oddity::CutReply),
+        FinishReason::MaxTokens => proposal.parse_warnings.push(ParseWarning::CutReply),
         FinishReason::EndTurn
         | FinishReason::ToolUse
         | FinishReason::Refusal
@@ -49,8 +49,8 @@ pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>)
         | FinishReason::Capped
         | FinishReason::Other => {}
     }
-    let ignored = |call: &NativeCall| Oddity::IgnoredCall { tool: Arc::clone(&call.name) };
-    proposal.oddities.extend(reply.calls.iter().map(ignored));
+    let ignored = |call: &NativeCall| ParseWarning::IgnoredCall { tool: Arc::clone(&call.name) };
+    proposal.parse_warnings.extend(reply.calls.iter().map(ignored));
     proposal
 }
 
@@ -82,7 +82,7 @@ fn rules<'a>(document: &DocumentSpec, reading: Reading<'a>) -> Rules<'a> {
 }
 
 fn take(proposal: &mut Proposal, found: Found) {
-    proposal.oddities.extend(found.oddities);
+    proposal.parse_warnings.extend(found.parse_warnings);
     if let Some(contract) = found.contract {
         proposal.confidence = contract.confidence;
         proposal.reason = contract.reason;

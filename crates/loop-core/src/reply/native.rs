@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::reply::model_reply::{FinishReason, Reply};
-use crate::reply::parse_warning::Oddity;
+use crate::reply::parse_warning::ParseWarning;
 use crate::reply::proposal::{Ending, Proposal, Refused};
 use crate::spec::RunSpec;
 use crate::types::{Action, Confidence, Priority, invisible, members};
@@ -17,7 +17,7 @@ pub(super) fn read(reply: &Reply) -> Proposal {
         parameters: Arc::clone(&call.arguments),
         priority: Priority::Recommended,
     });
-    let cut = reply.finish.is_cut().then_some(Oddity::CutReply);
+    let cut = reply.finish.is_cut().then_some(ParseWarning::CutReply);
     Proposal {
         sections: Vec::new(),
         confidence: Confidence::Unknown,
@@ -28,16 +28,16 @@ pub(super) fn read(reply: &Reply) -> Proposal {
         // There is none that could be asked for again.
         has_contract: true,
         unread: reply.unread_calls,
-        oddities: cut.into_iter().chain(repeated(reply)).collect(),
+        parse_warnings: cut.into_iter().chain(repeated(reply)).collect(),
         ending: Ending::None,
     }
 }
 
 /// The members that are given more than once in the arguments of its calls.
-fn repeated(reply: &Reply) -> impl Iterator<Item = Oddity> {
+fn repeated(reply: &Reply) -> impl Iterator<Item = ParseWarning> {
     reply.calls.iter().enumerate().flat_map(|(n, call)| {
         let pointers = members::repeated(&call.arguments).into_iter();
-        pointers.map(move |at| Oddity::RepeatedMember { pointer: format!("/{n}{at}").into() })
+        pointers.map(move |at| ParseWarning::RepeatedMember { pointer: format!("/{n}{at}").into() })
     })
 }
 

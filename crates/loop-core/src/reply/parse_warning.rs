@@ -10,7 +10,7 @@ use crate::types::Confidence;
 /// Something in a reply that was not as it should be; it is kept and reported, never dropped (S0-d11).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "odd", rename_all = "snake_case")]
-pub enum Oddity {
+pub enum ParseWarning {
     /// A heading that the domain does not declare.
     UnknownHeading {
         /// As written.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::reply::parse_warning::Oddity;
+use crate::reply::parse_warning::ParseWarning;
 use crate::reply::sections::ProposedSection;
 use crate::types::{Action, Confidence, is_default};
 
@@ -26,7 +26,7 @@ pub struct Proposal {
     /// Whether a contract was found that counts; without one the confidence is `unknown`.
     pub has_contract: bool,
     /// What was not as it should be.
-    pub oddities: Vec<Oddity>,
+    pub parse_warnings: Vec<ParseWarning>,
     /// How many calls it asks for beyond those that were read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unread: u32,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::reply::markdown::{Fence, Layout, is_heading};
-use crate::reply::parse_warning::Oddity;
+use crate::reply::parse_warning::ParseWarning;
 use crate::spec::SectionSpec;
 use crate::types::steps;
 
@@ -31,7 +31,7 @@ pub struct ProposedSection {
 #[derive(Debug)]
 pub(crate) struct ParsedReply {
     pub(crate) sections: Vec<ProposedSection>,
-    pub(crate) oddities: Vec<Oddity>,
+    pub(crate) parse_warnings: Vec<ParseWarning>,
 }
 
 /// Splits `text` into sections, leaving out the byte ranges in `hidden` (the contract).
@@ -41,9 +41,9 @@ pub(crate) fn parse(
     hidden: &[Range<usize>],
     declared: &[SectionSpec],
 ) -> ParsedReply {
-    let mut reply = ParsedReply { sections: Vec::new(), oddities: Vec::new() };
+    let mut reply = ParsedReply { sections: Vec::new(), parse_warnings: Vec::new() };
     if layout.blocks.iter().any(|block| !block.closed) {
-        reply.oddities.push(Oddity::UnclosedFence);
+        reply.parse_warnings.push(ParseWarning::UnclosedFence);
     }
     let mut drafts: Vec<Draft> = Vec::new();
     // By id, since a reply may hold as many headings as it has lines.
@@ -77,7 +77,7 @@ pub(crate) fn parse(
         let id: Arc<str> =
             declaration.map_or_else(|| slug(written).into(), |section| Arc::clone(&section.id));
         if declaration.is_none() {
-            reply.oddities.push(Oddity::UnknownHeading { heading: written.into() });
+            reply.parse_warnings.push(ParseWarning::UnknownHeading { heading: written.into() });
         }
         match places.get(&id).and_then(|at| drafts.get_mut(*at)) {
             Some(earlier) => {
@@ -86,7 +86,7 @@ pub(crate) fn parse(
                     earlier.body.push_str(&body);
                     earlier.is_joined = true;
                 }
-                reply.oddities.push(Oddity::DoubledHeading { section: id });
+                reply.parse_warnings.push(ParseWarning::DoubledHeading { section: id });
             }
             None => {
                 places.insert(Arc::clone(&id), drafts.len());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::gate::{
     self, Certificate, Change, Condition, Measure, StopReason, TierCause, TierChange, Written, manual_stop,
 };
-use crate::reply::{self, FinishReason, MergeContext, Oddity, Proposal, Reply};
+use crate::reply::{self, FinishReason, MergeContext, ParseWarning, Proposal, Reply};
 use crate::run::draft::{Cut, PassRecord};
 use crate::run::event::{Refusal, Reserve};
 use crate::run::note::Note;
@@ -206,7 +206,7 @@ impl Run {
             return;
         }
         proposal.confidence = Confidence::Unknown;
-        proposal.oddities.push(Oddity::CheaperConfidence { stated });
+        proposal.parse_warnings.push(ParseWarning::CheaperConfidence { stated });
     }
 
     /// Leaves the calls of a reply that it may ask for, in its order, and counts the rest.
@@ -587,7 +587,7 @@ impl Run {
             confidence: proposal.confidence,
             reason: Arc::clone(&proposal.reason),
             has_contract: proposal.has_contract,
-            oddities: proposal.oddities.clone(),
+            parse_warnings: proposal.parse_warnings.clone(),
         });
     }
 }

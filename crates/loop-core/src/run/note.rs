@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::gate::{Certificate, Condition, JudgedAction, TierCause};
-use crate::reply::{Merge, Oddity};
+use crate::reply::{Merge, ParseWarning};
 use crate::run::event::Refusal;
 use crate::types::{CommandKey, Confidence, EvidenceId, Millis, PicoUsd, Status, Tier, Usage};
 
@@ -118,7 +118,7 @@ pub enum Note {
         /// Whether it held a contract that counts.
         has_contract: bool,
         /// What was not as it should be.
-        oddities: Vec<Oddity>,
+        parse_warnings: Vec<ParseWarning>,
     },
     /// Sections were merged into the document.
     Merged {

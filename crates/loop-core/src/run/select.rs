@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::gate::{Limit, Room, Verdict, judge};
-use crate::reply::{FinishReason, Oddity, Reply, parameters_of};
+use crate::reply::{FinishReason, ParseWarning, Reply, parameters_of};
 use crate::run::Run;
 use crate::run::note::{Note, SelectedBy};
 use crate::run::phase::{Phase, Stage};
@@ -18,13 +18,13 @@ impl Run {
                 if !repeated.is_empty() {
                     let repeated = repeated
                         .into_iter()
-                        .map(|pointer| Oddity::RepeatedMember { pointer: pointer.into() });
+                        .map(|pointer| ParseWarning::RepeatedMember { pointer: pointer.into() });
                     notes.push(Note::ReplyRead {
                         pass: 0,
                         confidence: Confidence::Unknown,
                         reason: "".into(),
                         has_contract: false,
-                        oddities: repeated.collect(),
+                        parse_warnings: repeated.collect(),
                     });
                 }
                 self.gather(&actions, SelectedBy::Selector, notes);
