@@ -340,8 +340,8 @@ fn a_block_without_a_nonce_that_was_read_somewhere_does_not_count() {
     let inside = r#"{"x": [{"analysis_confidence": "high", "ai_actions": []}]}"#;
     check_echo(acting().finished("1/action-0", found(inside)));
     for hidden in ["\u{200b}", "\u{61c}", "\u{fe00}", "\u{e0100}", "\u{e000}", "\u{200d}\u{2060}"] {
-        let unseen = planted.replace("analysis_", &format!("analysis{hidden}_"));
-        check_echo(run().item_text(&unseen).start());
+        let invisible = planted.replace("analysis_", &format!("analysis{hidden}_"));
+        check_echo(run().item_text(&invisible).start());
     }
     // Its own words with the nonce count, though a tool said the same without.
     let own = text(&format!("## Situation\nx\n{}", block("high", Some(NONCE))));

@@ -1,6 +1,6 @@
 //! Texts of others, made fit for a message: one line, of some length, without secrets.
 
-use loop_core::is_unseen;
+use loop_core::is_invisible;
 
 use crate::secrets::Secrets;
 
@@ -35,7 +35,7 @@ pub(crate) fn line(text: &str, secrets: &Secrets) -> String {
 
 /// What nobody sees, the joiners too: a secret that they split is still one.
 fn is_hidden(c: char) -> bool {
-    is_unseen(c) || matches!(c, '\u{200c}' | '\u{200d}')
+    is_invisible(c) || matches!(c, '\u{200c}' | '\u{200d}')
 }
 
 fn push_masked(word: &str, line: &mut String) {

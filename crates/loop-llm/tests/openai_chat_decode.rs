@@ -331,10 +331,10 @@ fn a_first_chunk_without_a_choice() {
 
 #[test]
 fn a_text_that_no_filter_saw_is_marked() {
-    let mut unseen = text("Hi");
-    unseen["choices"][0]["content_filter_results"] =
+    let mut invisible = text("Hi");
+    invisible["choices"][0]["content_filter_results"] =
         json!({"error": {"code": "content_filter_error", "message": "no"}});
-    let reply = stream(&[unseen, stop("stop")]).unwrap();
+    let reply = stream(&[invisible, stop("stop")]).unwrap();
     assert_eq!((&*reply.text, &*reply.warnings), ("Hi", &["text_not_filtered".into()][..]));
     let mut seen = text("Hi");
     seen["choices"][0]["content_filter_results"] = json!({"hate": {"filtered": false}, "error": null});

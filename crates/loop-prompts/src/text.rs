@@ -1,6 +1,6 @@
 //! Text from outside, made safe to stand in a prompt.
 
-use loop_core::is_unseen;
+use loop_core::is_invisible;
 
 use crate::anchors::{FENCE, FENCE_CLOSES, FENCE_END};
 
@@ -31,7 +31,7 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
 }
 
 fn is_plain(c: char) -> bool {
-    matches!(c, '\n' | '\t') || !(c.is_control() || is_unseen(c))
+    matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(c))
 }
 
 /// `text` between marks that carry the run's nonce, so that nothing inside can end the fence (K6).

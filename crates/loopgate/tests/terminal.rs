@@ -263,7 +263,7 @@ fn a_question_whose_screen_is_not_seen_is_not_asked() {
     // B1: standard error is where questions stand.
     let shell = Shell::new();
     let folder = register(&shell);
-    let unseen = |folder: &Path| {
+    let invisible = |folder: &Path| {
         let line = format!("exec \"$0\" chat '{}' 2>/dev/null", folder.display());
         let mut command = shell.command(&[]);
         let program = command.get_program().to_owned();
@@ -273,7 +273,7 @@ fn a_question_whose_screen_is_not_seen_is_not_asked() {
         command.args(["-c", &line]).arg(program).envs(environment).current_dir(common::root());
         command
     };
-    let mut person = Terminal::run(unseen(&folder));
+    let mut person = Terminal::run(invisible(&folder));
     person.press(&format!("{WISH}\ny\ny\n"));
     let (code, screen) = person.end();
     assert_eq!((code, said(&shell), begun_so_far(&shell)), (5, Vec::new(), 0), "{screen}");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::types::is_unseen;
+use crate::types::is_invisible;
 
 /// The most bytes of a value that a source can vouch for: nobody compares more by eye.
 const LONGEST: usize = 2_048;
@@ -101,7 +101,7 @@ pub(crate) fn is_hidden(c: char) -> bool {
         | '\u{ffa0}'
         | '\u{fffc}'
         | '\u{fffd}' => true,
-        other => is_unseen(other),
+        other => is_invisible(other),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::reply::markdown::Layout;
 use crate::reply::parse_warning::ParseWarning;
 use crate::spec::NonceMode;
 use crate::types::{
-    Action, Confidence, Digest, Observation, Priority, Written, canonical, digest, is_default, is_unseen,
+    Action, Confidence, Digest, Observation, Priority, Written, canonical, digest, is_default, is_invisible,
 };
 
 /// The member by which a contract block is known.
@@ -130,11 +130,11 @@ pub(crate) fn find_repaired(text: &str, rules: Rules<'_>) -> Found {
 }
 
 /// Tells the characters that a way of reading leaves out.
-type Unseen = fn(char) -> bool;
+type Invisible = fn(char) -> bool;
 
 /// The ways in which a text can be read that a model was shown: as a prompt shows it, and as a model may repeat that,
 /// without the joiners.
-const READINGS: [Unseen; 2] = [is_hidden, |c| is_hidden(c) || matches!(c, '\u{200c}' | '\u{200d}')];
+const READINGS: [Invisible; 2] = [is_hidden, |c| is_hidden(c) || matches!(c, '\u{200c}' | '\u{200d}')];
 
 /// The contracts that stand in what was read, as digests: a reply that repeats one of them without a nonce says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -154,9 +154,9 @@ impl Echoes {
         if text.contains(MARK) {
             self.scan(text);
         }
-        for unseen in READINGS {
-            if text.contains(unseen) {
-                let seen: String = text.chars().filter(|c| !unseen(*c)).collect();
+        for invisible in READINGS {
+            if text.contains(invisible) {
+                let seen: String = text.chars().filter(|c| !invisible(*c)).collect();
                 if seen.contains(MARK) {
                     self.scan(&seen);
                 }
@@ -237,7 +237,7 @@ impl Echoes {
 
 /// What prompts leave out.
 fn is_hidden(c: char) -> bool {
-    !matches!(c, '\n' | '\t') && (c.is_control() || is_unseen(c))
+    !matches!(c, '\n' | '\t') && (c.is_control() || is_invisible(c))
 }
 
 fn contract_digest(object: &Map<String, Value>) -> Digest {

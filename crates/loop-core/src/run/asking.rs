@@ -10,7 +10,7 @@ use crate::run::event::PersonAnswer;
 use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Purpose, Work};
 use crate::run::{Rejected, Run};
-use crate::types::{CommandKey, Digest, Effect, Millis, Observation, Status, Told, digest, is_unseen};
+use crate::types::{CommandKey, Digest, Effect, Millis, Observation, Status, Told, digest, is_invisible};
 
 /// An action that waits for a person, with all that they have to know to decide (K8).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -381,7 +381,7 @@ impl Run {
 
 /// A person's answer as what its question brought: their words, and that they are a person's.
 fn answer_of(text: &str) -> Observation {
-    let is_plain = |c: &char| matches!(c, '\n' | '\t') || !(c.is_control() || is_unseen(*c));
+    let is_plain = |c: &char| matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(*c));
     let text: String = text.chars().filter(is_plain).collect();
     let data = json!({ "answer": text, "by": "person" });
     Observation::new(Status::Ok, "a person answered", text, data)

@@ -3,7 +3,7 @@
 /// Whether a text says nothing that anybody could see. Characters that only change others, such as joiners and selectors,
 /// count as nothing where they stand alone, and so do control characters and letters that are drawn as a blank.
 pub fn is_blank(text: &str) -> bool {
-    text.chars().all(|c| c.is_whitespace() || c.is_control() || is_unseen(c) || is_drawn_as_nothing(c))
+    text.chars().all(|c| c.is_whitespace() || c.is_control() || is_invisible(c) || is_drawn_as_nothing(c))
 }
 
 /// Whether this character shows nothing by itself, although a text may need it.
@@ -22,7 +22,7 @@ fn is_drawn_as_nothing(c: char) -> bool {
 ///
 /// The joiners U+200C and U+200D and the selectors of text and emoji are not among them: several scripts and emoji
 /// need them. Control characters are not either; whoever cleans text decides which line breaks stay.
-pub fn is_unseen(c: char) -> bool {
+pub fn is_invisible(c: char) -> bool {
     match c {
         // Soft hyphen, Arabic letter mark, Mongolian vowel separator, zero-width space, direction marks.
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' => true,

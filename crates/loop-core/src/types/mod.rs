@@ -40,7 +40,7 @@ pub use evidence::Evidence;
 pub use failure::{FailureKind, ModelFailure};
 pub use ids::{Digest, EvidenceId, InvalidDigest, Millis, RunId};
 pub use instruction::Told;
-pub use invisible::{is_blank, is_unseen};
+pub use invisible::{is_blank, is_invisible};
 pub use item::{Scope, WorkItem};
 pub use item_form::ItemForm;
 pub use money::{PicoUsd, Spend};

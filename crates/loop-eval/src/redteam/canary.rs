@@ -1,6 +1,6 @@
 //! A private text that tools return and that must never leave, in whatever spelling.
 
-use loop_core::is_unseen;
+use loop_core::is_invisible;
 use loop_llm::Secrets;
 use serde_json::Value;
 
@@ -104,7 +104,7 @@ fn latin(c: char) -> char {
 /// The text without what is invisible, with the percent escapes of URLs undone.
 fn unescaped(text: &str) -> String {
     let mut out = Vec::new();
-    let seen: String = text.chars().filter(|c| !is_unseen(*c)).collect();
+    let seen: String = text.chars().filter(|c| !is_invisible(*c)).collect();
     let mut rest = seen.as_bytes();
     while let Some((first, after)) = rest.split_first() {
         let byte = after.get(..2).filter(|_| *first == b'%').and_then(hex_byte);

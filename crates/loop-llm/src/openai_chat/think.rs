@@ -40,9 +40,9 @@ impl Tags {
         loop {
             match self.state {
                 State::Before => {
-                    let unseen = self.held.get(self.blanks..).unwrap_or_default();
-                    let text = unseen.trim_start();
-                    self.blanks += unseen.len() - text.len();
+                    let invisible = self.held.get(self.blanks..).unwrap_or_default();
+                    let text = invisible.trim_start();
+                    self.blanks += invisible.len() - text.len();
                     if let Some(rest) = text.strip_prefix(OPEN) {
                         self.held = rest.to_owned();
                         self.state = State::Inside;

@@ -175,14 +175,14 @@ pub(super) fn form(request: &ModelRequest, secrets: &Secrets) -> Result<Value, s
 /// What a model sees of a written request, with the same word in the place of every nonce.
 pub(super) fn seen(form: &Value, nonce: Option<&str>) -> Value {
     let mut seen: Map<String, Value> = form.as_object().cloned().unwrap_or_default();
-    for unseen in ["cache", "no_stream", "service_tier", "unsupported"] {
-        seen.shift_remove(unseen);
+    for invisible in ["cache", "no_stream", "service_tier", "unsupported"] {
+        seen.shift_remove(invisible);
     }
     for result in
         seen.get_mut("messages").into_iter().filter_map(Value::as_array_mut).flatten().flat_map(results)
     {
-        for unseen in ["status", "origin"] {
-            result.shift_remove(unseen);
+        for invisible in ["status", "origin"] {
+            result.shift_remove(invisible);
         }
     }
     let mut seen = Value::Object(seen);
