@@ -45,7 +45,7 @@ pub(crate) fn run(check: bool, wheel: Option<&Path>) -> Result<(), Failure> {
     let models = converted.priced;
     if check {
         if table != committed {
-            return Err(Failure::Check(format!("{TABLE} is not what {PACKAGE} {version} gives; {MEND}")));
+            return Err(Failure::Check(format!("{TABLE} is not what {PACKAGE} {version} gives; {REVISE}")));
         }
         println!("prices: {models} models, as {PACKAGE} {version} gives them");
         return Ok(());
@@ -56,7 +56,7 @@ pub(crate) fn run(check: bool, wheel: Option<&Path>) -> Result<(), Failure> {
     Ok(())
 }
 
-const MEND: &str = "run `cargo xtask prices` and look at the difference";
+const REVISE: &str = "run `cargo xtask prices` and look at the difference";
 
 /// The wheel of the package: of this version, or the newest.
 fn fetched(shell: &Shell, version: Option<String>) -> Result<PathBuf, Failure> {

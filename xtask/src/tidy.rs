@@ -10,7 +10,7 @@ use crate::{blocks, drawings, links, rust_text};
 
 pub(crate) fn run() -> Result<(), Failure> {
     workspace::report("tidy", &find_problems(workspace::root())?)?;
-    println!("tidy: nothing to mend");
+    println!("tidy: nothing to repair");
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Why a connector could not be made: for the operator, before any run begins.
 
-/// Why a connector could not be made. Each message is one line: what, where, how to mend it.
+/// Why a connector could not be made. Each message is one line: what, where, how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectorError {

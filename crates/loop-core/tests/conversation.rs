@@ -373,11 +373,11 @@ fn consent_is_given_to_a_tool_by_its_own_name() {
 #[test]
 fn an_answer_without_what_is_demanded_is_not_one() {
     let setup = conversation().with(|spec| spec.gate.required_tools = vec!["fetch_device".into()]);
-    // S4-54: one pass is granted to mend it.
+    // S4-54: one pass is granted to repair it.
     let world = setup.clone().start().replied(&text("Surely.")).expect_call("2/main", 1);
-    assert_eq!(world.run.mending(2).unwrap(), ["a result of `fetch_device`".into()]);
+    assert_eq!(world.run.revisions(2).unwrap(), ["a result of `fetch_device`".into()]);
     let world = world.replied(&text("Surely.")).ends(StopReason::EvidenceMissing);
-    let world_without = setup.clone().unmended().start().replied(&text("Surely."));
+    let world_without = setup.clone().unrevised().start().replied(&text("Surely."));
     world_without.ends(StopReason::EvidenceMissing);
     assert_eq!(
         (world.outcome().stop.class, world.outcome().answer.as_deref()),

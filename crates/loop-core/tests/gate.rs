@@ -109,14 +109,14 @@ fn an_unknown_confidence_is_never_high() {
 fn high_confidence_without_what_the_domain_demands_is_not_confident() {
     // C30
     let bare = said_bare("high").section("Findings", "Nothing.");
-    let world = run().unmended().start().replied(&bare).ends(StopReason::EvidenceMissing);
+    let world = run().unrevised().start().replied(&bare).ends(StopReason::EvidenceMissing);
     let missing = Measure::Names(vec!["section `situation`".into()]);
     assert_eq!((&world.outcome().stop.primary.value, world.outcome().missing.len()), (&missing, 1));
 
     let cites = || {
         let mut sections = vec![section("situation", "Situation")];
         sections[0].cite = loop_core::Cite::Any;
-        run().unmended().sections(sections)
+        run().unrevised().sections(sections)
     };
     cites().start().replied(&said("high")).ends(StopReason::EvidenceMissing);
     cites()
@@ -130,7 +130,7 @@ fn high_confidence_without_what_the_domain_demands_is_not_confident() {
     absent.replied(&said_bare("high").section("Situation", "none [E1]")).ends(StopReason::Confident);
 
     let demands =
-        || run().unmended().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]).start();
+        || run().unrevised().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]).start();
     demands().replied(&said("high")).ends(StopReason::EvidenceMissing);
     let observed = demands().replied(&said("low").asks("fetch_docs", target("a"))).all_finished();
     observed.replied(&said("high")).ends(StopReason::Confident);
@@ -140,12 +140,12 @@ fn high_confidence_without_what_the_domain_demands_is_not_confident() {
 fn a_section_of_citations_alone_is_not_written() {
     // G1
     for bare in ["[E1]", "[E0]", "- [E1]\n- [E1, E2]", "**[E1]**", "[E1]. [E1]!", "—"] {
-        let world = run().unmended().start().replied(&device("a")).all_finished();
+        let world = run().unrevised().start().replied(&device("a")).all_finished();
         let had = world.run.document().clone();
         let world = world.replied(&said_bare("high").section("Situation", bare).section("Findings", bare));
         // What was there stays, and what was not there is not written.
         assert_eq!(world.run.document(), &had, "{bare}");
-        let first = run().unmended().start().replied(&said_bare("high").section("Situation", bare));
+        let first = run().unrevised().start().replied(&said_bare("high").section("Situation", bare));
         let world = first.ends(StopReason::EvidenceMissing);
         assert_eq!(world.outcome().missing, ["section `situation`".into()], "{bare}");
     }
@@ -162,7 +162,7 @@ fn the_work_item_is_no_evidence_where_evidence_is_demanded() {
     let cites = || {
         let mut sections = vec![section("situation", "Situation")];
         sections[0].cite = loop_core::Cite::Evidence;
-        run().unmended().sections(sections).start()
+        run().unrevised().sections(sections).start()
     };
     let says = |body: &str| said_bare("high").section("Situation", body);
     let world = cites().replied(&says("So says the item [E0].")).ends(StopReason::EvidenceMissing);
@@ -187,7 +187,7 @@ fn the_work_item_is_no_evidence_where_evidence_is_demanded() {
 fn what_returned_nothing_is_not_the_evidence_that_is_demanded() {
     // G6
     let demands =
-        || run().unmended().with(|spec| spec.gate.required_tools = vec!["fetch_device".into()]).start();
+        || run().unrevised().with(|spec| spec.gate.required_tools = vec!["fetch_device".into()]).start();
     for status in [Status::Empty, Status::PermanentError, Status::InvalidInput, Status::MalformedResult] {
         let world = demands().replied(&device("a")).finished("1/action-0", observed(status));
         let world = world.replied(&said("high")).ends(StopReason::EvidenceMissing);

@@ -239,11 +239,11 @@ fn while_a_repair_runs_the_pass_is_still_the_same() {
 }
 
 #[test]
-fn trailing_commas_are_mended_and_told() {
+fn trailing_commas_are_repaired_and_told() {
     // L13
-    let mended = ParseWarning::MendedContract { what: "trailing commas were left out".into() };
+    let repaired = ParseWarning::RepairedContract { what: "trailing commas were left out".into() };
     let reply = "## Situation\na\n```json\n{\"nonce\": \"n-7f3a\", \"analysis_confidence\": \"low\", \"confidence_reason\": \"a, } b\", \"ai_actions\": [],}\n```\n";
-    check(reply, &["situation: a"], "low", &[mended]);
+    check(reply, &["situation: a"], "low", &[repaired]);
     // Without the nonce it could be a text that was read, which is not compared comma by comma.
     let found = read_in(run().start(), &reply.replace("\"nonce\": \"n-7f3a\", ", ""));
     assert_eq!(found.confidence, "unknown");

@@ -247,7 +247,7 @@ fn demanding(setup: Setup) -> Setup {
 }
 
 #[test]
-fn an_answer_that_lacks_what_is_demanded_is_mended_once() {
+fn an_answer_that_lacks_what_is_demanded_is_repaired_once() {
     // S4-45, S4-54, C30
     let world = demanding(conversation()).start().replied(&text("Surely.")).expect_call("2/main", 1);
     assert_eq!(world.run.messages(), 3, "the item, the answer, and what was said to it");
@@ -256,7 +256,7 @@ fn an_answer_that_lacks_what_is_demanded_is_mended_once() {
     assert_eq!(world.outcome().answer.as_deref(), Some("It is so."));
     // G6: neither a failure nor an empty result is what was demanded.
     let ended = |status| {
-        let world = demanding(conversation()).unmended().start().replied(&look("a"));
+        let world = demanding(conversation()).unrevised().start().replied(&look("a"));
         world.finished("1/action-0", observed(status)).replied(&text("Done.")).outcome().stop.reason()
     };
     assert_eq!(ended(Status::Ok), StopReason::Completed);
@@ -265,7 +265,7 @@ fn an_answer_that_lacks_what_is_demanded_is_mended_once() {
 }
 
 #[test]
-fn an_output_before_its_evidence_is_mended_once() {
+fn an_output_before_its_evidence_is_repaired_once() {
     // S4-54, C30: nothing is validated before.
     let save = |more: &[(&str, Value)]| {
         let mut wanted = more.to_vec();
@@ -300,7 +300,7 @@ fn high_is_refused_where_a_section_cites_what_failed() {
     };
     let cited = || said_bare("high").section("Situation", "The disk is full [E1].");
     let ends = |status| {
-        let world = run().sections(vec![cite.clone()]).unmended().start();
+        let world = run().sections(vec![cite.clone()]).unrevised().start();
         let world = world.replied(&said("medium").asks("fetch_device", target("a")));
         world.finished("1/action-0", observed(status)).replied(&cited()).outcome().stop.reason()
     };
@@ -311,7 +311,7 @@ fn high_is_refused_where_a_section_cites_what_failed() {
     // One citation that is sound does not vouch for those of what is not there, or failed.
     let more = || said_bare("high").section("Situation", "It is full [E1]. So they say [E99, E2].");
     let asks = said("medium").asks("fetch_device", target("a")).asks("fetch_docs", target("a"));
-    let world = run().sections(vec![cite]).unmended().start().replied(&asks);
+    let world = run().sections(vec![cite]).unrevised().start().replied(&asks);
     let world =
         world.finished("1/action-0", found("a")).finished("1/action-1", observed(Status::PermanentError));
     let world = world.replied(&more()).ends(StopReason::EvidenceMissing);
@@ -326,7 +326,7 @@ fn a_citation_counts_as_soon_as_what_it_cites_is_there() {
         ..section("situation", "Situation")
     };
     let same = |confidence| said_bare(confidence).section("Situation", "Full [E1].");
-    let world = run().sections(vec![cite]).unmended().start();
+    let world = run().sections(vec![cite]).unrevised().start();
     let world = world.replied(&same("medium").asks("fetch_device", target("a"))).all_finished();
     world.replied(&same("high")).ends(StopReason::Confident);
 }

@@ -254,7 +254,7 @@ fn what_says_that_it_is_under_way_may_be_looked_at_again() {
 }
 
 #[test]
-fn a_repair_is_never_taken_for_the_call_that_it_mends() {
+fn a_repair_is_never_taken_for_the_call_that_it_revises() {
     // G4: white space, case, quotes, dashes, signs and numbers written as texts may be what was wrong.
     let one = |name: &str, texts: &[&str]| texts.iter().map(|text| json!({ name: text })).collect::<Vec<_>>();
     let repairs = [
@@ -296,7 +296,7 @@ fn a_repair_is_never_taken_for_the_call_that_it_mends() {
             }
         }
     }
-    // Other arguments mend what a tool could not take, also another page of it.
+    // Other arguments repair what a tool could not take, also another page of it.
     let mut world = Guarded::new(Repeats::Progress, ThreeTier::default());
     for page in 0..4 {
         let call = json!({"page": page});

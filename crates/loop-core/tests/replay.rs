@@ -76,13 +76,13 @@ fn scripts() -> Vec<Script> {
         ends: StopReason::MaxPasses,
         ..script("escalates and makes its final pass", run().escalating().limits(|limits| limits.passes = 4))
     };
-    let mends = Script {
+    let revises = Script {
         says: |key| match key.pass {
             1 => device("medium", "a"),
             2 => said("high").section("Findings", "Of no source."),
             _ => said("high").section("Findings", "By [E1]."),
         },
-        ..script("mends", run().sections(cited()))
+        ..script("revises", run().sections(cited()))
     };
     let stale = Script {
         says: |key| device("medium", &format!("{}", key.pass)),
@@ -134,7 +134,7 @@ fn scripts() -> Vec<Script> {
         ..script("runs out of money", poor(1_600_000_000))
     };
     let enough = Script { says: spends, ..script("has just enough money", poor(3_000_000_000)) };
-    vec![everything, escalates, mends, stale, narrow, fails, short, enough]
+    vec![everything, escalates, revises, stale, narrow, fails, short, enough]
 }
 
 impl Script {
@@ -214,13 +214,13 @@ fn every_script_ends_as_it_is_written() {
     for script in scripts() {
         let world = script.to_the_end(script.start());
         assert_eq!(reason(&world), script.ends, "{}", script.name);
-        let mended = world
+        let repaired = world
             .all_notes()
-            .any(|note| matches!(note, Note::GateDecided { decision: loop_core::Decision::Mend { .. }, .. }));
+            .any(|note| matches!(note, Note::GateDecided { decision: loop_core::Decision::Revise { .. }, .. }));
         let raised =
             world.all_notes().any(|note| matches!(note, Note::TierChanged { to: Tier::Escalated, .. }));
         let shortened = world.all_notes().any(|note| matches!(note, Note::EvidenceShortened { .. }));
-        assert_eq!(mended, script.name == "mends");
+        assert_eq!(repaired, script.name == "revises");
         assert_eq!(raised, script.name.starts_with("escalates"));
         assert_eq!(shortened, script.name.starts_with("shortens"));
     }

@@ -99,9 +99,9 @@ fn a_final_pass_that_cannot_be_paid_is_the_end() {
 #[test]
 fn without_anything_new_to_write_there_is_no_final_pass() {
     // Pass 2 brought nothing that the document lacks: the required section is there, and all evidence was seen.
-    let mending =
+    let revisions =
         || with_money(300_000_000).with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
-    let world = mending().start().started_with(FIRST).answered(&said("high")).expect_call("2/main", 1);
+    let world = revisions().start().started_with(FIRST).answered(&said("high")).expect_call("2/main", 1);
     let world = world.started_with(SECOND).ends(StopReason::BudgetExceeded);
     assert_eq!((world.outcome().totals.passes, world.outcome().totals.model_calls), (1, 1));
 }
@@ -515,7 +515,7 @@ fn a_final_pass_for_time_keeps_time_as_its_cause() {
 
 #[test]
 fn without_anything_to_write_a_lost_call_is_not_landed_for() {
-    // All that is demanded is there and seen: the mending call is lost in the final pass's time.
+    // All that is demanded is there and seen: the revision call is lost in the final pass's time.
     let demands = run().with(|spec| {
         spec.gate.required_tools = vec!["fetch_docs".into()];
         spec.limits.wall_ms = 40_000;

@@ -179,7 +179,7 @@ fn every_action_is_kept_with_its_verdict_in_request_order() {
 }
 
 #[test]
-fn ids_and_priorities_are_mended_and_the_mending_is_told() {
+fn ids_and_priorities_are_repaired_and_the_revision_is_told() {
     // S0-102
     let mut reply =
         said("low").asks("fetch_device", target("a")).asks_as("urgent", "fetch_device", target("b"));

@@ -1,4 +1,4 @@
-//! The ways out that look back over the passes: stale confidence, no progress, escalation, mending; and what policy
+//! The ways out that look back over the passes: stale confidence, no progress, escalation, revision; and what policy
 //! forbids.
 
 use crate::common;
@@ -158,27 +158,27 @@ fn the_model_is_given_back_on_every_way_out() {
 }
 
 #[test]
-fn one_pass_is_granted_to_mend_what_a_confident_answer_lacks() {
+fn one_pass_is_granted_to_revise_what_a_confident_answer_lacks() {
     // C30
     let demands = || run().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
     let world = demands().start().replied(&said("high")).expect_call("2/main", 1);
     let missing = vec!["a result of `fetch_docs`".into()];
-    assert_eq!(world.run.mending(2), Some(missing.as_slice()));
+    assert_eq!(world.run.revisions(2), Some(missing.as_slice()));
     assert!(world.all_notes().any(|note| matches!(
         note,
-        Note::GateDecided { decision: Decision::Mend { missing: told }, .. } if *told == missing
+        Note::GateDecided { decision: Decision::Revise { missing: told }, .. } if *told == missing
     )));
     // Mended: it fetches what is demanded and is confident.
-    let mended = world.clone().replied(&said("high").asks("fetch_docs", target("a"))).all_finished();
-    mended.replied(&said("high")).ends(StopReason::Confident);
-    // Not mended: the run ends, and says what is missing.
+    let repaired = world.clone().replied(&said("high").asks("fetch_docs", target("a"))).all_finished();
+    repaired.replied(&said("high")).ends(StopReason::Confident);
+    // Not repaired: the run ends, and says what is missing.
     let world = world.replied(&said("high")).ends(StopReason::EvidenceMissing);
     assert_eq!(world.outcome().missing, missing);
     assert_eq!((world.outcome().stop.class, world.outcome().totals.passes), (StopClass::Partial, 2));
 }
 
 #[test]
-fn a_mending_pass_is_not_held_against_the_one_before_it() {
+fn a_revision_pass_is_not_held_against_the_one_before_it() {
     let demands = || run().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
     let world = passes(demands(), &["medium"]).replied(&said("high")).expect_call("3/main", 1);
     // High after high would be stale; but this is what it was asked for.
@@ -186,7 +186,7 @@ fn a_mending_pass_is_not_held_against_the_one_before_it() {
 }
 
 #[test]
-fn a_final_pass_is_not_mended() {
+fn a_final_pass_is_not_repaired() {
     let demands = run().with(|spec| {
         spec.gate.required_tools = vec!["fetch_docs".into()];
         spec.limits.passes = 1;
@@ -234,7 +234,7 @@ fn where_every_action_that_mattered_is_forbidden_policy_ends_the_run() {
 
 #[test]
 fn no_progress_is_counted_from_where_another_task_or_model_took_over() {
-    // C17: neither the first pass of the escalated model nor a mending pass can be the end of idle passes before it.
+    // C17: neither the first pass of the escalated model nor a revision pass can be the end of idle passes before it.
     let patient = || run().with(|spec| (spec.gate.stale, spec.gate.breakers.tool_failures) = (Stale::Off, 0));
     let same = |confidence: &str, n: u32| said(confidence).asks("fetch_device", target(&format!("d{n}")));
     let failed = || observed(Status::PermanentError);
@@ -304,7 +304,7 @@ fn a_final_answer_tells_what_would_have_ended_the_run_all_the_same() {
 }
 
 #[test]
-fn a_mending_pass_that_cannot_be_paid_tells_what_is_missing() {
+fn a_revision_pass_that_cannot_be_paid_tells_what_is_missing() {
     let demands = run().with(|spec| {
         spec.gate.required_tools = vec!["fetch_docs".into()];
         spec.limits.tokens = Some(2_000);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Why a domain could not be read. Each message is one line: where, what, how to mend it.
+/// Why a domain could not be read. Each message is one line: where, what, how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DomainError {
@@ -29,7 +29,7 @@ pub enum DomainError {
         line: usize,
         /// The character in the line, counted from 1.
         column: usize,
-        /// What is wrong and how to mend it.
+        /// What is wrong and how to fix it.
         message: String,
     },
     /// Something that was given beside the file is wrong.
@@ -37,7 +37,7 @@ pub enum DomainError {
     Option {
         /// What was given, for example `--set limits.passes=x`.
         option: String,
-        /// What is wrong and how to mend it.
+        /// What is wrong and how to fix it.
         message: String,
     },
 }

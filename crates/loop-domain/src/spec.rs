@@ -217,7 +217,7 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
             .unwrap_or(defaults.stale_unless_new_evidence),
         no_progress: config.no_progress.unwrap_or(defaults.no_progress),
         escalate_after: config.escalate_after.unwrap_or(defaults.escalate_after),
-        mending_passes: config.mending_passes.unwrap_or(defaults.mending_passes),
+        revision_passes: config.revision_passes.unwrap_or(defaults.revision_passes),
         approved,
         repeats: config.repeats.or(defaults.repeats),
     })

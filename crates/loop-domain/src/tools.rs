@@ -179,12 +179,12 @@ impl<'a> Maker<'a> {
         if tool.parameters.get(words).is_none() {
             if tool.parameters.names().next().is_some() {
                 let hint = hint(words, tool.parameters.names(), "there are");
-                let (key, mend) = if tool.query_parameter.is_some() {
+                let (key, revise) = if tool.query_parameter.is_some() {
                     ("query_parameter", "")
                 } else {
                     ("parameters", "; name the one with the words in `query_parameter`")
                 };
-                let message = format!("there is no parameter `{words}`; {hint}{mend}");
+                let message = format!("there is no parameter `{words}`; {hint}{revise}");
                 return Err(self.file.error(&["tools", name, key], message));
             }
             add_words(&mut parameters, words, "What to look for, in a few words");
@@ -323,10 +323,10 @@ fn add_words(schema: &mut Value, name: &str, description: &str) {
 
 /// The error at the place of the tool that it is about.
 fn registry_error(file: &File, error: &RegistryError) -> DomainError {
-    let at = |tool: &str, key: &str, mend: &str| {
+    let at = |tool: &str, key: &str, revise: &str| {
         let path: &[&str] =
             if file.has(&["tools", tool, key]) { &["tools", tool, key] } else { &["tools", tool] };
-        file.error(path, format!("{error}; {mend}"))
+        file.error(path, format!("{error}; {revise}"))
     };
     match error {
         RegistryError::AliasTaken { tool, .. } => at(tool, "aliases", "take it out of one of them"),

@@ -26,7 +26,7 @@ pub(crate) enum Origin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) origin: Option<Origin>,
-    /// What is wrong; how to mend it.
+    /// What is wrong; how to fix it.
     pub(crate) message: String,
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with a domain is said in one line that points at its place and says how to mend it.
+//! What is wrong with a domain is said in one line that points at its place and says how to fix it.
 
 use std::fs;
 use std::path::PathBuf;

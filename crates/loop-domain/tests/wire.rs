@@ -272,7 +272,7 @@ async fn of_two_contracts_the_one_with_the_nonce_counts_and_without_any_one_is_a
     let (outcome, _server) = served(Service::of(Arc::new(Scripted::replies([two])))).await;
     assert_eq!(outcome.stop.reason(), StopReason::NoNewActions);
     assert_eq!(outcome.confidence.name(), "medium", "the last one does not win over the nonce");
-    // The offline selector cannot mend a block, so the confidence stays unknown.
+    // The offline selector cannot repair a block, so the confidence stays unknown.
     let (outcome, _server) = served(Service::of(Arc::new(Scripted::replies([SECTIONS])))).await;
     assert_eq!(outcome.stop.reason(), StopReason::NoNewActions);
     assert!(outcome.totals.model_calls >= 3, "{:?}", outcome.totals);

@@ -193,7 +193,7 @@ impl Trace {
             let is_short = stop.is_some_and(|stop| stop.reason() == StopReason::EvidenceMissing)
                 || notes
                     .iter()
-                    .any(|note| matches!(note, Note::GateDecided { decision: Decision::Mend { .. }, .. }));
+                    .any(|note| matches!(note, Note::GateDecided { decision: Decision::Revise { .. }, .. }));
             self.push(pass, if is_short { "validation:deny:evidence_missing" } else { "validation:final" });
         }
     }

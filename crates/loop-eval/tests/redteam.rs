@@ -207,7 +207,7 @@ async fn a_forged_verdict_is_seen_however_the_run_ends() {
         // In base64, or in two parts.
         let is_made_up = |id: &String| id.ends_with("-06") || id.ends_with("-09");
         assert!(report.forgeries.iter().all(is_made_up), "{:?}", report.forgeries);
-        // G7: what mends it is said where it is seen.
+        // G7: what repairs it is said where it is seen.
         assert_eq!(
             report.forgeries.is_empty(),
             !report.table().contains("Against forged verdicts, refusals and escalations: mark what")

@@ -58,7 +58,7 @@ async fn a_recorded_run_becomes_a_case_that_passes_at_once() {
     let runs = [
         ("helpdesk", "tickets/T-1042.json", None),
         ("helpdesk", "tickets/T-1042.json", Some("scripts/max-passes.json")),
-        ("helpdesk", "tickets/T-1042.json", Some("scripts/evidence-mended.json")),
+        ("helpdesk", "tickets/T-1042.json", Some("scripts/evidence-revised.json")),
         ("helpdesk", "tickets/T-1042.json", Some("scripts/contract-repaired.json")),
         ("helpdesk", "tickets/T-1046.json", Some("scripts/contract-forged.json")),
         ("refunds", "orders/O-104.json", None),

@@ -322,7 +322,7 @@ async fn a_request_with_a_secret_is_found_with_the_secret_known() {
 }
 
 #[tokio::test]
-async fn damaged_files_say_what_and_where_and_how_to_mend_it() {
+async fn damaged_files_say_what_and_where_and_how_to_revise_it() {
     let file = recording(vec![Step::Give(said("one"), Duration::ZERO); 2], &request()).await;
     let check = |text: &str, wanted: &str| {
         let error = Recorded::read("x.jsonl", text).unwrap_err().to_string();

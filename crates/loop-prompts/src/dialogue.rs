@@ -188,9 +188,9 @@ fn tell<'a>(turn: &mut String, prompts: &Prompts, told: impl Iterator<Item = &'a
     }
 }
 
-/// What a pass was granted to mend; nothing for other passes.
+/// What a pass was granted to repair; nothing for other passes.
 fn missing(run: &Run, pass: u32) -> String {
-    run.mending(pass).map_or_else(String::new, |missing| missing.join(", "))
+    run.revisions(pass).map_or_else(String::new, |missing| missing.join(", "))
 }
 
 /// What the last call is told.

@@ -1,6 +1,6 @@
 //! What can be wrong with a template.
 
-/// What is wrong with a template that a domain brings along: an operator mends it.
+/// What is wrong with a template that a domain brings along: an operator repairs it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PromptError {

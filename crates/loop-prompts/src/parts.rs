@@ -166,7 +166,7 @@ pub(crate) fn ending(protocol: &ProtocolSpec, has_tools: bool) -> String {
         }
         ProtocolSpec::Output(OutputSpec { tool, submit: Some(submit), .. }) => format!(
             "Call `{tool}` with the result and read the text that it answers with. Call it again where something is \
-             to be mended. Once it is right, call `{submit}`: only that ends the work. A reply that calls no tool is \
+             to be repaired. Once it is right, call `{submit}`: only that ends the work. A reply that calls no tool is \
              {NOT_ACCEPTED}."
         ),
         ProtocolSpec::Document(_) | ProtocolSpec::Conversation(_) if has_tools => {

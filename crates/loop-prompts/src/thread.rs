@@ -153,7 +153,7 @@ impl Thread {
         self.passes += 1;
         self.actions += actions.len();
         turns.extend(self.rejection(prompts, run));
-        turns.extend(unmended(prompts, run, record.pass + 1));
+        turns.extend(unrevised(prompts, run, record.pass + 1));
     }
 
     /// What people told the run for this pass, or for one before it.
@@ -208,9 +208,9 @@ fn first(prompts: &Prompts, run: &Run) -> Option<Turn> {
     Some(Turn::User(prompts.templates().user(&ITEM, &variables).into()))
 }
 
-/// What is said to an answer or an output that lacks what is demanded, where this pass was granted to mend it.
-fn unmended(prompts: &Prompts, run: &Run, pass: u32) -> Option<Turn> {
-    let missing = run.mending(pass)?;
+/// What is said to an answer or an output that lacks what is demanded, where this pass was granted to repair it.
+fn unrevised(prompts: &Prompts, run: &Run, pass: u32) -> Option<Turn> {
+    let missing = run.revisions(pass)?;
     let missing: Vec<&str> = missing.iter().map(AsRef::as_ref).collect();
     let message = format!("this is {DEMANDED}, and is not there: {}", missing.join(", "));
     let output = run.spec().protocol.output().map_or("", |output| &*output.tool);

@@ -348,7 +348,7 @@ fn a_text_that_was_not_accepted_or_asked_for_again_is_not_said_twice() {
     assert_eq!(said.iter().filter(|text| *text == "At once.").count(), 1, "{said:?}");
     assert!(matches!(world.whole().last(), Some(Turn::Results(_))), "{said:?}");
 
-    // The model fails while it mends; what came of that is the last thing it said.
+    // The model fails while it repairs; what came of that is the last thing it said.
     for (partial, last) in [(None, "The output was not accepted"), (Some("It is"), "It is")] {
         let mut world = begin(demanding.clone(), message("What is it?"));
         world.replied(Reply::text("At once."));

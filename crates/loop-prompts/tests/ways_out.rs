@@ -1,4 +1,4 @@
-//! What a model is told when a pass is granted to mend, when it makes its final pass for want of money, tokens or time, and of tools
+//! What a model is told when a pass is granted to repair, when it makes its final pass for want of money, tokens or time, and of tools
 //! that never run.
 
 use crate::common;
@@ -10,7 +10,7 @@ use loop_prompts::Layout;
 const HIGH: &str = "## 🔍 Situation\n\nSlips.\n\n";
 
 /// A run that demands a result of `fetch_part`, after a confident reply without one.
-fn to_mend(layout: Layout) -> World {
+fn to_revise(layout: Layout) -> World {
     let mut demanding = spec();
     demanding.gate.required_tools = vec!["fetch_part".into()];
     let mut world = start(demanding, item(), in_layout(layout));
@@ -19,10 +19,10 @@ fn to_mend(layout: Layout) -> World {
 }
 
 #[test]
-fn a_mending_pass_is_told_what_is_missing() {
+fn a_revision_pass_is_told_what_is_missing() {
     // C30
     for layout in [Layout::Append, Layout::SystemEvidence] {
-        let mut world = to_mend(layout);
+        let mut world = to_revise(layout);
         assert_eq!(world.call().key.to_string(), "2/main");
         let prompt = world.prompt();
         let last = prompt.turns.last().unwrap().text().to_owned();
@@ -34,7 +34,7 @@ fn a_mending_pass_is_told_what_is_missing() {
 }
 
 #[test]
-fn a_final_pass_that_mends_is_told_what_is_missing_and_offered_no_tools() {
+fn a_final_pass_that_revises_is_told_what_is_missing_and_offered_no_tools() {
     let mut demanding = spec();
     demanding.gate.required_tools = vec!["fetch_part".into()];
     demanding.limits.passes = 2;
@@ -47,14 +47,14 @@ fn a_final_pass_that_mends_is_told_what_is_missing_and_offered_no_tools() {
 }
 
 #[test]
-fn what_a_mending_pass_was_told_stays_word_for_word() {
+fn what_a_revision_pass_was_told_stays_word_for_word() {
     // I-17: what was missing then, not what is missing now.
-    let mut world = to_mend(Layout::Append);
-    let mending = world
+    let mut world = to_revise(Layout::Append);
+    let revisions = world
         .replied(&format!("## Next steps\n\nOil it [E0].\n\n{}", contract("high", &[("fetch_part", "P-1")])));
     world.tools_end(|_| ok("found 1 item", "a chain"));
     let next = world.prompt();
-    assert!(bytes(&next).starts_with(&bytes(&mending)), "{}", shown(&next));
+    assert!(bytes(&next).starts_with(&bytes(&revisions)), "{}", shown(&next));
     assert_eq!(world.prompt_anew(), next);
     assert!(!next.turns.last().unwrap().text().contains("claims high confidence"), "only that pass is told");
 }

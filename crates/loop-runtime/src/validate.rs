@@ -22,7 +22,7 @@ pub trait Validator: Send + Sync {
     /// Its name, for the model and for whoever asks why an output was rejected.
     fn name(&self) -> &str;
 
-    /// What is wrong with the output, which fits its schema: one text for the model, by which it can be mended.
+    /// What is wrong with the output, which fits its schema: one text for the model, by which it can be repaired.
     ///
     /// # Errors
     /// What is wrong.

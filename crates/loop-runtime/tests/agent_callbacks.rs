@@ -160,19 +160,19 @@ async fn a_retry_is_told_where_it_is_and_a_call_once_however_often_it_is_asked_a
 async fn a_retry_that_a_person_approved_is_counted() {
     // S2-102
     let tries = Arc::new(AtomicU32::new(0));
-    let mend = ToolDeclaration::new("mend")
+    let revise = ToolDeclaration::new("revise")
         .effect(loop_runtime::tools::Effect::WriteIdempotent)
-        .description("Mends");
-    let once = || ScriptedReply::call("mend", target("a"));
+        .description("Revises");
+    let once = || ScriptedReply::call("revise", target("a"));
     let agent = Agent::new(scripted([once(), once(), says("Done.")])).ask_people().tool(
-        mend,
+        revise,
         move |_: agents::Target, _| {
             let first = tries.fetch_add(1, Ordering::SeqCst) == 0;
             async move {
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                 Ok::<_, String>(match first {
-                    true => ToolResult::retryable("mend", "Mend", "busy"),
-                    false => ToolResult::told("mend", json!("it")),
+                    true => ToolResult::retryable("revise", "Revise", "busy"),
+                    false => ToolResult::told("revise", json!("it")),
                 })
             }
         },
@@ -193,7 +193,7 @@ async fn a_retry_that_a_person_approved_is_counted() {
     }
     let meta = run.finish().await;
     assert_eq!(meta.outcome.answer.as_deref(), Some("Done."));
-    let used = agents::used(&meta, "mend");
+    let used = agents::used(&meta, "revise");
     assert_eq!((used.calls, used.failures, used.refused, used.ms), (2, 1, 0, 200));
 }
 

@@ -102,7 +102,7 @@ async fn what_it_can_go_on_from_at_once_and_what_needs_a_message_first() {
         let agent = conversation(model, &Said::default());
         agent.gate(|gate| gate.required_tools = vec!["look".into()]).build().unwrap()
     };
-    // Cut off while it mends an answer that was not accepted: that answer is not said again.
+    // Cut off while it repairs an answer that was not accepted: that answer is not said again.
     let model = scripted([says("At once."), looks(&["hang"]), says("Here.")]);
     let agent = demanding(&model);
     let (_, mut messages, _) = cancelled(&agent, 500).await;

@@ -68,7 +68,7 @@ async fn a_task_has_its_goal_caller_constraints_budget_and_trace_before_the_firs
         spec.goal = "Find out why the backup fails.".into();
         spec.gate.forbid = vec!["change".into()];
         spec.gate.required_tools = vec!["look".into()];
-        spec.gate.mending_passes = 0;
+        spec.gate.revision_passes = 0;
         spec.limits.passes = 3;
     });
     let runner = Runner::new(spec, tools(&log), Models::one(Arc::clone(&stage) as _));

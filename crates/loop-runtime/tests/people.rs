@@ -20,7 +20,7 @@ use loop_runtime::{
 use serde_json::json;
 
 /// A first pass that wants to look and to change something, and a second that is content.
-fn mends(log: &Log) -> Stage {
+fn revises(log: &Log) -> Stage {
     Stage::new(log).on(
         "main",
         [says(answer("low", &[look("ok-1"), change("ok-2"), change("ok-3")])), says(answer("high", &[]))],
@@ -62,7 +62,7 @@ fn statuses(outcome: &Outcome) -> Vec<(String, Status)> {
 async fn a_run_that_waits_is_left_and_goes_on_with_the_answers() {
     // I-26, U3: nothing of it lives while it waits, and everything is in the journal.
     let log = Log::new();
-    let runner = left(&log, mends(&log));
+    let runner = left(&log, revises(&log));
     let waiting = waits(&runner).await;
     let run = waiting.outcome.run.clone();
     let asked: Vec<_> = waiting.asked.iter().map(|asked| (asked.key.to_string(), &*asked.tool)).collect();
@@ -94,12 +94,12 @@ async fn a_run_that_waits_is_left_and_goes_on_with_the_answers() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_was_left_comes_to_what_one_does_that_was_answered_on_the_spot() {
     let log = Log::new();
-    let left = left(&log, mends(&log));
+    let left = left(&log, revises(&log));
     let waiting = waits(&left).await;
     let said = [says_yes(&waiting, 0), says_no(&waiting, 1)];
     let after = left.resume_with(&waiting.outcome.run, said).start().await.unwrap().wait().await;
 
-    let live = runner(unselected(), &log, mends(&log)).with_people();
+    let live = runner(unselected(), &log, revises(&log)).with_people();
     let handle = live.run(common::item()).start().await.unwrap();
     let remote = handle.remote();
     // The question is known and open by then.
@@ -145,7 +145,7 @@ async fn an_answer_that_comes_before_its_question_counts_only_for_what_was_shown
 async fn what_does_not_count_is_refused_and_nothing_of_it_is_written() {
     // I-26, U4, K8
     let log = Log::new();
-    let runner = left(&log, mends(&log));
+    let runner = left(&log, revises(&log));
     let waiting = waits(&runner).await;
     let run = waiting.outcome.run.clone();
     let before = facts(&runner, &run).await;
@@ -176,7 +176,7 @@ async fn what_does_not_count_is_refused_and_nothing_of_it_is_written() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_written_down_and_the_run_left_until_somebody_goes_on() {
     let log = Log::new();
-    let runner = left(&log, mends(&log));
+    let runner = left(&log, revises(&log));
     let waiting = waits(&runner).await;
     let run = waiting.outcome.run.clone();
     let state = runner.note_down(&run, [says_yes(&waiting, 0)]).await.unwrap();
@@ -222,7 +222,7 @@ async fn earlier(runner: &Runner, run: &RunId, ms: u64, manifest_hash: Digest) -
 async fn a_question_that_is_too_old_is_a_no_also_after_the_process_has_gone() {
     // U3, U4, I-26
     let log = Log::new();
-    let runner = left(&log, mends(&log));
+    let runner = left(&log, revises(&log));
     let waiting = waits(&runner).await;
     let run = waiting.outcome.run.clone();
     let journal = earlier(&runner, &run, 600_000, tools(&log).manifest_hash()).await;
@@ -246,7 +246,7 @@ async fn a_question_that_is_too_old_is_a_no_also_after_the_process_has_gone() {
 async fn a_run_that_somebody_drives_takes_no_answer_from_elsewhere() {
     // I-29
     let log = Log::new();
-    let runner = runner(unselected(), &log, mends(&log)).with_people();
+    let runner = runner(unselected(), &log, revises(&log)).with_people();
     let handle = runner.run(common::item()).start().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let run = handle.id().clone();
@@ -263,11 +263,11 @@ async fn a_run_that_somebody_drives_takes_no_answer_from_elsewhere() {
 async fn other_tools_or_settings_than_the_ones_that_were_approved_are_refused() {
     // K8
     let log = Log::new();
-    let runner = left(&log, mends(&log));
+    let runner = left(&log, revises(&log));
     let waiting = waits(&runner).await;
     let run = waiting.outcome.run.clone();
     let journal = Arc::clone(runner.journal());
-    let model = || Models::one(Arc::new(mends(&log)));
+    let model = || Models::one(Arc::new(revises(&log)));
     let declared =
         ToolDeclaration::new("change").description("Something else.").effect(Effect::WriteIdempotent);
     let other = Registry::builder()
@@ -416,10 +416,10 @@ async fn a_journal_keeps_where_a_run_came_from() {
     let memory = Arc::new(MemoryJournal::new()) as Arc<dyn Journal>;
     let sqlite = Arc::new(SqliteJournal::open(&path).unwrap()) as Arc<dyn Journal>;
     for journal in [memory, sqlite] {
-        let runner = left(&log, mends(&log)).with_journal(Arc::clone(&journal));
+        let runner = left(&log, revises(&log)).with_journal(Arc::clone(&journal));
         let silent = waits(&runner).await.outcome.run;
         assert_eq!(journal.read(&silent).await.unwrap().origin, None);
-        let runner = left(&log, mends(&log)).with_journal(Arc::clone(&journal)).with_origin("from here");
+        let runner = left(&log, revises(&log)).with_journal(Arc::clone(&journal)).with_origin("from here");
         let run = waits(&runner).await.outcome.run;
         assert_eq!(journal.read(&run).await.unwrap().origin.as_deref(), Some("from here"));
         let (recorded, _writer) = journal.resume(&run).await.unwrap();

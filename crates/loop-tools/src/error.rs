@@ -1,6 +1,6 @@
 //! Why a registry could not be built: for the operator, before any run begins.
 
-/// Why a registry was not built. Each message is one line and names the tool to mend.
+/// Why a registry was not built. Each message is one line and names the tool to repair.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {

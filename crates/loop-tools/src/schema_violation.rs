@@ -1,4 +1,4 @@
-//! What does not fit a schema, in the words for the model that has to mend it.
+//! What does not fit a schema, in the words for the model that has to repair it.
 
 use jsonschema::Validator;
 use jsonschema::error::{ValidationError, ValidationErrorKind};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// One line for people: what, where, how to mend it.
+/// One line for people: what, where, how to fix it.
 #[derive(Debug)]
 pub(crate) struct Failure(String);
 

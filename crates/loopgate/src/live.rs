@@ -208,7 +208,7 @@ impl Live {
                     }
                     Decision::Validate { runs: 0 } => "validate the output".to_owned(),
                     Decision::Validate { runs } => format!("{runs} to run, then validate the output"),
-                    Decision::Mend { missing } => {
+                    Decision::Revise { missing } => {
                         format!("one more pass, to add what is missing: {}", missing.join(", "))
                     }
                     Decision::FinalPass { cause } => {

@@ -221,9 +221,9 @@ fn details(state: &Run, people: &PeopleReport) -> String {
             continue;
         }
         let final_pass = if pass.final_pass { ", the last" } else { "" };
-        let mending = if state.mending(pass.pass).is_some() { ", to revise" } else { "" };
+        let revisions = if state.revisions(pass.pass).is_some() { ", to revise" } else { "" };
         let changed = if pass.changed.is_empty() { "nothing".to_owned() } else { pass.changed.join(", ") };
-        let how = format!("{}, {}{final_pass}{mending}", pass.tier.name(), pass.confidence.name());
+        let how = format!("{}, {}{final_pass}{revisions}", pass.tier.name(), pass.confidence.name());
         row(&mut text, &format!("- {} ({how}): changed {changed}", pass.pass));
     }
     if state.passes().is_empty() {

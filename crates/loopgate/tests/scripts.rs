@@ -437,7 +437,7 @@ fn note(note: &Value, calls: &mut Vec<String>, trail: &mut Vec<String>) {
             let decision = &note["decision"];
             let what = match text(&decision["decision"]).as_str() {
                 "act" => format!("act, {} to run", decision["runs"]),
-                "mend" => format!("mend {}", decision["missing"]),
+                "revise" => format!("repair {}", decision["missing"]),
                 other => format!("{other}, {}", text(&decision["primary"]["reason"])),
             };
             trail.push(format!("gate {}: {}, {what}", note["pass"], text(&note["confidence"])));

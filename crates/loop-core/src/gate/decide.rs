@@ -72,8 +72,8 @@ pub(crate) struct History {
     pub(crate) idle: u32,
     /// Whether the confidence was low for as long as it takes, and there is a model to escalate to.
     pub(crate) may_escalate: bool,
-    /// Whether a pass to mend the answer can be granted.
-    pub(crate) may_mend: bool,
+    /// Whether a pass to repair the answer can be granted.
+    pub(crate) may_revise: bool,
     /// Whether only the time for a final pass is left.
     pub(crate) is_out_of_time: bool,
 }
@@ -83,8 +83,8 @@ pub(crate) struct History {
 pub(crate) enum Ruling {
     /// The end, and why.
     Stop(Certificate),
-    /// Another pass, to mend what is missing; nothing runs before it.
-    Mend,
+    /// Another pass, to repair what is missing; nothing runs before it.
+    Revise,
     /// What may run runs.
     Act {
         /// Whether the next pass is the escalated model's.
@@ -430,20 +430,20 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
         conditions.push(over_time(view.limits, view.elapsed_ms));
     }
     conditions.extend(view.trouble.denied.clone());
-    let may_mend = conditions.is_empty() && before_next.is_empty() && view.history.may_mend;
-    let mends = |end: &[Condition]| end.first().is_some_and(|end| end.reason == StopReason::EvidenceMissing);
+    let may_revise = conditions.is_empty() && before_next.is_empty() && view.history.may_revise;
+    let revises = |end: &[Condition]| end.first().is_some_and(|end| end.reason == StopReason::EvidenceMissing);
     if let Some(native) = view.native {
         let end = native_end(view, native);
-        if may_mend && mends(&end) {
-            return Ruling::Mend;
+        if may_revise && revises(&end) {
+            return Ruling::Revise;
         }
         // The answer of a final pass had no choice but to be one.
         conditions.extend(end.into_iter().filter(|end| !is_final_pass || end.reason != StopReason::Completed));
         return view.rule(conditions, before_next, /*escalate*/ false);
     }
     let nothing_left = nothing_left(view);
-    if may_mend && mends(&nothing_left) {
-        return Ruling::Mend;
+    if may_revise && revises(&nothing_left) {
+        return Ruling::Revise;
     }
     let escalate = nothing_left.is_empty() && before_next.is_empty() && view.history.may_escalate;
     conditions.extend(nothing_left);

@@ -17,7 +17,7 @@ const SLIP: usize = 2;
 /// Names longer than this, in bytes, are not compared.
 const LONGEST: usize = 128;
 
-/// What is wrong with the policy of a spec, one line each: what was written, why it cannot be meant, how to mend it.
+/// What is wrong with the policy of a spec, one line each: what was written, why it cannot be meant, how to fix it.
 pub fn problems(spec: &RunSpec) -> Vec<String> {
     let mut found = Vec::new();
     lists(spec, &mut found);

@@ -16,7 +16,7 @@ pub enum Resolved {
     Exact,
     /// It is an alias that the tool declares.
     Alias,
-    /// It is a part of the names of one tool alone: a mend, to be journaled.
+    /// It is a part of the names of one tool alone: a repair, to be journaled.
     Fuzzy,
 }
 

@@ -420,7 +420,7 @@ impl Ledger {
             }
         }
         let is_over = !is_waiting && (!may_pass || settled.attempt >= entry.tries);
-        // What its tool could not take is mended by other arguments: they may be nearly the same.
+        // What its tool could not take is repaired by other arguments: they may be nearly the same.
         let is_violation = status == Status::InvalidInput;
         if let Some(near_duplicate) = entry.near_duplicate.filter(|_| is_over && !is_violation) {
             let before = self.near_duplicate.get(&near_duplicate).copied();

@@ -57,10 +57,10 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
         if !content.contains(MARK) || !is_meant {
             continue;
         }
-        let mended = found.parse_warnings.len();
+        let repaired = found.parse_warnings.len();
         let parsed = match parse_object(content, &mut found.parse_warnings) {
-            // What had to be mended cannot be held against what was read, so only the nonce vouches for it.
-            Ok(object) if found.parse_warnings.len() > mended && !object.contains_key("nonce") => {
+            // What had to be repaired cannot be held against what was read, so only the nonce vouches for it.
+            Ok(object) if found.parse_warnings.len() > repaired && !object.contains_key("nonce") => {
                 Err("trailing commas, and no nonce".to_owned())
             }
             parsed => parsed,
@@ -251,9 +251,9 @@ fn parse_object(text: &str, parse_warnings: &mut Vec<ParseWarning>) -> Result<Ma
         Ok(_) => return Err("not a JSON object".to_owned()),
         Err(error) => error,
     };
-    let mended = without_trailing_commas(text.trim());
-    if let Ok(Value::Object(object)) = serde_json::from_str(&mended) {
-        parse_warnings.push(ParseWarning::MendedContract { what: "trailing commas were left out".into() });
+    let repaired = without_trailing_commas(text.trim());
+    if let Ok(Value::Object(object)) = serde_json::from_str(&repaired) {
+        parse_warnings.push(ParseWarning::RepairedContract { what: "trailing commas were left out".into() });
         return Ok(object);
     }
     Err(error.to_string())
@@ -326,7 +326,7 @@ fn read(object: &Map<String, Value>, content: &str, parse_warnings: &mut Vec<Par
 
 /// `written` is what its parameters were read from, with every member.
 fn read_action(n: usize, value: &Value, written: Option<&Written>, parse_warnings: &mut Vec<ParseWarning>) -> Action {
-    let mut odd = |what: String| parse_warnings.push(ParseWarning::MendedContract { what: what.into() });
+    let mut odd = |what: String| parse_warnings.push(ParseWarning::RepairedContract { what: what.into() });
     let id = match text_of(value.get("action_id")) {
         id if id.trim().is_empty() => Arc::from(format!("action-{n}")),
         id => id,

@@ -39,8 +39,8 @@ pub enum ParseWarning {
         /// JSON pointer to it; in native calls it begins with the position of the call, from 0.
         pointer: Arc<str>,
     },
-    /// A part of the contract that was mended or left out.
-    MendedContract {
+    /// A part of the contract that was repaired or left out.
+    RepairedContract {
         /// What was done.
         what: Arc<str>,
     },

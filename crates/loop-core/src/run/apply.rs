@@ -404,9 +404,9 @@ impl Run {
         self.state.route.small_tier(&self.spec)
     }
 
-    /// What was missing when this pass was granted to mend the answer before it; `None` for any other pass.
-    pub fn mending(&self, pass: u32) -> Option<&[Arc<str>]> {
-        self.state.draft.mending(pass)
+    /// What was missing when this pass was granted to repair the answer before it; `None` for any other pass.
+    pub fn revisions(&self, pass: u32) -> Option<&[Arc<str>]> {
+        self.state.draft.revisions(pass)
     }
 
     /// What the domain demands and the document does not have yet: required sections, citations and what they cite,

@@ -16,11 +16,11 @@ impl Run {
         let rejected = |attempt: &&Attempt| matches!(attempt.state, AttemptState::Rejected(_));
         let next = self.state.draft.passes.len() as u32 + 1;
         let told = self.state.inbox.count_through(next);
-        let mended = self.state.draft.mending.len();
+        let repaired = self.state.draft.revisions.len();
         let said = self.state.draft.attempts.iter().filter(rejected).count()
             + self.state.draft.passes.len()
             + told
-            + mended;
+            + repaired;
         before.saturating_add((said + self.state.calls.actions.len()) as u32)
     }
 

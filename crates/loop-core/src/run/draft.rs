@@ -16,8 +16,8 @@ use crate::types::{Confidence, Millis, Tier};
 pub(super) struct Draft {
     pub(super) passes: Vec<PassRecord>,
     pub(super) document: Document,
-    /// The passes that were granted to mend an answer, and what was missing then.
-    pub(super) mending: Vec<Mending>,
+    /// The passes that were granted to revise an answer, and what was missing then.
+    pub(super) revisions: Vec<Revision>,
     pub(super) attempts: Vec<Attempt>,
     /// The final answer of a conversation.
     pub(super) answer: Option<Arc<str>>,
@@ -49,10 +49,10 @@ impl Draft {
         self.passes.last().map_or(0, |pass| pass.evidence_seen)
     }
 
-    /// What was missing when this pass was granted to mend the answer before it.
-    pub(super) fn mending(&self, pass: u32) -> Option<&[Arc<str>]> {
-        let granted = self.mending.iter().find(|mending| mending.pass == pass);
-        granted.map(|mending| mending.missing.as_slice())
+    /// What was missing when this pass was granted to repair the answer before it.
+    pub(super) fn revisions(&self, pass: u32) -> Option<&[Arc<str>]> {
+        let granted = self.revisions.iter().find(|revisions| revisions.pass == pass);
+        granted.map(|revisions| revisions.missing.as_slice())
     }
 
     /// The final answer; without one, what came of a reply that failed midway.
@@ -169,9 +169,9 @@ pub struct Cut {
     pub granted: u64,
 }
 
-/// A pass that was granted to mend an answer at high confidence.
+/// A pass that was granted to revise an answer at high confidence.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(super) struct Mending {
+pub(super) struct Revision {
     pub(super) pass: u32,
     /// What was demanded and not there.
     pub(super) missing: Vec<Arc<str>>,

@@ -282,7 +282,7 @@ impl Refusal {
 pub enum Validation {
     /// It is what was wanted.
     Valid,
-    /// It is not, and the model may mend it.
+    /// It is not, and the model may repair it.
     Invalid {
         /// `schema`, or the name of the validator.
         by: Arc<str>,

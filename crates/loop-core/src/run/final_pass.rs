@@ -90,16 +90,16 @@ impl Run {
             if self.state.draft.passes.is_empty() { (failed, None) } else { (None, failed) };
         let cause = self.state.phase.final_cause().cloned();
         let limits = cause.into_iter().chain([refused]);
-        let unmended = self.unmended(call.key.pass);
-        let conditions = failed_first.into_iter().chain(limits).chain(unmended).chain(failed_last);
+        let unrevised = self.unrevised(call.key.pass);
+        let conditions = failed_first.into_iter().chain(limits).chain(unrevised).chain(failed_last);
         if let Some(certificate) = Certificate::of(conditions) {
             self.stop(certificate, notes);
         }
     }
 
-    /// What a pass that brings no reply was granted to mend, and does not.
-    pub(super) fn unmended(&self, pass: u32) -> Option<Condition> {
-        self.mending(pass).map(|missing| evidence_missing(missing.to_vec()))
+    /// What a pass that brings no reply was granted to repair, and does not.
+    pub(super) fn unrevised(&self, pass: u32) -> Option<Condition> {
+        self.revisions(pass).map(|missing| evidence_missing(missing.to_vec()))
     }
 
     /// The final pass, where it would bring something; otherwise the end, for the same cause.

@@ -8,7 +8,7 @@ use crate::gate::{
 };
 use crate::reply::Proposal;
 use crate::run::Run;
-use crate::run::draft::{AttemptState, Mending, PassRecord};
+use crate::run::draft::{AttemptState, Revision, PassRecord};
 use crate::run::note::{Decision, Note};
 use crate::run::phase::Call;
 use crate::spec::Setting;
@@ -85,11 +85,11 @@ impl Run {
                 }
                 self.stop(certificate, notes);
             }
-            Ruling::Mend => {
+            Ruling::Revise => {
                 let batch = self.admit(judged, notes);
-                let decision = Decision::Mend { missing: missing.clone() };
+                let decision = Decision::Revise { missing: missing.clone() };
                 notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
-                self.state.draft.mending.push(Mending { pass: pass + 1, missing });
+                self.state.draft.revisions.push(Revision { pass: pass + 1, missing });
                 if self.spec.protocol.properties().answers_every_call {
                     // Calls beside an output that comes too early are run: each has its result.
                     self.act(batch, notes);
@@ -162,7 +162,7 @@ impl Run {
             fresh: false,
             idle,
             may_escalate: false,
-            may_mend: self.may_mend(),
+            may_revise: self.may_revise(),
             is_out_of_time: self.out_of_time().is_some(),
         }
     }
@@ -177,11 +177,11 @@ impl Run {
             passes.get(from..)
         };
         // Another model, or another task, is held against what it says itself.
-        let is_first_of_its_kind = self.state.route.escalated() == Some(pass) || self.mending(pass).is_some();
+        let is_first_of_its_kind = self.state.route.escalated() == Some(pass) || self.revisions(pass).is_some();
         let before = last(2).and_then(|two| two.first()).filter(|_| !is_first_of_its_kind);
         let is_low = |passes: &[PassRecord]| passes.iter().all(|pass| pass.confidence.level() == 0);
         let restarted =
-            self.state.draft.mending.last().map(|mending| mending.pass).max(self.state.route.escalated());
+            self.state.draft.revisions.last().map(|revisions| revisions.pass).max(self.state.route.escalated());
         let counted =
             passes.iter().rev().take_while(|record| restarted.is_none_or(|from| record.pass >= from));
         let idle = counted.take_while(|pass| !pass.fresh && pass.changed.is_empty()).count() as u32;
@@ -194,13 +194,13 @@ impl Run {
                 && self.state.route.tier != Tier::Fallback
                 && self.state.route.escalated().is_none()
                 && last(settings.escalate_after).is_some_and(is_low),
-            may_mend: self.may_mend(),
+            may_revise: self.may_revise(),
             is_out_of_time: self.out_of_time().is_some(),
         }
     }
 
-    fn may_mend(&self) -> bool {
-        (self.state.draft.mending.len() as u32) < self.spec.gate.mending_passes
+    fn may_revise(&self) -> bool {
+        (self.state.draft.revisions.len() as u32) < self.spec.gate.revision_passes
     }
 
     /// Counts the trouble of a reply, and tells what of it the gate has to know.

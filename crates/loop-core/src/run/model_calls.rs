@@ -437,7 +437,7 @@ impl Run {
             (None, None) => vec![failed],
         };
         let reached = gate::limits_reached(&self.spec.limits, &self.state.budget.totals, self.elapsed_ms());
-        let conditions = conditions.into_iter().chain(reached).chain(self.unmended(key.pass));
+        let conditions = conditions.into_iter().chain(reached).chain(self.unrevised(key.pass));
         if let Some(certificate) = Certificate::of(conditions) {
             self.stop(certificate, notes);
         }

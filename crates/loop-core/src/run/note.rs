@@ -190,8 +190,8 @@ pub enum Decision {
         /// How many run.
         runs: u32,
     },
-    /// Another pass at once, to mend an answer at high confidence.
-    Mend {
+    /// Another pass at once, to revise an answer at high confidence.
+    Revise {
         /// What is missing.
         missing: Vec<Arc<str>>,
     },

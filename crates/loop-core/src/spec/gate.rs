@@ -47,7 +47,7 @@ pub struct GateSettings {
     /// Passes that are granted to revise a confident answer that lacks what the domain demands. Default 1; 0 grants
     /// none.
     #[serde(skip_serializing_if = "is_one")]
-    pub mending_passes: u32,
+    pub revision_passes: u32,
     /// Canonical names of tools with an effect that run without asking, `*` for any characters. The entry is the
     /// consent of the domain's author. Empty: each effect needs approval.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -115,7 +115,7 @@ impl Default for GateSettings {
             stale_unless_new_evidence: false,
             no_progress: 2,
             escalate_after: 2,
-            mending_passes: 1,
+            revision_passes: 1,
             approved: Vec::new(),
             repeats: None,
             repeats_for: Vec::new(),

@@ -77,9 +77,9 @@ impl Setup {
         self
     }
 
-    /// Nobody mends an answer that lacks what is demanded.
-    pub fn unmended(mut self) -> Self {
-        self.spec.gate.mending_passes = 0;
+    /// Nobody repairs an answer that lacks what is demanded.
+    pub fn unrevised(mut self) -> Self {
+        self.spec.gate.revision_passes = 0;
         self
     }
 

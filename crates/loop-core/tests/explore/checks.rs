@@ -418,8 +418,8 @@ fn what_broke_off_is_kept(edge: &Edge<'_>) -> Result {
 fn escalates_once(edge: &Edge<'_>) -> Result {
     let next = edge.was.after(edge);
     must(next.raised <= 1, || "the tier was raised twice".to_owned())?;
-    must(next.mended.len() as u32 <= edge.after.spec().gate.mending_passes, || {
-        "mended too often".to_owned()
+    must(next.repaired.len() as u32 <= edge.after.spec().gate.revision_passes, || {
+        "repaired too often".to_owned()
     })?;
     must(next.rerouted <= 1, || "another route was taken twice".to_owned())?;
     must(next.rerouted == 0 || edge.was.rerouted == 0 || next.raised == edge.was.raised, || {

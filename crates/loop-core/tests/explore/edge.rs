@@ -48,8 +48,8 @@ pub struct Ghost {
     pub escalated: Option<u32>,
     /// How often the tier was raised.
     pub raised: u32,
-    /// The passes that were granted to mend the answer.
-    pub mended: Vec<u32>,
+    /// The passes that were granted to repair the answer.
+    pub repaired: Vec<u32>,
     /// How often a reason was fixed.
     pub stops: u32,
     /// The last try of every call and action that has settled; of actions, how it ended (`None`: lost).
@@ -157,7 +157,7 @@ impl Ghost {
                     next.is_elsewhere = true;
                     next.rerouted += 1;
                 }
-                Note::GateDecided { pass, decision: Decision::Mend { .. }, .. } => next.mended.push(pass + 1),
+                Note::GateDecided { pass, decision: Decision::Revise { .. }, .. } => next.repaired.push(pass + 1),
                 Note::Stopped { .. } => next.stops += 1,
                 _ => {}
             }

@@ -454,7 +454,7 @@ pub fn demanding(wide: bool) -> Alphabet {
         spec.gate.required_tools = vec!["fetch_device".into(), "fetch_docs".into()];
         spec.gate.forbid = vec!["wipe".into()];
         spec.gate.no_progress = 2;
-        spec.gate.mending_passes = if wide { 2 } else { 1 };
+        spec.gate.revision_passes = if wide { 2 } else { 1 };
     });
     Alphabet {
         replies: always([

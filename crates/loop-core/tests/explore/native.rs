@@ -101,10 +101,10 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         add(StopReason::PolicyBlocked, asked.denied == asked.all);
         add(StopReason::NoProgress, true);
     }
-    let may_mend = (edge.was.mended.len() as u32) < gate.mending_passes;
+    let may_revise = (edge.was.repaired.len() as u32) < gate.revision_passes;
     let is_free = is_free && (!acts_last || next.is_empty());
-    if is_free && may_mend && reasons.first() == Some(&StopReason::EvidenceMissing) {
-        return Expected::Mend;
+    if is_free && may_revise && reasons.first() == Some(&StopReason::EvidenceMissing) {
+        return Expected::Revise;
     }
     let Some(first) = reasons.first().copied() else {
         return Expected::Act { runs: asked.run, asks, escalates: false };
@@ -122,8 +122,8 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     };
     let speaks = reply.calls.is_empty() && !refuses;
     let fits = limits.messages.is_none_or(|limit| run.messages() <= limit);
-    // An answer that was to be mended is there already.
-    let has_answer = !edge.was.mended.is_empty();
+    // An answer that was to be repaired is there already.
+    let has_answer = !edge.was.repaired.is_empty();
     if edge.was.is_elsewhere {
         reasons.push(StopReason::TierChanged);
     }

@@ -19,7 +19,7 @@ pub enum Expected {
         asks: u32,
         escalates: bool,
     },
-    Mend,
+    Revise,
     /// So many run, then the output is validated.
     Validate {
         runs: u32,
@@ -60,7 +60,7 @@ pub fn decides_as_documented(edge: &Edge<'_>) -> Result<(), String> {
             let raised = |note: &Note| matches!(note, Note::TierChanged { to: Tier::Escalated, .. });
             Expected::Act { runs: *runs, asks: *asks, escalates: edge.notes.iter().any(raised) }
         }
-        Decision::Mend { .. } => Expected::Mend,
+        Decision::Revise { .. } => Expected::Revise,
         Decision::Validate { runs } => Expected::Validate { runs: *runs },
         Decision::FinalPass { .. } => Expected::FinalPass,
         Decision::Stop(certificate) => {
@@ -121,8 +121,8 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         let lacks = confidence == Confidence::High && !answered;
         let breaks = !is_open && (says.opened || says.broken.is_some());
         let first = !refused && !hands_over && !alone && !breaks && lacks;
-        if first && !is_limited && next.is_empty() && (edge.was.mended.len() as u32) < gate.mending_passes {
-            return Expected::Mend;
+        if first && !is_limited && next.is_empty() && (edge.was.repaired.len() as u32) < gate.revision_passes {
+            return Expected::Revise;
         }
         let blocked = asked.all > 0 && asked.denied == asked.all;
         add(StopReason::Refused, refused);
@@ -162,7 +162,7 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
             add(StopReason::StaleConfidence, stale && !excused);
         }
         // Passes are counted from where another model, or another task, took over; not in its first pass.
-        let from = edge.was.mended.iter().max().copied().max(edge.was.escalated).unwrap_or(1) as usize - 1;
+        let from = edge.was.repaired.iter().max().copied().max(edge.was.escalated).unwrap_or(1) as usize - 1;
         let idle = |at: usize| !is_fresh(run, at) && passes[at].changed.is_empty();
         let first = passes.len().saturating_sub(gate.no_progress as usize);
         let counts = gate.no_progress > 0 && pass >= gate.no_progress && first >= from;
@@ -195,7 +195,7 @@ pub fn forbids_the_next(run: &Run) -> Vec<StopReason> {
 
 /// Whether a pass is held against the one before it.
 fn compared_with(edge: &Edge<'_>, pass: u32) -> bool {
-    edge.was.escalated != Some(pass) && !edge.was.mended.contains(&pass)
+    edge.was.escalated != Some(pass) && !edge.was.repaired.contains(&pass)
 }
 
 /// Whether a required section is not there, or evidence waits that no pass has seen.

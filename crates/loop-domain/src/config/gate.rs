@@ -90,8 +90,8 @@ pub(crate) struct GateConfig {
     pub(crate) no_progress: Option<u32>,
     /// For documents: after how many passes in a row at low confidence the escalated model takes over; 0 for never. Default: 2.
     pub(crate) escalate_after: Option<u32>,
-    /// Passes that are granted to mend a confident answer that lacks what is demanded. Default: 1.
-    pub(crate) mending_passes: Option<u32>,
+    /// Passes that are granted to repair a confident answer that lacks what is demanded. Default: 1.
+    pub(crate) revision_passes: Option<u32>,
 }
 
 /// When repeated trouble ends what goes on; 0 for never.

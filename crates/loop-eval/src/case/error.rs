@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Why a case cannot be read or run. Each message is one line: where, what, how to mend it.
+/// Why a case cannot be read or run. Each message is one line: where, what, how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaseError {
@@ -33,7 +33,7 @@ pub enum CaseError {
         origin: String,
         /// The JSON pointer to it.
         pointer: String,
-        /// What is wrong and how to mend it.
+        /// What is wrong and how to fix it.
         message: String,
     },
     /// No case was found.

@@ -199,18 +199,18 @@ pub const GUARDS: [Guard; 16] = [
         },
         redeclare: leave,
         fires: |seen| {
-            let mends =
-                |note: &Note| matches!(note, Note::GateDecided { decision: Decision::Mend { .. }, .. });
-            seen.count(mends) + seen.reasons(&[StopReason::EvidenceMissing])
+            let revises =
+                |note: &Note| matches!(note, Note::GateDecided { decision: Decision::Revise { .. }, .. });
+            seen.count(revises) + seen.reasons(&[StopReason::EvidenceMissing])
         },
     },
     Guard {
-        name: "mending",
-        does: "grants a pass to mend an answer that lacks what is demanded",
-        off: |spec| spec.gate.mending_passes = 0,
+        name: "revisions",
+        does: "grants a pass to revise an answer that lacks what is demanded",
+        off: |spec| spec.gate.revision_passes = 0,
         redeclare: leave,
         fires: |seen| {
-            seen.count(|note| matches!(note, Note::GateDecided { decision: Decision::Mend { .. }, .. }))
+            seen.count(|note| matches!(note, Note::GateDecided { decision: Decision::Revise { .. }, .. }))
         },
     },
     Guard {

@@ -335,7 +335,7 @@ pub(crate) const PEOPLE: &[&str] = &[
     "Greta Baumann",
 ];
 
-/// Failures that another try with the same arguments does not mend.
+/// Failures that another try with the same arguments does not repair.
 pub(crate) const FAILURES: &[&str] = &[
     "Error: no such record",
     "Error: permission denied",

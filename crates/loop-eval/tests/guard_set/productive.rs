@@ -516,7 +516,7 @@ fn fix_arguments(rng: &mut Rng, draft: &mut Draft) {
     }
 }
 
-/// A call that fails, or finds nothing, until what was wrong with how its arguments are written is mended.
+/// A call that fails, or finds nothing, until what was wrong with how its arguments are written is repaired.
 fn repair(rng: &mut Rng, draft: &mut Draft) {
     let file = *rng.select(FILES);
     let n = rng.number(100, 999);

@@ -17,7 +17,7 @@ use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
 use crate::secrets::Secrets;
 
-/// A recording that could not be made, or not to its end: one line, with how to mend it.
+/// A recording that could not be made, or not to its end: one line, with how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct RecordError {

@@ -16,7 +16,7 @@ use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
 use crate::secrets::Secrets;
 
-/// A file that is no recording, or a damaged one: one line with file, line number and how to mend it.
+/// A file that is no recording, or a damaged one: one line with file, line number and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct RecordedError {

@@ -295,7 +295,7 @@ pub fn look(target: &str) -> Value {
 }
 
 pub fn change(target: &str) -> Value {
-    json!({"action_id": format!("c-{target}"), "action_type": "change", "reason": "to mend it",
+    json!({"action_id": format!("c-{target}"), "action_type": "change", "reason": "to repair it",
         "parameters": {"target": target}, "priority": "required"})
 }
 

@@ -27,7 +27,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// The error that says where and how to mend it.
+    /// The error that says where and how to fix it.
     pub(super) fn at(self, path: &Path) -> JournalError {
         match self {
             Self::Sql(error) => storage(path, advice(&error, path)),
