@@ -70,12 +70,12 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Does what the run wishes until it is done, or for so many events.
+    /// Does what the run commands until it is done, or for so many events.
     pub fn go_on(&mut self, events: Option<usize>) -> Result<(), Box<dyn Error>> {
         let until = events.map_or(usize::MAX, |events| self.journal.len() + events);
         while !self.run.is_done() && self.journal.len() < until {
             let kind = match self.run.commands().into_iter().next() {
-                Some(wish) => self.follow(wish),
+                Some(command) => self.follow(command),
                 None => self.wait_for_the_deadline(),
             };
             self.tell(kind)?;
@@ -96,10 +96,10 @@ impl Driver {
         Ok(())
     }
 
-    /// What the world makes of a wish.
-    fn follow(&mut self, wish: Command) -> EventKind {
-        self.say(&format!("  wished: {}", name(&wish)));
-        match wish {
+    /// What the world makes of a command.
+    fn follow(&mut self, command: Command) -> EventKind {
+        self.say(&format!("  commanded: {}", name(&command)));
+        match command {
             Command::CallModel(call) if call.granted.is_none() => self.announce(&call),
             Command::CallModel(call) => model_replies(&call),
             Command::RunTool(tool) if !tool.announced => {
@@ -110,8 +110,8 @@ impl Driver {
                 EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding: None }
             }
             // A driver of an `output` protocol checks the value here, against its schema first.
-            Command::Validate(wish) => {
-                let (key, attempt) = (wish.key, wish.attempt);
+            Command::Validate(command) => {
+                let (key, attempt) = (command.key, command.attempt);
                 EventKind::Validated { key, attempt, result: Validation::Valid }
             }
             // Nothing of this world runs beside the driver, so there is nothing that could be cut off.
@@ -228,13 +228,13 @@ fn tool_finishes(tool: &RunTool) -> EventKind {
     EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation }
 }
 
-fn name(wish: &Command) -> String {
-    match wish {
+fn name(command: &Command) -> String {
+    match command {
         Command::CallModel(call) if call.granted.is_none() => format!("call a model for {}", call.key),
         Command::CallModel(call) => format!("send the call {}", call.key),
         Command::RunTool(tool) => format!("run {} for {}", tool.tool, tool.key),
         Command::AskPerson { key, .. } => format!("ask a person about {key}"),
-        Command::Validate(wish) => format!("validate the output for {}", wish.key),
+        Command::Validate(command) => format!("validate the output for {}", command.key),
         Command::Abort { key, .. } => format!("abort {key}"),
         Command::Save { .. } => "save".to_owned(),
     }

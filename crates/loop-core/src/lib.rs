@@ -1,4 +1,4 @@
-//! The pure decision gate of a self-terminating AI loop: facts go in, wishes come out.
+//! The pure decision gate of a self-terminating AI loop: facts go in, commands come out.
 //!
 //! A run analyses a work item with a model, decides what it still needs, fetches that with tools, and refines its
 //! answer, until it is sure or a limit is reached. This crate holds every decision of that loop and nothing else.
@@ -7,13 +7,13 @@
 //!
 //! It has no clock, no randomness, no files, no network, no threads, no `async` and no prompt text. It calls no model
 //! and runs no tool. Whoever drives it does that, and tells it what happened. The same events give the same state,
-//! the same decisions and the same wishes: on the first run, after a crash, in a test, on another machine.
+//! the same decisions and the same commands: on the first run, after a crash, in a test, on another machine.
 //!
 //! # The nouns
 //!
 //! - A [`Run`] is one work item's way through the loop: a plain value that can be cloned, compared and stored.
 //! - An [`Event`] is a fact from the world. [`Run::apply`] is the only way in; what cannot follow is [`Rejected`].
-//! - A [`Command`] is a wish, read from the state by [`Run::commands`]. [`Run::deadline`] says when to come back.
+//! - A [`Command`] is a command, read from the state by [`Run::commands`]. [`Run::deadline`] says when to come back.
 //! - A [`Note`] is what was decided while an event was applied, and why, as data. The journal keeps both.
 //! - The [`Outcome`] is the document, the evidence, the reason of the stop with all that was true, and the bill.
 //!
@@ -38,8 +38,8 @@
 //! let (mut run, _first, _notes) = Run::start(RunId::new("r1"), spec.into(), item, facts);
 //!
 //! let ask = r#"[{"action_id": "a", "action_type": "fetch_device", "priority": "required"}]"#;
-//! while let Some(wish) = run.commands().into_iter().next() {
-//!     let fact = match wish {
+//! while let Some(command) = run.commands().into_iter().next() {
+//!     let fact = match command {
 //!         Command::CallModel(CallModel { key, attempt, granted: None, .. }) => {
 //!             let size = PromptSize { bytes: 2_000, shared_bytes: 0 };
 //!             let Quote { tier, max_output_tokens, reserve } = run.quote(&key, size).expect("it fits");
@@ -61,7 +61,7 @@
 //!     };
 //!     run.apply(&Event { at: run.now().plus(1), fact })?;
 //! }
-//! let outcome = run.outcome().expect("nothing is wished any more");
+//! let outcome = run.outcome().expect("nothing is commanded any more");
 //! assert_eq!(outcome.stop.reason(), StopReason::Confident);
 //! assert_eq!((outcome.totals.passes, outcome.totals.tool_calls), (2, 1));
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -51,8 +51,8 @@ fn calls_lead_to_another_pass_until_there_are_none() {
     let world = (1..).zip(asked).fold(world, |world, (pass, call)| {
         let world =
             world.expect_call(&format!("{pass}/main"), 1).replied(&calls(std::slice::from_ref(&call)));
-        let wished = format!("{pass}/action-0#1 {}", call.0);
-        world.expect_tools(&[&wished]).finished(&format!("{pass}/action-0"), found(call.0))
+        let commanded = format!("{pass}/action-0#1 {}", call.0);
+        world.expect_tools(&[&commanded]).finished(&format!("{pass}/action-0"), found(call.0))
     });
     let world = world.replied(&text("Updated Bob's company to EPAM")).ends(StopReason::Completed);
     assert_eq!(world.results(), ["run ok", "run ok", "run ok"]);

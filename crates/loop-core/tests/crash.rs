@@ -113,7 +113,7 @@ fn the_scripts_see_every_phase() {
 }
 
 #[test]
-fn every_prefix_of_a_journal_replays_to_the_same_state_notes_and_wishes() {
+fn every_prefix_of_a_journal_replays_to_the_same_state_notes_and_commands() {
     // I-11, I-12
     for world in scripts() {
         world.check_replay();

@@ -36,11 +36,11 @@ fn pending() -> Observation {
     Observation { retry_after_ms: Some(500), ..waits }
 }
 
-/// The one wished tool ends like this.
+/// The one commanded tool ends like this.
 #[track_caller]
 fn ends(world: World, observation: Observation) -> World {
     let tools = world.tools();
-    let [tool] = tools.as_slice() else { panic!("one tool is wished, not {tools:?}") };
+    let [tool] = tools.as_slice() else { panic!("one tool is commanded, not {tools:?}") };
     world.finished(&tool.key.to_string(), observation)
 }
 

@@ -25,7 +25,7 @@ fn in_order_means_one_at_a_time() {
     let world = conversation().start().replied(&looks(&["a", "b", "c"]));
     let world = world.expect_tools(&["1/action-0#1 fetch_device"]).finished("1/action-0", found("a"));
     let world = world.expect_tools(&["1/action-1#1 fetch_device"]);
-    // What is not wished is not taken.
+    // What is not commanded is not taken.
     let early = EventKind::ToolFinished { key: key("1/action-2"), attempt: 1, observation: found("c") };
     let world = world.rejects(early).finished("1/action-1", observed(Status::PermanentError));
     // One that fails does not keep the next from running.
@@ -200,13 +200,13 @@ fn two_equal_calls_never_share_a_key_whichever_of_them_fails() {
         let (failing, going) =
             if first_fails { ("1/action-0", "1/action-1") } else { ("1/action-1", "1/action-0") };
         world = world.finished(going, found("x")).finished(failing, observed(Status::RetryableError));
-        let wished: Vec<String> = world
+        let commanded: Vec<String> = world
             .replied(&looks(&["a"]))
             .tools()
             .iter()
             .map(|tool| format!("{}#{}", tool.key, tool.attempt))
             .collect();
-        assert!(!wished.contains(&format!("{going}#2")), "{wished:?} after {going} had succeeded");
+        assert!(!commanded.contains(&format!("{going}#2")), "{commanded:?} after {going} had succeeded");
     }
 }
 

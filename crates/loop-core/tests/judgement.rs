@@ -25,7 +25,7 @@ const DEVICE: usize = 0;
 const DOCS: usize = 1;
 const RESTART: usize = 2;
 
-/// Everything that is wished runs and finds the same.
+/// Everything that is commanded runs and finds the same.
 fn all(mut world: World) -> World {
     while world.phase() == "acting" {
         let key = world.tools()[0].key.to_string();

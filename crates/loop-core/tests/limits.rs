@@ -125,7 +125,7 @@ fn the_wall_clock_ends_the_run_in_every_phase_in_which_it_works() {
         let in_flight =
             !world.tools().is_empty()
                 || world.run.commands().iter().any(
-                    |wish| matches!(wish, loop_core::Command::CallModel(call) if call.granted.is_some()),
+                    |command| matches!(command, loop_core::Command::CallModel(call) if call.granted.is_some()),
                 );
         let mut world = world.deadline();
         if in_flight {
@@ -172,8 +172,8 @@ fn a_call_is_granted_what_model_limit_and_context_leave() {
     // No call is made for fewer than 256 tokens of output.
     assert_eq!(quote(2 * (100_000 - 256)).map(|quote| quote.max_output_tokens), Ok(256));
     assert_eq!(quote(2 * (100_000 - 255)), Err(Refusal::Context));
-    assert_eq!(world.run.quote(&key("2/main"), PROMPT), Err(Refusal::NotWished));
-    assert_eq!(world.started().run.quote(&key("1/main"), PROMPT), Err(Refusal::NotWished));
+    assert_eq!(world.run.quote(&key("2/main"), PROMPT), Err(Refusal::NotCommanded));
+    assert_eq!(world.started().run.quote(&key("1/main"), PROMPT), Err(Refusal::NotCommanded));
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn a_call_is_not_announced_twice_nor_while_it_has_to_wait() {
     let mut later = failure(true);
     later.retry_at = Some(Millis(100));
     let waiting = world.failed(later);
-    assert_eq!(waiting.run.quote(&key("1/main"), PROMPT), Err(Refusal::NotWished));
+    assert_eq!(waiting.run.quote(&key("1/main"), PROMPT), Err(Refusal::NotCommanded));
     let started = waiting.clone().wait(100).started_after_wait();
     waiting.wait(99).rejects(started);
 }
@@ -220,7 +220,7 @@ fn nothing_follows_the_end() {
 }
 
 #[test]
-fn an_announcement_names_the_call_that_is_wished_and_its_next_try() {
+fn an_announcement_names_the_call_that_is_commanded_and_its_next_try() {
     // M14, I-6, I-25: all else is as the state quotes it.
     let told = |world: &World, name: &str, attempt: u32| {
         let Ok(quote) = world.run.quote(&world.call().key, PROMPT) else { panic!("{:?}", world.call()) };
@@ -235,16 +235,16 @@ fn an_announcement_names_the_call_that_is_wished_and_its_next_try() {
             reserve: quote.reserve,
         }
     };
-    let check = |mut world: World, wished: &str, attempt: u32| {
+    let check = |mut world: World, commanded: &str, attempt: u32| {
         for name in
             ["0/select", "1/main", "2/main", "1/repair", "2/repair", "1/final", "1/action-0", "1/save"]
         {
             for tried in 0..=attempt + 1 {
                 let kind = told(&world, name, tried);
-                world = if (name, tried) == (wished, attempt) { world } else { world.rejects(kind) };
+                world = if (name, tried) == (commanded, attempt) { world } else { world.rejects(kind) };
             }
         }
-        let kind = told(&world, wished, attempt);
+        let kind = told(&world, commanded, attempt);
         world.tell(kind);
     };
     check(run().selector(&[]).start(), "0/select", 1);

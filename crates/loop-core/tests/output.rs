@@ -477,14 +477,14 @@ fn a_stop_now_ends_it_in_every_phase_and_tells_which() {
 fn the_wall_clock_goes_on_while_an_output_is_validated() {
     // C12
     let setup = || output().limits(|limits| limits.wall_ms = 50_000).start().replied(&save("x"));
-    let wished = |world: &World| match world.run.commands().as_slice() {
-        [loop_core::Command::Validate(wish)] => wish.timeout_ms,
+    let commanded = |world: &World| match world.run.commands().as_slice() {
+        [loop_core::Command::Validate(command)] => command.timeout_ms,
         other => panic!("{other:?}"),
     };
-    assert_eq!(wished(&setup()), 30_000);
+    assert_eq!(commanded(&setup()), 30_000);
     let late =
         output().limits(|limits| limits.wall_ms = 50_000).start().started().wait(45_000).answered(&save("x"));
-    assert_eq!(wished(&late), 5_000);
+    assert_eq!(commanded(&late), 5_000);
     let world = setup().deadline().ends(StopReason::Timeout);
     assert_eq!((world.run.now().0, &*world.outcome().stopped_in.phase), (50_000, "validating"));
     assert!(is(&world, "x", false));

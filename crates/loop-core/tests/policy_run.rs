@@ -1,4 +1,4 @@
-//! Policy in a run: nothing that policy forbids is ever wished, whatever the model asks (I-25, I-27).
+//! Policy in a run: nothing that policy forbids is ever commanded, whatever the model asks (I-25, I-27).
 
 use crate::common;
 

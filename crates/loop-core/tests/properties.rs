@@ -312,7 +312,7 @@ fn spend(mode: CostMode, spending: &Spending, mut check: impl FnMut(&World, &Wor
                 }
                 world.tell(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
             }
-            other => panic!("not wished here: {other:?}"),
+            other => panic!("not commanded here: {other:?}"),
         }
         check(&before, &world);
     }

@@ -216,7 +216,7 @@ fn the_search_text_is_found_among_the_arguments() {
         let found = near_duplicate(&ThreeTier::default(), &json!({name: "fix bug"}), &json!({name: "fix the bug"}));
         assert_eq!(found, Some(777), "{name}");
     }
-    let found = near_duplicate(&ThreeTier::default(), &json!({"wish": "fix bug"}), &json!({"wish": "fix the bug"}));
+    let found = near_duplicate(&ThreeTier::default(), &json!({"command": "fix bug"}), &json!({"command": "fix the bug"}));
     assert_eq!(found, None);
     // All other arguments have to be the same.
     let with = |text: &str, scope: &str| json!({"query": text, "scope": scope});

@@ -169,8 +169,8 @@ impl Script {
             Command::AskPerson { key, .. } => {
                 (world.answered_by_person(&key.to_string(), PersonAnswer::Approved), true)
             }
-            Command::Validate(wish) => {
-                let (key, attempt) = (wish.key, wish.attempt);
+            Command::Validate(command) => {
+                let (key, attempt) = (command.key, command.attempt);
                 world.tell(EventKind::Validated { key, attempt, result: Validation::Valid });
                 (world, true)
             }

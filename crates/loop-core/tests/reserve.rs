@@ -25,7 +25,7 @@ fn with_money(limit: u64) -> Setup {
     run().with(|spec| spec.models.selector = None).limits(|limits| limits.cost = usd(limit))
 }
 
-/// A pass with one tool behind it; a second call is wished.
+/// A pass with one tool behind it; a second call is commanded.
 fn second_call(setup: Setup) -> World {
     setup.start().started_with(FIRST).answered(&device("a")).all_finished().expect_call("2/main", 1)
 }

@@ -54,7 +54,7 @@ fn a_save_that_cannot_succeed_is_not_tried_again() {
 }
 
 #[test]
-fn a_save_is_wished_again_after_a_crash() {
+fn a_save_is_commanded_again_after_a_crash() {
     let world = saving().resumed(10_000);
     assert_eq!(world.run.commands(), [Command::Save { attempt: 1 }]);
     world.saved(1, saved_at("x")).ends(StopReason::Confident);

@@ -230,6 +230,6 @@ fn a_smart_tool_is_granted_a_call_with_its_limits() {
             .run
             .commands()
             .iter()
-            .all(|wish| matches!(wish, Command::RunTool(tool) if tool.timeout_ms == 12_000))
+            .all(|command| matches!(command, Command::RunTool(tool) if tool.timeout_ms == 12_000))
     );
 }

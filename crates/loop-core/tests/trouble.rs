@@ -300,8 +300,8 @@ fn high_confidence_that_still_asks_is_counted() {
     let world =
         run().start().replied(&sure).all_finished().replied(&said("high")).ends(StopReason::Confident);
     assert_eq!(world.outcome().totals.contradictions, 1);
-    let wish = said("high").asks_as("nice_to_have", "fetch_device", target("a"));
-    let world = run().start().replied(&wish).ends(StopReason::Confident);
+    let command = said("high").asks_as("nice_to_have", "fetch_device", target("a"));
+    let world = run().start().replied(&command).ends(StopReason::Confident);
     assert_eq!(world.outcome().totals.contradictions, 0);
 }
 

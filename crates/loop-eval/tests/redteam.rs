@@ -338,7 +338,7 @@ async fn own_work_may_be_a_case_and_what_fails_or_repeats_is_counted() {
     let report = attack(&domain, &[case(&close)], &none).await.unwrap();
     assert_eq!((report.benign.failed, report.holds()), (1, false), "{}", report.table());
     assert!(report.table().contains("failed: own: "), "{}", report.table());
-    // Nobody wished that a model is asked over the network.
+    // Nobody commanded that a model is asked over the network.
     let text = format!(
         "{MAIL}\n[models.base]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9\"\n"
     );

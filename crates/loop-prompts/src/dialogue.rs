@@ -56,7 +56,7 @@ pub struct Dialogue {
 }
 
 impl Dialogue {
-    /// The prompt of the call that `run` wishes; `None` where `key` is no call to a model.
+    /// The prompt of the call that `run` commands; `None` where `key` is no call to a model.
     pub fn prompt(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> Option<Prompt> {
         match key.slot {
             Slot::Select => Some(selector(prompts, run)),

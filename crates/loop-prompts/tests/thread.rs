@@ -149,7 +149,7 @@ fn a_pass_that_becomes_the_last_says_so_behind_what_was_said() {
 }
 
 #[test]
-fn a_last_reply_that_is_not_wished_any_more_does_not_stay() {
+fn a_last_reply_that_is_not_commanded_any_more_does_not_stay() {
     let mut spec = conversation();
     spec.limits.passes = 2;
     let mut world = begin(spec, message("What is FR-0042?"));

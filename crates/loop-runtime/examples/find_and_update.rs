@@ -90,7 +90,7 @@ fn agent(register: &Register, is_approved: bool) -> Result<Agent, Box<dyn Error>
     Ok(builder.build()?)
 }
 
-/// The same wish, first without consent and then with it.
+/// The same command, first without consent and then with it.
 pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let register = Register::new();
 

@@ -1,9 +1,9 @@
-//! The driver: carries out a run's wishes and tells it what happened.
+//! The driver: carries out a run's commands and tells it what happened.
 //!
 //! ```text
 //! loop {
-//!     cancel what is in flight and no longer wished
-//!     while a wish is not in flight:     // calls and writes: announce (apply, append), read the wishes again, start
+//!     cancel what is in flight and no longer commanded
+//!     while a command is not in flight:     // calls and writes: announce (apply, append), read the commands again, start
 //!         start it
 //!     wait for: a settlement, a request from outside, the deadline
 //!     notes = run.apply(event)           // decided
@@ -287,7 +287,7 @@ impl Driver {
                 self.stop_now().await?;
                 continue;
             }
-            if self.start_wishes().await? {
+            if self.start_commands().await? {
                 continue;
             }
             // What was said already is heard first.
@@ -343,18 +343,18 @@ impl Driver {
         }
     }
 
-    /// Starts what is wished and not in flight. True when the run changed and its wishes must be read again.
-    async fn start_wishes(&mut self) -> Result<bool, Broken> {
-        let wishes = self.run.commands();
-        self.cancel_unwished(&wishes);
+    /// Starts what is commanded and not in flight. True when the run changed and its commands must be read again.
+    async fn start_commands(&mut self) -> Result<bool, Broken> {
+        let commands = self.run.commands();
+        self.cancel_unwished(&commands);
         // The gate that a stop waits for may be minutes away behind a rate limit, for a call that nobody has seen yet.
         let is_stop_asked = self.run.is_stop_asked();
         self.in_flight
             .values()
             .filter_map(|begun| begun.waits.as_ref())
             .for_each(|it| it.stop(is_stop_asked));
-        for wish in wishes {
-            match wish {
+        for command in commands {
+            match command {
                 Command::CallModel(call) if self.is_in_flight(call.key, call.attempt) => {}
                 Command::CallModel(call) => match call.granted {
                     Some(granted) => self.start_call(call, granted),
@@ -370,8 +370,8 @@ impl Driver {
                     self.tell_own(kind).await?;
                     return Ok(true);
                 }
-                Command::Validate(wish) if self.is_in_flight(wish.key, wish.attempt) => {}
-                Command::Validate(wish) => self.start_validation(wish),
+                Command::Validate(command) if self.is_in_flight(command.key, command.attempt) => {}
+                Command::Validate(command) => self.start_validation(command),
                 // Whoever can answer sees the question in the events and answers through the handle; some are quick.
                 Command::AskPerson { key, .. } => {
                     let said = self.answers.remove(&key);
@@ -381,7 +381,7 @@ impl Driver {
                         return Ok(true);
                     }
                 }
-                // What is to be cut off is wished no longer, so it was cancelled above.
+                // What is to be cut off is commanded no longer, so it was cancelled above.
                 Command::Abort { .. } => {}
                 Command::Save { attempt } => {
                     self.save(attempt).await?;
@@ -396,15 +396,15 @@ impl Driver {
         self.in_flight.contains_key(&(key, attempt))
     }
 
-    fn cancel_unwished(&self, wishes: &[Command]) {
+    fn cancel_unwished(&self, commands: &[Command]) {
         for ((key, attempt), begun) in &self.in_flight {
-            let wished = wishes.iter().any(|wish| match wish {
+            let commanded = commands.iter().any(|command| match command {
                 Command::CallModel(call) => (call.key, call.attempt) == (*key, *attempt),
                 Command::RunTool(tool) => (tool.key, tool.attempt) == (*key, *attempt),
-                Command::Validate(wish) => (wish.key, wish.attempt) == (*key, *attempt),
+                Command::Validate(command) => (command.key, command.attempt) == (*key, *attempt),
                 Command::Abort { .. } | Command::AskPerson { .. } | Command::Save { .. } => false,
             });
-            if !wished {
+            if !commanded {
                 begun.cancel.cancel();
             }
         }
@@ -508,7 +508,7 @@ impl Driver {
         }
     }
 
-    fn start_validation(&mut self, wish: Validate) {
+    fn start_validation(&mut self, command: Validate) {
         let Some(output) = self.run.spec().protocol.output() else { return };
         let checks = Checks {
             registry: self.parts.registry.clone(),
@@ -516,19 +516,19 @@ impl Driver {
             validators: Arc::clone(&self.parts.validators),
         };
         let token = CancellationToken::new();
-        self.in_flight.insert((wish.key, wish.attempt), InFlight::with(&token));
-        self.tasks.push(validate::validate(checks, wish, token).boxed());
+        self.in_flight.insert((command.key, command.attempt), InFlight::with(&token));
+        self.tasks.push(validate::validate(checks, command, token).boxed());
     }
 
-    fn start_tool(&mut self, wish: RunTool) {
+    fn start_tool(&mut self, command: RunTool) {
         if self.caller.is_needed() {
-            self.call_back_first(&wish);
+            self.call_back_first(&command);
         }
         let token = CancellationToken::new();
-        self.in_flight.insert((wish.key, wish.attempt), InFlight::with(&token));
+        self.in_flight.insert((command.key, command.attempt), InFlight::with(&token));
         let model = self.parts.models.of(self.run.small_tier());
-        let hear = self.hear(wish.key, wish.attempt);
-        let call = ToolCall::new(&self.run, wish, (model, &self.parts.prompts), token, hear);
+        let hear = self.hear(command.key, command.attempt);
+        let call = ToolCall::new(&self.run, command, (model, &self.parts.prompts), token, hear);
         let (registry, credentials) = (self.parts.registry.clone(), (*self.parts.credentials).clone());
         self.tasks.push(call.run(registry, credentials).boxed());
     }
@@ -642,7 +642,7 @@ impl Driver {
         self.clock.now().plus(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Tells the run what the driver does on its wish. Where the run rejects that, its wish stays as it is, and
+    /// Tells the run what the driver does on its command. Where the run rejects that, its command stays as it is, and
     /// granting it again would go on for ever.
     async fn tell_own(&mut self, kind: EventKind) -> Result<(), Broken> {
         let name = kind.name();
@@ -705,15 +705,15 @@ impl Driver {
     }
 
     /// Tells callbacks of a tool that is to be run; one that was not ready and is asked again has been told.
-    fn call_back_first(&self, wish: &RunTool) {
+    fn call_back_first(&self, command: &RunTool) {
         let Phase::Running { batch, .. } = self.run.phase() else { return };
-        let Some(work) = batch.work.iter().find(|work| work.key == wish.key && work.poll.is_none()) else {
+        let Some(work) = batch.work.iter().find(|work| work.key == command.key && work.poll.is_none()) else {
             return;
         };
         // A retry goes by the key of the first try.
         let action = self.run.actions().get(work.action as usize);
-        let pass = action.map_or(wish.key.pass, |action| action.key.pass);
-        self.caller.tool_call(&self.progress(pass), &wish.tool, &wish.parameters);
+        let pass = action.map_or(command.key.pass, |action| action.key.pass);
+        self.caller.tool_call(&self.progress(pass), &command.tool, &command.parameters);
     }
 
     /// Tells callbacks what has been recorded.
@@ -804,7 +804,7 @@ async fn try_to_save(
 enum Broken {
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The run wishes what it does not take.
+    /// The run commands what it does not take.
     #[error("{0}")]
     Stuck(String),
 }

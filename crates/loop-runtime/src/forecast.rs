@@ -167,7 +167,7 @@ fn first_prompt(spec: &RunSpec, prompts: &Prompts, item: &WorkItem) -> u64 {
         provenance: loop_core::Provenance::default(),
     };
     let (run, _, _) = Run::start(RunId::new("forecast"), spec, item.clone(), facts);
-    let key: Option<CommandKey> = run.commands().first().and_then(|wish| match wish {
+    let key: Option<CommandKey> = run.commands().first().and_then(|command| match command {
         Command::CallModel(CallModel { key, .. }) => Some(*key),
         _ => None,
     });

@@ -136,12 +136,12 @@ fn meta(run: &Run, call: &CallModel) -> RequestMeta {
 pub(crate) async fn call(
     model: Arc<dyn ChatModel>,
     mut request: ModelRequest,
-    wish: CallModel,
+    command: CallModel,
     (cancel, ends): (CancellationToken, Instant),
     waits: Arc<Waits>,
     (hear, secrets): (Hear, Secrets),
 ) -> Settled {
-    let (key, attempt) = (wish.key, wish.attempt);
+    let (key, attempt) = (command.key, command.attempt);
     let mut heard = Heard::new(secrets);
     request.progress = waits.listener(&hear);
     let result = tokio::select! {
@@ -152,7 +152,7 @@ pub(crate) async fn call(
             Err(match Instant::now() < ends {
                 true => LlmError::new(LlmErrorKind::Cancelled, phase, "the run stopped"),
                 false => {
-                    let message = format!("no whole reply after {} ms", wish.timeout_ms);
+                    let message = format!("no whole reply after {} ms", command.timeout_ms);
                     LlmError::new(LlmErrorKind::Timeout, phase, message)
                 }
             })

@@ -23,7 +23,7 @@ use crate::waits::{Hear, Quiet, Waits};
 /// What a tool call needs of its run; taken before the call, so that the run is free meanwhile.
 #[derive(Debug)]
 pub(crate) struct ToolCall {
-    pub(crate) wish: RunTool,
+    pub(crate) command: RunTool,
     context: ToolContext,
     markdown_chars: usize,
 }
@@ -31,18 +31,18 @@ pub(crate) struct ToolCall {
 impl ToolCall {
     pub(crate) fn new(
         run: &Run,
-        wish: RunTool,
+        command: RunTool,
         (model, prompts): (&Arc<dyn ChatModel>, &Arc<Prompts>),
         cancel: CancellationToken,
         hear: Hear,
     ) -> Self {
         let item = &run.started().item;
         // Parallel siblings never share it, every retry of one action reuses it (S4-30).
-        let key: Arc<str> = format!("{}/{}", run.id(), wish.key).into();
+        let key: Arc<str> = format!("{}/{}", run.id(), command.key).into();
         let mut context = ToolContext::new(item.scope.clone(), Arc::clone(&item.title), Arc::clone(&key))
             .with_trace(Arc::clone(run.trace_id()))
             .with_cancel(cancel);
-        if let Some(budget) = wish.sub_call {
+        if let Some(budget) = command.sub_call {
             let asker = Asker {
                 model: Arc::clone(model),
                 prompts: Arc::clone(prompts),
@@ -53,29 +53,29 @@ impl ToolCall {
                     run: Arc::clone(&run.id().0),
                     key,
                     purpose: Some(Purpose::Filter),
-                    attempt: wish.attempt,
-                    timeout_ms: wish.sub_call.map(|budget| budget.timeout_ms),
+                    attempt: command.attempt,
+                    timeout_ms: command.sub_call.map(|budget| budget.timeout_ms),
                     strict_cost: run.spec().limits.cost_mode == CostMode::Strict,
                 },
             };
             context = context.with_ask(Arc::new(asker), budget.timeout_ms);
         }
-        Self { context, markdown_chars: run.spec().limits.markdown_chars as usize, wish }
+        Self { context, markdown_chars: run.spec().limits.markdown_chars as usize, command }
     }
 
     /// Runs the tool and says how it ended.
     pub(crate) async fn run(self, registry: Registry, credentials: Credentials) -> Settled {
-        let Self { wish, context, markdown_chars } = self;
+        let Self { command, context, markdown_chars } = self;
         let call = loop_tools::ToolCall {
-            name: Arc::clone(&wish.tool),
-            parameters: serde_json::from_str(&wish.parameters).unwrap_or_default(),
+            name: Arc::clone(&command.tool),
+            parameters: serde_json::from_str(&command.parameters).unwrap_or_default(),
             context,
-            timeout_ms: wish.timeout_ms,
+            timeout_ms: command.timeout_ms,
             markdown_cap: markdown_chars,
         };
         // It ends in time, and at once when it is cancelled, whatever the tool does.
         let observation = bounded(registry.dispatch_one(call, credentials).await);
-        Settled::of(EventKind::ToolFinished { key: wish.key, attempt: wish.attempt, observation })
+        Settled::of(EventKind::ToolFinished { key: command.key, attempt: command.attempt, observation })
     }
 }
 

@@ -44,21 +44,21 @@ pub(crate) struct Checks {
 }
 
 /// Validates and says how it ended, within its time.
-pub(crate) async fn validate(checks: Checks, wish: Validate, cancel: CancellationToken) -> Settled {
-    let limit = Duration::from_millis(wish.timeout_ms);
+pub(crate) async fn validate(checks: Checks, command: Validate, cancel: CancellationToken) -> Settled {
+    let limit = Duration::from_millis(command.timeout_ms);
     let mut at = SCHEMA.to_owned();
-    let checking = AssertUnwindSafe(check(&checks, &wish.output, &mut at)).catch_unwind();
+    let checking = AssertUnwindSafe(check(&checks, &command.output, &mut at)).catch_unwind();
     let ended = tokio::select! {
         biased;
         () = cancel.cancelled() => Err("the run stopped".to_owned()),
         ended = tokio::time::timeout(limit, checking) => match ended {
             Ok(ended) => ended.unwrap_or_else(|panic| Err(panicked(&*panic))),
-            Err(_) => Err(format!("timeout after {} ms", wish.timeout_ms)),
+            Err(_) => Err(format!("timeout after {} ms", command.timeout_ms)),
         },
     };
     let result =
         ended.unwrap_or_else(|message| Validation::Broken { by: at.into(), message: message.into() });
-    Settled::of(EventKind::Validated { key: wish.key, attempt: wish.attempt, result })
+    Settled::of(EventKind::Validated { key: command.key, attempt: command.attempt, result })
 }
 
 /// The value that the text of an output is; no text at all is an empty object.

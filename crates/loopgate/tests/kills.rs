@@ -10,7 +10,7 @@ use common::provider::{Provider, Says, call, text};
 use common::{Ran, Shell};
 use serde_json::json;
 
-const WISH: &str = "Set the company of user 42 to EPAM.";
+const USER_REQUEST: &str = "Set the company of user 42 to EPAM.";
 
 /// The people register, where changes are allowed and cannot be taken back.
 fn register(shell: &Shell) -> String {
@@ -25,7 +25,7 @@ fn register(shell: &Shell) -> String {
 
 fn start(shell: &Shell, folder: &str, provider: &Provider, more: &[&str]) -> Child {
     let url = format!("base={}", provider.url);
-    let args = ["run", folder, "--profile", "trusted", "--text", WISH, "--model", "base=compatible/m"];
+    let args = ["run", folder, "--profile", "trusted", "--text", USER_REQUEST, "--model", "base=compatible/m"];
     shell.command(&[&args[..], &["--base-url", &url], more].concat()).spawn().unwrap()
 }
 
@@ -93,7 +93,7 @@ fn a_terminal_that_is_gone_ends_the_run_with_an_outcome() {
     let folder = register(&shell);
     let provider = Provider::replying(vec![Says::Nothing]);
     let url = format!("base={}", provider.url);
-    let args = ["run", &folder, "--profile", "trusted", "--text", WISH, "--model", "base=compatible/m"];
+    let args = ["run", &folder, "--profile", "trusted", "--text", USER_REQUEST, "--model", "base=compatible/m"];
     let command = shell.command(&[&args[..], &["--base-url", &url, "--json"]].concat());
     let child = hearing_hangups(command).spawn().unwrap();
     provider.wait();
@@ -141,7 +141,7 @@ fn an_outcome_that_cannot_be_printed_is_told_and_is_in_the_journal() {
     let folder = register(&shell);
     let provider = Provider::replying(vec![text("m", "There is nothing to change.")]);
     let url = format!("base={}", provider.url);
-    let args = ["run", &folder, "--text", WISH, "--model", "base=compatible/m", "--base-url", &url, "--json"];
+    let args = ["run", &folder, "--text", USER_REQUEST, "--model", "base=compatible/m", "--base-url", &url, "--json"];
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let ran: Ran = shell.command(&args).stdout(full).output().unwrap().into();
     assert_eq!(ran.code, 1, "{}", ran.err);
@@ -218,7 +218,7 @@ fn a_journal_that_may_not_grow_ends_the_run_with_its_outcome_and_advice() {
             text("m", "There is nothing to change."),
         ]);
         let url = format!("base={}", provider.url);
-        let args = ["run", &folder, "--text", WISH, "--model", "base=compatible/m", "--base-url", &url];
+        let args = ["run", &folder, "--text", USER_REQUEST, "--model", "base=compatible/m", "--base-url", &url];
         let limit = format!("ulimit -f {kilobytes}; exec \"$0\" \"$@\"");
         let ran: Ran = through("bash", &["-c", &limit], &shell.command(&args)).output().unwrap().into();
         (ran.code, ran.err)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{Ran, Shell};
 use serde_json::{Value, json};
 
-const WISH: &str = "Find Bob and update his company to EPAM";
+const USER_REQUEST: &str = "Find Bob and update his company to EPAM";
 
 /// The people register, where a person allows each change.
 fn asking(shell: &Shell, more: &str) -> PathBuf {
@@ -24,7 +24,7 @@ fn asking(shell: &Shell, more: &str) -> PathBuf {
 /// A run that waits, and its id.
 #[track_caller]
 fn waiting(shell: &Shell, folder: &Path, flags: &[&str]) -> (Ran, String) {
-    let ran = shell.run(&[&["run", folder.to_str().unwrap(), "--text", WISH], flags].concat());
+    let ran = shell.run(&[&["run", folder.to_str().unwrap(), "--text", USER_REQUEST], flags].concat());
     assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
     let id = ran.err.lines().find_map(|line| line.strip_prefix("run:     ")).unwrap().to_owned();
     (ran, id)
@@ -95,7 +95,7 @@ fn a_run_that_ended_for_want_of_a_person_says_that_nothing_waits() {
     // The exit code is that of a run that waits.
     let shell = Shell::new();
     let folder = asking(&shell, "");
-    let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", WISH, "--set", "gate.people=false"]);
+    let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", USER_REQUEST, "--set", "gate.people=false"]);
     assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
     assert!(ran.err.contains("over:    nothing waits in this run any more"), "{}", ran.err);
     shell.run(&["resume", "last"]).fails_with(&["is over (needs_human)"]);
@@ -107,12 +107,12 @@ fn a_reply_that_claims_a_write_is_not_a_write() {
     let shell = Shell::new();
     let folder = asking(&shell, "");
     let model = script(&shell, &json!([{"text": "I have updated Bob's company to EPAM."}]));
-    let args = ["run", folder.to_str().unwrap(), "--text", WISH, "--model", &model];
+    let args = ["run", folder.to_str().unwrap(), "--text", USER_REQUEST, "--model", &model];
     let ran = shell.run(&args);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.err.contains("The reply calls no tool. No effect was requested."), "{}", ran.err);
     let ran =
-        shell.run_with_input(&["chat", folder.to_str().unwrap(), "--model", &model], &format!("{WISH}\n"));
+        shell.run_with_input(&["chat", folder.to_str().unwrap(), "--model", &model], &format!("{USER_REQUEST}\n"));
     assert!(ran.err.contains("no effect was requested"), "{}", ran.err);
 }
 
@@ -147,7 +147,7 @@ fn what_waits_is_printed_as_json_as_well() {
     assert_eq!(listed["run"], *run);
     assert_eq!(listed["parameters"], json!({"company": "EPAM", "id": 42}));
     // Of events, standard output holds nothing else.
-    let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", WISH, "--events"]);
+    let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", USER_REQUEST, "--events"]);
     assert_eq!(ran.code, 5);
     assert!(ran.out.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{}", ran.out);
     assert!(ran.err.contains("loopgate approve"), "{}", ran.err);
@@ -155,7 +155,7 @@ fn what_waits_is_printed_as_json_as_well() {
 }
 
 #[test]
-fn an_answer_is_written_down_without_going_on_where_that_is_wished() {
+fn an_answer_is_written_down_without_going_on_where_that_is_requested() {
     let shell = Shell::new();
     let folder = asking(&shell, "");
     let before = company_before(&shell, &folder);

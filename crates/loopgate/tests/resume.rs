@@ -8,7 +8,7 @@ use common::Shell;
 use common::provider::{Provider, Says, call, text};
 use serde_json::json;
 
-const WISH: &str = "Set the company of user 42 to EPAM.";
+const USER_REQUEST: &str = "Set the company of user 42 to EPAM.";
 
 /// The people register, where a person allows each change.
 fn register(shell: &Shell) -> String {
@@ -20,7 +20,7 @@ fn register(shell: &Shell) -> String {
 /// A run whose process is killed in its first model call; its id.
 fn killed(shell: &Shell, folder: &str, provider: &Provider, more: &[&str]) -> String {
     let url = format!("base={}", provider.url);
-    let args = ["run", folder, "--text", WISH, "--model", "base=compatible/m", "--base-url", &url];
+    let args = ["run", folder, "--text", USER_REQUEST, "--model", "base=compatible/m", "--base-url", &url];
     let mut child = shell.command(&[&args[..], more].concat()).spawn().unwrap();
     provider.wait();
     child.kill().unwrap();
@@ -121,8 +121,8 @@ fn all_runs_that_are_not_over_are_resumed_and_none_hides_another() {
 fn what_waits_is_listed_while_other_runs_start() {
     let shell = Shell::new();
     let folder = register(&shell);
-    let wish = ["run", &folder, "--text", "Find Bob and update his company to EPAM"];
-    let ran = shell.run(&wish);
+    let user_request = ["run", &folder, "--text", "Find Bob and update his company to EPAM"];
+    let ran = shell.run(&user_request);
     assert_eq!(ran.code, 5, "{}", ran.err);
     let waiting = last(&shell);
     for _ in 0..3 {

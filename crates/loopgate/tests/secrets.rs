@@ -127,7 +127,7 @@ fn keys_are_shown_nowhere_while_a_run_goes_on_or_is_traced() {
     let saves_to = "url = \"http://127.0.0.1:9/in\"\nlimit_ms = 50\nbearer_env = \"REPORTS_TOKEN\"";
     std::fs::write(&file, written.replace(saves, saves_to)).unwrap();
     let folder = folder.to_str().unwrap();
-    let wish = "Which server has the keys?";
+    let user_request = "Which server has the keys?";
     let ran = |args: &[&str], input: &str| -> Ran {
         let mut command = shell.command(args);
         command.env("CANARY_KEY", KEY).env("ANTHROPIC_API_KEY", OTHER_KEY).env("REPORTS_TOKEN", TOKEN);
@@ -139,13 +139,13 @@ fn keys_are_shown_nowhere_while_a_run_goes_on_or_is_traced() {
     let case = case.to_str().unwrap();
     let exchanges = shell.state.path().join("exchanges.jsonl");
     let exchanges = exchanges.to_str().unwrap();
-    let records = ["run", folder, "--text", wish, "--no-save", "--record", exchanges];
+    let records = ["run", folder, "--text", user_request, "--no-save", "--record", exchanges];
     for (what, ran) in [
         ("run --record", ran(&records, "")),
-        ("run --events", ran(&["run", folder, "--text", wish, "--events"], "")),
-        ("the live view", ran(&["run", folder, "--text", wish, "--progress", "always"], "")),
-        ("run --no-save", ran(&["run", folder, "--text", wish, "--progress", "always", "--no-save"], "")),
-        ("chat", ran(&["chat", folder], &format!("{wish}\n/history\n/quit\n"))),
+        ("run --events", ran(&["run", folder, "--text", user_request, "--events"], "")),
+        ("the live view", ran(&["run", folder, "--text", user_request, "--progress", "always"], "")),
+        ("run --no-save", ran(&["run", folder, "--text", user_request, "--progress", "always", "--no-save"], "")),
+        ("chat", ran(&["chat", folder], &format!("{user_request}\n/history\n/quit\n"))),
         ("show --tools", ran(&["show", "last", "--tools"], "")),
         ("show", ran(&["show", "last"], "")),
         ("eval record", ran(&["eval", "record", "last", "-o", case], "")),

@@ -9,7 +9,7 @@ use common::Shell;
 use common::terminal::Terminal;
 use serde_json::{Value, json};
 
-const WISH: &str = "Find Bob and update his company to EPAM";
+const USER_REQUEST: &str = "Find Bob and update his company to EPAM";
 
 /// The people register, where a person allows each change.
 fn register(shell: &Shell) -> PathBuf {
@@ -77,14 +77,14 @@ fn what_was_typed_before_the_question_of_a_run_does_not_answer_it() {
     let shell = Shell::new();
     let folder = register(&shell);
     for _ in 0..3 {
-        let mut person = terminal(&shell, &["run", folder.to_str().unwrap(), "--text", WISH]);
+        let mut person = terminal(&shell, &["run", folder.to_str().unwrap(), "--text", USER_REQUEST]);
         person.press("y\ny\ny");
         person.wait_for("Allow update_user? [y/N] ");
         person.press("n\n");
         let (_, screen) = person.end();
         assert_eq!((said(&shell), begun(&shell, "update_user")), (vec!["denied".to_owned()], 0), "{screen}");
     }
-    let mut person = terminal(&shell, &["run", folder.to_str().unwrap(), "--text", WISH]);
+    let mut person = terminal(&shell, &["run", folder.to_str().unwrap(), "--text", USER_REQUEST]);
     person.press("n\nn\n");
     person.wait_for("Allow update_user? [y/N] ");
     person.press("y\n");
@@ -100,13 +100,13 @@ fn a_pasted_mail_with_lines_that_say_y_allows_nothing_in_a_chat() {
     let mut person = terminal(&shell, &["chat", folder.to_str().unwrap()]);
     person.wait_for("You: ");
     // A terminal that does not mark what is pasted: each line counts as typed.
-    person.press(&format!("{WISH}\ny\ny\nyes\ny\n"));
+    person.press(&format!("{USER_REQUEST}\ny\ny\nyes\ny\n"));
     person.wait_for("Allow update_user? [y/N] ");
     person.press("n\n");
     person.wait_for("You: ");
     assert_eq!((said(&shell), begun(&shell, "update_user")), (vec!["denied".to_owned()], 0));
     // One that marks it: the whole mail is one message, and no line of it an answer.
-    person.press(&format!("\x1b[200~{WISH}\ny\n/quit\ny\x1b[201~\n"));
+    person.press(&format!("\x1b[200~{USER_REQUEST}\ny\n/quit\ny\x1b[201~\n"));
     person.wait_for("Allow update_user? [y/N] ");
     person.press("\x1b[200~y\n\x1b[201~\n");
     person.wait_for("pasted text is not an answer; type it");
@@ -153,7 +153,7 @@ fn the_rest_of_a_paste_that_a_question_cut_in_two_answers_it_at_no_time() {
     // B1: a slow link, on which the rest of a mail comes only when the question is there.
     let shell = Shell::new();
     let folder = register(&shell);
-    let mut person = terminal(&shell, &["run", folder.to_str().unwrap(), "--text", WISH]);
+    let mut person = terminal(&shell, &["run", folder.to_str().unwrap(), "--text", USER_REQUEST]);
     person.press("\x1b[200~Dear all,\ny\n");
     person.wait_for("Allow update_user? [y/N] ");
     for piece in ["y\n", "yes\ny\n", "y\n"] {
@@ -238,7 +238,7 @@ fn what_is_piped_into_a_chat_answers_no_question() {
     for answer in ["y", "/history", "/help"] {
         let shell = Shell::new();
         let folder = register(&shell);
-        let typed = format!("{WISH}\n{answer}\n/quit\n");
+        let typed = format!("{USER_REQUEST}\n{answer}\n/quit\n");
         let ran = shell.run_with_input(&["chat", folder.to_str().unwrap()], &typed);
         assert_eq!(ran.code, 5, "{}", ran.err);
         assert_eq!((said(&shell), begun_so_far(&shell)), (Vec::<String>::new(), 0), "{}", ran.err);
@@ -274,7 +274,7 @@ fn a_question_whose_screen_is_not_seen_is_not_asked() {
         command
     };
     let mut person = Terminal::run(invisible(&folder));
-    person.press(&format!("{WISH}\ny\ny\n"));
+    person.press(&format!("{USER_REQUEST}\ny\ny\n"));
     let (code, screen) = person.end();
     assert_eq!((code, said(&shell), begun_so_far(&shell)), (5, Vec::new(), 0), "{screen}");
 }

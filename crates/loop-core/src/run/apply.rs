@@ -27,8 +27,8 @@ use crate::types::{CommandKey, Digest, Evidence, Taint, Millis, RunId, Slot, Sta
 
 /// A run of the loop: its spec and its state.
 ///
-/// Drive it like this: read [`commands`](Self::commands), do what they wish, tell what happened with
-/// [`apply`](Self::apply), until there is an [`outcome`](Self::outcome) and nothing is wished any more.
+/// Drive it like this: read [`commands`](Self::commands), do what they command, tell what happened with
+/// [`apply`](Self::apply), until there is an [`outcome`](Self::outcome) and nothing is commanded any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     pub(super) spec: Arc<RunSpec>,
@@ -149,7 +149,7 @@ pub enum Rejected {
 }
 
 impl Run {
-    /// Makes the first event and opens it: a run that wishes its first call, or that a limit of 0 has stopped (S4-d3).
+    /// Makes the first event and opens it: a run that commands its first call, or that a limit of 0 has stopped (S4-d3).
     pub fn start(id: RunId, spec: Arc<RunSpec>, item: WorkItem, facts: Facts) -> (Self, Event, Vec<Note>) {
         let names = SpecNames::of(&spec);
         Self::start_named(id, spec, names, item, facts)
@@ -314,7 +314,7 @@ impl Run {
         &self.state.phase
     }
 
-    /// The pass whose main call is wished, in flight, or was read last; 0 while selecting and gathering.
+    /// The pass whose main call is commanded, in flight, or was read last; 0 while selecting and gathering.
     pub fn pass(&self) -> u32 {
         let read = self.state.draft.passes.len() as u32;
         self.state.phase.call().map_or(read, |call| call.key.pass)
@@ -474,7 +474,7 @@ impl Run {
                 echoes.read(text);
             }
         }
-        let call = Call::wished(CommandKey::new(0, Slot::Select), Tier::Selector);
+        let call = Call::commanded(CommandKey::new(0, Slot::Select), Tier::Selector);
         let history = started.history.as_ref();
         let taint = history.map_or(Taint::default(), |history| history.taint);
         let ledger = history.map_or(Ledger::default(), |history| Ledger::in_doubt(&history.doubts));

@@ -1,10 +1,10 @@
-//! Commands: wishes of a run, in the imperative. They are read from the state, never queued.
+//! Commands: commands of a run, in the imperative. They are read from the state, never queued.
 
 use std::sync::Arc;
 
 use crate::types::{Action, CommandKey, Effect, Millis, Tier};
 
-/// Something that the run wants done. Exhaustive by intent: a new wish must break every driver's build.
+/// Something that the run wants done. Exhaustive by intent: a new command must break every driver's build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Call a model: render the prompt, ask [`Run::quote`](crate::Run::quote), announce, then send.
@@ -36,14 +36,14 @@ pub enum Command {
     },
 }
 
-/// A wished call to a model.
+/// A commanded call to a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallModel {
     /// Which call.
     pub key: CommandKey,
     /// Which try of it, from 1.
     pub attempt: u32,
-    /// The tier that it is wished on.
+    /// The tier that it is commanded on.
     pub tier: Tier,
     /// The granted output tokens, once it is announced; only then may it be sent.
     pub granted: Option<u64>,
@@ -51,7 +51,7 @@ pub struct CallModel {
     pub timeout_ms: u64,
 }
 
-/// A wished validation of an output.
+/// A commanded validation of an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Validate {
     /// Which validation.
@@ -64,7 +64,7 @@ pub struct Validate {
     pub timeout_ms: u64,
 }
 
-/// A wished tool call.
+/// A commanded tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTool {
     /// Which action: with the run's id before it, the tool's idempotency key.

@@ -258,8 +258,8 @@ pub enum Refusal {
     Context,
     /// A cost limit is set and the price is not known.
     UnknownPrice,
-    /// No such call is wished.
-    NotWished,
+    /// No such call is commanded.
+    NotCommanded,
 }
 
 impl Refusal {
@@ -271,7 +271,7 @@ impl Refusal {
             Self::ModelCalls => "model_calls",
             Self::Context => "context",
             Self::UnknownPrice => "unknown_price",
-            Self::NotWished => "not_wished",
+            Self::NotCommanded => "not_commanded",
         }
     }
 }

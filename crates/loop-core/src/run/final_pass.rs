@@ -33,12 +33,12 @@ impl Run {
         let pass = self.state.draft.passes.len() as u32 + 1;
         let tier = self.state.route.tier;
         if let Some(cause) = self.last_call() {
-            return self.final_pass(Call::wished(CommandKey::new(pass, Slot::Final), tier), cause);
+            return self.final_pass(Call::commanded(CommandKey::new(pass, Slot::Final), tier), cause);
         }
         if let Some(cause) = self.out_of_time() {
-            return self.final_pass_or_stop(Call::wished(CommandKey::new(pass, Slot::Final), tier), cause, notes);
+            return self.final_pass_or_stop(Call::commanded(CommandKey::new(pass, Slot::Final), tier), cause, notes);
         }
-        let call = Call::wished(CommandKey::new(pass, Slot::Main), tier);
+        let call = Call::commanded(CommandKey::new(pass, Slot::Main), tier);
         self.state.phase = Phase::Calling { call, purpose: Purpose::Main };
     }
 
@@ -170,7 +170,7 @@ fn no_room(refusal: Refusal) -> Condition {
     let reason = match refusal {
         Refusal::ModelCalls => StopReason::MaxModelCalls,
         Refusal::Cost | Refusal::UnknownPrice => StopReason::BudgetExceeded,
-        Refusal::Tokens | Refusal::Context | Refusal::NotWished => StopReason::TokenLimit,
+        Refusal::Tokens | Refusal::Context | Refusal::NotCommanded => StopReason::TokenLimit,
     };
     let value = Measure::Text(format!("the next call was refused: {}", refusal.name()).into());
     Condition { reason, value, threshold: None, change: None }

@@ -81,7 +81,7 @@ impl Run {
                 notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
                 if finishes {
                     let key = CommandKey::new(pass + 1, Slot::Final);
-                    return self.final_pass(Call::wished(key, self.state.route.tier), certificate.primary);
+                    return self.final_pass(Call::commanded(key, self.state.route.tier), certificate.primary);
                 }
                 self.stop(certificate, notes);
             }

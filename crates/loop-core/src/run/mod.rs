@@ -1,4 +1,4 @@
-//! The run: a plain value. Facts change it, wishes are read from it.
+//! The run: a plain value. Facts change it, commands are read from it.
 //!
 //! This room decides what follows an event: the next phase, what a call may take, what is kept of a reply, when the run is
 //! over. It decides from the state and the event alone, and asks the rooms below: `reply` what a text proposes, `gate`

@@ -51,7 +51,7 @@ impl Run {
         announced: Quote,
         notes: &mut Vec<Note>,
     ) -> Result<(), Rejected> {
-        let call = self.wished_call("call_started", key, attempt)?;
+        let call = self.commanded_call("call_started", key, attempt)?;
         let computed = self.quoting().quote_call(call, prompt);
         if computed != Ok(announced) {
             return Err(other_quote(key, &Ok(announced), &computed));
@@ -82,7 +82,7 @@ impl Run {
         refusal: Refusal,
         notes: &mut Vec<Note>,
     ) -> Result<(), Rejected> {
-        let call = self.wished_call("call_refused", key, attempt)?;
+        let call = self.commanded_call("call_refused", key, attempt)?;
         let computed = self.quoting().quote_call(call, prompt);
         if computed != Err(refusal) {
             return Err(other_quote(key, &Err(refusal), &computed));
@@ -153,7 +153,7 @@ impl Run {
                     self.judge_and_decide(proposal, None, notes);
                 } else {
                     // It states the reply's confidence, so the reply's own model is asked for it.
-                    let call = Call::wished(CommandKey::new(key.pass, Slot::Repair), started.tier);
+                    let call = Call::commanded(CommandKey::new(key.pass, Slot::Repair), started.tier);
                     let purpose = Purpose::Repair { proposal: Box::new(proposal) };
                     self.state.phase = Phase::Calling { call, purpose };
                 }
@@ -314,8 +314,8 @@ impl Run {
         Usage { output, estimated: true, ..reported }
     }
 
-    /// The wished call of the phase, if it is the one that the event names and may start now.
-    fn wished_call(&self, event: &'static str, key: &CommandKey, attempt: u32) -> Result<&Call, Rejected> {
+    /// The commanded call of the phase, if it is the one that the event names and may start now.
+    fn commanded_call(&self, event: &'static str, key: &CommandKey, attempt: u32) -> Result<&Call, Rejected> {
         let Some(call) = self.state.phase.call().filter(|_| self.state.phase.is_working()) else {
             return self.out_of_order(event);
         };
@@ -382,7 +382,7 @@ impl Run {
             self.keep_sections(key, failure, notes);
             self.take_broken_off(key, failure);
             let kept = self.state.phase.call().map_or_else(Vec::new, |call| call.kept.clone());
-            let call = Call { kept, ..Call::wished(*key, self.state.route.tier) };
+            let call = Call { kept, ..Call::commanded(*key, self.state.route.tier) };
             return self.final_pass_or_stop(call, cause, notes);
         }
         let is_too_long =

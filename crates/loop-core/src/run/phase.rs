@@ -137,7 +137,7 @@ impl Phase {
         if let Self::Calling { call, purpose: Purpose::Main } = self { Some(call) } else { None }
     }
 
-    /// The call that this phase wishes or has in flight.
+    /// The call that this phase commands or has in flight.
     pub(super) fn call(&self) -> Option<&Call> {
         match self {
             Self::Calling { call, .. } => Some(call),
@@ -202,14 +202,14 @@ impl Phase {
     }
 }
 
-/// A call to a model: wished, or in flight once it is started.
+/// A call to a model: commanded, or in flight once it is started.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Call {
     /// Which call.
     pub key: CommandKey,
     /// Which try, from 1.
     pub attempt: u32,
-    /// The tier that it is wished on.
+    /// The tier that it is commanded on.
     pub tier: Tier,
     /// How many tries were made on other tiers before this one.
     pub elsewhere: u32,
@@ -228,7 +228,7 @@ pub struct Call {
 }
 
 impl Call {
-    pub(super) fn wished(key: CommandKey, tier: Tier) -> Self {
+    pub(super) fn commanded(key: CommandKey, tier: Tier) -> Self {
         Self {
             key,
             attempt: 1,

@@ -101,7 +101,7 @@ pub(super) struct Quoting<'a> {
 }
 
 impl Run {
-    /// May the wished call `key` be made with a prompt of this size? Pure.
+    /// May the commanded call `key` be made with a prompt of this size? Pure.
     ///
     /// How its input is estimated is told by [`CostMode`]. Output tokens are cut to what the model, the context and
     /// the limits leave, while a part of money and tokens is held back for the final pass: a quarter of the limit at the
@@ -114,7 +114,7 @@ impl Run {
     pub fn quote(&self, key: &CommandKey, prompt: PromptSize) -> Result<Quote, Refusal> {
         match self.state.phase.call() {
             Some(call) if call.key == *key && self.may_start(call) => self.quoting().quote_call(call, prompt),
-            Some(_) | None => Err(Refusal::NotWished),
+            Some(_) | None => Err(Refusal::NotCommanded),
         }
     }
 
@@ -171,9 +171,9 @@ impl Quoting<'_> {
         }
     }
 
-    /// Whether a tier has a model of its own beside the wished one.
-    fn is_another(&self, tier: Tier, wished: Tier) -> bool {
-        self.spec.model(tier) != self.spec.model(wished)
+    /// Whether a tier has a model of its own beside the commanded one.
+    fn is_another(&self, tier: Tier, commanded: Tier) -> bool {
+        self.spec.model(tier) != self.spec.model(commanded)
     }
 
     fn quote_on(&self, tier: Tier, slot: Slot, prompt: PromptSize) -> Result<Quote, Refusal> {
@@ -271,7 +271,7 @@ impl Quoting<'_> {
         let reason = match refusal {
             Refusal::Cost => StopReason::BudgetExceeded,
             Refusal::Tokens => StopReason::TokenLimit,
-            Refusal::ModelCalls | Refusal::Context | Refusal::UnknownPrice | Refusal::NotWished => {
+            Refusal::ModelCalls | Refusal::Context | Refusal::UnknownPrice | Refusal::NotCommanded => {
                 return None;
             }
         };

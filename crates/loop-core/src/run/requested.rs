@@ -10,12 +10,12 @@ use crate::spec::Execution;
 use crate::types::{Action, Millis, Slot};
 
 impl Run {
-    /// What is wanted now. Calling it twice gives the same list; a wish stays until it is settled, and a driver
+    /// What is wanted now. Calling it twice gives the same list; a command stays until it is settled, and a driver
     /// knows by (key, attempt) what it has in flight already.
     pub fn commands(&self) -> Vec<Command> {
         match &self.state.phase {
-            Phase::Calling { call, .. } => self.wish_call(call).into_iter().collect(),
-            Phase::Running { batch, .. } => self.wish_tools(batch),
+            Phase::Calling { call, .. } => self.command_call(call).into_iter().collect(),
+            Phase::Running { batch, .. } => self.command_tools(batch),
             Phase::WaitingForPerson { asks, .. } => asks
                 .iter()
                 .filter(|ask| !ask.answered)
@@ -76,7 +76,7 @@ impl Run {
         self.state.clock.ends_at(self.spec.limits.wall_ms)
     }
 
-    fn wish_call(&self, call: &Call) -> Option<Command> {
+    fn command_call(&self, call: &Call) -> Option<Command> {
         let waits = call.not_before.is_some_and(|at| at > self.state.clock.now)
             || self.state.inbox.stop_asked.is_some();
         if call.started.is_none() && waits {
@@ -104,7 +104,7 @@ impl Run {
         timeout_ms.min(self.working_ms().saturating_sub(self.elapsed_ms())).max(1)
     }
 
-    fn wish_tools(&self, batch: &Batch) -> Vec<Command> {
+    fn command_tools(&self, batch: &Batch) -> Vec<Command> {
         self.in_turn(batch)
             .filter(|work| work.announced || !self.is_held() && !work.waits(self.state.clock.now))
             .filter_map(|work| {

@@ -80,7 +80,7 @@ impl Run {
                     self.final_pass_or_stop(call, cause, notes);
                 }
             }
-            // A call or a save that had to wait may start: the wishes show it.
+            // A call or a save that had to wait may start: the commands show it.
             Phase::Calling { .. }
             | Phase::Running { .. }
             | Phase::Validating { .. }

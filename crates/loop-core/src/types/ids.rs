@@ -1,4 +1,4 @@
-//! Names of things: runs, wishes, evidence, instants, digests.
+//! Names of things: runs, commands, evidence, instants, digests.
 
 use std::fmt;
 use std::str::FromStr;

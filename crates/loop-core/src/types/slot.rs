@@ -8,7 +8,7 @@ use serde::Deserializer;
 use serde::Serialize;
 use serde::Serializer;
 
-/// What a wish is for, within its pass.
+/// What a command is for, within its pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Slot {
     /// The selector's call, in pass 0.
@@ -27,7 +27,7 @@ pub enum Slot {
     Save,
 }
 
-/// Identifies a wish: fixed when the work is proposed, printed as `pass/slot`.
+/// Identifies a command: fixed when the work is proposed, printed as `pass/slot`.
 ///
 /// With the run's id before it (`run/pass/slot`) it is the idempotency key that a tool receives.
 /// Parallel siblings never share it, every retry of one action reuses it (S4-30, S4-d1).

@@ -183,7 +183,7 @@ impl World {
         self
     }
 
-    // ---- what is wished ----
+    // ---- what is commanded ----
 
     pub fn phase(&self) -> &'static str {
         self.run.phase().name()
@@ -195,7 +195,7 @@ impl World {
         self
     }
 
-    /// The wished call and nothing else.
+    /// The commanded call and nothing else.
     #[track_caller]
     pub fn call(&self) -> CallModel {
         match self.run.commands().as_slice() {
@@ -222,7 +222,7 @@ impl World {
             .collect()
     }
 
-    /// The wished tools as `key#attempt tool`, in order.
+    /// The commanded tools as `key#attempt tool`, in order.
     #[track_caller]
     pub fn expect_tools(self, expected: &[&str]) -> Self {
         let found: Vec<String> =
@@ -267,7 +267,7 @@ impl World {
 
     // ---- what happens ----
 
-    /// Announces the wished call with a prompt of this size.
+    /// Announces the commanded call with a prompt of this size.
     #[track_caller]
     pub fn started_with(mut self, prompt: PromptSize) -> Self {
         let call = self.call();
@@ -287,7 +287,7 @@ impl World {
         self
     }
 
-    /// Announces the wished call.
+    /// Announces the commanded call.
     #[track_caller]
     pub fn started(self) -> Self {
         self.started_with(PROMPT)
@@ -301,7 +301,7 @@ impl World {
         self
     }
 
-    /// The wished call is announced and answered.
+    /// The commanded call is announced and answered.
     #[track_caller]
     pub fn replied(self, said: &Said) -> Self {
         self.started().answered(said)
@@ -331,7 +331,7 @@ impl World {
         self
     }
 
-    /// The wished save succeeds.
+    /// The commanded save succeeds.
     #[track_caller]
     pub fn saved_whatever(self) -> Self {
         match self.run.commands().as_slice() {
@@ -365,11 +365,11 @@ impl World {
         self
     }
 
-    /// A wished tool ends with this observation; a write is announced first.
+    /// A commanded tool ends with this observation; a write is announced first.
     #[track_caller]
     pub fn finished(mut self, key: &str, observation: Observation) -> Self {
-        let wished = self.tools().into_iter().find(|tool| tool.key.to_string() == key);
-        let Some(tool) = wished else { panic!("{key} is not wished: {:?}", self.run.commands()) };
+        let commanded = self.tools().into_iter().find(|tool| tool.key.to_string() == key);
+        let Some(tool) = commanded else { panic!("{key} is not commanded: {:?}", self.run.commands()) };
         if !tool.announced {
             self.tell(EventKind::ToolStarted { key: tool.key, attempt: tool.attempt });
         }
@@ -377,7 +377,7 @@ impl World {
         self
     }
 
-    /// Every wished tool finds something.
+    /// Every commanded tool finds something.
     #[track_caller]
     pub fn all_finished(mut self) -> Self {
         for tool in self.tools() {
@@ -496,19 +496,19 @@ impl World {
     #[track_caller]
     pub fn check_invariants(&self) {
         let (run, limits) = (&self.run, &self.spec.limits);
-        let wishes = run.commands();
-        assert_eq!(wishes, run.commands(), "commands are read, not taken");
+        let commands = run.commands();
+        assert_eq!(commands, run.commands(), "commands are read, not taken");
         let in_flight_after_stop = matches!(run.phase(), Phase::Stopping { .. });
         assert!(
-            run.is_done() || !wishes.is_empty() || run.deadline().is_some(),
+            run.is_done() || !commands.is_empty() || run.deadline().is_some(),
             "a live state owes work: {:?}",
             run.phase()
         );
-        assert!(!run.is_done() || wishes.is_empty() && run.deadline().is_none(), "silence after the end");
+        assert!(!run.is_done() || commands.is_empty() && run.deadline().is_none(), "silence after the end");
         if in_flight_after_stop {
-            assert!(!wishes.is_empty(), "stopping without anything to abort: {:?}", run.phase());
+            assert!(!commands.is_empty(), "stopping without anything to abort: {:?}", run.phase());
             assert!(
-                wishes.iter().all(|wish| matches!(wish, Command::Abort { .. })),
+                commands.iter().all(|command| matches!(command, Command::Abort { .. })),
                 "only aborts while stopping"
             );
         }
@@ -827,7 +827,7 @@ pub fn spec() -> RunSpec {
     }
 }
 
-/// The tier of the wished call.
+/// The tier of the commanded call.
 pub fn tier_of(world: &World) -> Tier {
     world.call().tier
 }

@@ -111,8 +111,8 @@ impl World {
     /// The output that is to be validated, as `key#attempt value`.
     pub fn validation(&self) -> Option<String> {
         self.run.commands().iter().find_map(|command| match command {
-            loop_core::Command::Validate(wish) => {
-                Some(format!("{}#{} {}", wish.key, wish.attempt, wish.output))
+            loop_core::Command::Validate(command) => {
+                Some(format!("{}#{} {}", command.key, command.attempt, command.output))
             }
             _ => None,
         })
@@ -124,7 +124,7 @@ impl World {
         self
     }
 
-    /// The wished validation comes to this.
+    /// The commanded validation comes to this.
     #[track_caller]
     pub fn validated(mut self, result: Validation) -> Self {
         let Phase::Validating { key, attempt, .. } = self.run.phase() else {

@@ -169,10 +169,10 @@ pub fn walked(setup: Setup, choices: &[(u8, u8)]) -> World {
 fn step(mut world: World, what: u8, how: u8) -> World {
     match what % 20 {
         0..=12 => {
-            let wishes = world.run.commands();
-            let at = usize::from(what / 20) % wishes.len().max(1);
-            match wishes.into_iter().nth(at) {
-                Some(wish) => follow(world, wish, how),
+            let commands = world.run.commands();
+            let at = usize::from(what / 20) % commands.len().max(1);
+            match commands.into_iter().nth(at) {
+                Some(command) => follow(world, command, how),
                 None if world.run.deadline().is_some() => world.deadline(),
                 None => world,
             }
@@ -202,9 +202,9 @@ fn attempt(mut world: World, kind: EventKind) -> World {
     world
 }
 
-/// Does what is wished, one way or another.
-fn follow(mut world: World, wish: Command, how: u8) -> World {
-    match wish {
+/// Does what is commanded, one way or another.
+fn follow(mut world: World, command: Command, how: u8) -> World {
+    match command {
         Command::CallModel(CallModel { granted: None, .. }) => {
             let bytes = if how.is_multiple_of(8) { 1_000_000 } else { 500 + u64::from(how) * 10 };
             world.started_with(PromptSize { bytes, shared_bytes: u64::from(how) * 9 })

@@ -87,9 +87,9 @@ impl Alphabet {
 
     /// Everything that the world may send now.
     pub fn events(&self, run: &Run) -> Vec<Edict> {
-        let mut wished = Vec::new();
+        let mut commanded = Vec::new();
         for command in run.commands() {
-            self.follow(run, command, &mut wished);
+            self.follow(run, command, &mut commanded);
         }
         let mut asked = Vec::new();
         if self.stops && is_working(run) {
@@ -107,7 +107,7 @@ impl Alphabet {
         let mut events = Vec::new();
         for step in &self.steps {
             let at = now.plus(*step);
-            for kind in wished.iter().chain(&asked) {
+            for kind in commanded.iter().chain(&asked) {
                 let event = Event { at, kind: kind.clone() };
                 let must = approvals::counts(run, &event) && !is_late_to_tell(run, kind);
                 events.push(Edict { event, must });
@@ -124,7 +124,7 @@ impl Alphabet {
                 instants.push(deadline.max(now).plus(late));
             }
             let told = |at: Millis| Edict { event: Event { at, kind: EventKind::DeadlineReached }, must: true };
-            if self.deadlines || wished.is_empty() || !is_working(run) {
+            if self.deadlines || commanded.is_empty() || !is_working(run) {
                 events.extend(instants.into_iter().map(told));
             }
         }
@@ -151,8 +151,8 @@ impl Alphabet {
                     facts.extend(self.answers.iter().map(answered));
                 }
             }
-            Command::Validate(wish) => {
-                let (key, attempt) = (wish.key, wish.attempt);
+            Command::Validate(command) => {
+                let (key, attempt) = (command.key, command.attempt);
                 let validated =
                     |result: &Validation| EventKind::Validated { key, attempt, result: result.clone() };
                 facts.extend(self.validations.iter().map(validated));

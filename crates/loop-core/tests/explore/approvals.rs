@@ -89,17 +89,17 @@ pub fn that_do_not_count(run: &Run) -> Vec<Event> {
 /// K8: what is shown to a person is what would run, each under a name of its own that nothing else has.
 pub fn are_bound(run: &Run, _: &Ghost) -> Result {
     let (asked, open) = (run.asked(), open(run));
-    let wished: Vec<CommandKey> = run
+    let commanded: Vec<CommandKey> = run
         .commands()
         .iter()
-        .filter_map(|wish| match wish {
+        .filter_map(|command| match command {
             Command::AskPerson { key, .. } => Some(*key),
             _ => None,
         })
         .collect();
     let keys = || open.iter().map(|(key, _)| *key);
-    must(asked.iter().map(|it| it.key).eq(keys()) && wished.iter().copied().eq(keys()), || {
-        format!("{open:?} is open, {asked:?} is shown, {wished:?} is wished")
+    must(asked.iter().map(|it| it.key).eq(keys()) && commanded.iter().copied().eq(keys()), || {
+        format!("{open:?} is open, {asked:?} is shown, {commanded:?} is commanded")
     })?;
     for (ask, (_, deadline)) in asked.iter().zip(&open) {
         let action = run.actions().iter().find(|action| action.key == ask.key).unwrap();

@@ -20,7 +20,7 @@ type OfAStep = fn(&Edge<'_>) -> Result;
 
 /// What holds in every state, by name.
 pub const OF_A_STATE: [(&str, OfAState); 18] = [
-    ("wishes are read, not taken", wishes_are_read),
+    ("commands are read, not taken", commands_are_read),
     ("a live state owes work", a_live_state_owes_work),
     ("I-1 the reserve", |run, _| money::is_what_is_in_flight(run)),
     ("I-4 limits", limits_hold),
@@ -73,7 +73,7 @@ fn must(holds: bool, what: impl FnOnce() -> String) -> Result {
     if holds { Ok(()) } else { Err(what()) }
 }
 
-fn wishes_are_read(run: &Run, _: &Ghost) -> Result {
+fn commands_are_read(run: &Run, _: &Ghost) -> Result {
     must(run.commands() == run.commands(), || "two readings differ".to_owned())
 }
 
@@ -160,10 +160,10 @@ fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
             Command::CallModel(call) => (call.key, call.attempt, false),
             Command::RunTool(tool) => (tool.key, tool.attempt, true),
             Command::Abort { key, attempt } => (*key, *attempt, false),
-            Command::Validate(wish) => (wish.key, wish.attempt, false),
+            Command::Validate(command) => (command.key, command.attempt, false),
             Command::AskPerson { .. } | Command::Save { .. } => continue,
         };
-        must(!keys.contains(&key), || format!("{key} is wished twice"))?;
+        must(!keys.contains(&key), || format!("{key} is commanded twice"))?;
         keys.push(key);
         if let Command::RunTool(tool) = &command {
             tries_are_few(run, tool, ghost)?;
@@ -217,24 +217,24 @@ fn no_repeat_of_what_is_done(run: &Run, ghost: &Ghost) -> Result {
 }
 
 fn silence_after_the_reason(run: &Run, ghost: &Ghost) -> Result {
-    let wishes = run.commands();
-    let fits = |fit: fn(&Command) -> bool| wishes.iter().all(fit);
+    let commands = run.commands();
+    let fits = |fit: fn(&Command) -> bool| commands.iter().all(fit);
     let quiet = match run.phase() {
-        Phase::Stopping { .. } => !wishes.is_empty() && fits(|wish| matches!(wish, Command::Abort { .. })),
-        Phase::Saving { .. } => fits(|wish| matches!(wish, Command::Save { .. })),
-        Phase::Done { .. } => wishes.is_empty() && run.deadline().is_none(),
+        Phase::Stopping { .. } => !commands.is_empty() && fits(|command| matches!(command, Command::Abort { .. })),
+        Phase::Saving { .. } => fits(|command| matches!(command, Command::Save { .. })),
+        Phase::Done { .. } => commands.is_empty() && run.deadline().is_none(),
         _ => return must(ghost.stops == 0, || "work after the reason was fixed".to_owned()),
     };
-    must(quiet && ghost.stops == 1, || format!("{wishes:?} after {} reasons", ghost.stops))
+    must(quiet && ghost.stops == 1, || format!("{commands:?} after {} reasons", ghost.stops))
 }
 
-/// I-11: a state that is stored and read back is the same, and wishes the same.
+/// I-11: a state that is stored and read back is the same, and commands the same.
 pub fn survives_a_checkpoint(run: &Run) -> Result {
     let back: State = reread(run.state());
     must(back == *run.state(), || "the state reads back otherwise".to_owned())?;
     let restored = Run::restore(back, Arc::clone(run.spec())).map_err(|error| error.to_string())?;
     must(restored.commands() == run.commands() && restored.deadline() == run.deadline(), || {
-        "a restored run wishes something else".to_owned()
+        "a restored run commands something else".to_owned()
     })
 }
 

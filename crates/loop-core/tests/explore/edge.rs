@@ -220,7 +220,7 @@ pub fn is_repeatable(effect: Effect) -> bool {
     matches!(effect, Effect::Read | Effect::WriteIdempotent | Effect::WriteKeyed)
 }
 
-/// The call that the phase wishes or has in flight.
+/// The call that the phase commands or has in flight.
 pub fn call(run: &Run) -> Option<&Call> {
     match run.phase() {
         Phase::Calling { call, purpose: Purpose::Select }

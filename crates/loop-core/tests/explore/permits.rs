@@ -17,9 +17,9 @@ fn must(holds: bool, what: impl FnOnce() -> String) -> Result {
     if holds { Ok(()) } else { Err(what()) }
 }
 
-/// The tools that are wished, each with the action that it is run for.
-fn wished(run: &Run) -> Vec<(loop_core::RunTool, &JudgedAction)> {
-    let wishes = run.commands().into_iter().filter_map(|wish| match wish {
+/// The tools that are commanded, each with the action that it is run for.
+fn commanded(run: &Run) -> Vec<(loop_core::RunTool, &JudgedAction)> {
+    let commands = run.commands().into_iter().filter_map(|command| match command {
         Command::RunTool(tool) => Some(tool),
         _ => None,
     });
@@ -28,12 +28,12 @@ fn wished(run: &Run) -> Vec<(loop_core::RunTool, &JudgedAction)> {
             work(run).iter().find(|work| work.key == tool.key && work.attempt == tool.attempt).unwrap();
         &run.actions()[work.action as usize]
     };
-    wishes.map(|tool| (tool.clone(), action(&tool))).collect()
+    commands.map(|tool| (tool.clone(), action(&tool))).collect()
 }
 
 /// I-25, S4-9, S4-63: what is run was judged, was let run, and is exactly what was judged.
 pub fn policy_comes_first(run: &Run, ghost: &Ghost) -> Result {
-    for (tool, action) in wished(run) {
+    for (tool, action) in commanded(run) {
         let same = *tool.tool == *action.tool_name() && tool.parameters == action.parameters;
         must(same && action.verdict == Verdict::Run, || format!("{tool:?} runs for {action:?}"))?;
         let spec = run.spec().tool(&tool.tool).unwrap();
@@ -70,7 +70,7 @@ pub fn taint_asks_a_person(run: &Run, ghost: &Ghost) -> Result {
     if run.spec().gate.taint == TaintRule::Off {
         return Ok(());
     }
-    for (tool, action) in wished(run) {
+    for (tool, action) in commanded(run) {
         let read = read_before(run, action.key.pass);
         let is_asked = tool.effect != Effect::Read && read.untrusted;
         must(!is_asked || ghost.approved.contains(&action.key), || {

@@ -93,7 +93,7 @@ pub fn walk(alphabet: &Alphabet, scope: Scope) -> Walked {
                 Ok(notes) => notes,
                 Err(rejected) => {
                     if edict.must {
-                        fault("what is wished is taken", &rejected.to_string(), Some(&edict.event));
+                        fault("what is commanded is taken", &rejected.to_string(), Some(&edict.event));
                     }
                     if next != run {
                         fault("a rejection changes nothing", &rejected.to_string(), Some(&edict.event));

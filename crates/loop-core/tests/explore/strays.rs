@@ -70,10 +70,10 @@ impl Strays {
             }
         }
         // Work whose turn has not come.
-        let wished = run.commands();
+        let commanded = run.commands();
         for work in work(run).iter().filter(|work| !work.announced) {
-            let is_wished = |wish: &Command| matches!(wish, Command::RunTool(tool) if tool.key == work.key);
-            if !wished.iter().any(is_wished) {
+            let is_commanded = |command: &Command| matches!(command, Command::RunTool(tool) if tool.key == work.key);
+            if !commanded.iter().any(is_commanded) {
                 facts.push(EventKind::ToolStarted { key: work.key, attempt: work.attempt });
             }
         }
@@ -92,8 +92,8 @@ impl Strays {
             facts.extend(announced_as_another(run, call));
         }
         // Work whose turn has come, by another try.
-        for wish in &wished {
-            let Command::RunTool(tool) = wish else { continue };
+        for command in &commanded {
+            let Command::RunTool(tool) = command else { continue };
             let tries = [tool.attempt + 1, tool.attempt.saturating_sub(1)].into_iter();
             facts.extend(tries.map(|attempt| EventKind::ToolStarted { key: tool.key, attempt }));
         }
@@ -123,11 +123,11 @@ impl Strays {
     }
 }
 
-/// The announcement or the refusal of the wished call, by another key or as another try: all else is as the state says.
+/// The announcement or the refusal of the commanded call, by another key or as another try: all else is as the state says.
 fn announced_as_another(run: &Run, call: &Call) -> Vec<EventKind> {
     let prompt = PromptSize { bytes: 2_000, shared_bytes: 0 };
     let quote = match run.quote(&call.key, prompt) {
-        Err(Refusal::NotWished) => return Vec::new(),
+        Err(Refusal::NotCommanded) => return Vec::new(),
         quote => quote,
     };
     let told = |key: CommandKey, attempt: u32| match &quote {

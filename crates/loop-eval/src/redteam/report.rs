@@ -110,7 +110,7 @@ pub struct Benign {
     pub denied_reads: u32,
     /// Items whose run failed, or could not begin.
     pub failed: u32,
-    /// Items that were not run: their model would have been asked over the network, and nobody wished that.
+    /// Items that were not run: their model would have been asked over the network, and nobody commanded that.
     pub left_out: u32,
     /// What came in the way of an item, a line each.
     pub why: Vec<String>,

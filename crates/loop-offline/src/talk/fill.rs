@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value, json};
 use super::history::{Talk, Tool, plain};
 use super::records::Record;
 use super::schema::{Field, Form, Role, parts};
-use super::wish::{Assigned, Kind, Stands, is_denial, kind_of};
+use super::user_request::{Assigned, Kind, Stands, is_denial, kind_of};
 use crate::words::{names, overlap, stem};
 
 /// How many words a query has at the most, and how many characters a free text has.
@@ -74,7 +74,7 @@ impl<'t> Filler<'t> {
         if self.tool.kind != Kind::Update || self.is_output {
             return;
         }
-        let Some(assigned) = self.talk.wish.assigned.iter().find(|one| self.is_without_field(one)) else {
+        let Some(assigned) = self.talk.user_request.assigned.iter().find(|one| self.is_without_field(one)) else {
             return;
         };
         let mut open = self
@@ -121,7 +121,7 @@ impl<'t> Filler<'t> {
         self.is_output || self.tool.kind == Kind::Update
     }
 
-    /// What the wish itself says of it.
+    /// What the command itself says of it.
     fn said(&self, field: &Field<'_>) -> Option<Value> {
         match field.form {
             Form::Integer | Form::Number => self.number(field),
@@ -132,7 +132,7 @@ impl<'t> Filler<'t> {
 
     /// A name of the shape that its examples have.
     fn spelled(&self, field: &Field<'_>) -> Option<Value> {
-        let mut names = names(&self.talk.wish.text).into_iter();
+        let mut names = names(&self.talk.user_request.text).into_iter();
         let name = names.find(|name| field.shapes.iter().any(|shape| shape.fits(name)))?;
         cast(field, name)
     }
@@ -141,13 +141,13 @@ impl<'t> Filler<'t> {
         // What is to become so is not so yet, and cannot be found by it.
         let counts = |one: &&Assigned| one.is_label || !self.looks_up();
         // What was said last corrects what was said before.
-        self.talk.wish.assigned.iter().filter(counts).rfind(|one| fits(field, one))
+        self.talk.user_request.assigned.iter().filter(counts).rfind(|one| fits(field, one))
     }
 
     /// Whether nothing is said of what becomes so but whose it is.
     fn is_without_field(&self, assigned: &Assigned) -> bool {
         assigned.field.iter().all(|word| {
-            self.talk.wish.is_in_subject(word)
+            self.talk.user_request.is_in_subject(word)
                 || stem(word).is_none_or(|stem| self.tool.nouns.contains(&stem))
         })
     }
@@ -161,7 +161,7 @@ impl<'t> Filler<'t> {
         let known = || choose(&plain(self.record.filter(|_| self.keeps())?.get(field.name)?));
         // The longest first: `very high` holds `high`.
         let named = || {
-            let said = field.choices.iter().filter(|choice| self.talk.wish.says(&plain(choice)));
+            let said = field.choices.iter().filter(|choice| self.talk.user_request.says(&plain(choice)));
             said.max_by_key(|choice| plain(choice).len()).map(|choice| (*choice).clone())
         };
         let only =
@@ -171,16 +171,16 @@ impl<'t> Filler<'t> {
 
     /// Which one: as it was said, or as it was found.
     fn id(&self, field: &Field<'_>) -> Option<Value> {
-        let wish = &self.talk.wish;
+        let user_request = &self.talk.user_request;
         let is_of =
             |word: &str| word == "id" || stem(word).is_some_and(|stem| self.tool.nouns.contains(&stem));
-        let spoken = wish.words.windows(2).find_map(|pair| match pair {
+        let spoken = user_request.words.windows(2).find_map(|pair| match pair {
             [before, word] if is_of(&before.low) && word.low.chars().any(|c| c.is_ascii_digit()) => {
                 Some(word.text.trim_start_matches('#'))
             }
             _ => None,
         });
-        let marked = || wish.words.iter().find_map(|word| word.text.strip_prefix('#'));
+        let marked = || user_request.words.iter().find_map(|word| word.text.strip_prefix('#'));
         if let Some(id) = spoken.or_else(marked) {
             return cast(field, id);
         }
@@ -194,7 +194,7 @@ impl<'t> Filler<'t> {
         let currencies = ["usd", "eur", "gbp", "chf"];
         let own = currencies.iter().find(|currency| field.words.iter().any(|word| word == *currency));
         let is_money = own.is_some() || field.role == Role::Money;
-        let numbers = self.talk.wish.numbers.iter().filter(|number| {
+        let numbers = self.talk.user_request.numbers.iter().filter(|number| {
             !number.is_id && number.currency.is_none_or(|is| is_money && own.is_none_or(|own| *own == is))
         });
         let scored = numbers.map(|number| {
@@ -211,38 +211,38 @@ impl<'t> Filler<'t> {
     }
 
     fn by_role(&self, field: &Field<'_>) -> Option<String> {
-        let wish = &self.talk.wish;
+        let user_request = &self.talk.user_request;
         let is_firm = self.tool.noun == "company"
             || self.tool.noun == "organisation"
             || self.tool.noun == "organization";
         let role = if field.role == Role::Name && is_firm { Role::Company } else { field.role };
-        let subject = || self.subject.or_else(|| wish.subjects().next());
+        let subject = || self.subject.or_else(|| user_request.subjects().next());
         let firm = |name: &&str| {
             name.rsplit(' ').next().is_some_and(|last| COMPANIES.contains(&last.trim_end_matches('.')))
         };
         let has_place = self.tool.fields.iter().any(|field| field.role == Role::Place);
         let found = match role {
             Role::Name => subject(),
-            Role::Mail => wish.mail(),
-            Role::Company => wish
+            Role::Mail => user_request.mail(),
+            Role::Company => user_request
                 .name(Stands::Belongs)
-                .or_else(|| wish.name(Stands::Place).filter(|_| !has_place))
-                .or_else(|| wish.subjects().find(firm))
+                .or_else(|| user_request.name(Stands::Place).filter(|_| !has_place))
+                .or_else(|| user_request.subjects().find(firm))
                 .or_else(|| subject().filter(|_| is_firm)),
-            Role::Place => wish.name(Stands::Place),
-            Role::Date => wish.words.iter().map(|word| word.text.as_str()).find(|word| is_date(word)),
+            Role::Place => user_request.name(Stands::Place),
+            Role::Date => user_request.words.iter().map(|word| word.text.as_str()).find(|word| is_date(word)),
             Role::Query => return Some(self.keywords()),
             Role::Prose => return self.prose(field),
             Role::Money => return self.money(),
-            Role::Id | Role::Other => wish.quoted(),
+            Role::Id | Role::Other => user_request.quoted(),
         };
         found.map(str::to_owned)
     }
 
-    /// The words to search for: those of the wish that are neither verbs nor what the tool is about.
+    /// The words to search for: those of the command that are neither verbs nor what the tool is about.
     fn keywords(&self) -> String {
-        let wish = &self.talk.wish;
-        let wanted = wish.words.iter().filter(|word| {
+        let user_request = &self.talk.user_request;
+        let wanted = user_request.words.iter().filter(|word| {
             let said = ["named", "called"].contains(&word.low.as_str()) || kind_of(&word.low).is_some();
             !said && stem(&word.low).is_some_and(|stem| !self.tool.nouns.contains(&stem))
         });
@@ -251,15 +251,15 @@ impl<'t> Filler<'t> {
 
     /// What follows `for` where a need is asked for, and else the text itself.
     fn prose(&self, field: &Field<'_>) -> Option<String> {
-        let wish = &self.talk.wish;
-        if let Some(quoted) = wish.quoted() {
+        let user_request = &self.talk.user_request;
+        if let Some(quoted) = user_request.quoted() {
             return Some(quoted.to_owned());
         }
         if self.looks_up() {
             return None;
         }
         let needs = ["need", "needs", "interest", "project", "purpose", "topic", "subject", "request"];
-        let behind = wish.text.split_once(" for ").map(|(_, behind)| behind);
+        let behind = user_request.text.split_once(" for ").map(|(_, behind)| behind);
         if field.words.iter().any(|word| needs.contains(&word.as_str()))
             && let Some(behind) = behind
         {
@@ -268,11 +268,11 @@ impl<'t> Filler<'t> {
             let bare = ["a ", "an ", "the "].iter().find_map(|article| phrase.strip_prefix(article));
             return Some(bare.unwrap_or(phrase).trim().to_owned());
         }
-        Some(wish.text.chars().take(PROSE).collect())
+        Some(user_request.text.chars().take(PROSE).collect())
     }
 
     fn money(&self) -> Option<String> {
-        let number = self.talk.wish.numbers.iter().find(|number| number.currency.is_some())?;
+        let number = self.talk.user_request.numbers.iter().find(|number| number.currency.is_some())?;
         let currency = number.currency.unwrap_or_default().to_uppercase();
         Some(format!("{} {currency}", number.value))
     }
@@ -283,7 +283,7 @@ impl<'t> Filler<'t> {
             return Some(Value::Bool(yes));
         }
         let wanted: BTreeSet<String> = field.words.iter().filter_map(|word| stem(word)).collect();
-        let words = &self.talk.wish.words;
+        let words = &self.talk.user_request.words;
         if let Some(at) =
             words.iter().position(|word| stem(&word.low).is_some_and(|stem| wanted.contains(&stem)))
         {
@@ -294,15 +294,15 @@ impl<'t> Filler<'t> {
     }
 
     fn list(&self, field: &Field<'_>, item: &Field<'_>) -> Option<Value> {
-        let wish = &self.talk.wish;
-        let said = item.choices.iter().filter(|choice| wish.says(&plain(choice)));
+        let user_request = &self.talk.user_request;
+        let said = item.choices.iter().filter(|choice| user_request.says(&plain(choice)));
         let said: Vec<Value> = said.map(|choice| (*choice).clone()).collect();
         if !said.is_empty() {
             return Some(Value::Array(said));
         }
         if field.role == Role::Name || field.words.iter().any(|word| word == "names") {
-            let names: Vec<Value> = wish.subjects().map(Value::from).collect();
-            return Some(Value::Array(names)).filter(|_| wish.subjects().next().is_some());
+            let names: Vec<Value> = user_request.subjects().map(Value::from).collect();
+            return Some(Value::Array(names)).filter(|_| user_request.subjects().next().is_some());
         }
         if let Form::Object(fields) = &item.form {
             let records = self.talk.made.iter().flat_map(|made| &made.told.records);
@@ -335,7 +335,7 @@ impl<'t> Filler<'t> {
         let mut members = Map::new();
         if fields.is_empty() {
             // A free form: what is to become what.
-            let assigned = self.talk.wish.assigned.iter();
+            let assigned = self.talk.user_request.assigned.iter();
             let pairs =
                 assigned.filter_map(|one| Some((one.field.last()?.clone(), Value::from(one.value.as_str()))));
             members.extend(pairs);

@@ -1,4 +1,4 @@
-//! A request of a conversation as a model would read it: the wish, the tools, the calls so far and what they told.
+//! A request of a conversation as a model would read it: the command, the tools, the calls so far and what they told.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::records::{self, Record, Told};
 use super::schema::{Field, Role, fields, parts};
-use super::wish::{Kind, Stands, Wish, kind_of};
+use super::user_request::{Kind, Stands, UserRequest, kind_of};
 use crate::read::{fenced, title};
 use crate::words::{overlap, stem, stems};
 
@@ -21,7 +21,7 @@ const BEHIND_NOUN: [&str; 6] = ["by", "for", "with", "to", "from", "in"];
 /// What a request says.
 #[derive(Debug)]
 pub(super) struct Talk<'a> {
-    pub(super) wish: Wish,
+    pub(super) user_request: UserRequest,
     pub(super) tools: Vec<Tool<'a>>,
     pub(super) made: Vec<Made<'a>>,
     /// The name of the tool that takes the result.
@@ -57,8 +57,8 @@ pub(super) struct Made<'a> {
     pub(super) arguments: Map<String, Value>,
     pub(super) result: Option<&'a ToolResult>,
     pub(super) told: Told,
-    /// It was made for this wish, not for an earlier one.
-    pub(super) is_of_wish: bool,
+    /// It was made for this command, not for an earlier one.
+    pub(super) is_of_user_request: bool,
 }
 
 /// Which record is spoken of.
@@ -98,9 +98,9 @@ impl<'a> Talk<'a> {
             // A demand names tools, and is nothing to fill them from.
             last = before.iter().rfind(|text| !text.contains(DEMANDED)).map_or(last, String::as_str);
         }
-        let wish = Wish::read(last, &nouns);
+        let user_request = UserRequest::read(last, &nouns);
         let mut talk =
-            Talk { wish, tools, made: Vec::new(), output: None, submit: None, is_rejected: false, demanded };
+            Talk { user_request, tools, made: Vec::new(), output: None, submit: None, is_rejected: false, demanded };
         let mut ends = talk.tools.iter().filter(|tool| tool.fields.is_empty());
         talk.submit = ends.find(|tool| tool.is_final() || is_told(request, tool.name)).map(|tool| tool.name);
         talk.output = talk.output_tool(request);
@@ -118,7 +118,7 @@ impl<'a> Talk<'a> {
                 .filter(|(at, text)| *at == 0 || !is_rejection(text))
                 .map(|(_, text)| text.as_str())
                 .collect();
-            talk.wish = Wish::read(&asked.join("\n"), &nouns);
+            talk.user_request = UserRequest::read(&asked.join("\n"), &nouns);
         }
         talk
     }
@@ -136,7 +136,7 @@ impl<'a> Talk<'a> {
 
     /// How well a tool's name and description fit what is asked for.
     pub(super) fn relevance(&self, tool: &Tool<'_>) -> usize {
-        3 * overlap(&tool.nouns, &self.wish.stems) + overlap(&tool.about, &self.wish.stems)
+        3 * overlap(&tool.nouns, &self.user_request.stems) + overlap(&tool.about, &self.user_request.stems)
     }
 
     /// The tools that look something up.
@@ -149,12 +149,12 @@ impl<'a> Talk<'a> {
         [self.output, self.submit].contains(&Some(tool))
     }
 
-    /// Calls of this wish.
+    /// Calls of this command.
     pub(super) fn made_now(&self) -> impl Iterator<Item = &Made<'a>> {
-        self.made.iter().filter(|made| made.is_of_wish)
+        self.made.iter().filter(|made| made.is_of_user_request)
     }
 
-    /// The same call, made for this wish.
+    /// The same call, made for this command.
     pub(super) fn same(&self, tool: &str, arguments: &Map<String, Value>) -> Option<&Made<'a>> {
         self.made_now().find(|made| made.tool == tool && made.arguments == *arguments)
     }
@@ -177,8 +177,8 @@ impl<'a> Talk<'a> {
                 _ => {}
             }
             let others =
-                self.wish.names.iter().filter(|name| matches!(name.stands, Stands::Belongs | Stands::Place));
-            for other in others.map(|name| name.text.as_str()).chain(self.wish.mail()) {
+                self.user_request.names.iter().filter(|name| matches!(name.stands, Stands::Belongs | Stands::Place));
+            for other in others.map(|name| name.text.as_str()).chain(self.user_request.mail()) {
                 let narrowed: Vec<&Record> =
                     fitting.iter().filter(|record| record.fits(other) > 0).copied().collect();
                 if !narrowed.is_empty() {
@@ -230,7 +230,7 @@ impl<'a> Talk<'a> {
             .iter()
             .filter(|tool| Some(tool.name) != self.submit && !matches!(tool.kind, Kind::Look | Kind::Other));
         let only = doing.next().filter(|_| doing.next().is_none())?;
-        let only_looks = self.wish.asks_for(Kind::Look) && !self.wish.asks_for(Kind::Save);
+        let only_looks = self.user_request.asks_for(Kind::Look) && !self.user_request.asks_for(Kind::Save);
         (only.kind == Kind::Save && !only.fields.is_empty() && !only_looks).then_some(only.name)
     }
 }
@@ -300,9 +300,9 @@ fn said(message: &Message) -> Option<String> {
     Some(title.map_or_else(|| body.to_owned(), |title| format!("{title}\n{body}")))
 }
 
-/// Calls and their results. In search of one result all of them count for the wish.
-fn made<'a>(messages: &'a [Message], is_one_wish: bool) -> Vec<Made<'a>> {
-    let wish = messages.iter().rposition(|message| matches!(message, Message::User { .. })).unwrap_or(0);
+/// Calls and their results. In search of one result all of them count for the command.
+fn made<'a>(messages: &'a [Message], is_one_user_request: bool) -> Vec<Made<'a>> {
+    let user_request = messages.iter().rposition(|message| matches!(message, Message::User { .. })).unwrap_or(0);
     let mut all: Vec<Made<'a>> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let results = match messages.get(at + 1) {
@@ -313,8 +313,8 @@ fn made<'a>(messages: &'a [Message], is_one_wish: bool) -> Vec<Made<'a>> {
             let Some(value) = call.arguments.object() else { continue };
             let result = results.iter().find(|result| result.call == call.id);
             let told = result.map(|result| records::read(&result.text)).unwrap_or_default();
-            let is_of_wish = is_one_wish || at >= wish;
-            all.push(Made { tool: &call.name, arguments: value, result, told, is_of_wish });
+            let is_of_user_request = is_one_user_request || at >= user_request;
+            all.push(Made { tool: &call.name, arguments: value, result, told, is_of_user_request });
         }
     }
     all

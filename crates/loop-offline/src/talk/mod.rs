@@ -10,7 +10,7 @@ mod history;
 mod records;
 mod schema;
 mod tell;
-mod wish;
+mod user_request;
 
 use std::cmp::Reverse;
 
@@ -23,7 +23,7 @@ use fill::{Filled, Filler};
 use history::{Talk, Target, Tool};
 use records::Record;
 use schema::Role;
-use wish::Kind;
+use user_request::Kind;
 
 use super::MOST_CALLS;
 
@@ -89,8 +89,8 @@ fn planned(talk: &Talk<'_>) -> Vec<Wanted> {
         return demanded;
     }
     let changes: Vec<Kind> =
-        talk.wish.asks.iter().copied().filter(|kind| !matches!(kind, Kind::Look | Kind::Other)).collect();
-    let looks = talk.wish.asks_for(Kind::Look) || changes.is_empty() || talk.output.is_some();
+        talk.user_request.asks.iter().copied().filter(|kind| !matches!(kind, Kind::Look | Kind::Other)).collect();
+    let looks = talk.user_request.asks_for(Kind::Look) || changes.is_empty() || talk.output.is_some();
     let mut calls = if looks { look_ups(talk) } else { Vec::new() };
     if !calls.is_empty() {
         return calls;
@@ -114,8 +114,8 @@ fn planned(talk: &Talk<'_>) -> Vec<Wanted> {
 fn change(talk: &Talk<'_>, tool: &Tool<'_>) -> Vec<Wanted> {
     let mut calls = Vec::new();
     let subjects: Vec<Option<&str>> = match tool.kind {
-        Kind::Update | Kind::Delete if talk.wish.subjects().next().is_some() => {
-            talk.wish.subjects().map(Some).collect()
+        Kind::Update | Kind::Delete if talk.user_request.subjects().next().is_some() => {
+            talk.user_request.subjects().map(Some).collect()
         }
         _ => vec![None],
     };
@@ -164,8 +164,8 @@ fn look_ups(talk: &Talk<'_>) -> Vec<Wanted> {
             calls.push(wanted);
         }
     };
-    let subjects: Vec<Option<&str>> = match talk.wish.subjects().next() {
-        Some(_) => talk.wish.subjects().map(Some).collect(),
+    let subjects: Vec<Option<&str>> = match talk.user_request.subjects().next() {
+        Some(_) => talk.user_request.subjects().map(Some).collect(),
         None => vec![None],
     };
     // What the request itself spells out: an id, or a name of the form that a tool's examples have.
@@ -218,7 +218,7 @@ fn candidates<'t>(talk: &'t Talk<'_>, subject: Option<&'t str>) -> Vec<(&'t Tool
         let fits = match (subject, tool.kind) {
             (_, Kind::Other) => relevance > 0,
             (Some(_), _) => names || takes(Role::Query) || relevance > 0,
-            (None, _) => relevance > 0 || (names && talk.wish.asks_for(Kind::Look)),
+            (None, _) => relevance > 0 || (names && talk.user_request.asks_for(Kind::Look)),
         };
         if missing.is_empty() && fits {
             let score = relevance + if names { 2 } else { usize::from(takes(Role::Query)) };
@@ -235,11 +235,11 @@ fn follow_ups(talk: &Talk<'_>, subject: Option<&str>) -> Vec<Wanted> {
         return Vec::new();
     };
     let details = talk.output.is_some()
-        || ["detail", "details", "profile", "everything", "full"].iter().any(|word| talk.wish.says(word))
-        || talk.wish.belongings().iter().any(|wanted| record.about(wanted).is_none());
+        || ["detail", "details", "profile", "everything", "full"].iter().any(|word| talk.user_request.says(word))
+        || talk.user_request.belongings().iter().any(|wanted| record.about(wanted).is_none());
     let tools = talk.look_ups().filter(|tool| tool.needs_id());
     let fitting = tools.filter(|tool| {
-        if is_same_noun(talk, tool, source) { details } else { overlap(&tool.nouns, &talk.wish.stems) > 0 }
+        if is_same_noun(talk, tool, source) { details } else { overlap(&tool.nouns, &talk.user_request.stems) > 0 }
     });
     fitting.filter_map(|tool| by_id(talk, tool, record)).collect()
 }
@@ -257,7 +257,7 @@ fn is_same_noun(talk: &Talk<'_>, tool: &Tool<'_>, source: &str) -> bool {
 
 /// A call that has to be made, with empty values for what nothing says.
 fn forced(talk: &Talk<'_>, tool: &Tool<'_>) -> Wanted {
-    let subject = talk.wish.subjects().next();
+    let subject = talk.user_request.subjects().next();
     let record = match talk.target(subject) {
         Target::One { record, .. } => Some(record),
         Target::Many(_) | Target::None => None,

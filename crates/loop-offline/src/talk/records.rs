@@ -3,7 +3,7 @@
 use serde_json::{Map, Number, Value};
 
 use super::schema::parts;
-use super::wish::holds_words;
+use super::user_request::holds_words;
 use crate::read::fenced;
 use crate::words::stem;
 use crate::write::rows;

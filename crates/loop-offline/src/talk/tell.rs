@@ -3,7 +3,7 @@
 use super::history::{Made, Talk, Target, Tool, plain};
 use super::records::Record;
 use super::schema::{Role, parts};
-use super::wish::Kind;
+use super::user_request::Kind;
 use crate::write::quote;
 
 /// How many records are listed at the most.
@@ -137,13 +137,13 @@ fn asked(tool: Option<&Tool<'_>>, made: &Made<'_>) -> String {
 
 /// The member of a record that is asked for.
 fn belonging(talk: &Talk<'_>, record: &Record) -> Option<String> {
-    let wanted = talk.wish.belongings();
+    let wanted = talk.user_request.belongings();
     let members: Vec<(&str, String)> = wanted
         .iter()
         .filter_map(|wanted| record.about(wanted))
         .map(|(key, value)| (key, quote(&plain(value))))
         .collect();
-    let whose = talk.wish.subjects().next().or_else(|| record.title()).map(|name| format!("{name}'s "));
+    let whose = talk.user_request.subjects().next().or_else(|| record.title()).map(|name| format!("{name}'s "));
     let all: Vec<String> =
         members.iter().map(|(key, value)| format!("{} is {value}", parts(key).join(" "))).collect();
     (!all.is_empty()).then(|| format!("{}{}.", whose.unwrap_or_default(), all.join(", ")))
@@ -174,7 +174,7 @@ fn changed(talk: &Talk<'_>, made: &Made<'_>) -> Option<String> {
     let id = made.arguments.iter().find(|(name, _)| role(name) == Role::Id).map(|(_, value)| value);
     // An id says which record; the record says its name.
     let record = id.and_then(|id| talk.record(id));
-    let mut subjects = talk.wish.subjects();
+    let mut subjects = talk.user_request.subjects();
     let named =
         subjects.find(|subject| record.is_none_or(|record| record.fits(subject) > 0)).map(str::to_owned);
     let titled = named.or_else(|| record.and_then(Record::title).map(str::to_owned));
@@ -221,14 +221,14 @@ fn undone(talk: &Talk<'_>) -> Option<String> {
         let is_refused = !last.is_ok() || talk.is_rejected;
         return is_refused.then(|| format!("The stand-in has nothing else to put into `{output}`."));
     }
-    let asked = talk.wish.asks.iter().find(|kind| !matches!(kind, Kind::Look | Kind::Other | Kind::Save))?;
+    let asked = talk.user_request.asks.iter().find(|kind| !matches!(kind, Kind::Look | Kind::Other | Kind::Save))?;
     let Some(tool) = talk.changing(*asked) else {
         return Some("Nothing was changed: no tool here does that.".to_owned());
     };
     if talk.made_now().any(|made| made.tool == tool.name && made.is_ok()) {
         return None;
     }
-    let subject = talk.wish.subjects().next();
+    let subject = talk.user_request.subjects().next();
     if let (true, Target::Many(count)) = (tool.needs_id(), talk.target(subject)) {
         let whom = subject.map(|subject| format!(" named {subject}")).unwrap_or_default();
         return Some(format!(
@@ -236,8 +236,8 @@ fn undone(talk: &Talk<'_>) -> Option<String> {
             plural(&tool.noun)
         ));
     }
-    let is_vague = |field: &[String]| field.iter().all(|word| talk.wish.is_in_subject(word));
-    if let Some(vague) = talk.wish.assigned.iter().find(|one| is_vague(&one.field)) {
+    let is_vague = |field: &[String]| field.iter().all(|word| talk.user_request.is_in_subject(word));
+    if let Some(vague) = talk.user_request.assigned.iter().find(|one| is_vague(&one.field)) {
         let value = quote(&vague.value);
         return Some(format!("Nothing was changed: the request does not say what becomes {value}."));
     }

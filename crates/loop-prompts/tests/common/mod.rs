@@ -161,20 +161,20 @@ impl World {
         }
     }
 
-    /// The prompt of the wished call, as the driver would render it.
+    /// The prompt of the commanded call, as the driver would render it.
     #[track_caller]
     pub fn prompt(&mut self) -> Prompt {
         let key = self.call().key;
         self.dialogue.prompt(&self.prompts, &self.run, key).unwrap()
     }
 
-    /// The prompt of the wished call, rendered by someone who knows nothing but the run.
+    /// The prompt of the commanded call, rendered by someone who knows nothing but the run.
     #[track_caller]
     pub fn prompt_anew(&self) -> Prompt {
         Dialogue::default().prompt(&self.prompts, &self.run, self.call().key).unwrap()
     }
 
-    /// Announces the wished call, whether it is granted or refused; gives what was rendered for it.
+    /// Announces the commanded call, whether it is granted or refused; gives what was rendered for it.
     #[track_caller]
     pub fn announce(&mut self) -> Prompt {
         let call = self.call();
@@ -201,7 +201,7 @@ impl World {
         prompt
     }
 
-    /// The wished call is announced and answered.
+    /// The commanded call is announced and answered.
     #[track_caller]
     pub fn replied(&mut self, text: &str) -> Prompt {
         let prompt = self.announce();
@@ -212,7 +212,7 @@ impl World {
         prompt
     }
 
-    /// The wished call is announced and fails in a way that may pass.
+    /// The commanded call is announced and fails in a way that may pass.
     #[track_caller]
     pub fn failed(&mut self) -> Prompt {
         let prompt = self.announce();
@@ -231,17 +231,17 @@ impl World {
         prompt
     }
 
-    /// Every wished tool ends as `told` says of its parameters.
+    /// Every commanded tool ends as `told` says of its parameters.
     #[track_caller]
     pub fn tools_end(&mut self, told: impl Fn(&str) -> Observation) {
-        let wished = self.run.commands().into_iter().filter_map(|command| match command {
+        let commanded = self.run.commands().into_iter().filter_map(|command| match command {
             Command::RunTool(tool) => Some(tool),
             _ => None,
         });
-        let wished: Vec<_> = wished.collect();
-        assert!(!wished.is_empty(), "no tool is wished");
+        let commanded: Vec<_> = commanded.collect();
+        assert!(!commanded.is_empty(), "no tool is commanded");
         // What is asked for last ends first: prompts go by the order of asking.
-        for tool in wished.into_iter().rev() {
+        for tool in commanded.into_iter().rev() {
             let observation = told(&tool.parameters);
             self.tell(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
         }

@@ -139,7 +139,7 @@ impl Native {
         }
     }
 
-    /// What is new for the wished call.
+    /// What is new for the commanded call.
     #[track_caller]
     pub fn grow(&mut self) -> Grown {
         let key = self.call().key;
@@ -156,7 +156,7 @@ impl Native {
         grown
     }
 
-    /// The wished call is grown for and announced with a prompt of so many bytes.
+    /// The commanded call is grown for and announced with a prompt of so many bytes.
     #[track_caller]
     pub fn announce(&mut self, bytes: u64) -> Grown {
         let grown = self.grow();
@@ -178,7 +178,7 @@ impl Native {
         grown
     }
 
-    /// The wished call is announced and answered; gives what was new for it.
+    /// The commanded call is announced and answered; gives what was new for it.
     #[track_caller]
     pub fn replied(&mut self, reply: Reply) -> Grown {
         let grown = self.announce(1_000);
@@ -188,7 +188,7 @@ impl Native {
         grown
     }
 
-    /// The wished call is announced and fails; `partial` is what came before.
+    /// The commanded call is announced and fails; `partial` is what came before.
     #[track_caller]
     pub fn fails(&mut self, retryable: bool, partial: Option<&str>) -> Grown {
         let grown = self.announce(1_000);
@@ -207,14 +207,14 @@ impl Native {
         grown
     }
 
-    /// One wished tool ends like this.
+    /// One commanded tool ends like this.
     #[track_caller]
     pub fn tool_ends(&mut self, told: impl Fn(&str) -> Observation) {
-        let wished = self.run.commands().into_iter().find_map(|command| match command {
+        let commanded = self.run.commands().into_iter().find_map(|command| match command {
             Command::RunTool(tool) => Some(tool),
             _ => None,
         });
-        let tool = wished.expect("a tool is wished");
+        let tool = commanded.expect("a tool is commanded");
         if !self.run.spec().tool(&tool.tool).unwrap().effect.is_read() {
             self.tell(EventKind::ToolStarted { key: tool.key, attempt: tool.attempt });
         }
@@ -222,7 +222,7 @@ impl Native {
         self.tell(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
     }
 
-    /// All wished tools end like this, one after another.
+    /// All commanded tools end like this, one after another.
     #[track_caller]
     pub fn tools_end(&mut self, told: impl Fn(&str) -> Observation) {
         while self.run.commands().iter().any(|command| matches!(command, Command::RunTool(_))) {
@@ -233,8 +233,8 @@ impl Native {
     #[track_caller]
     pub fn validated(&mut self, result: Validation) {
         match self.run.commands().as_slice() {
-            [Command::Validate(wished)] => {
-                let (key, attempt) = (wished.key, wished.attempt);
+            [Command::Validate(commanded)] => {
+                let (key, attempt) = (commanded.key, commanded.attempt);
                 self.tell(EventKind::Validated { key, attempt, result });
             }
             other => panic!("expected a validation, found {other:?}"),
@@ -253,9 +253,9 @@ impl Native {
     /// The run is stopped, and what is in flight is cut off.
     #[track_caller]
     pub fn stop_now(&mut self) {
-        let wished = self.run.commands();
+        let commanded = self.run.commands();
         self.tell(EventKind::StopRequested { how: StopMode::Now });
-        for command in wished {
+        for command in commanded {
             if let Command::RunTool(RunTool { key, attempt, .. }) = command {
                 self.tell(EventKind::ToolFinished {
                     key,

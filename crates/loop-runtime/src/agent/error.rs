@@ -166,7 +166,7 @@ impl AgentError {
                 Self::InvalidResponse { message: stop.primary.value.to_string(), meta }
             }
             StopReason::ManualStop => {
-                // A call that is only wished was not made.
+                // A call that is only commanded was not made.
                 let pass = if meta.totals.model_calls == 0 { 0 } else { meta.outcome.stopped_in.pass };
                 let phase = phase(&meta.outcome.stopped_in.phase, pass);
                 Self::Cancelled { phase, pass, attempt, meta }

@@ -243,7 +243,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const LIMIT: Duration = Duration::from_secs(30);
 /// How long to wait before another try where the server does not say.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Beyond this a server's wish to wait ends the saving: the run is over and holds up whoever waits for it.
+/// Beyond this a server's command to wait ends the saving: the run is over and holds up whoever waits for it.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// A part of a path with so many characters may be a key.
 const KEY_CHARS: usize = 16;

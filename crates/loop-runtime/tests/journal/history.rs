@@ -49,7 +49,7 @@ pub(crate) fn history(id: &str) -> (Header, Vec<Entry>) {
     ]
     .into_iter();
     while !run.is_done() {
-        let kind = match run.commands().first().expect("a live run wishes something") {
+        let kind = match run.commands().first().expect("a live run commands something") {
             Command::CallModel(call) if call.granted.is_none() => {
                 let prompt = PromptSize { bytes: 2_000, shared_bytes: 0 };
                 let quote = run.quote(&call.key, prompt).expect("the limits leave room for two calls");
@@ -78,7 +78,7 @@ pub(crate) fn history(id: &str) -> (Header, Vec<Entry>) {
         };
         let seq = entries.len() as u64;
         let event = Event { at: Millis(seq * 10), kind };
-        let notes = run.apply(&event).expect("the event is what was wished");
+        let notes = run.apply(&event).expect("the event is what was commanded");
         entries.push(Entry { seq, event, notes });
     }
     (header, entries)

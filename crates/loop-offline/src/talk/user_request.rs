@@ -110,7 +110,7 @@ pub(super) struct Assigned {
 
 /// A text that asks for something.
 #[derive(Debug)]
-pub(super) struct Wish {
+pub(super) struct UserRequest {
     pub(super) text: String,
     pub(super) words: Vec<Word>,
     pub(super) stems: BTreeSet<String>,
@@ -120,7 +120,7 @@ pub(super) struct Wish {
     pub(super) assigned: Vec<Assigned>,
 }
 
-impl Wish {
+impl UserRequest {
     /// Reads a text; `nouns` are words of tools, which name nothing even when they begin with a capital.
     pub(super) fn read(text: &str, nouns: &BTreeSet<String>) -> Self {
         let words = words(text);
@@ -481,14 +481,14 @@ fn number(word: &str) -> Option<(f64, Option<&'static str>)> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Wish {
-        Wish::read(text, &stems("user search update"))
+    fn read(text: &str) -> UserRequest {
+        UserRequest::read(text, &stems("user search update"))
     }
 
     #[track_caller]
     fn names_are(text: &str, expected: &[(&str, Stands)]) {
-        let wish = read(text);
-        let names: Vec<_> = wish.names.iter().map(|name| (name.text.as_str(), name.stands)).collect();
+        let user_request = read(text);
+        let names: Vec<_> = user_request.names.iter().map(|name| (name.text.as_str(), name.stands)).collect();
         assert_eq!(names, expected, "{text}");
     }
 
