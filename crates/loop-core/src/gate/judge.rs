@@ -14,7 +14,7 @@ use crate::types::{Action, CommandKey, Taint, Priority, Slot, canonical, members
 
 /// What actions are judged against.
 #[derive(Clone, Copy)]
-pub(crate) struct Bench<'a> {
+pub(crate) struct JudgeContext<'a> {
     pub(crate) spec: &'a RunSpec,
     pub(crate) ledger: &'a Ledger,
     /// What went wrong in a row.
@@ -47,22 +47,22 @@ pub(crate) struct Judged {
 }
 
 /// Verdicts for `actions`, in their order. Over the limit, required actions are admitted first.
-pub(crate) fn judge(actions: &[Action], bench: Bench<'_>) -> Vec<Judged> {
+pub(crate) fn judge(actions: &[Action], context: JudgeContext<'_>) -> Vec<Judged> {
     let mut seen = Siblings::default();
     let mut judged: Vec<Judged> = (0..)
         .zip(actions)
-        .map(|(n, action)| one(action, CommandKey::new(bench.pass, Slot::Action(n)), bench, &mut seen))
+        .map(|(n, action)| one(action, CommandKey::new(context.pass, Slot::Action(n)), context, &mut seen))
         .collect();
-    if bench.spec.protocol.execution() == Execution::Single {
+    if context.spec.protocol.execution() == Execution::Single {
         keep_first(&mut judged);
     }
-    let mut left = bench.room.left;
+    let mut left = context.room.left;
     for wanted in [Priority::Required, Priority::Recommended] {
         for entry in judged.iter_mut().filter(|entry| entry.judged.action.priority == wanted) {
             let may_run = match entry.judged.verdict {
                 Verdict::Run => true,
                 // An approval must not pass the limit either.
-                Verdict::NeedsPerson { .. } => bench.spec.gate.people,
+                Verdict::NeedsPerson { .. } => context.spec.gate.people,
                 Verdict::Kept
                 | Verdict::UnknownTool { .. }
                 | Verdict::InvalidArguments { .. }
@@ -79,7 +79,7 @@ pub(crate) fn judge(actions: &[Action], bench: Bench<'_>) -> Vec<Judged> {
             }
             match left.checked_sub(1) {
                 Some(rest) => left = rest,
-                None => entry.judged.verdict = Verdict::OverLimit { limit: bench.room.limit },
+                None => entry.judged.verdict = Verdict::OverLimit { limit: context.room.limit },
             }
         }
     }
@@ -95,7 +95,7 @@ fn keep_first(judged: &mut [Judged]) {
     }
 }
 
-fn one(action: &Action, key: CommandKey, bench: Bench<'_>, seen: &mut Siblings) -> Judged {
+fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut Siblings) -> Judged {
     let mut judged = Judged {
         judged: JudgedAction {
             key,
@@ -109,7 +109,7 @@ fn one(action: &Action, key: CommandKey, bench: Bench<'_>, seen: &mut Siblings) 
         fingerprint: None,
         run_as: (key, 1),
     };
-    let found = policy::resolve(bench.spec, &action.tool);
+    let found = policy::resolve(context.spec, &action.tool);
     judged.judged.guessed = found.is_some_and(|(_, how)| how == Resolved::Fuzzy);
     let tool = found.map(|(tool, _)| tool);
     judged.judged.tool = tool.map(|tool| Arc::clone(&tool.name));
@@ -118,25 +118,25 @@ fn one(action: &Action, key: CommandKey, bench: Bench<'_>, seen: &mut Siblings) 
     }
     judged.judged.verdict = match tool {
         // To ask for what policy does not let run is no slip, be it there or not (S4-79, S4-83).
-        None => match policy::bars_name(bench.spec, &action.tool) {
+        None => match policy::bars_name(context.spec, &action.tool) {
             Some(why) => Verdict::Denied { why: why.to_string().into(), by: DeniedBy::Policy },
-            None => Verdict::UnknownTool { near: policy::near(bench.spec, &action.tool) },
+            None => Verdict::UnknownTool { near: policy::near(context.spec, &action.tool) },
         },
-        Some(tool) => sound(tool, &mut judged, bench, seen),
+        Some(tool) => sound(tool, &mut judged, context, seen),
     };
     judged
 }
 
 /// The verdict on an action whose tool is known: what may never run is denied whatever its arguments are (S4-79, S4-80),
 /// what fits the tool is then judged by policy, as a repeat, by the tool's breaker, and at last by who has to consent.
-fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Siblings) -> Verdict {
-    if let Some(why) = policy::barred(bench.spec, tool) {
+fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: &mut Siblings) -> Verdict {
+    if let Some(why) = policy::barred(context.spec, tool) {
         return Verdict::Denied { why: why.to_string().into(), by: DeniedBy::Policy };
     }
-    if bench.spec.protocol.handles(&tool.name) {
+    if context.spec.protocol.handles(&tool.name) {
         return Verdict::Kept;
     }
-    if bench.pass == 0
+    if context.pass == 0
         && let Some(why) = policy::unselectable(tool)
     {
         return Verdict::Denied { why: why.into(), by: DeniedBy::Policy };
@@ -144,7 +144,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
     let written = &judged.judged.action.parameters;
     let asked = match serde_json::from_str(written) {
         Ok(asked) => asked,
-        Err(_) if !bench.spec.protocol.properties().native_calls => Value::Null,
+        Err(_) if !context.spec.protocol.properties().native_calls => Value::Null,
         // Nothing means no arguments (S1-d2).
         Err(_) if written.trim().is_empty() => Value::Object(serde_json::Map::new()),
         Err(error) => {
@@ -159,7 +159,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
         let message = "is given more than once".into();
         return Verdict::InvalidArguments { pointer: pointer.into(), message };
     }
-    let is_output = bench.spec.protocol.output().is_some_and(|output| output.tool == tool.name);
+    let is_output = context.spec.protocol.output().is_some_and(|output| output.tool == tool.name);
     let rebuilt = match tool.args.rebuild(&asked) {
         // What an output holds is judged by its own validation.
         Ok(parameters) if !is_output => tool.args.filled(&parameters).map(|()| parameters),
@@ -175,19 +175,19 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
         }
     };
     judged.judged.parameters = canonical(&parameters).into();
-    let Bench { spec, taint, sources, .. } = bench;
+    let JudgeContext { spec, taint, sources, .. } = context;
     let ask = PolicyAsk { spec, tool, parameters: &parameters, taint, sources: &sources };
     let by_policy = policy_verdict(&ask);
     if let Some(Verdict::Denied { why, by }) = by_policy {
         return Verdict::Denied { why, by };
     }
     let facts = CallFacts::of(tool, &parameters);
-    let mut rules = Rules::of_run(bench.spec);
-    if !policy::judges_repeats(bench.spec, &tool.name) {
+    let mut rules = Rules::of_run(context.spec);
+    if !policy::judges_repeats(context.spec, &tool.name) {
         rules.repeats = Repeats::Off;
     }
     let fingerprint = judged.fingerprint.insert(Fingerprint::of_canonical(&facts, &judged.judged.parameters, &rules));
-    match bench.ledger.standing(fingerprint, &rules, seen) {
+    match context.ledger.standing(fingerprint, &rules, seen) {
         // Not the same call: it is told of its limit, whatever is said to repeats.
         Standing::Repeat { rule: Some(RepeatRule::Limit { limit: calls }), .. } => {
             return Verdict::OverLimit { limit: Limit::OfTool { calls } };
@@ -211,10 +211,10 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, bench: Bench<'_>, seen: &mut Sibl
         Standing::Again { key, attempt } => judged.run_as = (key, attempt),
         Standing::New => {}
     }
-    if bench.trouble.is_broken(&tool.name, &spec.gate.breakers) {
+    if context.trouble.is_broken(&tool.name, &spec.gate.breakers) {
         return Verdict::BreakerOpen { breaker: Breaker::ToolFailures };
     }
-    if bench.pass == 0
+    if context.pass == 0
         && let Some(Verdict::NeedsPerson { .. }) = by_policy
     {
         let why = "a person would have to decide, and nobody is asked before the first pass";

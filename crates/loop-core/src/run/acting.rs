@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::gate::{
-    self, Bench, Certificate, Change, Condition, Judged, JudgedAction, Limit, Measure, Room, StopReason,
+    self, JudgeContext, Certificate, Change, Condition, Judged, JudgedAction, Limit, Measure, Room, StopReason,
     Verdict, judge, manual_stop,
 };
 use crate::policy::RunSources;
@@ -124,7 +124,7 @@ impl Run {
     }
 
     /// What the actions of a pass are judged against.
-    pub(super) fn bench(&self, pass: u32, room: Room) -> Bench<'_> {
+    pub(super) fn context(&self, pass: u32, room: Room) -> JudgeContext<'_> {
         let (spec, state) = (&*self.spec, &self.state);
         static NOTHING: BTreeSet<Arc<str>> = BTreeSet::new();
         let sources = RunSources {
@@ -134,7 +134,7 @@ impl Run {
             told: state.inbox.told(),
             asked_before: state.started.history.as_ref().map_or(&NOTHING, |history| &history.asked),
         };
-        Bench {
+        JudgeContext {
             spec,
             ledger: &state.calls.ledger,
             trouble: &state.calls.trouble,
@@ -374,7 +374,7 @@ impl Run {
         let reason = certificate.reason();
         let pass = self.state.draft.passes.len() as u32;
         let room = Room { left: u32::MAX, limit: Limit::ToolCalls };
-        let mut judged = judge(&proposal.actions, self.bench(pass, room));
+        let mut judged = judge(&proposal.actions, self.context(pass, room));
         let is_violation = |judged: &JudgedAction| self.is_violation(judged);
         let stored = None;
         let (ending, last) = gate::ending(proposal.ending.clone(), &judged, stored, is_violation, &self.spec);

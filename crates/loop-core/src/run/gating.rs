@@ -33,7 +33,7 @@ impl Run {
         let limit = self.spec.limits.tool_calls;
         let room =
             Room { left: limit.saturating_sub(self.state.budget.totals.tool_calls), limit: Limit::ToolCalls };
-        let mut judged = judge(&proposal.actions, self.bench(pass, room));
+        let mut judged = judge(&proposal.actions, self.context(pass, room));
         let stored = self.state.draft.attempts.last().and_then(|attempt| attempt.output.as_ref());
         let is_violation = |judged: &JudgedAction| self.is_violation(judged);
         let (ending, last) = gate::ending(proposal.ending.clone(), &judged, stored, is_violation, &self.spec);

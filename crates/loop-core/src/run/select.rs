@@ -82,7 +82,7 @@ impl Run {
         self.count_unread(selections.len(), /*left*/ 0, &CommandKey::new(0, Slot::Select), notes);
         let most = self.spec.limits.read_calls() as usize;
         let selections = selections.get(..most).unwrap_or(selections);
-        let judged = judge(selections, self.bench(/*pass*/ 0, room));
+        let judged = judge(selections, self.context(/*pass*/ 0, room));
         let runs = judged.iter().filter(|judged| judged.judged.verdict == Verdict::Run).count() as u32;
         notes.push(Note::Selected { by, runs });
         let batch = self.admit(judged, notes);
