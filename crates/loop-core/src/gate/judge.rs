@@ -26,12 +26,12 @@ pub(crate) struct JudgeContext<'a> {
     /// The pass that asks; 0 for selecting.
     pub(crate) pass: u32,
     /// How many calls may be admitted, and the limit that says so.
-    pub(crate) room: Room,
+    pub(crate) quota: Quota,
 }
 
 /// How many calls may be admitted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
+pub(crate) struct Quota {
     pub(crate) left: u32,
     pub(crate) limit: Limit,
 }
@@ -56,7 +56,7 @@ pub(crate) fn judge(actions: &[Action], context: JudgeContext<'_>) -> Vec<Judged
     if context.spec.protocol.execution() == Execution::Single {
         keep_first(&mut judged);
     }
-    let mut left = context.room.left;
+    let mut left = context.quota.left;
     for wanted in [Priority::Required, Priority::Recommended] {
         for entry in judged.iter_mut().filter(|entry| entry.judged.action.priority == wanted) {
             let may_run = match entry.judged.verdict {
@@ -79,7 +79,7 @@ pub(crate) fn judge(actions: &[Action], context: JudgeContext<'_>) -> Vec<Judged
             }
             match left.checked_sub(1) {
                 Some(rest) => left = rest,
-                None => entry.judged.verdict = Verdict::OverLimit { limit: context.room.limit },
+                None => entry.judged.verdict = Verdict::OverLimit { limit: context.quota.limit },
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::gate::{
-    self, JudgeContext, Certificate, Change, Condition, Judged, JudgedAction, Limit, Measure, Room, StopReason,
+    self, JudgeContext, Certificate, Change, Condition, Judged, JudgedAction, Limit, Measure, Quota, StopReason,
     Verdict, judge, manual_stop,
 };
 use crate::policy::RunSources;
@@ -124,7 +124,7 @@ impl Run {
     }
 
     /// What the actions of a pass are judged against.
-    pub(super) fn context(&self, pass: u32, room: Room) -> JudgeContext<'_> {
+    pub(super) fn context(&self, pass: u32, quota: Quota) -> JudgeContext<'_> {
         let (spec, state) = (&*self.spec, &self.state);
         static NOTHING: BTreeSet<Arc<str>> = BTreeSet::new();
         let sources = RunSources {
@@ -141,7 +141,7 @@ impl Run {
             taint: state.knowledge.taint,
             sources,
             pass,
-            room,
+            quota,
         }
     }
 
@@ -373,8 +373,8 @@ impl Run {
         let Phase::Stopping { certificate, .. } = &self.state.phase else { return };
         let reason = certificate.reason();
         let pass = self.state.draft.passes.len() as u32;
-        let room = Room { left: u32::MAX, limit: Limit::ToolCalls };
-        let mut judged = judge(&proposal.actions, self.context(pass, room));
+        let quota = Quota { left: u32::MAX, limit: Limit::ToolCalls };
+        let mut judged = judge(&proposal.actions, self.context(pass, quota));
         let is_violation = |judged: &JudgedAction| self.is_violation(judged);
         let stored = None;
         let (ending, last) = gate::ending(proposal.ending.clone(), &judged, stored, is_violation, &self.spec);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::gate::{
     self, Candidates, Certificate, Change, Condition, Found, History, Judged, JudgedAction, Limit, Measure,
-    Native, Room, Ruling, StopReason, TierCause, TierChange, Verdict, View, judge,
+    Native, Quota, Ruling, StopReason, TierCause, TierChange, Verdict, View, judge,
 };
 use crate::reply::Proposal;
 use crate::run::Run;
@@ -31,9 +31,9 @@ impl Run {
             self.state.budget.totals.contradictions += 1;
         }
         let limit = self.spec.limits.tool_calls;
-        let room =
-            Room { left: limit.saturating_sub(self.state.budget.totals.tool_calls), limit: Limit::ToolCalls };
-        let mut judged = judge(&proposal.actions, self.context(pass, room));
+        let quota =
+            Quota { left: limit.saturating_sub(self.state.budget.totals.tool_calls), limit: Limit::ToolCalls };
+        let mut judged = judge(&proposal.actions, self.context(pass, quota));
         let stored = self.state.draft.attempts.last().and_then(|attempt| attempt.output.as_ref());
         let is_violation = |judged: &JudgedAction| self.is_violation(judged);
         let (ending, last) = gate::ending(proposal.ending.clone(), &judged, stored, is_violation, &self.spec);

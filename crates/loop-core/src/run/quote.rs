@@ -200,11 +200,11 @@ impl Quoting<'_> {
         let model = self.spec.model(tier);
         let input_tokens = self.input_bound(tier, prompt);
         let wanted = self.spec.limits.output_tokens.min(model.max_output_tokens);
-        let room = model.context_tokens.saturating_sub(input_tokens);
-        if room < LEAST_OUTPUT_TOKENS {
+        let quota = model.context_tokens.saturating_sub(input_tokens);
+        if quota < LEAST_OUTPUT_TOKENS {
             return Err(Refusal::Context);
         }
-        let output_tokens = room.min(wanted);
+        let output_tokens = quota.min(wanted);
         // 256, or all that the limit or the model would ever grant where that is less.
         let least = LEAST_OUTPUT_TOKENS.min(wanted.max(1));
         if output_tokens < least {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::gate::{Limit, Room, Verdict, judge};
+use crate::gate::{Limit, Quota, Verdict, judge};
 use crate::reply::{FinishReason, ParseWarning, Reply, parameters_of};
 use crate::run::Run;
 use crate::run::note::{Note, SelectedBy};
@@ -78,11 +78,11 @@ impl Run {
         }
         let limits = &self.spec.limits;
         let limit = if limits.selected <= limits.tool_calls { Limit::Selected } else { Limit::ToolCalls };
-        let room = Room { left: limits.selected.min(limits.tool_calls), limit };
+        let quota = Quota { left: limits.selected.min(limits.tool_calls), limit };
         self.count_unread(selections.len(), /*left*/ 0, &CommandKey::new(0, Slot::Select), notes);
         let most = self.spec.limits.read_calls() as usize;
         let selections = selections.get(..most).unwrap_or(selections);
-        let judged = judge(selections, self.context(/*pass*/ 0, room));
+        let judged = judge(selections, self.context(/*pass*/ 0, quota));
         let runs = judged.iter().filter(|judged| judged.judged.verdict == Verdict::Run).count() as u32;
         notes.push(Note::Selected { by, runs });
         let batch = self.admit(judged, notes);
