@@ -1,6 +1,6 @@
 //! The ledger: calls of one reply, stored ledgers, and a naive reading of the rules beside it.
 
-use loop_core::repeats::{CallFacts, Ledger, Rules, Settled, Siblings, Fingerprint, Standing};
+use loop_core::repeats::{CallFacts, Ledger, Rules, Settled, Siblings, Fingerprint, CallStatus};
 use loop_core::{
     CommandKey, Digest, EvidenceId, GateSettings, RepeatRule, Repeats, Slot, Status, ToolRepeats,
 };
@@ -31,7 +31,7 @@ impl World {
     }
 
     /// One reply: what is said to each call. Those that may run have run afterwards.
-    fn reply(&mut self, steps: &[Step]) -> Vec<Standing> {
+    fn reply(&mut self, steps: &[Step]) -> Vec<CallStatus> {
         let rules = Rules::of(&self.gate, self.repeats);
         self.pass += 1;
         let (mut siblings, mut settled, mut said) = (Siblings::default(), Vec::new(), Vec::new());
@@ -43,13 +43,13 @@ impl World {
                 CallFacts { tool, arguments: &arguments, rules: &repeats, is_read: !step.is_write, tries: 2 };
             let fingerprint = Fingerprint::of(&call, &rules);
             let own = CommandKey::new(self.pass, Slot::Action(n));
-            let standing = self.ledger.standing(&fingerprint, &rules, &siblings);
-            let run_as = match standing {
-                Standing::New => Some((own, 1)),
-                Standing::Again { key, attempt } => Some((key, attempt)),
-                Standing::Repeat { .. } | Standing::InDoubt => None,
+            let call_status = self.ledger.call_status(&fingerprint, &rules, &siblings);
+            let run_as = match call_status {
+                CallStatus::New => Some((own, 1)),
+                CallStatus::Again { key, attempt } => Some((key, attempt)),
+                CallStatus::Repeat { .. } | CallStatus::InDoubt => None,
             };
-            said.push(standing);
+            said.push(call_status);
             let Some((key, attempt)) = run_as else { continue };
             siblings.add(&fingerprint, own);
             self.calls += 1;
@@ -82,12 +82,12 @@ fn key(text: &str) -> CommandKey {
     text.parse().unwrap()
 }
 
-fn names(said: &[Standing]) -> Vec<&'static str> {
-    let name = |standing: &Standing| match standing {
-        Standing::New => "new",
-        Standing::Again { .. } => "again",
-        Standing::Repeat { rule, .. } => rule.as_ref().map_or("repeat", RepeatRule::code),
-        Standing::InDoubt => "in_doubt",
+fn names(said: &[CallStatus]) -> Vec<&'static str> {
+    let name = |call_status: &CallStatus| match call_status {
+        CallStatus::New => "new",
+        CallStatus::Again { .. } => "again",
+        CallStatus::Repeat { rule, .. } => rule.as_ref().map_or("repeat", RepeatRule::code),
+        CallStatus::InDoubt => "in_doubt",
     };
     said.iter().map(name).collect()
 }
@@ -124,7 +124,7 @@ fn a_repeat_names_the_earlier_call_and_its_evidence() {
     let mut world = World::new(Repeats::Progress);
     world.reply(&[read(0), read(1)]);
     world.reply(&[read(1)]);
-    let repeat = Standing::Repeat {
+    let repeat = CallStatus::Repeat {
         of: Some(key("2/action-0")),
         evidence: Some(EvidenceId(3)),
         rule: Some(RepeatRule::SameResult { times: 2, ignored: Vec::new() }),
@@ -132,14 +132,14 @@ fn a_repeat_names_the_earlier_call_and_its_evidence() {
     assert_eq!(world.reply(&[read(1)]), [repeat]);
     let mut world = World::new(Repeats::NeverRerun);
     let said = world.reply(&[read(0), read(0)]);
-    assert_eq!(said[1], Standing::Repeat { of: Some(key("1/action-0")), evidence: None, rule: None });
+    assert_eq!(said[1], CallStatus::Repeat { of: Some(key("1/action-0")), evidence: None, rule: None });
 }
 
 #[test]
 fn a_limit_of_nothing_names_no_call() {
     let mut world = World::new(Repeats::ThreeTier);
     world.gate.three_tier.other = 0;
-    let repeat = Standing::Repeat { of: None, evidence: None, rule: Some(RepeatRule::Limit { limit: 0 }) };
+    let repeat = CallStatus::Repeat { of: None, evidence: None, rule: Some(RepeatRule::Limit { limit: 0 }) };
     assert_eq!(world.reply(&[read(0)]), [repeat]);
 }
 
@@ -153,7 +153,7 @@ fn a_failure_that_may_pass_keeps_its_key_and_what_stands_beside_it_gets_its_own(
         let said = world.reply(&[read(0), read(0)]);
         assert_eq!(
             said,
-            [Standing::Again { key: key("1/action-0"), attempt: 2 }, Standing::New],
+            [CallStatus::Again { key: key("1/action-0"), attempt: 2 }, CallStatus::New],
             "{repeats:?}"
         );
     }
@@ -168,12 +168,12 @@ fn a_new_scope_forgets_results_and_keeps_keys_and_doubts() {
     world.reply(&[read(0), failing, lost]);
     world.ledger.new_scope();
     let said = world.reply(&[read(0), write(1), write(2)]);
-    assert_eq!(said[..2], [Standing::New, Standing::Again { key: key("1/action-1"), attempt: 2 }]);
-    assert_eq!(said[2], Standing::InDoubt);
+    assert_eq!(said[..2], [CallStatus::New, CallStatus::Again { key: key("1/action-1"), attempt: 2 }]);
+    assert_eq!(said[2], CallStatus::InDoubt);
     let mut world = World::new(Repeats::Progress);
     world.reply(&[lost]);
     world.ledger.new_scope();
-    assert_eq!(world.reply(&[write(2)]), [Standing::InDoubt]);
+    assert_eq!(world.reply(&[write(2)]), [CallStatus::InDoubt]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::repeating;
 
 use repeating::*;
 
-use loop_core::repeats::{CallFacts, Ledger, Rules, Settled, Siblings, Fingerprint, Standing};
+use loop_core::repeats::{CallFacts, Ledger, Rules, Settled, Siblings, Fingerprint, CallStatus};
 use loop_core::{
     CommandKey, Digest, EvidenceId, GateSettings, RepeatRule, Repeats, Slot, Status, ThreeTier, ToolRepeats,
 };
@@ -381,8 +381,8 @@ impl Turn {
             let fingerprint = Fingerprint::of(&call, &rules);
             self.calls += 1;
             let key = CommandKey::new(self.calls, Slot::Action(0));
-            said.push(match self.ledger.standing(&fingerprint, &rules, &siblings) {
-                Standing::New => {
+            said.push(match self.ledger.call_status(&fingerprint, &rules, &siblings) {
+                CallStatus::New => {
                     siblings.add(&fingerprint, key);
                     self.ledger.started(&fingerprint, key, 1, EvidenceId(self.calls));
                     settled.push(Settled {
@@ -397,7 +397,7 @@ impl Turn {
                     });
                     "run"
                 }
-                Standing::Repeat { rule: Some(rule), .. } => rule.code(),
+                CallStatus::Repeat { rule: Some(rule), .. } => rule.code(),
                 other => panic!("nothing failed: {other:?}"),
             });
         }

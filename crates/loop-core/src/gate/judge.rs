@@ -8,7 +8,7 @@ use crate::gate::breakers::Trouble;
 use crate::gate::judged_action::JudgedAction;
 use crate::gate::verdict::{Breaker, DeniedBy, Limit, Verdict, policy_verdict};
 use crate::policy::{self, PolicyAsk, Resolved, RunSources};
-use crate::repeats::{CallFacts, Ledger, RepeatRule, Rules, Siblings, Fingerprint, Standing};
+use crate::repeats::{CallFacts, Ledger, RepeatRule, Rules, Siblings, Fingerprint, CallStatus};
 use crate::spec::{Execution, OnDuplicate, Repeats, RunSpec, ToolSpec};
 use crate::types::{Action, CommandKey, Taint, Priority, Slot, canonical, members};
 
@@ -187,20 +187,20 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
         rules.repeats = Repeats::Off;
     }
     let fingerprint = judged.fingerprint.insert(Fingerprint::of_canonical(&facts, &judged.judged.parameters, &rules));
-    match context.ledger.standing(fingerprint, &rules, seen) {
+    match context.ledger.call_status(fingerprint, &rules, seen) {
         // Not the same call: it is told of its limit, whatever is said to repeats.
-        Standing::Repeat { rule: Some(RepeatRule::Limit { limit: calls }), .. } => {
+        CallStatus::Repeat { rule: Some(RepeatRule::Limit { limit: calls }), .. } => {
             return Verdict::OverLimit { limit: Limit::OfTool { calls } };
         }
-        Standing::Repeat { rule, .. } if spec.gate.on_duplicate == OnDuplicate::Deny => {
+        CallStatus::Repeat { rule, .. } if spec.gate.on_duplicate == OnDuplicate::Deny => {
             let why = rule.unwrap_or(RepeatRule::Exact).message(&tool.name);
             return Verdict::Denied { why: why.into(), by: DeniedBy::Repeat };
         }
-        Standing::Repeat { of, evidence, rule } => {
+        CallStatus::Repeat { of, evidence, rule } => {
             return Verdict::Duplicate { of: of.unwrap_or(judged.judged.key), evidence, rule };
         }
         // What may have happened already is not done again without anybody knowing.
-        Standing::InDoubt => {
+        CallStatus::InDoubt => {
             let doubt = "it may have happened already";
             let why = match by_policy {
                 Some(Verdict::NeedsPerson { why: Some(why), .. }) => format!("{doubt}; {why}").into(),
@@ -208,8 +208,8 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
             };
             return Verdict::NeedsPerson { effect: tool.effect, why: Some(why) };
         }
-        Standing::Again { key, attempt } => judged.run_as = (key, attempt),
-        Standing::New => {}
+        CallStatus::Again { key, attempt } => judged.run_as = (key, attempt),
+        CallStatus::New => {}
     }
     if context.trouble.is_broken(&tool.name, &spec.gate.breakers) {
         return Verdict::BreakerOpen { breaker: Breaker::ToolFailures };

@@ -1,7 +1,7 @@
 //! All rules of repeats in one value, for a loop that is not a run of ours.
 
 use crate::repeats::fingerprint::{CallFacts, Rules, Fingerprint};
-use crate::repeats::ledger::{Ledger, Settled, Siblings, Standing};
+use crate::repeats::ledger::{Ledger, Settled, Siblings, CallStatus};
 use crate::repeats::rule::RepeatRule;
 use crate::repeats::stable::{stable_digest, told};
 use crate::repeats::waiting::is_not_ready;
@@ -79,11 +79,11 @@ impl Guard {
         for (_, fingerprint, key) in &self.open {
             beside.add(fingerprint, *key);
         }
-        let (key, attempt) = match self.ledger.standing(&fingerprint, &rules, &beside) {
-            Standing::New => own,
-            Standing::Again { key, attempt } => (key, attempt),
-            Standing::Repeat { rule, .. } => return Err(rule.unwrap_or(RepeatRule::Exact)),
-            Standing::InDoubt => return Err(RepeatRule::Failed),
+        let (key, attempt) = match self.ledger.call_status(&fingerprint, &rules, &beside) {
+            CallStatus::New => own,
+            CallStatus::Again { key, attempt } => (key, attempt),
+            CallStatus::Repeat { rule, .. } => return Err(rule.unwrap_or(RepeatRule::Exact)),
+            CallStatus::InDoubt => return Err(RepeatRule::Failed),
         };
         self.calls += 1;
         self.ledger.started(&fingerprint, key, attempt, EvidenceId(self.calls));

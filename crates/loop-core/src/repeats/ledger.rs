@@ -130,7 +130,7 @@ struct Asked {
 
 /// What the ledger says to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum CallStatus {
     /// It may run under a key of its own.
     New,
     /// It failed in a way that may pass, or was not ready, and tries are left.
@@ -244,35 +244,35 @@ impl Ledger {
     }
 
     /// What the ledger says to a call, under these rules, with these calls before it in the same reply.
-    pub fn standing(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, siblings: &Siblings) -> Standing {
+    pub fn call_status(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, siblings: &Siblings) -> CallStatus {
         if let Some(limit) = self.limit_reached(fingerprint, rules, siblings) {
             return limit;
         }
-        let standing = match rules.repeats {
+        let call_status = match rules.repeats {
             Repeats::NeverRerun => self.never_rerun(fingerprint, siblings),
             Repeats::Progress => self.progress(fingerprint, siblings),
             Repeats::ThreeTier => self.three_tier(fingerprint, siblings),
             Repeats::Reuse => self.reuse(fingerprint, siblings),
             Repeats::Off => self.off(fingerprint, siblings),
         };
-        if self.is_in_doubt(fingerprint, &standing) {
-            return Standing::InDoubt;
+        if self.is_in_doubt(fingerprint, &call_status) {
+            return CallStatus::InDoubt;
         }
         let begun = || self.entries.get(&fingerprint.signature).filter(|entry| entry.is_open);
-        match standing {
-            Standing::New => match begun() {
+        match call_status {
+            CallStatus::New => match begun() {
                 Some(entry) => entry.begun_already(siblings.same(fingerprint)),
-                None => self.similar(fingerprint, rules, siblings).unwrap_or(Standing::New),
+                None => self.similar(fingerprint, rules, siblings).unwrap_or(CallStatus::New),
             },
-            Standing::Again { .. } | Standing::Repeat { .. } | Standing::InDoubt => standing,
+            CallStatus::Again { .. } | CallStatus::Repeat { .. } | CallStatus::InDoubt => call_status,
         }
     }
 
     /// Whether a call may have happened and a person has to be asked about it, where the policy says this to it. Once
     /// they have said no, what the policy refuses is not asked about again.
-    fn is_in_doubt(&self, fingerprint: &Fingerprint, standing: &Standing) -> bool {
+    fn is_in_doubt(&self, fingerprint: &Fingerprint, call_status: &CallStatus) -> bool {
         let status = self.entries.get(&fingerprint.signature).and_then(|entry| entry.status);
-        let is_answered = status == Some(Status::Denied) && matches!(standing, Standing::Repeat { .. });
+        let is_answered = status == Some(Status::Denied) && matches!(call_status, CallStatus::Repeat { .. });
         self.doubts.contains_key(&fingerprint.signature) && !is_answered
     }
 
@@ -449,7 +449,7 @@ impl Ledger {
         (changed, !entry.is_read)
     }
 
-    fn limit_reached(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, siblings: &Siblings) -> Option<Standing> {
+    fn limit_reached(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, siblings: &Siblings) -> Option<CallStatus> {
         let listed = || {
             let table = rules.three_tier;
             let named = table.limits.iter().find(|(name, _)| *name == fingerprint.tool);
@@ -468,73 +468,73 @@ impl Ledger {
             (None, Some((key, evidence))) => (Some(key), Some(evidence)),
             (None, None) => (None, None),
         };
-        Some(Standing::Repeat { of, evidence, rule: Some(RepeatRule::Limit { limit }) })
+        Some(CallStatus::Repeat { of, evidence, rule: Some(RepeatRule::Limit { limit }) })
     }
 
-    fn never_rerun(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> Standing {
-        let repeat = |of, evidence| Standing::Repeat { of: Some(of), evidence, rule: None };
+    fn never_rerun(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> CallStatus {
+        let repeat = |of, evidence| CallStatus::Repeat { of: Some(of), evidence, rule: None };
         match (self.entries.get(&fingerprint.signature), siblings.same(fingerprint)) {
             (Some(entry), _) if !entry.has_tries() => {
                 repeat(entry.key, entry.status.is_some().then_some(entry.evidence))
             }
             (_, Some(sibling)) => repeat(sibling.key, None),
             (Some(entry), None) => entry.again(),
-            (None, None) => Standing::New,
+            (None, None) => CallStatus::New,
         }
     }
 
-    fn three_tier(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> Standing {
+    fn three_tier(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> CallStatus {
         let repeat =
-            |of, evidence| Standing::Repeat { of: Some(of), evidence, rule: Some(RepeatRule::Exact) };
+            |of, evidence| CallStatus::Repeat { of: Some(of), evidence, rule: Some(RepeatRule::Exact) };
         match (self.entries.get(&fingerprint.signature), siblings.same(fingerprint)) {
             (Some(entry), _) if !entry.has_tries() => {
                 repeat(entry.key, entry.status.is_some().then_some(entry.evidence))
             }
             (_, Some(sibling)) => repeat(sibling.key, None),
             (Some(entry), None) => entry.again(),
-            (None, None) => Standing::New,
+            (None, None) => CallStatus::New,
         }
     }
 
-    fn reuse(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> Standing {
+    fn reuse(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> CallStatus {
         let entry = self.entries.get(&fingerprint.signature).map(Box::as_ref);
         let still_stands = |entry: &&Entry| {
             let brought = entry.status.is_some_and(Status::is_citable);
             brought && fingerprint.is_read && siblings.changes == 0 && entry.writes_at == self.writes
         };
         if let Some(entry) = entry.filter(still_stands) {
-            return Standing::Repeat { of: Some(entry.key), evidence: Some(entry.evidence), rule: None };
+            return CallStatus::Repeat { of: Some(entry.key), evidence: Some(entry.evidence), rule: None };
         }
         match siblings.same(fingerprint) {
             Some(sibling) if fingerprint.is_read && sibling.others == siblings.changes => {
-                Standing::Repeat { of: Some(sibling.key), evidence: None, rule: None }
+                CallStatus::Repeat { of: Some(sibling.key), evidence: None, rule: None }
             }
             // A second one beside the first is no retry of it.
-            Some(_) => Standing::New,
-            None => entry.map_or(Standing::New, Entry::again),
+            Some(_) => CallStatus::New,
+            None => entry.map_or(CallStatus::New, Entry::again),
         }
     }
 
-    fn off(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> Standing {
+    fn off(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> CallStatus {
         match (self.entries.get(&fingerprint.signature), siblings.same(fingerprint)) {
             (Some(entry), None) => entry.again(),
-            (None, None) | (_, Some(_)) => Standing::New,
+            (None, None) | (_, Some(_)) => CallStatus::New,
         }
     }
 
-    fn progress(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> Standing {
+    fn progress(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> CallStatus {
         let entry = self.entries.get(&fingerprint.signature);
         let beside = siblings.same(fingerprint);
         let is_quiet = siblings.changes_by_others(fingerprint) == 0;
         let unchanged = |told: &Told, own: u64| is_quiet && told.others == self.changes - own;
-        let repeat = |of, evidence, rule| Standing::Repeat { of: Some(of), evidence, rule: Some(rule) };
+        let repeat = |of, evidence, rule| CallStatus::Repeat { of: Some(of), evidence, rule: Some(rule) };
         if let Some(entry) = entry {
             let settled = |rule| repeat(entry.key, Some(entry.evidence), rule);
             let told = entry.told.filter(|told| unchanged(told, entry.own));
             let failed = entry.failed.filter(|failed| unchanged(failed, entry.own));
             match entry.status {
                 Some(Status::Pending) if beside.is_none() && entry.attempts <= fingerprint.polls => {
-                    return Standing::Again { key: entry.key, attempt: entry.attempts + 1 };
+                    return CallStatus::Again { key: entry.key, attempt: entry.attempts + 1 };
                 }
                 Some(_) if beside.is_none() && entry.has_tries() => return entry.again(),
                 Some(status) if status.is_retryable() && failed.is_some_and(|told| told.times >= TWICE) => {
@@ -570,17 +570,17 @@ impl Ledger {
             {
                 repeat(sibling.key, None, RepeatRule::Exact)
             }
-            Some(_) | None => Standing::New,
+            Some(_) | None => CallStatus::New,
         }
     }
 
     /// A search text like one before, the other arguments being the same (S3-5). By results it has to have told the
     /// same twice, and an earlier result that no longer stands is not given again.
-    fn similar(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, siblings: &Siblings) -> Option<Standing> {
+    fn similar(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, siblings: &Siblings) -> Option<CallStatus> {
         let query = fingerprint.query.as_ref()?;
         let repeat = |of, evidence, earlier: &Query, millis| {
             let rule = Some(RepeatRule::Similar { query: Arc::clone(&earlier.text), millis });
-            Standing::Repeat { of: Some(of), evidence, rule }
+            CallStatus::Repeat { of: Some(of), evidence, rule }
         };
         let log = self.tools.get(&fingerprint.tool);
         let mut near_duplicate = log.into_iter().flat_map(|log| log.queries.iter().rev()).filter_map(|asked| {
@@ -623,23 +623,23 @@ impl Entry {
 
     /// What is said to a call which was begun under a key and has come to no end: it never gets another one. One that
     /// was cut off as often as it may be tried is not made again, nor is a second one beside it.
-    fn begun_already(&self, beside: Option<Sibling>) -> Standing {
-        let repeat = |of, evidence, rule| Standing::Repeat { of: Some(of), evidence, rule: Some(rule) };
+    fn begun_already(&self, beside: Option<Sibling>) -> CallStatus {
+        let repeat = |of, evidence, rule| CallStatus::Repeat { of: Some(of), evidence, rule: Some(rule) };
         match (self.status, beside) {
             (_, Some(sibling)) => repeat(sibling.key, None, RepeatRule::Exact),
             (Some(Status::Timeout | Status::Cancelled), None) => {
                 repeat(self.key, Some(self.evidence), RepeatRule::Failed)
             }
-            (_, None) => Standing::Again { key: self.key, attempt: self.attempts.saturating_add(1) },
+            (_, None) => CallStatus::Again { key: self.key, attempt: self.attempts.saturating_add(1) },
         }
     }
 
     /// Its next try, if there is one.
-    fn again(&self) -> Standing {
+    fn again(&self) -> CallStatus {
         if !self.has_tries() {
-            return Standing::New;
+            return CallStatus::New;
         }
-        Standing::Again { key: self.key, attempt: self.attempts + 1 }
+        CallStatus::Again { key: self.key, attempt: self.attempts + 1 }
     }
 }
 

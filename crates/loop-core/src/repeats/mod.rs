@@ -1,7 +1,7 @@
 //! Repeats: when the same call once more is work, and when it is a loop.
 //!
 //! A [`Ledger`] keeps what was called in a run and what that told. A call is made a [`Fingerprint`], by which it is known
-//! again, and [`Ledger::standing`] says what it is to the ledger under the [`Rules`] in force:
+//! again, and [`Ledger::call_status`] says what it is to the ledger under the [`Rules`] in force:
 //!
 //! - `never_rerun`: one success or final failure is enough;
 //! - `progress`: results count, not calls. A call is a repeat when it has told the same twice and nothing was changed
@@ -13,7 +13,7 @@
 //! A tool's own settings ([`ToolRepeats`](crate::ToolRepeats)) count under each of them.
 //!
 //! ```text
-//! Fingerprint::of(call, rules) ──▶ ledger.standing(sign, rules, siblings) ──▶ New | Again | Repeat | InDoubt
+//! Fingerprint::of(call, rules) ──▶ ledger.call_status(sign, rules, siblings) ──▶ New | Again | Repeat | InDoubt
 //!                                   ▲                                        │
 //!                     ledger.settled(what came back) ◀── run it ◀── ledger.started(sign, key, …)
 //! ```
@@ -36,7 +36,7 @@ mod waiting;
 
 pub use fingerprint::{CallFacts, Rules, Fingerprint};
 pub use guard::{Guard, Running};
-pub use ledger::{Ledger, Settled, Siblings, Standing};
+pub use ledger::{Ledger, Settled, Siblings, CallStatus};
 pub use rule::RepeatRule;
 pub use sequence::ratio_millis;
 pub use stable::stable_digest;
