@@ -1,6 +1,6 @@
 //! The ledger: calls of one reply, stored ledgers, and a naive reading of the rules beside it.
 
-use loop_core::repeats::{CallFacts, Ledger, Rules, Settled, Siblings, Fingerprint, CallStatus};
+use loop_core::repeats::{CallFacts, Ledger, Rules, Settled, OtherCalls, Fingerprint, CallStatus};
 use loop_core::{
     CommandKey, Digest, EvidenceId, GateSettings, RepeatRule, Repeats, Slot, Status, ToolRepeats,
 };
@@ -34,7 +34,7 @@ impl World {
     fn reply(&mut self, steps: &[Step]) -> Vec<CallStatus> {
         let rules = Rules::of(&self.gate, self.repeats);
         self.pass += 1;
-        let (mut siblings, mut settled, mut said) = (Siblings::default(), Vec::new(), Vec::new());
+        let (mut other_calls, mut settled, mut said) = (OtherCalls::default(), Vec::new(), Vec::new());
         for (n, step) in (0..).zip(steps) {
             let arguments = json!({ "n": format!("{}", char::from(b'a' + step.call)) });
             let tool = if step.is_write { "write" } else { "read" };
@@ -43,7 +43,7 @@ impl World {
                 CallFacts { tool, arguments: &arguments, rules: &repeats, is_read: !step.is_write, tries: 2 };
             let fingerprint = Fingerprint::of(&call, &rules);
             let own = CommandKey::new(self.pass, Slot::Action(n));
-            let call_status = self.ledger.call_status(&fingerprint, &rules, &siblings);
+            let call_status = self.ledger.call_status(&fingerprint, &rules, &other_calls);
             let run_as = match call_status {
                 CallStatus::New => Some((own, 1)),
                 CallStatus::Again { key, attempt } => Some((key, attempt)),
@@ -51,7 +51,7 @@ impl World {
             };
             said.push(call_status);
             let Some((key, attempt)) = run_as else { continue };
-            siblings.add(&fingerprint, own);
+            other_calls.add(&fingerprint, own);
             self.calls += 1;
             self.ledger.started(&fingerprint, key, attempt, EvidenceId(self.calls));
             settled.push(Settled {

@@ -4,7 +4,7 @@ use crate::repeating;
 
 use repeating::*;
 
-use loop_core::repeats::{CallFacts, Ledger, Rules, Settled, Siblings, Fingerprint, CallStatus};
+use loop_core::repeats::{CallFacts, Ledger, Rules, Settled, OtherCalls, Fingerprint, CallStatus};
 use loop_core::{
     CommandKey, Digest, EvidenceId, GateSettings, RepeatRule, Repeats, Slot, Status, ThreeTier, ToolRepeats,
 };
@@ -368,7 +368,7 @@ impl Turn {
     /// One reply with these searches: what is said to each, and then all that may run has run.
     fn reply(&mut self, texts: &[&str]) -> Vec<&'static str> {
         let rules = Rules::of(&self.gate, Repeats::ThreeTier);
-        let (mut siblings, mut settled, mut said) = (Siblings::default(), Vec::new(), Vec::new());
+        let (mut other_calls, mut settled, mut said) = (OtherCalls::default(), Vec::new(), Vec::new());
         for text in texts {
             let arguments = json!({ "query": text });
             let call = CallFacts {
@@ -381,9 +381,9 @@ impl Turn {
             let fingerprint = Fingerprint::of(&call, &rules);
             self.calls += 1;
             let key = CommandKey::new(self.calls, Slot::Action(0));
-            said.push(match self.ledger.call_status(&fingerprint, &rules, &siblings) {
+            said.push(match self.ledger.call_status(&fingerprint, &rules, &other_calls) {
                 CallStatus::New => {
-                    siblings.add(&fingerprint, key);
+                    other_calls.add(&fingerprint, key);
                     self.ledger.started(&fingerprint, key, 1, EvidenceId(self.calls));
                     settled.push(Settled {
                         signature: fingerprint.signature(),

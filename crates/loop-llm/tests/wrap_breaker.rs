@@ -271,7 +271,7 @@ async fn models_of_one_profile_share_it() {
     let rig = rig([]);
     rig.open().await;
     let other = Fake::new([]);
-    let sibling = CircuitBreaker::new(Arc::clone(&other), rig.breaker.clone());
-    assert!(complete(&sibling, &request()).await.is_err());
+    let other_call = CircuitBreaker::new(Arc::clone(&other), rig.breaker.clone());
+    assert!(complete(&other_call, &request()).await.is_err());
     assert_eq!(other.count(), 0);
 }

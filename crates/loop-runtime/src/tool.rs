@@ -37,7 +37,7 @@ impl ToolCall {
         hear: Hear,
     ) -> Self {
         let item = &run.started().item;
-        // Parallel siblings never share it, every retry of one action reuses it (S4-30).
+        // Parallel other calls of the batch never share it, every retry of one action reuses it (S4-30).
         let key: Arc<str> = format!("{}/{}", run.id(), command.key).into();
         let mut context = ToolContext::new(item.scope.clone(), Arc::clone(&item.title), Arc::clone(&key))
             .with_trace(Arc::clone(run.trace_id()))

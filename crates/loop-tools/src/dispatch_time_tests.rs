@@ -61,7 +61,7 @@ async fn a_tool_that_is_late_is_cut_off_and_cancelled() {
     settle().await;
     assert!(dropped.load(Ordering::SeqCst), "the losing tool must not run on");
     assert!(token.lock().unwrap().as_ref().unwrap().is_cancelled());
-    assert!(!outer.is_cancelled(), "its siblings go on");
+    assert!(!outer.is_cancelled(), "its other calls of the batch go on");
 }
 
 #[tokio::test(start_paused = true)]

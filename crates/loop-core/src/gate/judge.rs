@@ -8,7 +8,7 @@ use crate::gate::breakers::Trouble;
 use crate::gate::judged_action::JudgedAction;
 use crate::gate::verdict::{Breaker, DeniedBy, Limit, Verdict, policy_verdict};
 use crate::policy::{self, PolicyAsk, Resolved, RunSources};
-use crate::repeats::{CallFacts, Ledger, RepeatRule, Rules, Siblings, Fingerprint, CallStatus};
+use crate::repeats::{CallFacts, Ledger, RepeatRule, Rules, OtherCalls, Fingerprint, CallStatus};
 use crate::spec::{Execution, OnDuplicate, Repeats, RunSpec, ToolSpec};
 use crate::types::{Action, CommandKey, Taint, Priority, Slot, canonical, members};
 
@@ -48,7 +48,7 @@ pub(crate) struct Judged {
 
 /// Verdicts for `actions`, in their order. Over the limit, required actions are admitted first.
 pub(crate) fn judge(actions: &[Action], context: JudgeContext<'_>) -> Vec<Judged> {
-    let mut seen = Siblings::default();
+    let mut seen = OtherCalls::default();
     let mut judged: Vec<Judged> = (0..)
         .zip(actions)
         .map(|(n, action)| one(action, CommandKey::new(context.pass, Slot::Action(n)), context, &mut seen))
@@ -95,7 +95,7 @@ fn keep_first(judged: &mut [Judged]) {
     }
 }
 
-fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut Siblings) -> Judged {
+fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut OtherCalls) -> Judged {
     let mut judged = Judged {
         judged: JudgedAction {
             key,
@@ -129,7 +129,7 @@ fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut S
 
 /// The verdict on an action whose tool is known: what may never run is denied whatever its arguments are (S4-79, S4-80),
 /// what fits the tool is then judged by policy, as a repeat, by the tool's breaker, and at last by who has to consent.
-fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: &mut Siblings) -> Verdict {
+fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: &mut OtherCalls) -> Verdict {
     if let Some(why) = policy::barred(context.spec, tool) {
         return Verdict::Denied { why: why.to_string().into(), by: DeniedBy::Policy };
     }

@@ -1,7 +1,7 @@
 //! All rules of repeats in one value, for a loop that is not a run of ours.
 
 use crate::repeats::fingerprint::{CallFacts, Rules, Fingerprint};
-use crate::repeats::ledger::{Ledger, Settled, Siblings, CallStatus};
+use crate::repeats::ledger::{Ledger, Settled, OtherCalls, CallStatus};
 use crate::repeats::rule::RepeatRule;
 use crate::repeats::stable::{stable_digest, told};
 use crate::repeats::waiting::is_not_ready;
@@ -75,7 +75,7 @@ impl Guard {
         let rules = Self::rules(self.repeats, &self.three_tier);
         let fingerprint = Fingerprint::of(call, &rules);
         let own = (CommandKey::new(1, Slot::Action(self.calls)), 1);
-        let mut beside = Siblings::default();
+        let mut beside = OtherCalls::default();
         for (_, fingerprint, key) in &self.open {
             beside.add(fingerprint, *key);
         }

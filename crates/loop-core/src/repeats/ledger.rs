@@ -192,8 +192,8 @@ impl Settled {
 
 /// The calls of one reply that were judged before the one at hand and may run: nothing has come back from them.
 #[derive(Clone, Debug, Default)]
-pub struct Siblings {
-    calls: BTreeMap<Digest, Sibling>,
+pub struct OtherCalls {
+    calls: BTreeMap<Digest, OtherCall>,
     tools: BTreeMap<Arc<str>, (u32, CommandKey)>,
     queries: Vec<(Arc<str>, Query, CommandKey)>,
     /// How many may change something.
@@ -201,7 +201,7 @@ pub struct Siblings {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Sibling {
+struct OtherCall {
     /// The last one.
     key: CommandKey,
     times: u32,
@@ -210,14 +210,14 @@ struct Sibling {
     own: u32,
 }
 
-impl Siblings {
+impl OtherCalls {
     /// A call of the same reply that may run.
     pub fn add(&mut self, fingerprint: &Fingerprint, key: CommandKey) {
         let change = u32::from(!fingerprint.is_read);
-        let fresh = Sibling { key, times: 0, others: 0, own: 0 };
-        let sibling = self.calls.entry(fingerprint.signature).or_insert(fresh);
-        sibling.others = self.changes.saturating_sub(sibling.own);
-        (sibling.key, sibling.times, sibling.own) = (key, sibling.times + 1, sibling.own + change);
+        let fresh = OtherCall { key, times: 0, others: 0, own: 0 };
+        let other_call = self.calls.entry(fingerprint.signature).or_insert(fresh);
+        other_call.others = self.changes.saturating_sub(other_call.own);
+        (other_call.key, other_call.times, other_call.own) = (key, other_call.times + 1, other_call.own + change);
         self.changes += change;
         let tool = self.tools.entry(Arc::clone(&fingerprint.tool)).or_insert((0, key));
         *tool = (tool.0 + 1, key);
@@ -227,7 +227,7 @@ impl Siblings {
     }
 
     /// The same call, where it stands before this one.
-    fn same(&self, fingerprint: &Fingerprint) -> Option<Sibling> {
+    fn same(&self, fingerprint: &Fingerprint) -> Option<OtherCall> {
         self.calls.get(&fingerprint.signature).copied()
     }
 
@@ -244,16 +244,16 @@ impl Ledger {
     }
 
     /// What the ledger says to a call, under these rules, with these calls before it in the same reply.
-    pub fn call_status(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, siblings: &Siblings) -> CallStatus {
-        if let Some(limit) = self.limit_reached(fingerprint, rules, siblings) {
+    pub fn call_status(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, other_calls: &OtherCalls) -> CallStatus {
+        if let Some(limit) = self.limit_reached(fingerprint, rules, other_calls) {
             return limit;
         }
         let call_status = match rules.repeats {
-            Repeats::NeverRerun => self.never_rerun(fingerprint, siblings),
-            Repeats::Progress => self.progress(fingerprint, siblings),
-            Repeats::ThreeTier => self.three_tier(fingerprint, siblings),
-            Repeats::Reuse => self.reuse(fingerprint, siblings),
-            Repeats::Off => self.off(fingerprint, siblings),
+            Repeats::NeverRerun => self.never_rerun(fingerprint, other_calls),
+            Repeats::Progress => self.progress(fingerprint, other_calls),
+            Repeats::ThreeTier => self.three_tier(fingerprint, other_calls),
+            Repeats::Reuse => self.reuse(fingerprint, other_calls),
+            Repeats::Off => self.off(fingerprint, other_calls),
         };
         if self.is_in_doubt(fingerprint, &call_status) {
             return CallStatus::InDoubt;
@@ -261,8 +261,8 @@ impl Ledger {
         let begun = || self.entries.get(&fingerprint.signature).filter(|entry| entry.is_open);
         match call_status {
             CallStatus::New => match begun() {
-                Some(entry) => entry.begun_already(siblings.same(fingerprint)),
-                None => self.similar(fingerprint, rules, siblings).unwrap_or(CallStatus::New),
+                Some(entry) => entry.begun_already(other_calls.same(fingerprint)),
+                None => self.similar(fingerprint, rules, other_calls).unwrap_or(CallStatus::New),
             },
             CallStatus::Again { .. } | CallStatus::Repeat { .. } | CallStatus::InDoubt => call_status,
         }
@@ -449,7 +449,7 @@ impl Ledger {
         (changed, !entry.is_read)
     }
 
-    fn limit_reached(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, siblings: &Siblings) -> Option<CallStatus> {
+    fn limit_reached(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, other_calls: &OtherCalls) -> Option<CallStatus> {
         let listed = || {
             let table = rules.three_tier;
             let named = table.limits.iter().find(|(name, _)| *name == fingerprint.tool);
@@ -457,7 +457,7 @@ impl Ledger {
         };
         let limit = fingerprint.max_calls.or_else(|| (rules.repeats == Repeats::ThreeTier).then(listed))?;
         let log = self.tools.get(&fingerprint.tool);
-        let beside = siblings.tools.get(&fingerprint.tool);
+        let beside = other_calls.tools.get(&fingerprint.tool);
         let calls = log.map_or(0, |log| log.calls) + beside.map_or(0, |(calls, _)| *calls);
         if calls < limit {
             return None;
@@ -471,43 +471,43 @@ impl Ledger {
         Some(CallStatus::Repeat { of, evidence, rule: Some(RepeatRule::Limit { limit }) })
     }
 
-    fn never_rerun(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> CallStatus {
+    fn never_rerun(&self, fingerprint: &Fingerprint, other_calls: &OtherCalls) -> CallStatus {
         let repeat = |of, evidence| CallStatus::Repeat { of: Some(of), evidence, rule: None };
-        match (self.entries.get(&fingerprint.signature), siblings.same(fingerprint)) {
+        match (self.entries.get(&fingerprint.signature), other_calls.same(fingerprint)) {
             (Some(entry), _) if !entry.has_tries() => {
                 repeat(entry.key, entry.status.is_some().then_some(entry.evidence))
             }
-            (_, Some(sibling)) => repeat(sibling.key, None),
+            (_, Some(other_call)) => repeat(other_call.key, None),
             (Some(entry), None) => entry.again(),
             (None, None) => CallStatus::New,
         }
     }
 
-    fn three_tier(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> CallStatus {
+    fn three_tier(&self, fingerprint: &Fingerprint, other_calls: &OtherCalls) -> CallStatus {
         let repeat =
             |of, evidence| CallStatus::Repeat { of: Some(of), evidence, rule: Some(RepeatRule::Exact) };
-        match (self.entries.get(&fingerprint.signature), siblings.same(fingerprint)) {
+        match (self.entries.get(&fingerprint.signature), other_calls.same(fingerprint)) {
             (Some(entry), _) if !entry.has_tries() => {
                 repeat(entry.key, entry.status.is_some().then_some(entry.evidence))
             }
-            (_, Some(sibling)) => repeat(sibling.key, None),
+            (_, Some(other_call)) => repeat(other_call.key, None),
             (Some(entry), None) => entry.again(),
             (None, None) => CallStatus::New,
         }
     }
 
-    fn reuse(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> CallStatus {
+    fn reuse(&self, fingerprint: &Fingerprint, other_calls: &OtherCalls) -> CallStatus {
         let entry = self.entries.get(&fingerprint.signature).map(Box::as_ref);
         let still_stands = |entry: &&Entry| {
             let brought = entry.status.is_some_and(Status::is_citable);
-            brought && fingerprint.is_read && siblings.changes == 0 && entry.writes_at == self.writes
+            brought && fingerprint.is_read && other_calls.changes == 0 && entry.writes_at == self.writes
         };
         if let Some(entry) = entry.filter(still_stands) {
             return CallStatus::Repeat { of: Some(entry.key), evidence: Some(entry.evidence), rule: None };
         }
-        match siblings.same(fingerprint) {
-            Some(sibling) if fingerprint.is_read && sibling.others == siblings.changes => {
-                CallStatus::Repeat { of: Some(sibling.key), evidence: None, rule: None }
+        match other_calls.same(fingerprint) {
+            Some(other_call) if fingerprint.is_read && other_call.others == other_calls.changes => {
+                CallStatus::Repeat { of: Some(other_call.key), evidence: None, rule: None }
             }
             // A second one beside the first is no retry of it.
             Some(_) => CallStatus::New,
@@ -515,17 +515,17 @@ impl Ledger {
         }
     }
 
-    fn off(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> CallStatus {
-        match (self.entries.get(&fingerprint.signature), siblings.same(fingerprint)) {
+    fn off(&self, fingerprint: &Fingerprint, other_calls: &OtherCalls) -> CallStatus {
+        match (self.entries.get(&fingerprint.signature), other_calls.same(fingerprint)) {
             (Some(entry), None) => entry.again(),
             (None, None) | (_, Some(_)) => CallStatus::New,
         }
     }
 
-    fn progress(&self, fingerprint: &Fingerprint, siblings: &Siblings) -> CallStatus {
+    fn progress(&self, fingerprint: &Fingerprint, other_calls: &OtherCalls) -> CallStatus {
         let entry = self.entries.get(&fingerprint.signature);
-        let beside = siblings.same(fingerprint);
-        let is_quiet = siblings.changes_by_others(fingerprint) == 0;
+        let beside = other_calls.same(fingerprint);
+        let is_quiet = other_calls.changes_by_others(fingerprint) == 0;
         let unchanged = |told: &Told, own: u64| is_quiet && told.others == self.changes - own;
         let repeat = |of, evidence, rule| CallStatus::Repeat { of: Some(of), evidence, rule: Some(rule) };
         if let Some(entry) = entry {
@@ -547,7 +547,7 @@ impl Ledger {
                 }
                 Some(_) | None => {}
             }
-            if let Some(length) = self.trace.cycle(&fingerprint.signature).filter(|_| siblings.calls.is_empty()) {
+            if let Some(length) = self.trace.cycle(&fingerprint.signature).filter(|_| other_calls.calls.is_empty()) {
                 return settled(RepeatRule::Cycle { length, times: Trace::rounds() });
             }
             if let Some(told) = told.filter(|told| told.times >= TWICE) {
@@ -565,10 +565,10 @@ impl Ledger {
         let earlier = entry.and_then(|entry| entry.told.filter(|told| unchanged(told, entry.own)));
         let earlier = earlier.filter(|told| !told.is_failure).map_or(0, |told| told.times);
         match beside {
-            Some(sibling)
-                if sibling.times + earlier >= TWICE && sibling.others == siblings.changes_by_others(fingerprint) =>
+            Some(other_call)
+                if other_call.times + earlier >= TWICE && other_call.others == other_calls.changes_by_others(fingerprint) =>
             {
-                repeat(sibling.key, None, RepeatRule::Exact)
+                repeat(other_call.key, None, RepeatRule::Exact)
             }
             Some(_) | None => CallStatus::New,
         }
@@ -576,7 +576,7 @@ impl Ledger {
 
     /// A search text like one before, the other arguments being the same (S3-5). By results it has to have told the
     /// same twice, and an earlier result that no longer stands is not given again.
-    fn similar(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, siblings: &Siblings) -> Option<CallStatus> {
+    fn similar(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, other_calls: &OtherCalls) -> Option<CallStatus> {
         let query = fingerprint.query.as_ref()?;
         let repeat = |of, evidence, earlier: &Query, millis| {
             let rule = Some(RepeatRule::Similar { query: Arc::clone(&earlier.text), millis });
@@ -589,12 +589,12 @@ impl Ledger {
         let found = match rules.repeats {
             Repeats::NeverRerun | Repeats::ThreeTier | Repeats::Off => near_duplicate.next(),
             Repeats::Reuse => near_duplicate
-                .find(|(asked, _)| asked.brought && asked.writes_at == self.writes && siblings.changes == 0),
+                .find(|(asked, _)| asked.brought && asked.writes_at == self.writes && other_calls.changes == 0),
             Repeats::Progress => {
                 let last = near_duplicate.next();
                 let before = near_duplicate.next();
                 last.filter(|(last, _)| {
-                    let stands = |asked: &Asked| asked.changes_at == self.changes && siblings.changes == 0;
+                    let stands = |asked: &Asked| asked.changes_at == self.changes && other_calls.changes == 0;
                     before
                         .is_some_and(|(before, _)| stands(last) && stands(before) && last.told == before.told)
                 })
@@ -606,7 +606,7 @@ impl Ledger {
         if matches!(rules.repeats, Repeats::Progress | Repeats::Reuse) {
             return None;
         }
-        siblings.queries.iter().rev().filter(|(tool, _, _)| *tool == fingerprint.tool).find_map(
+        other_calls.queries.iter().rev().filter(|(tool, _, _)| *tool == fingerprint.tool).find_map(
             |(_, earlier, key)| {
                 likeness(earlier, query, rules.three_tier).map(|millis| repeat(*key, None, earlier, millis))
             },
@@ -623,10 +623,10 @@ impl Entry {
 
     /// What is said to a call which was begun under a key and has come to no end: it never gets another one. One that
     /// was cut off as often as it may be tried is not made again, nor is a second one beside it.
-    fn begun_already(&self, beside: Option<Sibling>) -> CallStatus {
+    fn begun_already(&self, beside: Option<OtherCall>) -> CallStatus {
         let repeat = |of, evidence, rule| CallStatus::Repeat { of: Some(of), evidence, rule: Some(rule) };
         match (self.status, beside) {
-            (_, Some(sibling)) => repeat(sibling.key, None, RepeatRule::Exact),
+            (_, Some(other_call)) => repeat(other_call.key, None, RepeatRule::Exact),
             (Some(Status::Timeout | Status::Cancelled), None) => {
                 repeat(self.key, Some(self.evidence), RepeatRule::Failed)
             }

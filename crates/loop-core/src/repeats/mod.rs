@@ -13,7 +13,7 @@
 //! A tool's own settings ([`ToolRepeats`](crate::ToolRepeats)) count under each of them.
 //!
 //! ```text
-//! Fingerprint::of(call, rules) ──▶ ledger.call_status(sign, rules, siblings) ──▶ New | Again | Repeat | InDoubt
+//! Fingerprint::of(call, rules) ──▶ ledger.call_status(sign, rules, other calls of the batch) ──▶ New | Again | Repeat | InDoubt
 //!                                   ▲                                        │
 //!                     ledger.settled(what came back) ◀── run it ◀── ledger.started(sign, key, …)
 //! ```
@@ -36,7 +36,7 @@ mod waiting;
 
 pub use fingerprint::{CallFacts, Rules, Fingerprint};
 pub use guard::{Guard, Running};
-pub use ledger::{Ledger, Settled, Siblings, CallStatus};
+pub use ledger::{Ledger, Settled, OtherCalls, CallStatus};
 pub use rule::RepeatRule;
 pub use sequence::ratio_millis;
 pub use stable::stable_digest;

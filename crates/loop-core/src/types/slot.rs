@@ -30,7 +30,7 @@ pub enum Slot {
 /// Identifies a command: fixed when the work is proposed, printed as `pass/slot`.
 ///
 /// With the run's id before it (`run/pass/slot`) it is the idempotency key that a tool receives.
-/// Parallel siblings never share it, every retry of one action reuses it (S4-30, S4-d1).
+/// Parallel other calls of the batch never share it, every retry of one action reuses it (S4-30, S4-d1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandKey {
     /// The pass that wants it; 0 for selecting.
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn keys_are_written_and_read_back() {
-        // S4-30, S4-d1: parallel siblings differ by their index.
+        // S4-30, S4-d1: parallel other calls of the batch differ by their index.
         let slots = [Slot::Select, Slot::Main, Slot::Repair, Slot::Final, Slot::Action(7), Slot::Save];
         for slot in slots {
             let key = CommandKey::new(3, slot);
