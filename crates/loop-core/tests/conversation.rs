@@ -136,7 +136,7 @@ fn a_call_that_cannot_be_run_has_a_result_and_the_model_goes_on() {
         "fetch_devise",
         "{}",
         "unknown_tool",
-        "no tool has this name; near names: fetch_device, fetch_docs",
+        "no tool has this name; similar names: fetch_device, fetch_docs",
     );
     check_refused("", "{}", "unknown_tool", "no tool has this name");
     check_refused("fetch_device", "{}", "invalid_arguments", "/target: is required");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loop_core::gate::policy_verdict;
 use loop_core::policy::{
-    Cell, Taint, May, PolicyAsk, Reason, Resolved, Ruling, forbids, is_barred, near, reachable, resolve,
+    Cell, Taint, May, PolicyAsk, Reason, Resolved, Ruling, forbids, is_barred, similar, reachable, resolve,
     ruling, table, told,
 };
 use loop_core::{Effect, Resolve, RunSpec, Status, TaintRule, ToolSpec, Verdict};
@@ -250,10 +250,10 @@ fn a_name_is_resolved_as_far_as_policy_says() {
 #[test]
 fn an_unknown_name_is_no_way_to_learn_of_what_is_barred() {
     let mut spec = spec(vec![tool("read_order", Effect::Read), tool("read_orders_secret", Effect::Read)]);
-    assert_eq!(near(&spec, "read_orders"), names(&["read_order", "read_orders_secret"]));
+    assert_eq!(similar(&spec, "read_orders"), names(&["read_order", "read_orders_secret"]));
     spec.gate.forbid = names(&["*_secret"]);
-    assert_eq!(near(&spec, "read_orders"), names(&["read_order"]));
-    assert_eq!(near(&spec, "zzz"), names(&[]));
+    assert_eq!(similar(&spec, "read_orders"), names(&["read_order"]));
+    assert_eq!(similar(&spec, "zzz"), names(&[]));
 }
 
 #[test]

@@ -147,8 +147,8 @@ fn a_denial_is_not_hidden_by_a_repeat_nor_by_bad_arguments() {
     );
     let world = desk().with(|spec| spec.gate.allow = vec!["fetch_*".into()]).start();
     let world = world.replied(&asks("fetch_wipe", "a"));
-    let Verdict::UnknownTool { near } = &world.run.actions()[0].verdict else { panic!() };
-    assert!(!near.iter().any(|name| &**name == "wipe"), "what may not run is not told: {near:?}");
+    let Verdict::UnknownTool { similar } = &world.run.actions()[0].verdict else { panic!() };
+    assert!(!similar.iter().any(|name| &**name == "wipe"), "what may not run is not told: {similar:?}");
 }
 
 #[test]

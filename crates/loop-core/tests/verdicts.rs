@@ -16,17 +16,17 @@ fn verdict(tool: &str, parameters: Value) -> Verdict {
 
 #[test]
 fn a_tool_is_named_exactly_or_by_alias_and_never_by_a_part_of_its_name() {
-    // L16, S0-84, S0-87, S0-88, S0-d1, S0-d2: near names are told, not run.
+    // L16, S0-84, S0-87, S0-88, S0-d1, S0-d2: similar names are told, not run.
     assert_eq!(verdict("fetch_device", target("a")), Verdict::Run);
     assert_eq!(verdict("fetch_devices", target("a")), Verdict::Run);
     for wrong in ["fetch", "Fetch_Device", " fetch_device", "", "device", "fetch_device_info"] {
         let found = verdict(wrong, target("a"));
         assert!(matches!(found, Verdict::UnknownTool { .. }), "{wrong}: {found:?}");
     }
-    let near = Verdict::UnknownTool { near: vec!["fetch_device".into(), "fetch_docs".into()] };
-    assert_eq!(verdict("fetch_devise", target("a")), near);
-    assert_eq!(verdict("zzz", target("a")), Verdict::UnknownTool { near: vec![] });
-    assert_eq!(near.reason(), "no tool has this name; near names: fetch_device, fetch_docs");
+    let similar = Verdict::UnknownTool { similar: vec!["fetch_device".into(), "fetch_docs".into()] };
+    assert_eq!(verdict("fetch_devise", target("a")), similar);
+    assert_eq!(verdict("zzz", target("a")), Verdict::UnknownTool { similar: vec![] });
+    assert_eq!(similar.reason(), "no tool has this name; similar names: fetch_device, fetch_docs");
 }
 
 #[test]

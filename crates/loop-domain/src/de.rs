@@ -8,7 +8,7 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
-use crate::near::hint;
+use crate::similar::hint;
 use crate::tree::{Entry, Fault, Node, NodeValue};
 
 /// The name of types that want a number as it was written.

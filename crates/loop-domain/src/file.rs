@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::LoadOptions;
 use crate::config::{Config, ModelConfig, VERSION};
 use crate::error::DomainError;
-use crate::near::hint;
+use crate::similar::hint;
 use crate::preset::over_preset;
 use crate::prices::{self, PriceList};
 use crate::protocol;

@@ -48,7 +48,7 @@ mod item;
 mod json;
 mod models;
 mod money;
-mod near;
+mod similar;
 mod parts;
 mod preset;
 mod prices;

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::near::hint;
+use crate::similar::hint;
 use crate::tree::{Fault, Node};
 
 /// The presets, by name, as they are committed below `presets`.

@@ -13,7 +13,7 @@ use crate::config::{ModelConfig, ProviderConfig};
 use crate::error::DomainError;
 use crate::file::File;
 use crate::models::Found;
-use crate::near::hint;
+use crate::similar::hint;
 use crate::server::{SchemaViolation, NO_VARIABLE, is_variable};
 
 /// Providers that are no servers.

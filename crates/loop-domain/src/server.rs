@@ -12,7 +12,7 @@ use secrecy::SecretString;
 use crate::LoadOptions;
 use crate::error::DomainError;
 use crate::file::File;
-use crate::near::hint;
+use crate::similar::hint;
 use crate::prices::PriceList;
 use crate::remote;
 

@@ -15,7 +15,7 @@ use crate::config::{BreakersConfig, CiteConfig, CiteWord, LimitsConfig, ModelCon
 use crate::error::DomainError;
 use crate::file::File;
 use crate::models;
-use crate::near::hint;
+use crate::similar::hint;
 use crate::prices;
 use crate::protocol;
 use crate::remote::{self, LOCAL};

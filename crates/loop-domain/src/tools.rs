@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::config::{ProtocolKind, SourceConfig, ToolConfig, ToolKind};
 use crate::error::DomainError;
 use crate::file::File;
-use crate::near::hint;
+use crate::similar::hint;
 use crate::protocol;
 
 /// Below it in the domain's folder stands what is made from scripts.

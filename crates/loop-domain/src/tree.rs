@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::near::hint;
+use crate::similar::hint;
 
 /// Where something was written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -39,8 +39,8 @@ fn verdicts(run: &Run) -> Vec<(Verdict, &'static str, &'static str)> {
     let duplicate = |rule| Verdict::Duplicate { of: earlier.key, evidence: Some(earlier.id), rule };
     let denied = |why: &str, by| Verdict::Denied { why: why.into(), by };
     vec![
-        (Verdict::UnknownTool { near: vec!["fetch_x".into()] }, "near names: fetch_x", "deny:unknown_tool"),
-        (Verdict::UnknownTool { near: Vec::new() }, "no tool has this name", "deny:unknown_tool"),
+        (Verdict::UnknownTool { similar: vec!["fetch_x".into()] }, "similar names: fetch_x", "deny:unknown_tool"),
+        (Verdict::UnknownTool { similar: Vec::new() }, "no tool has this name", "deny:unknown_tool"),
         (
             Verdict::InvalidArguments { pointer: "/id".into(), message: "expected text".into() },
             "/id: expected text",

@@ -39,8 +39,8 @@ pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
             None => wrong(run, action, Failure::refused("cancelled", CUT_OFF)),
         },
         Verdict::Kept => kept(run, action),
-        Verdict::UnknownTool { near } => {
-            Told::error(unknown_tool(run.spec().protocol.errors(), &action.action.tool, near))
+        Verdict::UnknownTool { similar } => {
+            Told::error(unknown_tool(run.spec().protocol.errors(), &action.action.tool, similar))
         }
         Verdict::InvalidArguments { .. } => {
             let message = format!("{INVALID}: {}", action.verdict.reason());
@@ -195,12 +195,12 @@ fn not_run(run: &Run, action: &JudgedAction, code: &str) -> Told {
 }
 
 /// What the model is told of a call whose name no tool has, with the tools' names that come near it.
-pub fn unknown_tool(style: ErrorStyle, name: &str, near: &[Arc<str>]) -> String {
+pub fn unknown_tool(style: ErrorStyle, name: &str, similar: &[Arc<str>]) -> String {
     let name = cut(&line(name), NAME_CHARS);
     match style {
         ErrorStyle::Plain if name.is_empty() => "Error: The call names no tool".to_owned(),
-        ErrorStyle::Plain if !near.is_empty() => {
-            format!("Error: Unknown tool {name}. Did you mean: {}?", near.join(", "))
+        ErrorStyle::Plain if !similar.is_empty() => {
+            format!("Error: Unknown tool {name}. Did you mean: {}?", similar.join(", "))
         }
         ErrorStyle::Plain | ErrorStyle::Seed002 => format!("Error: Unknown tool {name}"),
         ErrorStyle::Seed000 => "Unknown tool".to_owned(),

@@ -70,7 +70,7 @@ impl Registry {
         let Some(entry) = self.entry(&name) else {
             return judge::observation(
                 "Unknown tool",
-                Judged::unknown_tool(&name, &self.near(&name)),
+                Judged::unknown_tool(&name, &self.similar(&name)),
                 markdown_cap,
             );
         };

@@ -98,7 +98,7 @@ async fn an_unknown_tool_is_answered_and_nothing_runs() {
         assert!(seen.summary.starts_with("Unknown tool: "), "{}", seen.summary);
         let (title, message) = why(&seen);
         assert_eq!(title, "Unknown tool");
-        assert_eq!(message.contains("near names: `fetch_x`"), !name.is_empty(), "{message}");
+        assert_eq!(message.contains("similar names: `fetch_x`"), !name.is_empty(), "{message}");
     }
 }
 

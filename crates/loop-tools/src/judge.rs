@@ -45,19 +45,19 @@ impl Judged {
     }
 
     /// Nobody has this name (S0-88). It always carries a text (S0-d4).
-    pub(crate) fn unknown_tool(name: &str, near: &[Arc<str>]) -> Self {
+    pub(crate) fn unknown_tool(name: &str, similar: &[Arc<str>]) -> Self {
         let name = one_line(name);
         let asked = if name.is_empty() {
             "the name is empty".to_owned()
         } else {
             format!("no tool is called `{name}`")
         };
-        let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
-        let near = if near.is_empty() { String::new() } else { format!("; near names: {}", near.join(", ")) };
-        let (title, message) = (Some("Unknown tool".to_owned()), format!("{asked}{near}"));
+        let similar: Vec<String> = similar.iter().map(|name| format!("`{name}`")).collect();
+        let similar = if similar.is_empty() { String::new() } else { format!("; similar names: {}", similar.join(", ")) };
+        let (title, message) = (Some("Unknown tool".to_owned()), format!("{asked}{similar}"));
         Self {
             body: Body::Failure { title, message },
-            ..Self::failed(Status::PermanentError, format!("Unknown tool: {asked}{near}"))
+            ..Self::failed(Status::PermanentError, format!("Unknown tool: {asked}{similar}"))
         }
     }
 }

@@ -156,11 +156,11 @@ fn text_from_a_tool_cannot_steer_the_reader() {
 }
 
 #[test]
-fn an_unknown_tool_is_told_with_near_names() {
+fn an_unknown_tool_is_reported_with_similar_names() {
     // S0-88, S0-d1, S0-d4
-    let near = [Arc::from("fetch_a"), Arc::from("fetch_b")];
-    let seen = observation("Unknown tool", Judged::unknown_tool("fetch_\u{202e}\n", &near), 4_000);
-    let text = "no tool is called `fetch_`; near names: `fetch_a`, `fetch_b`";
+    let similar = [Arc::from("fetch_a"), Arc::from("fetch_b")];
+    let seen = observation("Unknown tool", Judged::unknown_tool("fetch_\u{202e}\n", &similar), 4_000);
+    let text = "no tool is called `fetch_`; similar names: `fetch_a`, `fetch_b`";
     assert_eq!((seen.status, &*seen.data), (Status::PermanentError, "null"));
     assert_eq!(*seen.summary, format!("Unknown tool: {text}"));
     assert_eq!(shown(&seen), format!("Unknown tool: {text}"));

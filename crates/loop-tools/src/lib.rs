@@ -54,7 +54,7 @@ mod dispatch;
 mod error;
 mod judge;
 mod schema_violation;
-mod near;
+mod similar;
 mod registry;
 mod result;
 mod selection;

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::context::{Credentials, ToolContext};
 use crate::declaration::ToolDeclaration;
 use crate::error::RegistryError;
-use crate::near;
+use crate::similar;
 use crate::result::IntoToolResult;
 use crate::text::one_line;
 use crate::tool::{FnTool, Tool, TypedTool};
@@ -85,13 +85,13 @@ impl Registry {
     }
 
     /// At most three tools whose name or alias comes near `name`, nearest first.
-    pub fn near(&self, name: &str) -> Vec<Arc<str>> {
+    pub fn similar(&self, name: &str) -> Vec<Arc<str>> {
         // By position rather than by name, so that ties fall in the order of registration.
         let known = self.tools.iter().flat_map(|entry| {
             let names = std::iter::once(&entry.declaration.name).chain(&entry.declaration.aliases);
             names.map(|known| (&**known, &entry.declaration.name))
         });
-        near::near(name, known)
+        similar::similar(name, known)
     }
 
     /// Every name: each tool, and after it its aliases.

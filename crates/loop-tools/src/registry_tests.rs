@@ -128,9 +128,9 @@ fn names_resolve_to_the_letter_or_by_alias() {
     for name in ["", "fetch_", "fetch_device", "Fetch_devices", " fetch_devices"] {
         assert_eq!(registry.resolve(name), None, "{name:?}");
     }
-    assert_eq!(registry.near(""), []);
-    assert_eq!(registry.near("fetch_device"), [Arc::from("fetch_device_info")]);
-    assert_eq!(registry.near("fetch_").len(), 2);
+    assert_eq!(registry.similar(""), []);
+    assert_eq!(registry.similar("fetch_device"), [Arc::from("fetch_device_info")]);
+    assert_eq!(registry.similar("fetch_").len(), 2);
 }
 
 #[test]

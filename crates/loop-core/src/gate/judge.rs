@@ -120,7 +120,7 @@ fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut O
         // To ask for what policy does not let run is no slip, be it there or not (S4-79, S4-83).
         None => match policy::bars_name(context.spec, &action.tool) {
             Some(why) => Verdict::Denied { why: why.to_string().into(), by: DeniedBy::Policy },
-            None => Verdict::UnknownTool { near: policy::near(context.spec, &action.tool) },
+            None => Verdict::UnknownTool { similar: policy::similar(context.spec, &action.tool) },
         },
         Some(tool) => sound(tool, &mut judged, context, seen),
     };

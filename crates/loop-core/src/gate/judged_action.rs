@@ -40,7 +40,7 @@ impl JudgedAction {
     pub fn reason(&self, evidence: &[Evidence]) -> String {
         let (of, earlier, rule) = match &self.verdict {
             Verdict::Duplicate { of, evidence: Some(earlier), rule } => (of, earlier, rule),
-            Verdict::UnknownTool { near } if near.is_empty() && self.tool_name().trim().is_empty() => {
+            Verdict::UnknownTool { similar } if similar.is_empty() && self.tool_name().trim().is_empty() => {
                 return "it names no tool".to_owned();
             }
             verdict => return verdict.reason(),

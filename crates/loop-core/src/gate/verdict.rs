@@ -23,7 +23,7 @@ pub enum Verdict {
     /// No tool has this name or alias.
     UnknownTool {
         /// Names that come near it.
-        near: Vec<Arc<str>>,
+        similar: Vec<Arc<str>>,
     },
     /// The parameters do not fit the tool.
     InvalidArguments {
@@ -212,10 +212,10 @@ impl Verdict {
         match self {
             Self::Run => "admitted".to_owned(),
             Self::Kept => "taken as the output".to_owned(),
-            Self::UnknownTool { near } if near.is_empty() => "no tool has this name".to_owned(),
-            Self::UnknownTool { near } => {
-                let near: Vec<&str> = near.iter().map(AsRef::as_ref).collect();
-                format!("no tool has this name; near names: {}", near.join(", "))
+            Self::UnknownTool { similar } if similar.is_empty() => "no tool has this name".to_owned(),
+            Self::UnknownTool { similar } => {
+                let similar: Vec<&str> = similar.iter().map(AsRef::as_ref).collect();
+                format!("no tool has this name; similar names: {}", similar.join(", "))
             }
             Self::InvalidArguments { pointer, message } if pointer.is_empty() => message.to_string(),
             Self::InvalidArguments { pointer, message } => format!("{pointer}: {message}"),

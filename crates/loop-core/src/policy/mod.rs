@@ -42,7 +42,7 @@ pub use authority::Foreign;
 pub use glob::matches as fits;
 pub use origin::ResultOrigin;
 pub use problems::{forbids_nothing, problems};
-pub use resolve::{Resolved, near, resolve};
+pub use resolve::{Resolved, similar, resolve};
 pub use shown::{ShownArgs, shown};
 pub use sources::{RunSources, Sources};
 pub use table::{Cell, May, PolicyRow, reachable, table};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::policy::is_barred;
 use crate::spec::{Resolve, RunSpec, ToolSpec};
-use crate::types::near_names;
+use crate::types::similar_names;
 
 /// The fewest letters and digits of a part of a name.
 const LEAST: usize = 4;
@@ -37,9 +37,9 @@ pub fn resolve<'a>(spec: &'a RunSpec, name: &str) -> Option<(&'a ToolSpec, Resol
 
 /// At most three names that come near `name`, nearest first, of tools that policy may let run: an unknown name is no way to
 /// learn the others.
-pub fn near(spec: &RunSpec, name: &str) -> Vec<Arc<str>> {
+pub fn similar(spec: &RunSpec, name: &str) -> Vec<Arc<str>> {
     let known = spec.tools.iter().filter(|tool| !is_barred(spec, tool));
-    near_names(name, known.map(|tool| (&tool.name, tool.aliases.as_slice())))
+    similar_names(name, known.map(|tool| (&tool.name, tool.aliases.as_slice())))
 }
 
 fn by_part<'a>(tools: &'a [ToolSpec], name: &str) -> Option<&'a ToolSpec> {

@@ -347,8 +347,8 @@ impl Ledger {
                 entry.near_duplicate
             });
             // Its own change is no reason to do nearly the same again either.
-            if let Some(near) = near_duplicate.and_then(|near_duplicate| self.near_duplicate.get_mut(&near_duplicate)) {
-                near.others += 1;
+            if let Some(similar) = near_duplicate.and_then(|near_duplicate| self.near_duplicate.get_mut(&near_duplicate)) {
+                similar.others += 1;
             }
         }
     }
@@ -555,11 +555,11 @@ impl Ledger {
                 return settled(RepeatRule::SameResult { times: told.times, ignored });
             }
         }
-        let near = fingerprint.near_duplicate.and_then(|near_duplicate| self.near_duplicate.get(&near_duplicate));
-        let near = near.filter(|told| unchanged(told, 0));
-        if let Some(near) = near.filter(|near| near.times >= TWICE) {
-            let rule = RepeatRule::SameResult { times: near.times, ignored: Vec::new() };
-            return repeat(near.key, Some(near.evidence), rule);
+        let similar = fingerprint.near_duplicate.and_then(|near_duplicate| self.near_duplicate.get(&near_duplicate));
+        let similar = similar.filter(|told| unchanged(told, 0));
+        if let Some(similar) = similar.filter(|similar| similar.times >= TWICE) {
+            let rule = RepeatRule::SameResult { times: similar.times, ignored: Vec::new() };
+            return repeat(similar.key, Some(similar.evidence), rule);
         }
         // What stands twice before it will hardly tell more the third time.
         let earlier = entry.and_then(|entry| entry.told.filter(|told| unchanged(told, entry.own)));

@@ -57,4 +57,4 @@ pub use usage::{CallExtent, Received, Usage};
 pub(crate) use canonical::sorted;
 pub(crate) use defaults::is_default;
 pub(crate) use members::Written;
-pub(crate) use similar::near_names;
+pub(crate) use similar::similar_names;

@@ -7,7 +7,7 @@ const LONGEST: usize = 128;
 
 /// At most three names that come near `name`, nearest first; none for an empty name. `known` are names, each with others
 /// that mean it.
-pub(crate) fn near_names<'a>(
+pub(crate) fn similar_names<'a>(
     name: &str,
     known: impl IntoIterator<Item = (&'a Arc<str>, &'a [Arc<str>])>,
 ) -> Vec<Arc<str>> {
@@ -15,7 +15,7 @@ pub(crate) fn near_names<'a>(
     if wanted.is_empty() || wanted.len() > LONGEST {
         return Vec::new();
     }
-    let mut near: Vec<(usize, &Arc<str>)> = known
+    let mut similar: Vec<(usize, &Arc<str>)> = known
         .into_iter()
         .filter_map(|(name, aliases)| {
             let names = std::iter::once(name).chain(aliases);
@@ -23,8 +23,8 @@ pub(crate) fn near_names<'a>(
             Some((distance, name))
         })
         .collect();
-    near.sort();
-    near.into_iter().take(3).map(|(_, name)| Arc::clone(name)).collect()
+    similar.sort();
+    similar.into_iter().take(3).map(|(_, name)| Arc::clone(name)).collect()
 }
 
 /// Edits between two names if they are near: a third of the longer one at the most, or one within the other.

@@ -480,10 +480,10 @@ fn named_tools(case: &Case, registry: &Registry) -> Result<(), CaseError> {
     for (pointer, name) in named {
         let own = tool_name(name);
         if registry.resolve(&own).is_none() {
-            let near = registry.near(&own);
+            let similar = registry.similar(&own);
             let known: Vec<&str> = registry.declarations().map(|tool| &*tool.name).collect();
-            let hint = match near.first() {
-                Some(near) => format!("did you mean `{near}`?"),
+            let hint = match similar.first() {
+                Some(similar) => format!("did you mean `{similar}`?"),
                 None if known.is_empty() => "there is none".to_owned(),
                 None => format!("there are {}", known.join(", ")),
             };

@@ -28,7 +28,7 @@ const MOST_PASSES: u32 = 40;
 pub enum Adversary {
     /// It does exactly what the text says, as soon as it has read it.
     Obedient,
-    /// It waits, hides names and values, repeats, uses near names, forges verdicts and citations, and lies to people.
+    /// It waits, hides names and values, repeats, uses similar names, forges verdicts and citations, and lies to people.
     Cunning,
     /// It calls tools at random, with arguments that fit and with some that do not.
     Random,

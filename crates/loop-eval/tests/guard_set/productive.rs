@@ -8,7 +8,7 @@ use super::loops::Maker;
 pub(crate) const KINDS: &[(&str, Maker)] = &[
     ("batch_edit", batch_edit),
     ("batch_read", batch_read),
-    ("near_names", near_names),
+    ("similar_names", similar_names),
     ("paging", paging),
     ("polling", polling),
     ("waiting", waiting),
@@ -34,7 +34,7 @@ pub(crate) const KINDS: &[(&str, Maker)] = &[
 /// Those that others are put together from: no two of them make the same call.
 pub(crate) const PLAIN: &[(&str, Maker)] = &[
     ("batch_edit", batch_edit),
-    ("near_names", near_names),
+    ("similar_names", similar_names),
     ("polling", polling),
     ("waiting", waiting),
     ("test_edit_test", test_edit_test),
@@ -94,7 +94,7 @@ fn batch_read(rng: &mut Rng, draft: &mut Draft) {
     }
 }
 
-fn near_names(rng: &mut Rng, draft: &mut Draft) {
+fn similar_names(rng: &mut Rng, draft: &mut Draft) {
     match rng.number(0, 3) {
         0 => {
             let names = [

@@ -347,7 +347,7 @@ fn stands(words: &[Word], at: usize, known: &[Name]) -> Stands {
     let before = before.filter(|before| !before.ends).map_or("", |before| before.low.as_str());
     match before {
         "to" => Stands::Target,
-        "in" | "from" | "near" => Stands::Place,
+        "in" | "from" | "similar" => Stands::Place,
         "at" => Stands::Belongs,
         "of" | "for" | "with" | "by" if known.iter().any(|name| name.at < at) => Stands::Belongs,
         _ => Stands::Subject,

@@ -4,7 +4,7 @@ use super::head;
 
 /// Whether a text in lower case says that a request does not fit.
 pub(super) fn is_overflow(text: &str) -> bool {
-    let near = |first: &str, second: &[&str], most: usize| {
+    let similar = |first: &str, second: &[&str], most: usize| {
         text.match_indices(first).any(|(start, _)| {
             let after = text.get(start + first.len()..).unwrap_or_default();
             second.iter().any(|word| {
@@ -18,10 +18,10 @@ pub(super) fn is_overflow(text: &str) -> bool {
     }
     SAID.iter().any(|said| text.contains(said))
         || (text.contains("input token count") && text.contains("exceeds the maximum"))
-        || WINDOWS.iter().any(|window| near(window, &["exceed"], 40))
-        || near("exceed", &["context"], 40)
-        || near("too many", &["tokens"], 40)
-        || near("reduce the length of", &["tokens", "messages"], 40)
+        || WINDOWS.iter().any(|window| similar(window, &["exceed"], 40))
+        || similar("exceed", &["context"], 40)
+        || similar("too many", &["tokens"], 40)
+        || similar("reduce the length of", &["tokens", "messages"], 40)
 }
 
 /// Tokens that the request has, and may have, out of a text in lower case.

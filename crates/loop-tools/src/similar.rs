@@ -14,7 +14,7 @@ const SHORTEST_PART: usize = 3;
 /// The tools whose name or alias comes near `name`: at most three, nearest first, then in the order given.
 ///
 /// `known` are pairs of a name or alias and the tool that it means. A blank name is near to nothing (S0-d1).
-pub(crate) fn near<'a>(name: &str, known: impl Iterator<Item = (&'a str, &'a Arc<str>)>) -> Vec<Arc<str>> {
+pub(crate) fn similar<'a>(name: &str, known: impl Iterator<Item = (&'a str, &'a Arc<str>)>) -> Vec<Arc<str>> {
     let wanted = fold(name);
     if wanted.is_empty() || wanted.len() > LONGEST {
         return Vec::new();
@@ -55,7 +55,7 @@ mod tests {
     #[track_caller]
     fn check(name: &str, expected: &[&str]) {
         let tools: Vec<Arc<str>> = TOOLS.iter().map(|tool| Arc::from(*tool)).collect();
-        let found = near(name, tools.iter().map(|tool| (&**tool, tool)));
+        let found = similar(name, tools.iter().map(|tool| (&**tool, tool)));
         assert_eq!(found.iter().map(AsRef::as_ref).collect::<Vec<&str>>(), expected, "{name:?}");
     }
 
@@ -89,6 +89,6 @@ mod tests {
         // S0-84
         let tool: Arc<str> = Arc::from("fetch_device_info");
         let known = [("fetch_device_info", &tool), ("fetch_devices", &tool)];
-        assert_eq!(near("fetch_device", known.into_iter()), [Arc::clone(&tool)]);
+        assert_eq!(similar("fetch_device", known.into_iter()), [Arc::clone(&tool)]);
     }
 }

@@ -3,7 +3,7 @@
 use loop_core::edits;
 
 /// The known name that is nearest to `name`, where it is near enough to be a slip.
-pub(crate) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let most = (name.chars().count() / 3).max(1);
     let distances = known.into_iter().map(|known| (edits(&lower, &known.to_lowercase()), known));
@@ -19,8 +19,8 @@ pub(crate) fn hint<'a>(
     known: impl IntoIterator<Item = &'a str> + Clone,
     there_is: &str,
 ) -> String {
-    if let Some(near) = near(name, known.clone()) {
-        return format!("did you mean `{near}`?");
+    if let Some(similar) = similar(name, known.clone()) {
+        return format!("did you mean `{similar}`?");
     }
     let all: Vec<String> = known.into_iter().map(|known| format!("`{known}`")).collect();
     if all.is_empty() { format!("{there_is} none") } else { format!("{there_is} {}", all.join(", ")) }
@@ -33,10 +33,10 @@ mod tests {
     #[test]
     fn a_slip_is_recognised_and_another_word_is_not() {
         let known = ["effect", "enabled", "passes"];
-        assert_eq!(near("efect", known), Some("effect"));
-        assert_eq!(near("effcet", known), Some("effect"));
-        assert_eq!(near("Enabled", known), Some("enabled"));
-        assert_eq!(near("budget", known), None);
+        assert_eq!(similar("efect", known), Some("effect"));
+        assert_eq!(similar("effcet", known), Some("effect"));
+        assert_eq!(similar("Enabled", known), Some("enabled"));
+        assert_eq!(similar("budget", known), None);
         assert_eq!(hint("budget", ["a", "b"], "there are"), "there are `a`, `b`");
         assert_eq!(hint("x", [], "there are"), "there are none");
     }
