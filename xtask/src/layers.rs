@@ -314,7 +314,7 @@ mod tests {
         let own: Vec<&str> =
             own.lines().filter_map(|line| line.split('.').next()).filter(|name| !name.is_empty()).collect();
         assert_eq!(own, ["serde", "serde_json", "sha2", "thiserror"]);
-        let barred = [
+        let forbidden = [
             "std::time",
             "std::env",
             "std::fs",
@@ -347,7 +347,7 @@ mod tests {
             let text = workspace::read(&path).unwrap();
             let code = rust_text::code_only(&text);
             for (n, (line, whole)) in code.lines().zip(text.lines()).enumerate() {
-                let found = barred.iter().find(|word| line.contains(**word));
+                let found = forbidden.iter().find(|word| line.contains(**word));
                 let excused = shown.contains(&whole.trim());
                 assert!(found.is_none() || excused, "{}:{}: {}", path.display(), n + 1, whole.trim());
             }

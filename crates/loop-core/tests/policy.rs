@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loop_core::gate::policy_verdict;
 use loop_core::policy::{
-    Cell, Taint, May, PolicyAsk, Reason, Resolved, Ruling, forbids, is_barred, similar, reachable, resolve,
+    Cell, Taint, May, PolicyAsk, Reason, Resolved, Ruling, forbids, is_forbidden, similar, reachable, resolve,
     ruling, table, told,
 };
 use loop_core::{Effect, Resolve, RunSpec, Status, TaintRule, ToolSpec, Verdict};
@@ -130,7 +130,7 @@ fn forbid_wins_and_what_allow_does_not_name_is_denied() {
             .collect();
         assert_eq!(found, runs);
         let offered: Vec<&str> =
-            spec.tools.iter().filter(|tool| !is_barred(spec, tool)).map(|tool| &*tool.name).collect();
+            spec.tools.iter().filter(|tool| !is_forbidden(spec, tool)).map(|tool| &*tool.name).collect();
         assert_eq!(offered, runs);
     }
     check(&spec(&[], &[]), &tools);
@@ -248,7 +248,7 @@ fn a_name_is_resolved_as_far_as_policy_says() {
 }
 
 #[test]
-fn an_unknown_name_is_no_way_to_learn_of_what_is_barred() {
+fn an_unknown_name_is_no_way_to_learn_of_what_is_forbidden() {
     let mut spec = spec(vec![tool("read_order", Effect::Read), tool("read_orders_secret", Effect::Read)]);
     assert_eq!(similar(&spec, "read_orders"), names(&["read_order", "read_orders_secret"]));
     spec.gate.forbid = names(&["*_secret"]);

@@ -238,7 +238,7 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
         );
     }
     let is_asked_about = |tool: &&ToolSpec| {
-        !policy::is_barred(spec, tool) && !tool.effect.is_read() && !policy::approves(spec, &tool.name)
+        !policy::is_forbidden(spec, tool) && !tool.effect.is_read() && !policy::approves(spec, &tool.name)
     };
     for tool in spec.tools.iter().filter(is_asked_about).filter(|_| !spec.gate.people) {
         let effect = tool.effect.name();

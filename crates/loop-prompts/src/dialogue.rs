@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::policy::{is_barred, is_selectable};
+use loop_core::policy::{is_forbidden, is_selectable};
 use loop_core::{CommandKey, Digest, PromptSize, Run, RunSpec, Slot, StopReason, Told, ToolSpec};
 use minijinja::Value;
 
@@ -128,7 +128,7 @@ fn with_tools<'a>(run: &Run, tools: impl Iterator<Item = &'a ToolSpec>) -> Vec<(
 /// The tools that may run: with a limit of 0 calls there are none, and what never runs is not offered.
 pub(crate) fn offered(spec: &RunSpec) -> impl Iterator<Item = &ToolSpec> {
     let all = if spec.limits.tool_calls == 0 { &[] } else { spec.tools.as_slice() };
-    all.iter().filter(|tool| !is_barred(spec, tool))
+    all.iter().filter(|tool| !is_forbidden(spec, tool))
 }
 
 /// What is of one run, as its user turns see it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use loop_core::policy::{forbids, is_barred};
+use loop_core::policy::{forbids, is_forbidden};
 use loop_core::{
     Event, EventKind, Facts, GateSettings, History, Millis, Note, Overridden, Phase, PicoUsd, Provenance,
     Rejected, Run, RunId, RunSpec, SpecNames, Started, WorkItem,
@@ -635,8 +635,8 @@ fn is_offered(spec: &RunSpec, tool: &str) -> bool {
         *output.tool == *tool || output.submit.as_deref().is_some_and(|submit| submit == tool)
     });
     let known = spec.tools.iter().find(|known| *known.name == *tool);
-    let is_barred = known.map_or_else(|| forbids(spec, tool), |tool| is_barred(spec, tool));
-    ends || spec.limits.tool_calls > 0 && !is_barred
+    let is_forbidden = known.map_or_else(|| forbids(spec, tool), |tool| is_forbidden(spec, tool));
+    ends || spec.limits.tool_calls > 0 && !is_forbidden
 }
 
 /// The messages before a run as they are written down; nothing where there are none.

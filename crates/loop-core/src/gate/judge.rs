@@ -130,7 +130,7 @@ fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut O
 /// The verdict on an action whose tool is known: what may never run is denied whatever its arguments are (S4-79, S4-80),
 /// what fits the tool is then judged by policy, as a repeat, by the tool's breaker, and at last by who has to consent.
 fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: &mut OtherCalls) -> Verdict {
-    if let Some(why) = policy::barred(context.spec, tool) {
+    if let Some(why) = policy::forbidden(context.spec, tool) {
         return Verdict::Denied { why: why.to_string().into(), by: DeniedBy::Policy };
     }
     if context.spec.protocol.handles(&tool.name) {

@@ -112,8 +112,8 @@ pub fn told(reasons: &[Reason]) -> Option<Arc<str>> {
 }
 
 /// Whether policy keeps a tool from ever running, whatever its call says: it is then not offered to a model either.
-pub fn is_barred(spec: &RunSpec, tool: &ToolSpec) -> bool {
-    barred(spec, tool).is_some()
+pub fn is_forbidden(spec: &RunSpec, tool: &ToolSpec) -> bool {
+    forbidden(spec, tool).is_some()
 }
 
 /// Whether a tool may run before the first pass: it only reads, and asks nobody. Others are not offered to a selection.
@@ -196,7 +196,7 @@ pub fn approves(spec: &RunSpec, name: &str) -> bool {
 /// ```
 pub fn ruling(ask: &PolicyAsk<'_>) -> Ruling {
     let PolicyAsk { spec, tool, taint, .. } = *ask;
-    if let Some(reason) = barred(spec, tool) {
+    if let Some(reason) = forbidden(spec, tool) {
         return Ruling::Denied(vec![reason]);
     }
     if spec.protocol.handles(&tool.name) {
@@ -230,11 +230,11 @@ pub fn ruling(ask: &PolicyAsk<'_>) -> Ruling {
 
 /// Whether there is a tool that policy may let run.
 pub(crate) fn has_tools(spec: &RunSpec) -> bool {
-    spec.tools.iter().any(|tool| !spec.protocol.handles(&tool.name) && !is_barred(spec, tool))
+    spec.tools.iter().any(|tool| !spec.protocol.handles(&tool.name) && !is_forbidden(spec, tool))
 }
 
 /// Why a tool can never run, if it cannot.
-pub(crate) fn barred(spec: &RunSpec, tool: &ToolSpec) -> Option<Reason> {
+pub(crate) fn forbidden(spec: &RunSpec, tool: &ToolSpec) -> Option<Reason> {
     let gate = &spec.gate;
     if forbids(spec, &tool.name) {
         return Some(Reason::Forbidden);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::policy::pointer::escaped;
 use crate::policy::scalar::Scalar;
 use crate::policy::table::{May, table};
-use crate::policy::{Reason, barred, names};
+use crate::policy::{Reason, forbidden, names};
 use crate::spec::{ArgSpec, ArgType, RunSpec, ToolSpec};
 use crate::types::edits;
 
@@ -67,7 +67,7 @@ fn lists(spec: &RunSpec, found: &mut Vec<String>) {
                 }
                 continue;
             }
-            let reasons: Vec<Reason> = meant.iter().filter_map(|tool| barred(spec, tool)).collect();
+            let reasons: Vec<Reason> = meant.iter().filter_map(|tool| forbidden(spec, tool)).collect();
             if reasons.len() < meant.len() {
                 continue;
             }
@@ -83,7 +83,7 @@ fn lists(spec: &RunSpec, found: &mut Vec<String>) {
     }
     let choices: Vec<&ToolSpec> =
         spec.tools.iter().filter(|tool| !spec.protocol.handles(&tool.name)).collect();
-    if !choices.is_empty() && choices.iter().all(|tool| barred(spec, tool).is_some()) {
+    if !choices.is_empty() && choices.iter().all(|tool| forbidden(spec, tool).is_some()) {
         found
             .push("gate.allow and gate.forbid leave no tool that may run; name one in gate.allow".to_owned());
     }
@@ -116,7 +116,7 @@ fn is_slip(spec: &RunSpec, name: &str) -> bool {
 /// What the run demands of tools that policy keeps from running.
 fn demands(spec: &RunSpec, found: &mut Vec<String>) {
     let never =
-        |name: &str| spec.tools.iter().find(|tool| *tool.name == *name).and_then(|tool| barred(spec, tool));
+        |name: &str| spec.tools.iter().find(|tool| *tool.name == *name).and_then(|tool| forbidden(spec, tool));
     for name in &spec.gate.required_tools {
         if let Some(reason) = never(name) {
             found.push(format!(
@@ -209,8 +209,8 @@ fn settings(spec: &RunSpec, found: &mut Vec<String>) {
     for row in table(spec) {
         let approved = !row.effect.is_read() && names(&gate.approved, &row.tool);
         let held_up = matches!(row.at_start.may, May::LeftUndone | May::Denied);
-        let is_barred = spec.tools.iter().any(|tool| tool.name == row.tool && barred(spec, tool).is_some());
-        if approved && held_up && !is_barred && gate.item_untrusted {
+        let is_forbidden = spec.tools.iter().any(|tool| tool.name == row.tool && forbidden(spec, tool).is_some());
+        if approved && held_up && !is_forbidden && gate.item_untrusted {
             found.push(format!(
                 "gate.approved: `{}` can never run, for gate.item_untrusted makes it need a person and gate.people says that there is none; set gate.people, or gate.taint to off",
                 row.tool

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::policy::is_barred;
+use crate::policy::is_forbidden;
 use crate::spec::{Resolve, RunSpec, ToolSpec};
 use crate::types::similar_names;
 
@@ -38,7 +38,7 @@ pub fn resolve<'a>(spec: &'a RunSpec, name: &str) -> Option<(&'a ToolSpec, Resol
 /// At most three names that come near `name`, nearest first, of tools that policy may let run: an unknown name is no way to
 /// learn the others.
 pub fn similar(spec: &RunSpec, name: &str) -> Vec<Arc<str>> {
-    let known = spec.tools.iter().filter(|tool| !is_barred(spec, tool));
+    let known = spec.tools.iter().filter(|tool| !is_forbidden(spec, tool));
     similar_names(name, known.map(|tool| (&tool.name, tool.aliases.as_slice())))
 }
 

@@ -94,7 +94,7 @@ pub fn reachable(spec: &RunSpec) -> Taint {
     if spec.gate.taint == TaintRule::Off {
         return Taint::default();
     }
-    let offered = || spec.tools.iter().filter(|tool| !crate::policy::is_barred(spec, tool));
+    let offered = || spec.tools.iter().filter(|tool| !crate::policy::is_forbidden(spec, tool));
     Taint {
         untrusted: spec.gate.item_untrusted || offered().any(|tool| tool.policy.returns_untrusted),
         private: offered().any(|tool| tool.policy.reads_private),

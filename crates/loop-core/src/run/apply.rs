@@ -462,7 +462,7 @@ impl Run {
         let limits = &spec.limits;
         let may_select = limits.tool_calls > 0 && limits.selected > 0;
         let is_no_choice =
-            |tool: &ToolSpec| policy::is_barred(&spec, tool) || policy::unselectable(tool).is_some();
+            |tool: &ToolSpec| policy::is_forbidden(&spec, tool) || policy::unselectable(tool).is_some();
         let selections = spec.selection.enabled
             && spec.protocol.properties().selects_tools
             && !spec.tools.iter().all(is_no_choice)

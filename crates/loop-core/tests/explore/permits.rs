@@ -37,7 +37,7 @@ pub fn policy_comes_first(run: &Run, ghost: &Ghost) -> Result {
         let same = *tool.tool == *action.tool_name() && tool.parameters == action.parameters;
         must(same && action.verdict == Verdict::Run, || format!("{tool:?} runs for {action:?}"))?;
         let spec = run.spec().tool(&tool.tool).unwrap();
-        must(!policy::is_barred(run.spec(), spec), || format!("{} never runs", tool.tool))?;
+        must(!policy::is_forbidden(run.spec(), spec), || format!("{} never runs", tool.tool))?;
         let consented = spec.effect.is_read()
             || policy::approves(run.spec(), &tool.tool)
             || ghost.approved.contains(&action.key);
@@ -91,7 +91,7 @@ fn judged_effects<'a>(edge: &'a Edge<'_>) -> impl Iterator<Item = (&'a JudgedAct
             let tool = spec.tool(action.tool_name())?;
             let matters = !tool.effect.is_read()
                 && !tool.policy.asks_person
-                && !policy::is_barred(spec, tool)
+                && !policy::is_forbidden(spec, tool)
                 && action.action.priority != Priority::NiceToHave;
             matters.then_some((action, tool))
         }

@@ -84,7 +84,7 @@ fn ends_by(condition: &Condition, setting: Setting) -> bool {
 }
 
 /// Whether policy refused an action. What a person refused was no guard's doing.
-fn is_barred(judged: &JudgedAction) -> bool {
+fn is_forbidden(judged: &JudgedAction) -> bool {
     matches!(judged.verdict, Verdict::Denied { by: DeniedBy::Policy, .. })
 }
 
@@ -92,7 +92,7 @@ fn is_barred(judged: &JudgedAction) -> bool {
 fn told(judged: &JudgedAction, words: &[&str]) -> bool {
     let reason = match &judged.verdict {
         verdict @ Verdict::NeedsPerson { .. } => verdict.reason(),
-        verdict if is_barred(judged) => verdict.reason(),
+        verdict if is_forbidden(judged) => verdict.reason(),
         _ => return false,
     };
     words.iter().any(|word| reason.contains(word))
@@ -156,7 +156,7 @@ pub const GUARDS: [Guard; 16] = [
         },
         redeclare: leave,
         fires: |seen| {
-            seen.verdicts(|judged| is_barred(judged) && !told(judged, &TAINTED) && !told(judged, &AUTHORITY))
+            seen.verdicts(|judged| is_forbidden(judged) && !told(judged, &TAINTED) && !told(judged, &AUTHORITY))
         },
     },
     Guard {
@@ -259,7 +259,7 @@ pub const GUARDS: [Guard; 16] = [
         off: |spec| spec.gate.on_denied = OnDenied::FeedBack,
         redeclare: leave,
         fires: |seen| {
-            let denied = seen.verdicts(is_barred);
+            let denied = seen.verdicts(is_forbidden);
             denied.min(seen.reasons(&[StopReason::Refused]))
         },
     },
