@@ -340,12 +340,12 @@ fn what_is_in_doubt_says_so_to_the_person_who_is_asked() {
     let world = world.resumed(5).replied(&write).ends(StopReason::NeedsHuman);
     assert_eq!(world.run.actions()[1].verdict.reason(), "it may have happened already");
     // What policy has against it is told beside it (K8).
-    let foreign = conversation().people().with(|spec| {
+    let untrusted_origin = conversation().people().with(|spec| {
         let wipe = spec.tools.iter_mut().find(|tool| &*tool.name == "wipe").unwrap();
         wipe.policy.authority = vec!["/target".into()];
     });
     let write = calls(&[("wipe", target("srv-9"))]);
-    let world = foreign.start().replied(&write).answered_by_person("1/action-0", PersonAnswer::Approved);
+    let world = untrusted_origin.start().replied(&write).answered_by_person("1/action-0", PersonAnswer::Approved);
     let world = world.finished("1/action-0", Observation::failed(Status::Timeout, "wipe", "too late"));
     let why = world.replied(&write).run.actions()[1].verdict.reason();
     let expected = "it may have happened already; /target is \"srv-9\", which was given neither";

@@ -51,13 +51,13 @@ fn the_rule_of_two_as_a_whole() {
     for effect in EFFECTS {
         for bits in 0..64_u32 {
             let bit = |n: u32| bits >> n & 1 == 1;
-            let (untrusted, private, people, approved, guarded, foreign) =
+            let (untrusted, private, people, approved, guarded, untrusted_origin) =
                 (bit(0), bit(1), bit(2), bit(3), bit(4), bit(5));
             let mut spec = spec(vec![tool("act", effect)]);
             spec.gate.people = people;
             spec.gate.approved = if approved { names(&["act"]) } else { Vec::new() };
             spec.gate.taint = if guarded { TaintRule::Ask } else { TaintRule::Off };
-            if foreign {
+            if untrusted_origin {
                 spec.tools[0].policy.authority = names(&["/target"]);
             }
             let found = rule(&spec, "act", Taint { untrusted, private });
@@ -66,9 +66,9 @@ fn the_rule_of_two_as_a_whole() {
             let leaks = guarded && untrusted && private && sends;
             let expected = if !acts {
                 "runs"
-            } else if !people && (leaks || foreign) {
+            } else if !people && (leaks || untrusted_origin) {
                 "denied"
-            } else if (guarded && untrusted) || foreign || !approved {
+            } else if (guarded && untrusted) || untrusted_origin || !approved {
                 "person"
             } else {
                 "runs"
@@ -302,17 +302,17 @@ fn the_table_tells_what_may_happen_with_each_tool() {
     let untrusted = "the run has read what anybody may have written; nobody can be asked";
     assert_eq!(row.untrusted, cell(May::LeftUndone, untrusted));
     assert_eq!(row.untrusted_and_private.may, May::Denied);
-    assert_eq!(row.foreign, Some(May::Denied));
+    assert_eq!(row.untrusted_origin, Some(May::Denied));
     assert_eq!(rows[0].untrusted, cell(May::Runs, "only looks"));
     assert_eq!(
         rows[2].at_start,
         cell(May::LeftUndone, "gate.approved does not name it; nobody can be asked")
     );
     assert_eq!(rows[3].untrusted_and_private, cell(May::Denied, "forbidden by gate.forbid"));
-    assert_eq!((rows[2].foreign, rows[3].foreign), (None, None));
+    assert_eq!((rows[2].untrusted_origin, rows[3].untrusted_origin), (None, None));
     spec.gate.people = true;
     let rows = table(&spec);
-    assert_eq!((rows[1].untrusted_and_private.may, rows[1].foreign), (May::Asks, Some(May::Asks)));
+    assert_eq!((rows[1].untrusted_and_private.may, rows[1].untrusted_origin), (May::Asks, Some(May::Asks)));
     spec.gate.taint = TaintRule::Off;
     assert_eq!(reachable(&spec), Taint::default());
     assert_eq!(table(&spec)[1].untrusted_and_private.may, May::Runs);

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use loop_core::policy::{Foreign, Taint, PolicyAsk, Reason, Ruling, RunSources, Sources, ruling, told};
+use loop_core::policy::{UntrustedOrigin, Taint, PolicyAsk, Reason, Ruling, RunSources, Sources, ruling, told};
 use loop_core::{
     ArgSpec, CommandKey, Effect, Evidence, EvidenceId, Observation, RunSpec, Scope, Slot, Status, Told,
     ToolSpec, WorkItem,
@@ -203,7 +203,7 @@ fn what_stands_in_the_work_item_as_a_whole_is_given_and_nothing_else() {
         json!([null, "ada@brown.example"]),
     ];
     check_all(&given, true);
-    let foreign = [
+    let untrusted_origin = [
         // Somebody else.
         json!("mallory@evil.example"),
         json!("ada@brown.example.evil.example"),
@@ -401,8 +401,8 @@ fn what_stands_in_the_work_item_as_a_whole_is_given_and_nothing_else() {
         json!(format!("ada@brown.example{}mallory@evil.example", " ".repeat(3_000))),
         json!("a".repeat(3_000)),
     ];
-    assert!(foreign.len() >= 160, "{}", foreign.len());
-    check_all(&foreign, false);
+    assert!(untrusted_origin.len() >= 160, "{}", untrusted_origin.len());
+    check_all(&untrusted_origin, false);
 }
 
 #[test]
@@ -615,21 +615,21 @@ fn policy_gives_values_by_name_by_default_and_by_const() {
     assert!(runs(json!({"to": true, "amount": 3})));
     assert!(runs(json!({"amount": 25.0})));
     assert!(runs(json!({})));
-    for foreign in [
+    for untrusted_origin in [
         json!({"to": "Desk@shop.example"}),
         json!({"to": "desk@shop.example "}),
         json!({"to": "desk@shop.example", "amount": 26}),
         json!({"to": false}),
         json!({"mode": "slow"}),
     ] {
-        assert!(!runs(foreign.clone()), "{foreign}");
+        assert!(!runs(untrusted_origin.clone()), "{untrusted_origin}");
     }
 }
 
 #[test]
 fn pointers_reach_into_lists_and_objects() {
     let listed = json!({"list": [{"mail": "ada@brown.example", "name": "x y"}, {"mail": "mallory@evil.example", "name": "z"}]});
-    let foreign = |pointers: &[&str], parameters: &Value| match rule(
+    let untrusted_origin = |pointers: &[&str], parameters: &Value| match rule(
         &spec(pointers),
         &item(ITEM),
         &Given::default(),
@@ -639,20 +639,20 @@ fn pointers_reach_into_lists_and_objects() {
         Ruling::NeedsPerson(reasons) | Ruling::Denied(reasons) => reasons
             .into_iter()
             .map(|reason| match reason {
-                Reason::Foreign(Foreign { pointer, .. }) => pointer.to_string(),
+                Reason::UntrustedOrigin(UntrustedOrigin { pointer, .. }) => pointer.to_string(),
                 other => panic!("{other:?}"),
             })
             .collect(),
     };
-    assert_eq!(foreign(&["/list/*/mail"], &listed), ["/list/1/mail"]);
-    assert_eq!(foreign(&["/list/0/mail"], &listed), Vec::<String>::new());
-    assert_eq!(foreign(&["/list"], &listed), ["/list/0/name", "/list/1/mail", "/list/1/name"]);
-    assert_eq!(foreign(&["/list/*/none", "/nowhere", "/to"], &listed), Vec::<String>::new());
+    assert_eq!(untrusted_origin(&["/list/*/mail"], &listed), ["/list/1/mail"]);
+    assert_eq!(untrusted_origin(&["/list/0/mail"], &listed), Vec::<String>::new());
+    assert_eq!(untrusted_origin(&["/list"], &listed), ["/list/0/name", "/list/1/mail", "/list/1/name"]);
+    assert_eq!(untrusted_origin(&["/list/*/none", "/nowhere", "/to"], &listed), Vec::<String>::new());
     // Names that the tool does not declare are values, those that it declares are not.
     let object = json!({"target": {"host": "ORD-1001", "a/b~c": "T-1042"}});
-    assert_eq!(foreign(&["/target"], &object), ["/target/a~1b~0c"]);
-    assert_eq!(foreign(&["/target/host"], &object), Vec::<String>::new());
-    assert_eq!(foreign(&["/target/*"], &json!({"target": {"host": "x.example"}})), ["/target/host"]);
+    assert_eq!(untrusted_origin(&["/target"], &object), ["/target/a~1b~0c"]);
+    assert_eq!(untrusted_origin(&["/target/host"], &object), Vec::<String>::new());
+    assert_eq!(untrusted_origin(&["/target/*"], &json!({"target": {"host": "x.example"}})), ["/target/host"]);
     // A value of another shape is looked at as it is.
     for (pointer, to, expected) in [
         ("/to/*/address", json!(["eve@evil.example", {"address": "ada@brown.example"}, null]), "/to/0"),
@@ -664,11 +664,11 @@ fn pointers_reach_into_lists_and_objects() {
         ("/to/a/b/c", json!({"a": {"b": "eve@evil.example"}}), "/to/a/b"),
         ("/to/a/b/c", json!({"a": true}), "/to/a"),
     ] {
-        assert_eq!(foreign(&[pointer], &json!({ "to": to })), [expected], "{pointer} {to}");
+        assert_eq!(untrusted_origin(&[pointer], &json!({ "to": to })), [expected], "{pointer} {to}");
     }
-    assert_eq!(foreign(&["/to/*/address"], &json!({"to": ["ada@brown.example"]})), Vec::<String>::new());
-    assert_eq!(foreign(&["/to/address"], &json!({"to": {"name": "x"}})), Vec::<String>::new());
-    assert_eq!(foreign(&["/to/1"], &json!({"to": ["x"]})), Vec::<String>::new());
+    assert_eq!(untrusted_origin(&["/to/*/address"], &json!({"to": ["ada@brown.example"]})), Vec::<String>::new());
+    assert_eq!(untrusted_origin(&["/to/address"], &json!({"to": {"name": "x"}})), Vec::<String>::new());
+    assert_eq!(untrusted_origin(&["/to/1"], &json!({"to": ["x"]})), Vec::<String>::new());
 }
 
 #[test]

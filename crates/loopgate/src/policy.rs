@@ -116,7 +116,7 @@ fn of_row(spec: &RunSpec, row: &PolicyRow) -> Vec<[String; 4]> {
             before = cell;
         }
     }
-    if let Some(may) = row.foreign {
+    if let Some(may) = row.untrusted_origin {
         let places = row.authority.join(", ");
         let why = "a value there that neither the work item nor policy nor a person nor a trusted tool gave";
         below(&format!("other {places}"), may.name(), why);

@@ -61,7 +61,7 @@ fn a_setting_changes_the_table_and_the_hash() {
             tool["at_start"]["may"],
             tool["untrusted"]["may"],
             tool["untrusted_and_private"]["may"],
-            tool["foreign"]
+            tool["untrusted_origin"]
         ])
     };
     assert_eq!(send(&plain), json!(["runs", "left_undone", "denied", "denied"]));

@@ -24,7 +24,7 @@ const TOLD_CHARS: usize = 80;
 
 /// A value of an authority-bearing parameter that nobody gave who may.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Foreign {
+pub struct UntrustedOrigin {
     /// JSON pointer to it.
     pub pointer: Arc<str>,
     /// The value as JSON, with what does not show written out and cut where it is long; nothing where there are too many
@@ -32,7 +32,7 @@ pub struct Foreign {
     pub value: Option<Arc<str>>,
 }
 
-impl fmt::Display for Foreign {
+impl fmt::Display for UntrustedOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pointer, value } = self;
         match value {
@@ -46,19 +46,19 @@ impl fmt::Display for Foreign {
 }
 
 /// The values of a call's authority-bearing parameters that nobody gave who may; the first few.
-pub(crate) fn foreign(
+pub(crate) fn untrusted_origin(
     tool: &ToolSpec,
     parameters: &Value,
     authorities: &[Arc<str>],
     sources: &dyn Sources,
-) -> Vec<Foreign> {
+) -> Vec<UntrustedOrigin> {
     let mut reached = Reached { authorities, values: Vec::new(), is_over: false };
     for pointer in &tool.policy.authority {
         for (path, value) in find(parameters, pointer) {
             reached.value(path, value, declared(&tool.args, pointer));
         }
     }
-    reached.foreign(sources)
+    reached.untrusted_origin(sources)
 }
 
 /// What a tool declares at a pointer, where it declares something.
@@ -127,7 +127,7 @@ impl<'a> Reached<'a> {
     }
 
     /// The first few that nobody gave who may. Equal values are looked up once.
-    fn foreign(self, sources: &dyn Sources) -> Vec<Foreign> {
+    fn untrusted_origin(self, sources: &dyn Sources) -> Vec<UntrustedOrigin> {
         let mut wanted: Vec<&Value> = Vec::new();
         for (_, value, by_policy) in self.values.iter().take(MOST) {
             if !by_policy && !wanted.contains(&&**value) {
@@ -142,10 +142,10 @@ impl<'a> Reached<'a> {
         for (n, (path, value, by_policy)) in self.values.iter().enumerate() {
             let pointer = path.as_str().into();
             if n >= MOST {
-                return vec![Foreign { pointer, value: None }];
+                return vec![UntrustedOrigin { pointer, value: None }];
             }
             if !by_policy && !is_given(value) {
-                found.push(Foreign { pointer, value: Some(quoted(value, TOLD_CHARS).into()) });
+                found.push(UntrustedOrigin { pointer, value: Some(quoted(value, TOLD_CHARS).into()) });
             }
             if found.len() >= TOLD {
                 break;

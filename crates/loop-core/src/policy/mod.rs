@@ -38,7 +38,7 @@ use crate::types::Effect;
 
 pub use crate::types::Taint;
 
-pub use authority::Foreign;
+pub use authority::UntrustedOrigin;
 pub use glob::matches as fits;
 pub use origin::ResultOrigin;
 pub use problems::{forbids_nothing, problems};
@@ -87,7 +87,7 @@ pub enum Reason {
     /// The run has read what anybody may have written and what is private, and this could carry it out.
     CouldLeak,
     /// A parameter that says whom or what it reaches has a value that nobody who may say so gave.
-    Foreign(Foreign),
+    UntrustedOrigin(UntrustedOrigin),
 }
 
 impl fmt::Display for Reason {
@@ -100,7 +100,7 @@ impl fmt::Display for Reason {
             Self::CouldLeak => f.write_str(
                 "the run has read what anybody may have written and what is private, and this could carry it out",
             ),
-            Self::Foreign(foreign) => foreign.fmt(f),
+            Self::UntrustedOrigin(untrusted_origin) => untrusted_origin.fmt(f),
         }
     }
 }
@@ -216,9 +216,9 @@ pub fn ruling(ask: &PolicyAsk<'_>) -> Ruling {
         is_denied |= leaks && !people;
         reasons.push(if leaks { Reason::CouldLeak } else { Reason::Untrusted });
     }
-    for foreign in authority::foreign(tool, ask.parameters, &spec.gate.authorities, ask.sources) {
+    for untrusted_origin in authority::untrusted_origin(tool, ask.parameters, &spec.gate.authorities, ask.sources) {
         is_denied |= !people;
-        reasons.push(Reason::Foreign(foreign));
+        reasons.push(Reason::UntrustedOrigin(untrusted_origin));
     }
     let approved = approves(spec, &tool.name);
     match (is_denied, reasons.is_empty() && approved) {

@@ -29,7 +29,7 @@ pub struct PolicyRow {
     /// After something untrusted and something private was read.
     pub untrusted_and_private: Cell,
     /// Where a value at one of `authority` was given by nobody who may; nothing where that cannot be.
-    pub foreign: Option<May>,
+    pub untrusted_origin: Option<May>,
 }
 
 /// What may happen, and why.
@@ -83,7 +83,7 @@ pub fn table(spec: &RunSpec) -> Vec<PolicyRow> {
             at_start,
             untrusted: cell(Taint { untrusted: true, private: false }),
             untrusted_and_private: cell(Taint { untrusted: true, private: true }),
-            foreign: reaches.then_some(if spec.gate.people { May::Asks } else { May::Denied }),
+            untrusted_origin: reaches.then_some(if spec.gate.people { May::Asks } else { May::Denied }),
         }
     };
     spec.tools.iter().map(row).collect()
