@@ -86,7 +86,7 @@ fn small_calls_go_the_way_of_the_run_unless_they_have_a_model_of_their_own_and_r
         let world =
             setup.start().started().failed(failure(false)).replied(&text("## Findings\n\nNo contract.\n"));
         let world = world.expect_phase("repairing");
-        (world.call().tier, world.run.small_tier())
+        (world.call().tier, world.run.auxiliary_tier())
     };
     assert_eq!(repairing(run().with_fallback()), (Tier::Fallback, Tier::Selector));
     let without_selector = run().with_fallback().with(|spec| spec.models.selector = None);
@@ -141,5 +141,5 @@ fn a_model_that_was_heard_finishes_by_itself_and_an_escalated_one_leaves_the_bas
     assert_eq!(world.call().tier, Tier::Escalated);
     let world = world.started().failed(failure(false)).replied(&text("## Findings\n\nNo contract.\n"));
     let world = world.expect_phase("repairing");
-    assert_eq!((world.call().tier, world.run.small_tier()), (Tier::Fallback, Tier::Selector));
+    assert_eq!((world.call().tier, world.run.auxiliary_tier()), (Tier::Fallback, Tier::Selector));
 }

@@ -526,7 +526,7 @@ impl Driver {
         }
         let token = CancellationToken::new();
         self.in_flight.insert((command.key, command.attempt), InFlight::with(&token));
-        let model = self.parts.models.of(self.run.small_tier());
+        let model = self.parts.models.of(self.run.auxiliary_tier());
         let hear = self.hear(command.key, command.attempt);
         let call = ToolCall::new(&self.run, command, (model, &self.parts.prompts), token, hear);
         let (registry, credentials) = (self.parts.registry.clone(), (*self.parts.credentials).clone());

@@ -46,7 +46,7 @@ impl ToolCall {
             let asker = Asker {
                 model: Arc::clone(model),
                 prompts: Arc::clone(prompts),
-                id: Arc::clone(&run.spec().model(run.small_tier()).model),
+                id: Arc::clone(&run.spec().model(run.auxiliary_tier()).model),
                 budget,
                 hear,
                 meta: RequestMeta {

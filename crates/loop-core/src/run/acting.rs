@@ -250,7 +250,7 @@ impl Run {
         self.state.budget.totals.model_calls += 1;
         self.state.budget.totals.sub_calls += 1;
         let reserve = self.quoting().sub_call_reserve();
-        let (tier, usage, received) = (self.small_tier(), used.usage, used.received);
+        let (tier, usage, received) = (self.auxiliary_tier(), used.usage, used.received);
         let charge = Charge { key, attempt, tier, usage, received, reported: None, reserve };
         self.charge(charge, notes);
         self.served_by(used.served_model.as_ref());

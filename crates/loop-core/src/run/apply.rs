@@ -400,8 +400,8 @@ impl Run {
     }
 
     /// The tier of small calls: repairs, and those that smart tools make.
-    pub fn small_tier(&self) -> Tier {
-        self.state.route.small_tier(&self.spec)
+    pub fn auxiliary_tier(&self) -> Tier {
+        self.state.route.auxiliary_tier(&self.spec)
     }
 
     /// What was missing when this pass was granted to repair the answer before it; `None` for any other pass.

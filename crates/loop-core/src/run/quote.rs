@@ -236,7 +236,7 @@ impl Quoting<'_> {
             CostMode::Estimated | CostMode::After => limits.sub_call_bytes.div_ceil(2),
         };
         let output_tokens = limits.sub_call_tokens;
-        let price = self.spec.model(self.route.small_tier(self.spec)).price.as_ref();
+        let price = self.spec.model(self.route.auxiliary_tier(self.spec)).price.as_ref();
         let cost = price.map(|price| self.price(price, input_tokens, output_tokens));
         Reserve { input_tokens, output_tokens, cost }
     }
@@ -252,7 +252,7 @@ impl Quoting<'_> {
         // A sub-call belongs to an action, which is never the final pass.
         let slot = Slot::Action(0);
         pays(self.tokens(slot, reserve.input_tokens))
-            && self.money(self.route.small_tier(self.spec), slot, reserve.input_tokens).is_ok_and(pays)
+            && self.money(self.route.auxiliary_tier(self.spec), slot, reserve.input_tokens).is_ok_and(pays)
     }
 
     /// The limit that refused a call, with what the cheapest way to make it would have needed.

@@ -61,7 +61,7 @@ impl Route {
     }
 
     /// The tier of small calls: repairs, and those that smart tools make.
-    pub(super) fn small_tier(&self, spec: &RunSpec) -> Tier {
+    pub(super) fn auxiliary_tier(&self, spec: &RunSpec) -> Tier {
         // Without a model of its own the selector is the base model, which cannot be had.
         if self.left_base() && spec.models.selector.is_none() { Tier::Fallback } else { Tier::Selector }
     }
