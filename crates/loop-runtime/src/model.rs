@@ -89,7 +89,7 @@ pub(crate) fn request(
     }
 }
 
-/// The neutral request of a granted call where calls are native. The messages are lent, and come back with what it
+/// The neutral request of a granted call where calls are native. The messages are borrowed, and come back with what it
 /// settles as.
 pub(crate) fn native_request(
     run: &Run,
@@ -108,7 +108,7 @@ pub(crate) fn native_request(
     ModelRequest {
         model: Arc::clone(&run.spec().model(call.tier).model),
         system: Arc::clone(talk.system()),
-        messages: talk.lend(),
+        messages: talk.borrow(),
         tools: Arc::clone(talk.tools()),
         tool_choice,
         one_call_at_a_time: run.spec().protocol.execution() == Execution::Single,

@@ -1,4 +1,4 @@
-//! A run's messages: each is made once, lent to every request, and taken back after it.
+//! A run's messages: each is made once, borrowed to every request, and taken back after it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,7 +25,7 @@ pub(crate) struct Talk {
     /// Bytes that the main call before had.
     before: u64,
     /// Whether a request has the messages.
-    is_lent: bool,
+    is_borrowed: bool,
 }
 
 impl Talk {
@@ -49,13 +49,13 @@ impl Talk {
             messages: Vec::new(),
             bytes: 0,
             before: 0,
-            is_lent: false,
+            is_borrowed: false,
         }
     }
 
     /// Brings the messages up to what `run` has come to, for the call `key`; their size, and what names them.
     pub(crate) fn grow(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> (PromptSize, Digest) {
-        if std::mem::take(&mut self.is_lent) {
+        if std::mem::take(&mut self.is_borrowed) {
             // Whoever had them did not give them back.
             self.thread = Thread::default();
         }
@@ -85,7 +85,7 @@ impl Talk {
 
     /// Sees to it that the messages for the call `key` are at hand.
     pub(crate) fn be_ready(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) {
-        if self.is_lent || self.messages.is_empty() {
+        if self.is_borrowed || self.messages.is_empty() {
             self.grow(prompts, run, key);
         }
     }
@@ -99,14 +99,14 @@ impl Talk {
     }
 
     /// The messages, for one request.
-    pub(crate) fn lend(&mut self) -> Vec<Message> {
-        self.is_lent = true;
+    pub(crate) fn borrow(&mut self) -> Vec<Message> {
+        self.is_borrowed = true;
         std::mem::take(&mut self.messages)
     }
 
-    /// Takes back what was lent.
+    /// Takes back what was borrowed.
     pub(crate) fn take_back(&mut self, messages: Vec<Message>) {
-        self.is_lent = false;
+        self.is_borrowed = false;
         self.messages = messages;
     }
 }
