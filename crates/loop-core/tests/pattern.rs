@@ -13,8 +13,8 @@ use serde_json::json;
 /// A conversation under the rules of a step.
 fn step() -> Setup {
     conversation().with(|spec| {
-        let loop_core::ProtocolSpec::Conversation(talk) = &mut spec.protocol else { unreachable!() };
-        talk.execution = loop_core::Execution::Single;
+        let loop_core::ProtocolSpec::Conversation(conversation) = &mut spec.protocol else { unreachable!() };
+        conversation.execution = loop_core::Execution::Single;
         spec.gate.on_denied = OnDenied::Stop;
         spec.gate.on_tool_error = OnToolError::Stop;
     })

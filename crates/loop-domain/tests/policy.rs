@@ -8,7 +8,7 @@ use loop_core::{
 };
 use loop_domain::{Domain, LoadOptions, preset};
 
-const TALK: &str = "[protocol]\ntype = \"conversation\"\n";
+const CONVERSATION: &str = "[protocol]\ntype = \"conversation\"\n";
 const SECTION: &str = "[[section]]\nid = \"answer\"\nheading = \"Answer\"\nrequired = true\n";
 const SEARCH: &str =
     "[tools.search]\nkind = \"docs\"\neffect = \"read\"\nfolder = \".\"\nwhen = \"always\"\n";
@@ -73,7 +73,7 @@ fn what_a_domain_says_itself_wins_over_its_preset() {
     assert_eq!(spec.limits.passes, 3);
     // What a preset says for another protocol is left out, and not held against the file.
     let document = load(
-        &format!("preset = \"agent\"\n{TALK}{SEARCH}")
+        &format!("preset = \"agent\"\n{CONVERSATION}{SEARCH}")
             .replace("conversation", "document")
             .replace(SEARCH, &format!("{SECTION}{SEARCH}")),
     );
@@ -87,7 +87,7 @@ fn what_a_domain_says_itself_wins_over_its_preset() {
 fn every_setting_of_policy_is_kept() {
     // K1, K2, K3, K7, C5, C6, C9, C10, C21
     let text = format!(
-        "{TALK}{SEARCH}reads_private = true\nreturns_untrusted = true\nauthority = [\"query\"]\n\
+        "{CONVERSATION}{SEARCH}reads_private = true\nreturns_untrusted = true\nauthority = [\"query\"]\n\
          repeats = {{ max_calls = 4, volatile = [\"/at\"], key = [\"query\"], search = \"query\", polls = 3 }}\n\
          [tools.ask]\nkind = \"question\"\ndescription = \"Ask the customer\"\n\
          [gate]\nlabel = \"2026-11\"\nallow = [\"se*\", \"ask\"]\napproved = [\"se*\"]\npeople = true\ntaint = \"off\"\n\
@@ -142,7 +142,7 @@ fn what_is_wrong_with_policy_is_told_at_its_place() {
         let error = wrong(text);
         assert!(error.ends_with(said), "{error}");
     };
-    let with = |rest: &str| format!("{TALK}{SEARCH}{rest}");
+    let with = |rest: &str| format!("{CONVERSATION}{SEARCH}{rest}");
     ends(
         &with("[gate]\nallow = [\"mail_*\"]\n"),
         "11:10: no tool's name fits `mail_*`; correct it or take it out",
@@ -173,7 +173,7 @@ fn a_domain_declares_stop_reasons_of_its_own() {
                     description = \"The notes have the answer.\"\ntool = \"search\"\n\
                     [stop_reasons.no_such_note]\nclass = \"needs_human\"\n\
                     description = \"There is no note.\"\ntool = \"search\"\nstatus = \"empty\"\n";
-    let domain = load(&format!("{TALK}{SEARCH}{declared}"));
+    let domain = load(&format!("{CONVERSATION}{SEARCH}{declared}"));
     let told: Vec<_> = domain
         .spec
         .stop_reasons
@@ -188,7 +188,7 @@ fn a_domain_declares_stop_reasons_of_its_own() {
         ]
     );
     let ends = |name: &str, rest: &str, said: &str| {
-        let text = format!("{TALK}{SEARCH}[stop_reasons.{name}]\n{rest}");
+        let text = format!("{CONVERSATION}{SEARCH}[stop_reasons.{name}]\n{rest}");
         let error = loaded(&text).unwrap_err();
         assert!(error.ends_with(said), "{error}");
     };
@@ -206,11 +206,11 @@ fn a_domain_declares_stop_reasons_of_its_own() {
         &whole.replace("It is so.", " "),
         "12:1: say in a sentence what is so when a run ends for this reason",
     );
-    let error = loaded(&format!("{TALK}{SEARCH}[stop_reasons.done]\n{}", whole.replace("search", "serch")))
+    let error = loaded(&format!("{CONVERSATION}{SEARCH}[stop_reasons.done]\n{}", whole.replace("search", "serch")))
         .unwrap_err();
     assert!(error.contains("13:1: ") && error.contains("search"), "{error}");
     let error =
-        loaded(&format!("{TALK}{SEARCH}[stop_reasons.done]\n{}", whole.replace("partial", "cancelled")))
+        loaded(&format!("{CONVERSATION}{SEARCH}[stop_reasons.done]\n{}", whole.replace("partial", "cancelled")))
             .unwrap_err();
     assert!(error.contains("11:9: ") && error.contains("needs_human"), "{error}");
 }
@@ -218,7 +218,7 @@ fn a_domain_declares_stop_reasons_of_its_own() {
 #[test]
 fn both_ends_of_a_failure_can_be_set_and_a_final_pass_belongs_to_answers() {
     // S4-57, S4-84
-    let text = format!("{TALK}{SEARCH}[gate]\non_tool_error = {{ stop_or_escalate_after = 3 }}\n");
+    let text = format!("{CONVERSATION}{SEARCH}[gate]\non_tool_error = {{ stop_or_escalate_after = 3 }}\n");
     assert_eq!(load(&text).spec.gate.on_tool_error, OnToolError::StopOrEscalateAfter(3));
     let output = "[protocol]\ntype = \"output\"\n[output]\nname = \"save\"\ndescription = \"Save it\"\nschema = { type = \"object\" }\n";
     let error = loaded(&format!("{output}[gate]\nfinal_pass = false\n")).unwrap_err();

@@ -8,7 +8,7 @@ use loop_core::{
 };
 use loop_domain::{Domain, DomainError, LoadOptions};
 
-const TALK: &str = "[protocol]\ntype = \"conversation\"\n";
+const CONVERSATION: &str = "[protocol]\ntype = \"conversation\"\n";
 const VALUE: &str = "[protocol]\ntype = \"output\"\n[output]\nname = \"save\"\nschema = \"lead.json\"\n";
 const LEAD: &str = r#"{"type": "object", "properties": {"name": {"type": "string", "minLength": 2}, "city": {}}, "required": ["name"]}"#;
 const SEARCH: &str =
@@ -48,10 +48,10 @@ fn refuses(rest: &str, expected: &str) {
 #[test]
 fn a_conversation_has_the_defaults_of_one() {
     // S1-25, S1-39, S1-46
-    let domain = load(&format!("{TALK}{SEARCH}"));
+    let domain = load(&format!("{CONVERSATION}{SEARCH}"));
     let spec = &domain.spec;
-    let ProtocolSpec::Conversation(talk) = &spec.protocol else { panic!("{:?}", spec.protocol) };
-    assert_eq!((talk.execution, talk.errors), (Execution::Ordered, ErrorStyle::Plain));
+    let ProtocolSpec::Conversation(conversation) = &spec.protocol else { panic!("{:?}", spec.protocol) };
+    assert_eq!((conversation.execution, conversation.errors), (Execution::Ordered, ErrorStyle::Plain));
     assert_eq!(spec.limits, Limits::agent());
     assert_eq!(spec.gate, GateSettings { no_progress: 3, ..GateSettings::default() });
     assert!(!spec.selection.enabled && spec.selection.defaults.is_empty());
@@ -92,7 +92,7 @@ fn what_a_conversation_sets_is_kept() {
 
 #[test]
 fn a_write_that_is_not_approved_is_warned_of() {
-    let warnings = load(&format!("{TALK}{MOVE}")).report().warnings;
+    let warnings = load(&format!("{CONVERSATION}{MOVE}")).report().warnings;
     let expected = "tool `move` is declared `write_idempotent`: its calls need a person's consent and are left undone; \
                     gate.approved gives it";
     assert!(warnings.iter().any(|line| line == expected), "{warnings:#?}");
@@ -148,7 +148,7 @@ fn properties_keep_the_order_of_the_file() {
         (tool, "move", "reasoning answer next"),
         (VALUE, "save", "name city"),
     ] {
-        let rest = if rest.starts_with("[tools") { format!("{TALK}{rest}") } else { rest.to_owned() };
+        let rest = if rest.starts_with("[tools") { format!("{CONVERSATION}{rest}") } else { rest.to_owned() };
         let domain = load(&rest);
         let declared = domain.registry.declarations().find(|it| &*it.name == tool).unwrap();
         assert_eq!(names(&declared.schema), expected, "{rest}");
@@ -158,9 +158,9 @@ fn properties_keep_the_order_of_the_file() {
 #[tokio::test]
 async fn a_domain_without_ai_ends_with_an_answer_and_with_a_value() {
     // S1-42, S2-14
-    let talk = load(&format!("{TALK}{SEARCH}"));
-    let asked = talk.item("When are you open? Look into the notes.", "question.md").unwrap();
-    let outcome = talk.to_loop().run(asked).await.unwrap();
+    let conversation = load(&format!("{CONVERSATION}{SEARCH}"));
+    let asked = conversation.item("When are you open? Look into the notes.", "question.md").unwrap();
+    let outcome = conversation.to_loop().run(asked).await.unwrap();
     assert_eq!(outcome.stop.reason(), StopReason::Completed, "{outcome:#?}");
     assert!(outcome.answer.is_some_and(|answer| !answer.trim().is_empty()));
 
@@ -190,10 +190,10 @@ fn what_belongs_to_another_protocol_is_refused() {
         ),
     ];
     for (rest, expected) in cases {
-        refuses(&format!("{TALK}[{rest}\n"), expected);
+        refuses(&format!("{CONVERSATION}[{rest}\n"), expected);
     }
     refuses(
-        &format!("{TALK}{section}"),
+        &format!("{CONVERSATION}{section}"),
         "5:3: `section` is not for the protocol `conversation`; take it out",
     );
     refuses(
@@ -229,11 +229,11 @@ fn a_protocol_that_there_is_not_comes_with_those_that_there_are() {
 #[test]
 fn tools_that_are_approved_are_there() {
     refuses(
-        &format!("{TALK}[gate]\napproved = [\"serach\"]\n{SEARCH}"),
+        &format!("{CONVERSATION}[gate]\napproved = [\"serach\"]\n{SEARCH}"),
         "6:13: there is no tool `serach`; did you mean `search`?",
     );
     refuses(
-        &format!("{TALK}[gate]\napproved = [\"move\"]\nforbid = [\"move\"]\n{MOVE}"),
+        &format!("{CONVERSATION}[gate]\napproved = [\"move\"]\nforbid = [\"move\"]\n{MOVE}"),
         "6:13: the tool is forbidden as well, and never runs; take it out of one list",
     );
     for key in ["required_tools", "forbid", "approved"] {

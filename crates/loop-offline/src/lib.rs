@@ -11,7 +11,7 @@
 
 mod look;
 mod read;
-mod talk;
+mod conversation;
 mod words;
 mod write;
 
@@ -87,7 +87,7 @@ fn is_conversation(request: &ModelRequest) -> bool {
 }
 
 fn converse(request: &ModelRequest) -> ModelReply {
-    let said = talk::reply(request);
+    let said = conversation::reply(request);
     finished(request, said.text, said.calls)
 }
 

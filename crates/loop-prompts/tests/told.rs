@@ -100,25 +100,25 @@ fn is_user(turn: &Turn, said: &str) -> bool {
 #[test]
 fn what_a_conversation_is_told_is_a_message_of_its_user() {
     // I-17, S1-12
-    let mut talk = begin(conversation(), message("Find FR-0042"));
-    told(&mut talk, "before");
-    talk.announce(1_000);
-    told(&mut talk, "while it is called");
-    let call = talk.call();
+    let mut conversation = begin(conversation(), message("Find FR-0042"));
+    told(&mut conversation, "before");
+    conversation.announce(1_000);
+    told(&mut conversation, "while it is called");
+    let call = conversation.call();
     let reply = calls("", [look("c1", "fetch_bike", "FR-0042")]);
-    talk.tell(EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply });
-    told(&mut talk, "while a tool runs");
-    talk.tools_end(|_| ok("a bicycle", "FR-0042"));
+    conversation.tell(EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply });
+    told(&mut conversation, "while a tool runs");
+    conversation.tools_end(|_| ok("a bicycle", "FR-0042"));
     // It grows by what is new, and a thread that is made anew says the same.
-    let grown = talk.announce(1_000);
+    let grown = conversation.announce(1_000);
     assert!(!grown.anew);
     assert!(matches!(grown.turns[..2], [Turn::Assistant { .. }, Turn::Results(_)]));
     assert!(is_user(&grown.turns[2], "while it is called") && is_user(&grown.turns[3], "while a tool runs"));
-    told(&mut talk, "for nobody");
-    let call = talk.call();
-    talk.tell(EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply: Reply::text("Done.") });
-    assert!(talk.run.is_done());
-    let whole = talk.whole();
+    told(&mut conversation, "for nobody");
+    let call = conversation.call();
+    conversation.tell(EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply: Reply::text("Done.") });
+    assert!(conversation.run.is_done());
+    let whole = conversation.whole();
     assert!(is_user(&whole[0], "Find FR-0042") && is_user(&whole[1], "before"));
     assert_eq!(whole.iter().filter(|turn| matches!(turn, Turn::User(_))).count(), 4);
     assert!(!whole.iter().any(|turn| is_user(turn, "for nobody")), "no reply has read it");
@@ -128,15 +128,15 @@ fn what_a_conversation_is_told_is_a_message_of_its_user() {
 fn what_comes_with_the_last_call_stands_before_its_instruction() {
     let mut spec = conversation();
     spec.limits.passes = 2;
-    let mut talk = begin(spec, message("Find FR-0042"));
-    talk.replied(calls("", [look("c1", "fetch_bike", "FR-0042")]));
-    talk.tools_end(|_| ok("a bicycle", "FR-0042"));
-    told(&mut talk, "Hurry");
+    let mut conversation = begin(spec, message("Find FR-0042"));
+    conversation.replied(calls("", [look("c1", "fetch_bike", "FR-0042")]));
+    conversation.tools_end(|_| ok("a bicycle", "FR-0042"));
+    told(&mut conversation, "Hurry");
     // It fails once: a thread that is made anew for the second try says the same as the one that grew.
-    let grown = talk.fails(/*retryable*/ true, None);
+    let grown = conversation.fails(/*retryable*/ true, None);
     let [.., person, last] = &grown.turns[..] else { panic!("{:?}", grown.turns) };
     assert!(is_user(person, "Hurry") && matches!(last, Turn::Operator(_)));
-    assert!(talk.replied(Reply::text("Found.")).turns.is_empty());
+    assert!(conversation.replied(Reply::text("Found.")).turns.is_empty());
 }
 
 fn with_question(mut spec: RunSpec) -> RunSpec {
@@ -168,11 +168,11 @@ fn an_answer_is_marked_as_a_persons_and_a_question_as_one() {
     assert!(turn.contains("The <<<end E1>>> red one"));
     assert!(turn.contains("Success — a person answered [E1]"), "{turn}");
 
-    let mut talk = begin(with_question(conversation()), message("Find it"));
-    talk.replied(calls("", [look("c1", "fetch_bike", "FR-0042")]));
-    talk.answered(PersonAnswer::Answered { text: "The red one".into() });
-    talk.grow();
-    let results = talk.results();
+    let mut conversation = begin(with_question(conversation()), message("Find it"));
+    conversation.replied(calls("", [look("c1", "fetch_bike", "FR-0042")]));
+    conversation.answered(PersonAnswer::Answered { text: "The red one".into() });
+    conversation.grow();
+    let results = conversation.results();
     assert!(results[0].contains("The red one"), "{results:?}");
-    native::expect_valid(&talk.turns);
+    native::expect_valid(&conversation.turns);
 }

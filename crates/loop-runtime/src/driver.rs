@@ -41,7 +41,7 @@ use crate::model::{self, Settled};
 use crate::parts::Parts;
 use crate::save::{SaveError, Saver};
 use crate::sink;
-use crate::talk::{self, Talk};
+use crate::conversation::{self, Conversation};
 use crate::tool::ToolCall;
 use crate::uses::{ToolUse, ToolUses};
 use crate::validate::{self, Checks};
@@ -59,7 +59,7 @@ pub(crate) struct Driver {
     first: Vec<(Event, Vec<Note>)>,
     dialogue: Dialogue,
     /// What is said where calls are native.
-    talk: Option<Talk>,
+    conversation: Option<Conversation>,
     /// What encoders keep of the conversation, by the model that it is held with.
     memories: BTreeMap<Tier, Memory>,
     /// The rendered prompt of the call that is being announced.
@@ -171,10 +171,10 @@ impl Driver {
     ) -> Self {
         let Opening { run, writer, seq, opened, clock, first, uses, history } = opening;
         let has_messages = run.spec().protocol.properties().answers_every_call;
-        let talk =
-            has_messages.then(|| Talk::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
+        let conversation =
+            has_messages.then(|| Conversation::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
         Self {
-            talk,
+            conversation,
             caller: Caller::new(Arc::clone(&parts.callbacks)),
             answers: BTreeMap::new(),
             uses,
@@ -231,8 +231,8 @@ impl Driver {
         let asked = (driven.is_ok() && self.is_waiting()).then(|| self.run.asked());
         let outcome = self.outcome_after(driven).await;
         let (prompts, run) = (&self.parts.prompts, &self.run);
-        let messages = match &self.talk {
-            Some(_) => Thread::whole(prompts, run).into_iter().map(talk::message).collect(),
+        let messages = match &self.conversation {
+            Some(_) => Thread::whole(prompts, run).into_iter().map(conversation::message).collect(),
             None => Vec::new(),
         };
         Ended { outcome, messages, thrown: self.caller.thrown(), tools: self.uses.all(), asked }
@@ -423,8 +423,8 @@ impl Driver {
     /// Renders the prompt, asks for a quote, and makes the grant or the refusal known.
     async fn announce(&mut self, call: CallModel) -> Result<(), Broken> {
         let (key, attempt) = (call.key, call.attempt);
-        let (size, prompt_hash) = match &mut self.talk {
-            Some(talk) => talk.grow(&self.parts.prompts, &self.run, key),
+        let (size, prompt_hash) = match &mut self.conversation {
+            Some(conversation) => conversation.grow(&self.parts.prompts, &self.run, key),
             None => {
                 let Some(prompt) = self.dialogue.prompt(&self.parts.prompts, &self.run, key) else {
                     return Err(Broken::Stuck(format!("{key} has no prompt")));
@@ -462,10 +462,10 @@ impl Driver {
             Slot::Main | Slot::Final => self.memories.entry(call.tier).or_default().clone(),
             _ => Memory::default(),
         };
-        let request = match &mut self.talk {
-            Some(talk) => {
-                talk.be_ready(&self.parts.prompts, &self.run, call.key);
-                model::native_request(&self.run, &call, granted, talk, memory)
+        let request = match &mut self.conversation {
+            Some(conversation) => {
+                conversation.be_ready(&self.parts.prompts, &self.run, call.key);
+                model::native_request(&self.run, &call, granted, conversation, memory)
             }
             None => match self.rendered(&call) {
                 Some(prompt) => model::request(&self.run, &call, granted, &prompt, memory),
@@ -535,8 +535,8 @@ impl Driver {
 
     fn settle(&mut self, settled: Settled) -> EventKind {
         let Settled { mut kind, retry, messages } = settled;
-        if let (Some(talk), Some(messages)) = (&mut self.talk, messages) {
-            talk.take_back(messages);
+        if let (Some(conversation), Some(messages)) = (&mut self.conversation, messages) {
+            conversation.take_back(messages);
         }
         match &mut kind {
             EventKind::ModelReplied { key, attempt, .. }

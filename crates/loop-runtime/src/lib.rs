@@ -100,7 +100,7 @@ pub mod save;
 mod served;
 mod sink;
 mod stream;
-mod talk;
+mod conversation;
 mod tool;
 mod uses;
 mod validate;

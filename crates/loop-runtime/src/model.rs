@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::events::ReplyPart;
-use crate::talk::{self, Talk};
+use crate::conversation::{self, Conversation};
 use crate::waits::{CallEvent, Hear, Quiet, Waits};
 
 /// The model of each tier.
@@ -75,7 +75,7 @@ pub(crate) fn request(
     prompt: &Prompt,
     memory: Memory,
 ) -> ModelRequest {
-    let messages = prompt.turns.iter().cloned().map(talk::message);
+    let messages = prompt.turns.iter().cloned().map(conversation::message);
     ModelRequest {
         model: Arc::clone(&run.spec().model(call.tier).model),
         system: Arc::clone(&prompt.system),
@@ -95,7 +95,7 @@ pub(crate) fn native_request(
     run: &Run,
     call: &CallModel,
     max_output_tokens: u64,
-    talk: &mut Talk,
+    conversation: &mut Conversation,
     memory: Memory,
 ) -> ModelRequest {
     let tool_choice = match call.key.slot {
@@ -107,9 +107,9 @@ pub(crate) fn native_request(
     };
     ModelRequest {
         model: Arc::clone(&run.spec().model(call.tier).model),
-        system: Arc::clone(talk.system()),
-        messages: talk.borrow(),
-        tools: Arc::clone(talk.tools()),
+        system: Arc::clone(conversation.system()),
+        messages: conversation.borrow(),
+        tools: Arc::clone(conversation.tools()),
         tool_choice,
         one_call_at_a_time: run.spec().protocol.execution() == Execution::Single,
         max_output_tokens: Some(max_output_tokens),

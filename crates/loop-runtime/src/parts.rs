@@ -30,7 +30,7 @@ use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
 use crate::save::Saver;
 use crate::sink;
-use crate::talk::{Offered, Rules};
+use crate::conversation::{Offered, Rules};
 use crate::uses::ToolUses;
 use crate::validate::Validator;
 

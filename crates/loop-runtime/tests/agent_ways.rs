@@ -375,7 +375,7 @@ async fn beginnings(runner: &Runner, run: &RunId) -> Vec<Arc<MemoryJournal>> {
     journals
 }
 
-fn talking(journal: Arc<MemoryJournal>) -> Agent<Text> {
+fn conversing(journal: Arc<MemoryJournal>) -> Agent<Text> {
     let replies = [
         looks(&["slow-300", "fail"]).and_call("nobody", target("x")),
         looks(&["ok"]).and_call("change", target("it")),
@@ -388,7 +388,7 @@ fn talking(journal: Arc<MemoryJournal>) -> Agent<Text> {
 #[tokio::test(start_paused = true)]
 async fn a_conversation_cut_off_after_any_entry_comes_to_the_same_end() {
     // I-12, I-13, H1
-    let straight = talking(Arc::default());
+    let straight = conversing(Arc::default());
     for before in [Vec::new(), vec![Message::user("Hi"), Message::assistant("Hello.")]] {
         let mut expected = before;
         expected.extend(ask("Go"));
@@ -396,7 +396,7 @@ async fn a_conversation_cut_off_after_any_entry_comes_to_the_same_end() {
         assert_valid(&expected);
         for journal in beginnings(straight.runner(), &answer.meta.run).await {
             let mut messages = Vec::new();
-            let again = talking(journal).chat(&mut messages).resume(&answer.meta.run).await.unwrap();
+            let again = conversing(journal).chat(&mut messages).resume(&answer.meta.run).await.unwrap();
             assert_eq!(messages, expected);
             assert_eq!(again.text, answer.text);
             assert_eq!(again.meta.outcome.evidence, answer.meta.outcome.evidence);

@@ -67,7 +67,7 @@ async fn defaults_after(play: Play) -> (String, u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn default_tools_run_when_the_selector_fails_or_talks_of_something_else() {
+async fn default_tools_run_when_the_selector_fails_or_conversations_of_something_else() {
     // S0-127
     let garbled = defaults_after(says("I would rather not name any.")).await;
     assert_eq!(garbled, ("its reply holds no JSON array of tools".to_owned(), 0));

@@ -13,7 +13,7 @@ use crate::common::{
     Said, Setup, failure, found, model, observed, run, said, said_bare, saved_at, section, target, text,
     tool, used,
 };
-use crate::{judged, talks};
+use crate::{judged, conversations};
 use loop_core::StopReason::{
     BudgetExceeded, Completed, Confident, EvidenceMissing, InvalidResponse, ManualStop, MaxAttempts,
     MaxMessages, MaxModelCalls, MaxPasses, MaxToolCalls, ModelFailure as ModelFailed, NeedsHuman,
@@ -56,7 +56,7 @@ pub fn all() -> Vec<Alphabet> {
     all.push(cheaper(false));
     all.extend([plain, time, lost_writes, people, context, selection, five_passes].map(|make| make(false)));
     all.extend([verdicts, tools, stops, crashes, routes, cuts].map(|make| make()));
-    all.extend(talks::all());
+    all.extend(conversations::all());
     all.extend(judged::all());
     all
 }

@@ -500,8 +500,8 @@ pub fn demanding_output(wide: bool) -> Alphabet {
 /// S4's step: one checked action at a time, what is not valid ends the run, and the last permitted step acts.
 pub fn steps(wide: bool) -> Alphabet {
     let setup = small(conversation()).with(|spec| {
-        let loop_core::ProtocolSpec::Conversation(talk) = &mut spec.protocol else { unreachable!() };
-        talk.execution = loop_core::Execution::Single;
+        let loop_core::ProtocolSpec::Conversation(conversation) = &mut spec.protocol else { unreachable!() };
+        conversation.execution = loop_core::Execution::Single;
         let gate = &mut spec.gate;
         (gate.on_denied, gate.on_invalid) = (OnDenied::Stop, OnInvalid::Stop);
         gate.on_tool_error = OnToolError::StopOrEscalateAfter(2);

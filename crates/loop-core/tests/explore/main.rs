@@ -27,7 +27,7 @@ mod rank;
 mod search;
 mod shape;
 mod strays;
-mod talks;
+mod conversations;
 mod trouble;
 mod truth;
 mod whole;
@@ -201,57 +201,57 @@ fn five_passes() {
 
 #[test]
 fn ordered() {
-    explore(talks::ordered, MANY);
+    explore(conversations::ordered, MANY);
 }
 
 #[test]
 fn side_by_side() {
-    explore(talks::side_by_side, MANY);
+    explore(conversations::side_by_side, MANY);
 }
 
 #[test]
 fn interrupted() {
-    explore(|_| talks::interrupted(), MANY);
+    explore(|_| conversations::interrupted(), MANY);
 }
 
 #[test]
 fn consents() {
-    explore(|_| talks::consents(), MANY);
+    explore(|_| conversations::consents(), MANY);
 }
 
 #[test]
 fn reuse() {
-    explore(|_| talks::reuse(), MANY);
+    explore(|_| conversations::reuse(), MANY);
 }
 
 #[test]
 fn messages() {
-    explore(talks::messages, MANY);
+    explore(conversations::messages, MANY);
 }
 
 #[test]
 fn answers_in_time() {
-    explore(talks::answers_in_time, MANY);
+    explore(conversations::answers_in_time, MANY);
 }
 
 #[test]
 fn outputs() {
-    explore(talks::outputs, MANY);
+    explore(conversations::outputs, MANY);
 }
 
 #[test]
 fn reflections() {
-    explore(talks::reflections, MANY);
+    explore(conversations::reflections, MANY);
 }
 
 #[test]
 fn interrupted_outputs() {
-    explore(|_| talks::interrupted_outputs(), MANY);
+    explore(|_| conversations::interrupted_outputs(), MANY);
 }
 
 #[test]
 fn compaction() {
-    explore(talks::compaction, MANY);
+    explore(conversations::compaction, MANY);
 }
 
 // S4-9, S4-27, S4-40, S4-57, S4-67, S4-83, S4-84, S3-1..20, C4..C10, K2, K3: judgement.

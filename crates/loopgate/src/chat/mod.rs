@@ -65,7 +65,7 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
         note(Line::new().styled(BOLD, &domain.spec.domain).plain("  ").plain(&domain.spec.goal));
         note("/help lists what can be typed");
     }
-    let ended = chat.talk().await;
+    let ended = chat.conversation().await;
     note(chat.session.to_string());
     match (domain.finish_recording(), &args.record) {
         (Ok(Some(exchanges)), Some(path)) => {
@@ -129,7 +129,7 @@ enum Said {
 
 impl Chat {
     /// Turn by turn, to its end.
-    async fn talk(&mut self) -> Result<End, Failure> {
+    async fn conversation(&mut self) -> Result<End, Failure> {
         loop {
             if self.lines.is_terminal() {
                 note_part(Line::new().styled(BOLD, "You: "));

@@ -9,7 +9,7 @@ use loop_tools::Registry;
 
 /// What a native run says to its model.
 #[derive(Debug)]
-pub(crate) struct Talk {
+pub(crate) struct Conversation {
     system: Arc<str>,
     tools: Arc<[ToolSpec]>,
     /// Bytes of the system prompt and of what tools say about themselves.
@@ -28,7 +28,7 @@ pub(crate) struct Talk {
     is_borrowed: bool,
 }
 
-impl Talk {
+impl Conversation {
     pub(crate) fn new(
         rules: &Rules,
         prompts: &Prompts,
@@ -38,7 +38,7 @@ impl Talk {
     ) -> Self {
         let Rule { system, name, .. } = rules.of(prompts, run);
         let before = run.started().history.as_ref().map_or("", |history| &*history.json);
-        let fixed = Digest::of("talk", &[&name.0, &tools.name.0, before.as_bytes()].concat());
+        let fixed = Digest::of("conversation", &[&name.0, &tools.name.0, before.as_bytes()].concat());
         Self {
             fixed_bytes: system.len() as u64 + tools.bytes,
             tools: Arc::clone(&tools.specs),

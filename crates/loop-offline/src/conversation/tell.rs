@@ -1,6 +1,6 @@
 //! What is said in the end: what was found, counted; what was changed; what could not be done, and why.
 
-use super::history::{Made, Talk, Target, Tool, plain};
+use super::history::{Made, Conversation, Target, Tool, plain};
 use super::records::Record;
 use super::schema::{Role, parts};
 use super::user_request::Kind;
@@ -22,31 +22,31 @@ const PAST: [(&str, &str); 8] = [
 ];
 
 /// The answer to what was asked, from the results alone.
-pub(super) fn answer(talk: &Talk<'_>) -> String {
+pub(super) fn answer(conversation: &Conversation<'_>) -> String {
     let done: Vec<String> =
-        talk.made_now().filter(|made| made.is_ok()).filter_map(|made| changed(talk, made)).collect();
+        conversation.made_now().filter(|made| made.is_ok()).filter_map(|made| changed(conversation, made)).collect();
     let failed =
-        talk.made_now().filter(|made| made.result.is_some_and(|result| result.is_error)).map(failure);
+        conversation.made_now().filter(|made| made.result.is_some_and(|result| result.is_error)).map(failure);
     let failed: Vec<String> = failed.collect();
     let mut lines = done;
     if lines.is_empty() {
-        lines.extend(found(talk));
+        lines.extend(found(conversation));
     }
     lines.extend(failed);
-    lines.extend(undone(talk));
+    lines.extend(undone(conversation));
     if lines.is_empty() {
-        lines.push(nothing(talk));
+        lines.push(nothing(conversation));
     }
     lines.join("\n")
 }
 
-fn nothing(talk: &Talk<'_>) -> String {
-    let names: Vec<&str> = talk.tools.iter().map(|tool| tool.name).collect();
+fn nothing(conversation: &Conversation<'_>) -> String {
+    let names: Vec<&str> = conversation.tools.iter().map(|tool| tool.name).collect();
     if names.is_empty() {
         return "This is Loopgate's offline stand-in. It is no AI, and without tools it has nothing to answer with."
             .to_owned();
     }
-    if talk.made.iter().any(|made| Some(made.tool) == talk.output && made.is_ok()) {
+    if conversation.made.iter().any(|made| Some(made.tool) == conversation.output && made.is_ok()) {
         return "The result is handed in.".to_owned();
     }
     format!(
@@ -57,9 +57,9 @@ fn nothing(talk: &Talk<'_>) -> String {
 }
 
 /// What the look-ups brought, a line each; one whose record was looked up again in full is left out.
-fn found(talk: &Talk<'_>) -> Vec<String> {
+fn found(conversation: &Conversation<'_>) -> Vec<String> {
     let look_ups: Vec<&Made<'_>> =
-        talk.made_now().filter(|made| is_look_up(talk, made) && made.is_ok()).collect();
+        conversation.made_now().filter(|made| is_look_up(conversation, made) && made.is_ok()).collect();
     let mut lines = Vec::new();
     for (at, made) in look_ups.iter().enumerate() {
         let is_in_full = made.told.records.len() == 1
@@ -74,19 +74,19 @@ fn found(talk: &Talk<'_>) -> Vec<String> {
         let is_in_vain =
             made.told.is_empty && look_ups.iter().any(|other| other.is_found() && is_of_same(other));
         if !is_in_full && !is_in_vain {
-            lines.push(told(talk, made));
+            lines.push(told(conversation, made));
         }
     }
     lines.dedup();
     lines
 }
 
-fn is_look_up(talk: &Talk<'_>, made: &Made<'_>) -> bool {
-    talk.look_ups().any(|tool| tool.name == made.tool)
+fn is_look_up(conversation: &Conversation<'_>, made: &Made<'_>) -> bool {
+    conversation.look_ups().any(|tool| tool.name == made.tool)
 }
 
-fn told(talk: &Talk<'_>, made: &Made<'_>) -> String {
-    let tool = talk.tool(made.tool);
+fn told(conversation: &Conversation<'_>, made: &Made<'_>) -> String {
+    let tool = conversation.tool(made.tool);
     let noun = tool.map_or("result", |tool| tool.noun.as_str());
     let asked = asked(tool, made);
     match made.told.records.as_slice() {
@@ -97,7 +97,7 @@ fn told(talk: &Talk<'_>, made: &Made<'_>) -> String {
             if text.trim().is_empty() { format!("`{}` said nothing.", made.tool) } else { text }
         }
         [record] if made.told.total == 1 => {
-            belonging(talk, record).unwrap_or_else(|| format!("Found 1 {noun}{asked}: {}.", shown(record)))
+            belonging(conversation, record).unwrap_or_else(|| format!("Found 1 {noun}{asked}: {}.", shown(record)))
         }
         records => {
             let total = made.told.total;
@@ -136,14 +136,14 @@ fn asked(tool: Option<&Tool<'_>>, made: &Made<'_>) -> String {
 }
 
 /// The member of a record that is asked for.
-fn belonging(talk: &Talk<'_>, record: &Record) -> Option<String> {
-    let wanted = talk.user_request.belongings();
+fn belonging(conversation: &Conversation<'_>, record: &Record) -> Option<String> {
+    let wanted = conversation.user_request.belongings();
     let members: Vec<(&str, String)> = wanted
         .iter()
         .filter_map(|wanted| record.about(wanted))
         .map(|(key, value)| (key, quote(&plain(value))))
         .collect();
-    let whose = talk.user_request.subjects().next().or_else(|| record.title()).map(|name| format!("{name}'s "));
+    let whose = conversation.user_request.subjects().next().or_else(|| record.title()).map(|name| format!("{name}'s "));
     let all: Vec<String> =
         members.iter().map(|(key, value)| format!("{} is {value}", parts(key).join(" "))).collect();
     (!all.is_empty()).then(|| format!("{}{}.", whose.unwrap_or_default(), all.join(", ")))
@@ -163,9 +163,9 @@ fn failure(made: &Made<'_>) -> String {
 }
 
 /// `Updated Bob's company to EPAM.`; `None` for a call that changes nothing.
-fn changed(talk: &Talk<'_>, made: &Made<'_>) -> Option<String> {
-    let tool = talk.tool(made.tool)?;
-    if tool.is_lookup() || talk.is_end(made.tool) {
+fn changed(conversation: &Conversation<'_>, made: &Made<'_>) -> Option<String> {
+    let tool = conversation.tool(made.tool)?;
+    if tool.is_lookup() || conversation.is_end(made.tool) {
         return None;
     }
     let role = |name: &str| {
@@ -173,8 +173,8 @@ fn changed(talk: &Talk<'_>, made: &Made<'_>) -> Option<String> {
     };
     let id = made.arguments.iter().find(|(name, _)| role(name) == Role::Id).map(|(_, value)| value);
     // An id says which record; the record says its name.
-    let record = id.and_then(|id| talk.record(id));
-    let mut subjects = talk.user_request.subjects();
+    let record = id.and_then(|id| conversation.record(id));
+    let mut subjects = conversation.user_request.subjects();
     let named =
         subjects.find(|subject| record.is_none_or(|record| record.fits(subject) > 0)).map(str::to_owned);
     let titled = named.or_else(|| record.and_then(Record::title).map(str::to_owned));
@@ -213,31 +213,31 @@ fn changed(talk: &Talk<'_>, made: &Made<'_>) -> Option<String> {
 }
 
 /// Changes that were asked for and not made, and why.
-fn undone(talk: &Talk<'_>) -> Option<String> {
-    if let Some(output) = talk.output {
+fn undone(conversation: &Conversation<'_>) -> Option<String> {
+    if let Some(output) = conversation.output {
         let mut outputs =
-            talk.made.iter().filter(|made| Some(made.tool) == talk.submit || made.tool == output);
+            conversation.made.iter().filter(|made| Some(made.tool) == conversation.submit || made.tool == output);
         let last = outputs.next_back()?;
-        let is_refused = !last.is_ok() || talk.is_rejected;
+        let is_refused = !last.is_ok() || conversation.is_rejected;
         return is_refused.then(|| format!("The stand-in has nothing else to put into `{output}`."));
     }
-    let asked = talk.user_request.asks.iter().find(|kind| !matches!(kind, Kind::Look | Kind::Other | Kind::Save))?;
-    let Some(tool) = talk.changing(*asked) else {
+    let asked = conversation.user_request.asks.iter().find(|kind| !matches!(kind, Kind::Look | Kind::Other | Kind::Save))?;
+    let Some(tool) = conversation.changing(*asked) else {
         return Some("Nothing was changed: no tool here does that.".to_owned());
     };
-    if talk.made_now().any(|made| made.tool == tool.name && made.is_ok()) {
+    if conversation.made_now().any(|made| made.tool == tool.name && made.is_ok()) {
         return None;
     }
-    let subject = talk.user_request.subjects().next();
-    if let (true, Target::Many(count)) = (tool.needs_id(), talk.target(subject)) {
+    let subject = conversation.user_request.subjects().next();
+    if let (true, Target::Many(count)) = (tool.needs_id(), conversation.target(subject)) {
         let whom = subject.map(|subject| format!(" named {subject}")).unwrap_or_default();
         return Some(format!(
             "Nothing was changed: {count} {}{whom} could be meant. Say which one, by its id.",
             plural(&tool.noun)
         ));
     }
-    let is_vague = |field: &[String]| field.iter().all(|word| talk.user_request.is_in_subject(word));
-    if let Some(vague) = talk.user_request.assigned.iter().find(|one| is_vague(&one.field)) {
+    let is_vague = |field: &[String]| field.iter().all(|word| conversation.user_request.is_in_subject(word));
+    if let Some(vague) = conversation.user_request.assigned.iter().find(|one| is_vague(&one.field)) {
         let value = quote(&vague.value);
         return Some(format!("Nothing was changed: the request does not say what becomes {value}."));
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Number, Value, json};
 
-use super::history::{Talk, Tool, plain};
+use super::history::{Conversation, Tool, plain};
 use super::records::Record;
 use super::schema::{Field, Form, Role, parts};
 use super::user_request::{Assigned, Kind, Stands, is_denial, kind_of};
@@ -20,7 +20,7 @@ const COMPANIES: [&str; 9] = ["Inc", "Ltd", "LLC", "GmbH", "AG", "Corp", "SA", "
 /// What a tool is filled from.
 #[derive(Clone, Copy)]
 pub(super) struct Filler<'t> {
-    pub(super) talk: &'t Talk<'t>,
+    pub(super) conversation: &'t Conversation<'t>,
     pub(super) tool: &'t Tool<'t>,
     /// Whom or what it is about.
     pub(super) subject: Option<&'t str>,
@@ -74,7 +74,7 @@ impl<'t> Filler<'t> {
         if self.tool.kind != Kind::Update || self.is_output {
             return;
         }
-        let Some(assigned) = self.talk.user_request.assigned.iter().find(|one| self.is_without_field(one)) else {
+        let Some(assigned) = self.conversation.user_request.assigned.iter().find(|one| self.is_without_field(one)) else {
             return;
         };
         let mut open = self
@@ -132,7 +132,7 @@ impl<'t> Filler<'t> {
 
     /// A name of the shape that its examples have.
     fn spelled(&self, field: &Field<'_>) -> Option<Value> {
-        let mut names = names(&self.talk.user_request.text).into_iter();
+        let mut names = names(&self.conversation.user_request.text).into_iter();
         let name = names.find(|name| field.shapes.iter().any(|shape| shape.fits(name)))?;
         cast(field, name)
     }
@@ -141,13 +141,13 @@ impl<'t> Filler<'t> {
         // What is to become so is not so yet, and cannot be found by it.
         let counts = |one: &&Assigned| one.is_label || !self.looks_up();
         // What was said last corrects what was said before.
-        self.talk.user_request.assigned.iter().filter(counts).rfind(|one| fits(field, one))
+        self.conversation.user_request.assigned.iter().filter(counts).rfind(|one| fits(field, one))
     }
 
     /// Whether nothing is said of what becomes so but whose it is.
     fn is_without_field(&self, assigned: &Assigned) -> bool {
         assigned.field.iter().all(|word| {
-            self.talk.user_request.is_in_subject(word)
+            self.conversation.user_request.is_in_subject(word)
                 || stem(word).is_none_or(|stem| self.tool.nouns.contains(&stem))
         })
     }
@@ -161,7 +161,7 @@ impl<'t> Filler<'t> {
         let known = || choose(&plain(self.record.filter(|_| self.keeps())?.get(field.name)?));
         // The longest first: `very high` holds `high`.
         let named = || {
-            let said = field.choices.iter().filter(|choice| self.talk.user_request.says(&plain(choice)));
+            let said = field.choices.iter().filter(|choice| self.conversation.user_request.says(&plain(choice)));
             said.max_by_key(|choice| plain(choice).len()).map(|choice| (*choice).clone())
         };
         let only =
@@ -171,7 +171,7 @@ impl<'t> Filler<'t> {
 
     /// Which one: as it was said, or as it was found.
     fn id(&self, field: &Field<'_>) -> Option<Value> {
-        let user_request = &self.talk.user_request;
+        let user_request = &self.conversation.user_request;
         let is_of =
             |word: &str| word == "id" || stem(word).is_some_and(|stem| self.tool.nouns.contains(&stem));
         let spoken = user_request.words.windows(2).find_map(|pair| match pair {
@@ -194,7 +194,7 @@ impl<'t> Filler<'t> {
         let currencies = ["usd", "eur", "gbp", "chf"];
         let own = currencies.iter().find(|currency| field.words.iter().any(|word| word == *currency));
         let is_money = own.is_some() || field.role == Role::Money;
-        let numbers = self.talk.user_request.numbers.iter().filter(|number| {
+        let numbers = self.conversation.user_request.numbers.iter().filter(|number| {
             !number.is_id && number.currency.is_none_or(|is| is_money && own.is_none_or(|own| *own == is))
         });
         let scored = numbers.map(|number| {
@@ -211,7 +211,7 @@ impl<'t> Filler<'t> {
     }
 
     fn by_role(&self, field: &Field<'_>) -> Option<String> {
-        let user_request = &self.talk.user_request;
+        let user_request = &self.conversation.user_request;
         let is_firm = self.tool.noun == "company"
             || self.tool.noun == "organisation"
             || self.tool.noun == "organization";
@@ -241,7 +241,7 @@ impl<'t> Filler<'t> {
 
     /// The words to search for: those of the command that are neither verbs nor what the tool is about.
     fn keywords(&self) -> String {
-        let user_request = &self.talk.user_request;
+        let user_request = &self.conversation.user_request;
         let wanted = user_request.words.iter().filter(|word| {
             let said = ["named", "called"].contains(&word.low.as_str()) || kind_of(&word.low).is_some();
             !said && stem(&word.low).is_some_and(|stem| !self.tool.nouns.contains(&stem))
@@ -251,7 +251,7 @@ impl<'t> Filler<'t> {
 
     /// What follows `for` where a need is asked for, and else the text itself.
     fn prose(&self, field: &Field<'_>) -> Option<String> {
-        let user_request = &self.talk.user_request;
+        let user_request = &self.conversation.user_request;
         if let Some(quoted) = user_request.quoted() {
             return Some(quoted.to_owned());
         }
@@ -272,7 +272,7 @@ impl<'t> Filler<'t> {
     }
 
     fn money(&self) -> Option<String> {
-        let number = self.talk.user_request.numbers.iter().find(|number| number.currency.is_some())?;
+        let number = self.conversation.user_request.numbers.iter().find(|number| number.currency.is_some())?;
         let currency = number.currency.unwrap_or_default().to_uppercase();
         Some(format!("{} {currency}", number.value))
     }
@@ -283,7 +283,7 @@ impl<'t> Filler<'t> {
             return Some(Value::Bool(yes));
         }
         let wanted: BTreeSet<String> = field.words.iter().filter_map(|word| stem(word)).collect();
-        let words = &self.talk.user_request.words;
+        let words = &self.conversation.user_request.words;
         if let Some(at) =
             words.iter().position(|word| stem(&word.low).is_some_and(|stem| wanted.contains(&stem)))
         {
@@ -294,7 +294,7 @@ impl<'t> Filler<'t> {
     }
 
     fn list(&self, field: &Field<'_>, item: &Field<'_>) -> Option<Value> {
-        let user_request = &self.talk.user_request;
+        let user_request = &self.conversation.user_request;
         let said = item.choices.iter().filter(|choice| user_request.says(&plain(choice)));
         let said: Vec<Value> = said.map(|choice| (*choice).clone()).collect();
         if !said.is_empty() {
@@ -305,7 +305,7 @@ impl<'t> Filler<'t> {
             return Some(Value::Array(names)).filter(|_| user_request.subjects().next().is_some());
         }
         if let Form::Object(fields) = &item.form {
-            let records = self.talk.made.iter().flat_map(|made| &made.told.records);
+            let records = self.conversation.made.iter().flat_map(|made| &made.told.records);
             let rows = records.filter_map(|record| Filler { record: Some(record), ..*self }.row(fields));
             let rows: Vec<Value> = rows.collect();
             return if rows.is_empty() { None } else { Some(Value::Array(rows)) };
@@ -335,7 +335,7 @@ impl<'t> Filler<'t> {
         let mut members = Map::new();
         if fields.is_empty() {
             // A free form: what is to become what.
-            let assigned = self.talk.user_request.assigned.iter();
+            let assigned = self.conversation.user_request.assigned.iter();
             let pairs =
                 assigned.filter_map(|one| Some((one.field.last()?.clone(), Value::from(one.value.as_str()))));
             members.extend(pairs);

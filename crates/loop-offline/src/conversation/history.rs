@@ -20,7 +20,7 @@ const BEHIND_NOUN: [&str; 6] = ["by", "for", "with", "to", "from", "in"];
 
 /// What a request says.
 #[derive(Debug)]
-pub(super) struct Talk<'a> {
+pub(super) struct Conversation<'a> {
     pub(super) user_request: UserRequest,
     pub(super) tools: Vec<Tool<'a>>,
     pub(super) made: Vec<Made<'a>>,
@@ -74,7 +74,7 @@ pub(super) enum Target<'t> {
     None,
 }
 
-impl<'a> Talk<'a> {
+impl<'a> Conversation<'a> {
     pub(super) fn of(request: &'a ModelRequest) -> Self {
         let allowed = |spec: &&ToolSpec| match &request.tool_choice {
             ToolChoice::AnyOf(names) => names.contains(&spec.name),
@@ -99,17 +99,17 @@ impl<'a> Talk<'a> {
             last = before.iter().rfind(|text| !text.contains(DEMANDED)).map_or(last, String::as_str);
         }
         let user_request = UserRequest::read(last, &nouns);
-        let mut talk =
-            Talk { user_request, tools, made: Vec::new(), output: None, submit: None, is_rejected: false, demanded };
-        let mut ends = talk.tools.iter().filter(|tool| tool.fields.is_empty());
-        talk.submit = ends.find(|tool| tool.is_final() || is_told(request, tool.name)).map(|tool| tool.name);
-        talk.output = talk.output_tool(request);
-        talk.made = made(&request.messages, talk.output.is_some() || !talk.demanded.is_empty());
-        let Some(output) = talk.output else { return talk };
+        let mut conversation =
+            Conversation { user_request, tools, made: Vec::new(), output: None, submit: None, is_rejected: false, demanded };
+        let mut ends = conversation.tools.iter().filter(|tool| tool.fields.is_empty());
+        conversation.submit = ends.find(|tool| tool.is_final() || is_told(request, tool.name)).map(|tool| tool.name);
+        conversation.output = conversation.output_tool(request);
+        conversation.made = made(&request.messages, conversation.output.is_some() || !conversation.demanded.is_empty());
+        let Some(output) = conversation.output else { return conversation };
         // A rejection names the tool, and is nothing to fill it from.
         let is_rejection =
             |text: &&String| text.contains(NOT_ACCEPTED) || text.contains(&format!("`{output}`"));
-        talk.is_rejected = said.last().is_some_and(|last| said.len() > 1 && is_rejection(&last));
+        conversation.is_rejected = said.last().is_some_and(|last| said.len() > 1 && is_rejection(&last));
         if said.len() > 1 {
             // What came later corrects what was asked for, and does not stand alone.
             let asked: Vec<&str> = said
@@ -118,9 +118,9 @@ impl<'a> Talk<'a> {
                 .filter(|(at, text)| *at == 0 || !is_rejection(text))
                 .map(|(_, text)| text.as_str())
                 .collect();
-            talk.user_request = UserRequest::read(&asked.join("\n"), &nouns);
+            conversation.user_request = UserRequest::read(&asked.join("\n"), &nouns);
         }
-        talk
+        conversation
     }
 
     pub(super) fn tool(&self, name: &str) -> Option<&Tool<'a>> {

@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use crate::words::overlap;
 
 use fill::{Filled, Filler};
-use history::{Talk, Target, Tool};
+use history::{Conversation, Target, Tool};
 use records::Record;
 use schema::Role;
 use user_request::Kind;
@@ -36,14 +36,14 @@ pub(super) struct Said {
 
 /// Its turn in a conversation.
 pub(super) fn reply(request: &ModelRequest) -> Said {
-    let talk = Talk::of(request);
+    let conversation = Conversation::of(request);
     let calls = match &request.tool_choice {
         ToolChoice::None => Vec::new(),
-        ToolChoice::Named(name) => talk.tool(name).map(|tool| forced(&talk, tool)).into_iter().collect(),
-        ToolChoice::Auto => planned(&talk),
+        ToolChoice::Named(name) => conversation.tool(name).map(|tool| forced(&conversation, tool)).into_iter().collect(),
+        ToolChoice::Auto => planned(&conversation),
         ToolChoice::Required | ToolChoice::Prefer | ToolChoice::AnyOf(_) => {
-            let planned = planned(&talk);
-            if planned.is_empty() { any(&talk).into_iter().collect() } else { planned }
+            let planned = planned(&conversation);
+            if planned.is_empty() { any(&conversation).into_iter().collect() } else { planned }
         }
     };
     let mut once: Vec<Wanted> = Vec::new();
@@ -55,7 +55,7 @@ pub(super) fn reply(request: &ModelRequest) -> Said {
     let mut calls = once;
     calls.truncate(if request.one_call_at_a_time { 1 } else { MOST_CALLS });
     if calls.is_empty() {
-        return Said { text: tell::answer(&talk), calls: Vec::new() };
+        return Said { text: tell::answer(&conversation), calls: Vec::new() };
     }
     let before: usize = request.messages.iter().map(Message::calls).map(<[ToolCall]>::len).sum();
     let calls = calls.into_iter().zip(before + 1..).map(|(call, nth)| {
@@ -76,32 +76,32 @@ struct Wanted {
     arguments: Map<String, Value>,
 }
 
-fn planned(talk: &Talk<'_>) -> Vec<Wanted> {
-    if let Some(submit) = talk.submit.filter(|_| talk.is_to_submit()) {
+fn planned(conversation: &Conversation<'_>) -> Vec<Wanted> {
+    if let Some(submit) = conversation.submit.filter(|_| conversation.is_to_submit()) {
         return vec![Wanted { tool: submit.to_owned(), arguments: Map::new() }];
     }
-    let demanded = talk.demanded.iter().filter_map(|name| talk.tool(name));
+    let demanded = conversation.demanded.iter().filter_map(|name| conversation.tool(name));
     let demanded: Vec<Wanted> = demanded
-        .map(|tool| forced(talk, tool))
-        .filter(|wanted| talk.same(&wanted.tool, &wanted.arguments).is_none())
+        .map(|tool| forced(conversation, tool))
+        .filter(|wanted| conversation.same(&wanted.tool, &wanted.arguments).is_none())
         .collect();
     if !demanded.is_empty() {
         return demanded;
     }
     let changes: Vec<Kind> =
-        talk.user_request.asks.iter().copied().filter(|kind| !matches!(kind, Kind::Look | Kind::Other)).collect();
-    let looks = talk.user_request.asks_for(Kind::Look) || changes.is_empty() || talk.output.is_some();
-    let mut calls = if looks { look_ups(talk) } else { Vec::new() };
+        conversation.user_request.asks.iter().copied().filter(|kind| !matches!(kind, Kind::Look | Kind::Other)).collect();
+    let looks = conversation.user_request.asks_for(Kind::Look) || changes.is_empty() || conversation.output.is_some();
+    let mut calls = if looks { look_ups(conversation) } else { Vec::new() };
     if !calls.is_empty() {
         return calls;
     }
-    if let Some(output) = talk.output.and_then(|name| talk.tool(name)) {
-        let wanted = forced(talk, output);
-        return if talk.same(&wanted.tool, &wanted.arguments).is_some() { Vec::new() } else { vec![wanted] };
+    if let Some(output) = conversation.output.and_then(|name| conversation.tool(name)) {
+        let wanted = forced(conversation, output);
+        return if conversation.same(&wanted.tool, &wanted.arguments).is_some() { Vec::new() } else { vec![wanted] };
     }
     for kind in changes {
-        if let Some(tool) = talk.changing(kind) {
-            calls = change(talk, tool);
+        if let Some(tool) = conversation.changing(kind) {
+            calls = change(conversation, tool);
         }
         if !calls.is_empty() {
             break;
@@ -111,37 +111,37 @@ fn planned(talk: &Talk<'_>) -> Vec<Wanted> {
 }
 
 /// What leads to a change: the record that it is of, what else is known of that, and the change.
-fn change(talk: &Talk<'_>, tool: &Tool<'_>) -> Vec<Wanted> {
+fn change(conversation: &Conversation<'_>, tool: &Tool<'_>) -> Vec<Wanted> {
     let mut calls = Vec::new();
     let subjects: Vec<Option<&str>> = match tool.kind {
-        Kind::Update | Kind::Delete if talk.user_request.subjects().next().is_some() => {
-            talk.user_request.subjects().map(Some).collect()
+        Kind::Update | Kind::Delete if conversation.user_request.subjects().next().is_some() => {
+            conversation.user_request.subjects().map(Some).collect()
         }
         _ => vec![None],
     };
     for subject in subjects {
-        let mut filler = Filler { talk, tool, subject, record: None, is_output: false };
+        let mut filler = Filler { conversation, tool, subject, record: None, is_output: false };
         let is_told = !tool.needs_id() || filler.fill().missing.is_empty();
-        let target = talk.target(subject);
+        let target = conversation.target(subject);
         if let Target::One { record, tool: source } = target {
             filler.record = Some(record);
-            let details = talk.look_ups().filter(|detail| detail.needs_id());
-            let of_same = details.filter(|detail| is_same_noun(talk, detail, source));
-            let details: Vec<Wanted> = of_same.filter_map(|detail| by_id(talk, detail, record)).collect();
+            let details = conversation.look_ups().filter(|detail| detail.needs_id());
+            let of_same = details.filter(|detail| is_same_noun(conversation, detail, source));
+            let details: Vec<Wanted> = of_same.filter_map(|detail| by_id(conversation, detail, record)).collect();
             if !details.is_empty() && !is_told {
                 calls.extend(details);
                 continue;
             }
         } else if !is_told {
             if matches!(target, Target::None) {
-                calls.extend(look_ups(talk));
+                calls.extend(look_ups(conversation));
             }
             continue;
         }
         let Filled { arguments, missing } = filler.fill();
         let wanted = Wanted { tool: tool.name.to_owned(), arguments };
         let changes = tool.kind != Kind::Update || is_new(tool, &wanted.arguments, filler.record);
-        if missing.is_empty() && changes && talk.same(tool.name, &wanted.arguments).is_none() {
+        if missing.is_empty() && changes && conversation.same(tool.name, &wanted.arguments).is_none() {
             calls.push(wanted);
         }
     }
@@ -157,15 +157,15 @@ fn is_new(tool: &Tool<'_>, arguments: &Map<String, Value>, record: Option<&Recor
 }
 
 /// Look-ups that would help and were not made: by names and words first, then by the ids that came of them.
-fn look_ups(talk: &Talk<'_>) -> Vec<Wanted> {
+fn look_ups(conversation: &Conversation<'_>) -> Vec<Wanted> {
     let mut calls: Vec<Wanted> = Vec::new();
     let mut want = |wanted: Wanted| {
-        if !calls.contains(&wanted) && talk.same(&wanted.tool, &wanted.arguments).is_none() {
+        if !calls.contains(&wanted) && conversation.same(&wanted.tool, &wanted.arguments).is_none() {
             calls.push(wanted);
         }
     };
-    let subjects: Vec<Option<&str>> = match talk.user_request.subjects().next() {
-        Some(_) => talk.user_request.subjects().map(Some).collect(),
+    let subjects: Vec<Option<&str>> = match conversation.user_request.subjects().next() {
+        Some(_) => conversation.user_request.subjects().map(Some).collect(),
         None => vec![None],
     };
     // What the request itself spells out: an id, or a name of the form that a tool's examples have.
@@ -173,8 +173,8 @@ fn look_ups(talk: &Talk<'_>) -> Vec<Wanted> {
         tool.fields.iter().any(|field| field.required && (field.role == Role::Id || !field.shapes.is_empty()))
     };
     let mut is_spelled_out = false;
-    for tool in talk.look_ups().filter(is_spelled) {
-        let filled = Filler { talk, tool, subject: None, record: None, is_output: false }.fill();
+    for tool in conversation.look_ups().filter(is_spelled) {
+        let filled = Filler { conversation, tool, subject: None, record: None, is_output: false }.fill();
         if filled.missing.is_empty() {
             is_spelled_out = true;
             want(Wanted { tool: tool.name.to_owned(), arguments: filled.arguments });
@@ -184,8 +184,8 @@ fn look_ups(talk: &Talk<'_>) -> Vec<Wanted> {
         if subject.is_none() && is_spelled_out {
             continue;
         }
-        for (tool, arguments) in candidates(talk, *subject) {
-            match talk.same(tool.name, &arguments) {
+        for (tool, arguments) in candidates(conversation, *subject) {
+            match conversation.same(tool.name, &arguments) {
                 // It found nothing, so the next one may.
                 Some(made) if !made.is_found() => {}
                 Some(_) => break,
@@ -198,27 +198,27 @@ fn look_ups(talk: &Talk<'_>) -> Vec<Wanted> {
     }
     if calls.is_empty() {
         for subject in subjects {
-            calls.extend(follow_ups(talk, subject));
+            calls.extend(follow_ups(conversation, subject));
         }
     }
     calls
 }
 
 /// Tools that look up a subject, or without one what the words say, the most fitting first.
-fn candidates<'t>(talk: &'t Talk<'_>, subject: Option<&'t str>) -> Vec<(&'t Tool<'t>, Map<String, Value>)> {
+fn candidates<'t>(conversation: &'t Conversation<'_>, subject: Option<&'t str>) -> Vec<(&'t Tool<'t>, Map<String, Value>)> {
     let mut scored: Vec<(usize, &Tool<'_>, Map<String, Value>)> = Vec::new();
-    for tool in talk.look_ups().filter(|tool| !tool.needs_id()) {
+    for tool in conversation.look_ups().filter(|tool| !tool.needs_id()) {
         let Filled { arguments, missing } =
-            Filler { talk, tool, subject, record: None, is_output: false }.fill();
+            Filler { conversation, tool, subject, record: None, is_output: false }.fill();
         let takes = |role: Role| {
             tool.fields.iter().any(|field| field.role == role && arguments.contains_key(field.name))
         };
         let names = [Role::Name, Role::Company, Role::Mail, Role::Place].into_iter().any(takes);
-        let relevance = talk.relevance(tool);
+        let relevance = conversation.relevance(tool);
         let fits = match (subject, tool.kind) {
             (_, Kind::Other) => relevance > 0,
             (Some(_), _) => names || takes(Role::Query) || relevance > 0,
-            (None, _) => relevance > 0 || (names && talk.user_request.asks_for(Kind::Look)),
+            (None, _) => relevance > 0 || (names && conversation.user_request.asks_for(Kind::Look)),
         };
         if missing.is_empty() && fits {
             let score = relevance + if names { 2 } else { usize::from(takes(Role::Query)) };
@@ -230,49 +230,49 @@ fn candidates<'t>(talk: &'t Talk<'_>, subject: Option<&'t str>) -> Vec<(&'t Tool
 }
 
 /// What can be looked up of a record that was found: things of it that are asked for, or all of it.
-fn follow_ups(talk: &Talk<'_>, subject: Option<&str>) -> Vec<Wanted> {
-    let Target::One { record, tool: source } = talk.target(subject) else {
+fn follow_ups(conversation: &Conversation<'_>, subject: Option<&str>) -> Vec<Wanted> {
+    let Target::One { record, tool: source } = conversation.target(subject) else {
         return Vec::new();
     };
-    let details = talk.output.is_some()
-        || ["detail", "details", "profile", "everything", "full"].iter().any(|word| talk.user_request.says(word))
-        || talk.user_request.belongings().iter().any(|wanted| record.about(wanted).is_none());
-    let tools = talk.look_ups().filter(|tool| tool.needs_id());
+    let details = conversation.output.is_some()
+        || ["detail", "details", "profile", "everything", "full"].iter().any(|word| conversation.user_request.says(word))
+        || conversation.user_request.belongings().iter().any(|wanted| record.about(wanted).is_none());
+    let tools = conversation.look_ups().filter(|tool| tool.needs_id());
     let fitting = tools.filter(|tool| {
-        if is_same_noun(talk, tool, source) { details } else { overlap(&tool.nouns, &talk.user_request.stems) > 0 }
+        if is_same_noun(conversation, tool, source) { details } else { overlap(&tool.nouns, &conversation.user_request.stems) > 0 }
     });
-    fitting.filter_map(|tool| by_id(talk, tool, record)).collect()
+    fitting.filter_map(|tool| by_id(conversation, tool, record)).collect()
 }
 
 /// The call of a tool for one record; `None` where it was made, or needs more.
-fn by_id(talk: &Talk<'_>, tool: &Tool<'_>, record: &Record) -> Option<Wanted> {
-    let filled = Filler { talk, tool, subject: None, record: Some(record), is_output: false }.fill();
-    let is_open = filled.missing.is_empty() && talk.same(tool.name, &filled.arguments).is_none();
+fn by_id(conversation: &Conversation<'_>, tool: &Tool<'_>, record: &Record) -> Option<Wanted> {
+    let filled = Filler { conversation, tool, subject: None, record: Some(record), is_output: false }.fill();
+    let is_open = filled.missing.is_empty() && conversation.same(tool.name, &filled.arguments).is_none();
     is_open.then(|| Wanted { tool: tool.name.to_owned(), arguments: filled.arguments })
 }
 
-fn is_same_noun(talk: &Talk<'_>, tool: &Tool<'_>, source: &str) -> bool {
-    talk.tool(source).is_some_and(|source| source.noun == tool.noun)
+fn is_same_noun(conversation: &Conversation<'_>, tool: &Tool<'_>, source: &str) -> bool {
+    conversation.tool(source).is_some_and(|source| source.noun == tool.noun)
 }
 
 /// A call that has to be made, with empty values for what nothing says.
-fn forced(talk: &Talk<'_>, tool: &Tool<'_>) -> Wanted {
-    let subject = talk.user_request.subjects().next();
-    let record = match talk.target(subject) {
+fn forced(conversation: &Conversation<'_>, tool: &Tool<'_>) -> Wanted {
+    let subject = conversation.user_request.subjects().next();
+    let record = match conversation.target(subject) {
         Target::One { record, .. } => Some(record),
         Target::Many(_) | Target::None => None,
     };
-    let is_demanded = talk.demanded.contains(&tool.name);
-    let is_output = Some(tool.name) == talk.output || !tool.is_lookup() || is_demanded;
-    let arguments = Filler { talk, tool, subject, record, is_output }.forced();
+    let is_demanded = conversation.demanded.contains(&tool.name);
+    let is_output = Some(tool.name) == conversation.output || !tool.is_lookup() || is_demanded;
+    let arguments = Filler { conversation, tool, subject, record, is_output }.forced();
     Wanted { tool: tool.name.to_owned(), arguments }
 }
 
 /// The call that is made where one has to be: the result, or the most fitting look-up.
-fn any(talk: &Talk<'_>) -> Option<Wanted> {
-    let output = talk.output.and_then(|name| talk.tool(name));
+fn any(conversation: &Conversation<'_>) -> Option<Wanted> {
+    let output = conversation.output.and_then(|name| conversation.tool(name));
     // Of equals the first one.
-    let look_up = || talk.look_ups().rev().max_by_key(|tool| talk.relevance(tool));
-    let tool = output.or_else(look_up).or_else(|| talk.tools.first())?;
-    Some(forced(talk, tool))
+    let look_up = || conversation.look_ups().rev().max_by_key(|tool| conversation.relevance(tool));
+    let tool = output.or_else(look_up).or_else(|| conversation.tools.first())?;
+    Some(forced(conversation, tool))
 }
