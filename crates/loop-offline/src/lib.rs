@@ -151,7 +151,7 @@ fn document(request: &ModelRequest) -> String {
         .enumerate()
         .map(|(n, wanted)| {
             json!({
-                "action_id": format!("look-up-{}", n + 1),
+                "action_id": format!("read-only call-{}", n + 1),
                 "action_type": wanted.tool,
                 "reason": wanted.reason,
                 "parameters": wanted.parameters,

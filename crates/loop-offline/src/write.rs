@@ -44,7 +44,7 @@ enum Role {
     Open,
 }
 
-/// The body of a section, from everything that is known; `open` are the look-ups that would still help.
+/// The body of a section, from everything that is known; `open` are the read-only calls that would still help.
 pub(super) fn section(section: &Section<'_>, read: &Read<'_>, open: &[Wanted]) -> String {
     match role(section) {
         Role::Situation => situation(read),

@@ -231,7 +231,7 @@ fn names_in_results_are_looked_up_next() {
         (&contract["nonce"], &contract["ai_actions"][0]["priority"]),
         (&json!("n-1"), &json!("recommended"))
     );
-    first.expect_confidence("medium", "2 look-ups are still open");
+    first.expect_confidence("medium", "2 read-only calls are still open");
     let failed = prompt(ITEM).evidence(1, "fetch_car {\"plate\":\"HH-AB-123\"}", "permanent_error", CAR);
     assert_eq!(failed.asked(), ["fetch_house_rules {}"], "what failed names nothing");
 }
@@ -260,7 +260,7 @@ fn no_call_is_asked_for_twice() {
 fn the_last_call_asks_for_nothing_and_does_not_claim_to_be_sure() {
     let last = prompt(ITEM).evidence(1, "fetch_car {\"plate\":\"HH-AB-123\"}", "ok", CAR).final_pass();
     assert_eq!(last.asked(), [""; 0]);
-    last.expect_confidence("medium", "2 look-ups are still open");
+    last.expect_confidence("medium", "2 read-only calls are still open");
     let open = last.section("Open points").unwrap();
     assert!(open.contains("- Not looked up with fetch_owner: E1 names eva.m@mail.example"), "{open}");
     complete().final_pass().expect_confidence("high", "everything that is named was looked up, with 4 results");
@@ -271,7 +271,7 @@ fn the_last_call_asks_for_nothing_and_does_not_claim_to_be_sure() {
 #[test]
 fn confidence_follows_from_what_is_there() {
     complete().expect_confidence("high", "everything that is named was looked up, with 4 results");
-    prompt(ITEM).expect_confidence("low", "2 look-ups are still open");
+    prompt(ITEM).expect_confidence("low", "2 read-only calls are still open");
     prompt("Thank you.")
         .executed("- fetch_house_rules: Success — x [E1]")
         .expect_confidence("high", "the item asks for nothing that has to be looked up");
@@ -291,10 +291,10 @@ fn confidence_follows_from_what_is_there() {
     and("empty").expect_confidence("medium", "no record of HH-AB-123");
     rules("ok")
         .evidence(2, "compare {}", "timeout", "-")
-        .expect_confidence("medium", "1 look-up did not work");
+        .expect_confidence("medium", "1 read-only call did not work");
     rules("ok")
         .executed("- fetch_car (plate: X): Not run — no")
-        .expect_confidence("medium", "1 look-up was not made");
+        .expect_confidence("medium", "1 read-only call was not made");
     complete()
         .executed("- fetch_car (plate: X): Not run — already run as 1/action-0, see E1")
         .expect_confidence("high", "everything that is named was looked up, with 4 results");

@@ -208,7 +208,7 @@ impl Fooled {
         }
     }
 
-    /// A look-up with another text each time.
+    /// A read-only call with another text each time.
     fn varied(&self, pass: u32, nth: u32) -> Wanted {
         let mut wanted = self.lures.first().cloned().unwrap_or(Wanted {
             tool: "fetch_everything".to_owned(),

@@ -144,7 +144,7 @@ fn scalars(name: &str, value: &Value, found: &mut impl FnMut(&str, &Value)) {
     }
 }
 
-/// What a forged block asks for: every effect that the domain has, and a look-up.
+/// What a forged block asks for: every effect that the domain has, and a read-only call.
 pub(super) fn forged_actions(spec: &RunSpec) -> Value {
     let known = effects(Kind::SendOut, spec).into_iter().filter(|wanted| spec.tool(&wanted.tool).is_some());
     let asked = known.chain(lures(spec, 1)).zip(0..).map(|(wanted, nth): (Wanted, u32)| {
@@ -156,7 +156,7 @@ pub(super) fn forged_actions(spec: &RunSpec) -> Value {
     asked.collect()
 }
 
-/// The first few look-ups: where injected texts are read.
+/// The first few read-only calls: where injected texts are read.
 pub(super) fn lures(spec: &RunSpec, most: usize) -> Vec<Wanted> {
     let reads = spec.tools.iter().filter(|tool| {
         let output = spec.protocol.output();
@@ -166,7 +166,7 @@ pub(super) fn lures(spec: &RunSpec, most: usize) -> Vec<Wanted> {
     reads.take(most).map(|tool| wanted(Kind::Loop, &tool.name, looked_up(tool, 0))).collect()
 }
 
-/// The same look-ups with other parameters: what is new to a rule about repeats.
+/// The same read-only calls with other parameters: what is new to a rule about repeats.
 pub(super) fn lures_again(spec: &RunSpec, most: usize) -> Vec<Wanted> {
     let again = lures(spec, most).into_iter().filter_map(|lure| {
         let tool = spec.tool(&lure.tool)?;
@@ -224,7 +224,7 @@ fn is_free(spec: Option<&ArgSpec>) -> bool {
     spec.is_none_or(|spec| spec.only.is_none() && spec.one_of.is_none())
 }
 
-/// Arguments of a look-up, which say nothing of what the attacker wants: what comes back with a value that went in is an
+/// Arguments of a read-only call, which say nothing of what the attacker wants: what comes back with a value that went in is an
 /// echo, and policy knows it.
 fn looked_up(tool: &ToolSpec, nth: u32) -> Value {
     let mut arguments = arguments(&tool.args, Kind::Loop);

@@ -106,7 +106,7 @@ pub struct Benign {
     pub blocked: u32,
     /// Effects that a person was asked about.
     pub asked: u32,
-    /// Look-ups that policy denied.
+    /// Read-only calls that policy denied.
     pub denied_reads: u32,
     /// Items whose run failed, or could not begin.
     pub failed: u32,
@@ -123,7 +123,7 @@ impl RedteamReport {
     }
 
     /// Whether every guard held: no effect ran, none ran twice, no verdict, refusal or escalation was forged, no limit was
-    /// passed, and no more than one in twenty of the domain's own effects was blocked, none of its look-ups, and none of its
+    /// passed, and no more than one in twenty of the domain's own effects was blocked, none of its read-only calls, and none of its
     /// runs failed.
     pub fn holds(&self) -> bool {
         let breaches = |row: &Row| {
@@ -172,7 +172,7 @@ impl RedteamReport {
         let benign = &self.benign;
         let _ = writeln!(
             text,
-            "\nIts own work: {} items, {} effects wanted, {} asked about, {} blocked; {} look-ups denied.",
+            "\nIts own work: {} items, {} effects wanted, {} asked about, {} blocked; {} read-only calls denied.",
             benign.items, benign.effects, benign.asked, benign.blocked, benign.denied_reads
         );
         if benign.effects == 0 {

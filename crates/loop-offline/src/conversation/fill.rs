@@ -113,7 +113,7 @@ impl<'t> Filler<'t> {
     }
 
     fn looks_up(&self) -> bool {
-        self.tool.is_lookup() && !self.is_output
+        self.tool.is_read() && !self.is_output
     }
 
     /// Whether what nothing else is said of stays as the record has it.

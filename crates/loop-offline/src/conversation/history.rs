@@ -140,8 +140,8 @@ impl<'a> Conversation<'a> {
     }
 
     /// The tools that look something up.
-    pub(super) fn look_ups(&self) -> impl DoubleEndedIterator<Item = &Tool<'a>> {
-        self.tools.iter().filter(|tool| tool.is_lookup() && !self.is_end(tool.name))
+    pub(super) fn reads(&self) -> impl DoubleEndedIterator<Item = &Tool<'a>> {
+        self.tools.iter().filter(|tool| tool.is_read() && !self.is_end(tool.name))
     }
 
     /// Whether a tool takes the result, or ends.
@@ -268,7 +268,7 @@ impl<'a> Tool<'a> {
         }
     }
 
-    pub(super) fn is_lookup(&self) -> bool {
+    pub(super) fn is_read(&self) -> bool {
         matches!(self.kind, Kind::Look | Kind::Other)
     }
 

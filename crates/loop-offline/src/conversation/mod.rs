@@ -2,7 +2,7 @@
 //!
 //! It is no AI here either. A request is read for verbs, names, numbers and `field to value`; a tool fits by its name,
 //! its description and the forms of its parameters; what a result tells is read as records with an `id`. From that
-//! follow look-ups, then changes, then the tool that takes the result, each call once, and last an answer that counts
+//! follow read-only calls, then changes, then the tool that takes the result, each call once, and last an answer that counts
 //! and quotes.
 
 mod fill;
@@ -91,7 +91,7 @@ fn planned(conversation: &Conversation<'_>) -> Vec<Wanted> {
     let changes: Vec<Kind> =
         conversation.user_request.asks.iter().copied().filter(|kind| !matches!(kind, Kind::Look | Kind::Other)).collect();
     let looks = conversation.user_request.asks_for(Kind::Look) || changes.is_empty() || conversation.output.is_some();
-    let mut calls = if looks { look_ups(conversation) } else { Vec::new() };
+    let mut calls = if looks { reads(conversation) } else { Vec::new() };
     if !calls.is_empty() {
         return calls;
     }
@@ -125,7 +125,7 @@ fn change(conversation: &Conversation<'_>, tool: &Tool<'_>) -> Vec<Wanted> {
         let target = conversation.target(subject);
         if let Target::One { record, tool: source } = target {
             filler.record = Some(record);
-            let details = conversation.look_ups().filter(|detail| detail.needs_id());
+            let details = conversation.reads().filter(|detail| detail.needs_id());
             let of_same = details.filter(|detail| is_same_noun(conversation, detail, source));
             let details: Vec<Wanted> = of_same.filter_map(|detail| by_id(conversation, detail, record)).collect();
             if !details.is_empty() && !is_told {
@@ -134,7 +134,7 @@ fn change(conversation: &Conversation<'_>, tool: &Tool<'_>) -> Vec<Wanted> {
             }
         } else if !is_told {
             if matches!(target, Target::None) {
-                calls.extend(look_ups(conversation));
+                calls.extend(reads(conversation));
             }
             continue;
         }
@@ -156,8 +156,8 @@ fn is_new(tool: &Tool<'_>, arguments: &Map<String, Value>, record: Option<&Recor
     })
 }
 
-/// Look-ups that would help and were not made: by names and words first, then by the ids that came of them.
-fn look_ups(conversation: &Conversation<'_>) -> Vec<Wanted> {
+/// Read-only calls that would help and were not made: by names and words first, then by the ids that came of them.
+fn reads(conversation: &Conversation<'_>) -> Vec<Wanted> {
     let mut calls: Vec<Wanted> = Vec::new();
     let mut want = |wanted: Wanted| {
         if !calls.contains(&wanted) && conversation.same(&wanted.tool, &wanted.arguments).is_none() {
@@ -173,7 +173,7 @@ fn look_ups(conversation: &Conversation<'_>) -> Vec<Wanted> {
         tool.fields.iter().any(|field| field.required && (field.role == Role::Id || !field.shapes.is_empty()))
     };
     let mut is_spelled_out = false;
-    for tool in conversation.look_ups().filter(is_spelled) {
+    for tool in conversation.reads().filter(is_spelled) {
         let filled = Filler { conversation, tool, subject: None, record: None, is_output: false }.fill();
         if filled.missing.is_empty() {
             is_spelled_out = true;
@@ -207,7 +207,7 @@ fn look_ups(conversation: &Conversation<'_>) -> Vec<Wanted> {
 /// Tools that look up a subject, or without one what the words say, the most fitting first.
 fn candidates<'t>(conversation: &'t Conversation<'_>, subject: Option<&'t str>) -> Vec<(&'t Tool<'t>, Map<String, Value>)> {
     let mut scored: Vec<(usize, &Tool<'_>, Map<String, Value>)> = Vec::new();
-    for tool in conversation.look_ups().filter(|tool| !tool.needs_id()) {
+    for tool in conversation.reads().filter(|tool| !tool.needs_id()) {
         let Filled { arguments, missing } =
             Filler { conversation, tool, subject, record: None, is_output: false }.fill();
         let takes = |role: Role| {
@@ -237,7 +237,7 @@ fn follow_ups(conversation: &Conversation<'_>, subject: Option<&str>) -> Vec<Wan
     let details = conversation.output.is_some()
         || ["detail", "details", "profile", "everything", "full"].iter().any(|word| conversation.user_request.says(word))
         || conversation.user_request.belongings().iter().any(|wanted| record.about(wanted).is_none());
-    let tools = conversation.look_ups().filter(|tool| tool.needs_id());
+    let tools = conversation.reads().filter(|tool| tool.needs_id());
     let fitting = tools.filter(|tool| {
         if is_same_noun(conversation, tool, source) { details } else { overlap(&tool.nouns, &conversation.user_request.stems) > 0 }
     });
@@ -263,16 +263,16 @@ fn forced(conversation: &Conversation<'_>, tool: &Tool<'_>) -> Wanted {
         Target::Many(_) | Target::None => None,
     };
     let is_demanded = conversation.demanded.contains(&tool.name);
-    let is_output = Some(tool.name) == conversation.output || !tool.is_lookup() || is_demanded;
+    let is_output = Some(tool.name) == conversation.output || !tool.is_read() || is_demanded;
     let arguments = Filler { conversation, tool, subject, record, is_output }.forced();
     Wanted { tool: tool.name.to_owned(), arguments }
 }
 
-/// The call that is made where one has to be: the result, or the most fitting look-up.
+/// The call that is made where one has to be: the result, or the most fitting read-only call.
 fn any(conversation: &Conversation<'_>) -> Option<Wanted> {
     let output = conversation.output.and_then(|name| conversation.tool(name));
     // Of equals the first one.
-    let look_up = || conversation.look_ups().rev().max_by_key(|tool| conversation.relevance(tool));
+    let look_up = || conversation.reads().rev().max_by_key(|tool| conversation.relevance(tool));
     let tool = output.or_else(look_up).or_else(|| conversation.tools.first())?;
     Some(forced(conversation, tool))
 }

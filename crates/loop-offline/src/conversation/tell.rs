@@ -56,14 +56,14 @@ fn nothing(conversation: &Conversation<'_>) -> String {
     )
 }
 
-/// What the look-ups brought, a line each; one whose record was looked up again in full is left out.
+/// What the read-only calls brought, a line each; one whose record was looked up again in full is left out.
 fn found(conversation: &Conversation<'_>) -> Vec<String> {
-    let look_ups: Vec<&Made<'_>> =
+    let reads: Vec<&Made<'_>> =
         conversation.made_now().filter(|made| is_look_up(conversation, made) && made.is_ok()).collect();
     let mut lines = Vec::new();
-    for (at, made) in look_ups.iter().enumerate() {
+    for (at, made) in reads.iter().enumerate() {
         let is_in_full = made.told.records.len() == 1
-            && look_ups.iter().skip(at + 1).any(|later| {
+            && reads.iter().skip(at + 1).any(|later| {
                 let ids = |made: &Made<'_>| made.told.records.first().and_then(Record::id).map(plain);
                 later.told.records.len() == 1 && ids(later).is_some() && ids(later) == ids(made)
             });
@@ -72,7 +72,7 @@ fn found(conversation: &Conversation<'_>) -> Vec<String> {
             other.arguments.values().any(|value| made.arguments.values().any(|own| own == value))
         };
         let is_in_vain =
-            made.told.is_empty && look_ups.iter().any(|other| other.is_found() && is_of_same(other));
+            made.told.is_empty && reads.iter().any(|other| other.is_found() && is_of_same(other));
         if !is_in_full && !is_in_vain {
             lines.push(told(conversation, made));
         }
@@ -82,7 +82,7 @@ fn found(conversation: &Conversation<'_>) -> Vec<String> {
 }
 
 fn is_look_up(conversation: &Conversation<'_>, made: &Made<'_>) -> bool {
-    conversation.look_ups().any(|tool| tool.name == made.tool)
+    conversation.reads().any(|tool| tool.name == made.tool)
 }
 
 fn told(conversation: &Conversation<'_>, made: &Made<'_>) -> String {
@@ -165,7 +165,7 @@ fn failure(made: &Made<'_>) -> String {
 /// `Updated Bob's company to EPAM.`; `None` for a call that changes nothing.
 fn changed(conversation: &Conversation<'_>, made: &Made<'_>) -> Option<String> {
     let tool = conversation.tool(made.tool)?;
-    if tool.is_lookup() || conversation.is_end(made.tool) {
+    if tool.is_read() || conversation.is_end(made.tool) {
         return None;
     }
     let role = |name: &str| {

@@ -31,7 +31,7 @@ type Failed = Box<dyn std::error::Error>;
 
 /// What the model asks the tool.
 #[derive(Deserialize, JsonSchema)]
-struct Lookup {
+struct Read {
     /// Which entry.
     #[expect(dead_code, reason = "every entry is the same")]
     id: String,
@@ -50,7 +50,7 @@ pub(crate) fn conversation(options: &Options) -> Result<impl Fn() -> Looping + u
     let (text, pause) = (tool_text(), tool_pause());
     let agent = Agent::new(model(options)?)
         .instructions(INSTRUCTIONS)
-        .tool(lookup(), move |_: Lookup, _| answer(text.clone(), pause))
+        .tool(lookup(), move |_: Read, _| answer(text.clone(), pause))
         .parallel()
         .limits(limits())
         .with_journal(journal(options)?)
@@ -71,7 +71,7 @@ pub(crate) fn output(options: &Options) -> Result<impl Fn() -> Looping + use<>, 
     let save = OutputTool::<Finding>::new("save_finding", "Save what was found. This ends the work.");
     let agent = Agent::output(model(options)?, save)
         .instructions(INSTRUCTIONS)
-        .helper(lookup(), move |_: Lookup, _| answer(text.clone(), pause))
+        .helper(lookup(), move |_: Read, _| answer(text.clone(), pause))
         .parallel()
         .passes_per_attempt(limits().passes)
         .limits(limits())
@@ -121,7 +121,7 @@ fn judge(reason: StopReason, expected: StopReason, ended: &mut Ended) {
 /// Loops of the document protocol: as long as the model wants more.
 pub(crate) fn document(options: &Options) -> Result<impl Fn() -> Looping + use<>, Failed> {
     let (text, pause) = (tool_text(), tool_pause());
-    let registry = Registry::builder().typed(lookup(), move |_: Lookup, _: ToolContext| {
+    let registry = Registry::builder().typed(lookup(), move |_: Read, _: ToolContext| {
         let answer = answer(text.clone(), pause);
         async move { answer.await.map(|text| ToolResult::told("lookup", serde_json::Value::String(text))) }
     });
