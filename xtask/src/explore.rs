@@ -98,7 +98,7 @@ fn block(lines: &[String]) -> Result<String, Failure> {
     Ok(out)
 }
 
-/// A line of the walk: `NAME N states N edges SECONDS s  N events deep, N at the most (cut)  REASONS`.
+/// A line of the walk: `NAME N states N edges SECONDS s  N events deep, N at the max (cut)  REASONS`.
 fn read(line: &str) -> Option<Walked> {
     // With one thread the test's own name stands before it.
     let line = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")).map_or(line, |it| it.1);
@@ -107,7 +107,7 @@ fn read(line: &str) -> Option<Walked> {
     let (edges, rest) = rest.split_once(" edges ")?;
     let (_, rest) = rest.split_once(" s ")?;
     let (deep, rest) = rest.split_once(" events deep, ")?;
-    let (bound, rest) = rest.split_once(" at the most")?;
+    let (bound, rest) = rest.split_once(" at most")?;
     let number = |text: &str| text.trim().parse().ok();
     Some(Walked {
         name: name.trim().to_owned(),
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_line_of_the_walk_is_read() {
-        let line = "money, strict          13778 states     13777 edges   20.4 s  18 events deep, 401 at the most  completed 1";
+        let line = "money, strict          13778 states     13777 edges   20.4 s  18 events deep, 401 at most  completed 1";
         let walked = Walked {
             name: "money, strict".to_owned(),
             states: 13_778,
@@ -150,7 +150,7 @@ mod tests {
             is_cut: false,
         };
         assert_eq!(read(line), Some(walked));
-        let cut = "test a ... everything, by shape   9 states 10 edges    1.0 s   2 events deep, 3 at the most (cut)  x 1";
+        let cut = "test a ... everything, by shape   9 states 10 edges    1.0 s   2 events deep, 3 at most (cut)  x 1";
         let walked = read(cut).unwrap();
         assert_eq!((&*walked.name, walked.states, walked.is_cut), ("everything, by shape", 9, true));
         assert_eq!(read("test money ... ok"), None);
@@ -159,9 +159,9 @@ mod tests {
     #[test]
     fn the_block_adds_up_what_was_walked() {
         let lines = [
-            "b   1200 states   2300 edges   0.1 s   2 events deep, 30 at the most  x 1",
-            "a   7 states   8 edges   0.1 s   1 events deep, 20 at the most (cut)  x 1",
-            "a run of the defaults takes 421 events at the most",
+            "b   1200 states   2300 edges   0.1 s   2 events deep, 30 at most  x 1",
+            "a   7 states   8 edges   0.1 s   1 events deep, 20 at most (cut)  x 1",
+            "a run of the defaults takes 421 events at most",
         ];
         let block = block(&lines.map(str::to_owned)).unwrap();
         assert!(block.starts_with("\n2 alphabets, 1,207 states, 2,308 edges.\n"), "{block}");

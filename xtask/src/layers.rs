@@ -67,14 +67,14 @@ const FORBIDDEN: [(&str, &[&str]); 5] = [
 ];
 
 /// How many packages a crate may bring in, itself counted.
-const MOST_PACKAGES: [(&str, usize); 1] = [("loop-core", 40)];
+const MAX_PACKAGES: [(&str, usize); 1] = [("loop-core", 40)];
 
 pub(crate) fn run() -> Result<(), Failure> {
     let (metadata, mut problems) = find_problems()?;
     problems.extend(rooms::find_problems()?);
     workspace::report("layers", &problems)?;
-    for (name, most) in MOST_PACKAGES {
-        println!("layers: {name} brings in {} packages, {most} are allowed", metadata.reach(name).len());
+    for (name, max) in MAX_PACKAGES {
+        println!("layers: {name} brings in {} packages, {max} are allowed", metadata.reach(name).len());
     }
     println!("layers: every arrow is in the table, and the rooms of loop-core use the rooms below them");
     Ok(())
@@ -141,12 +141,12 @@ fn check(metadata: &Metadata, manifests: &BTreeMap<String, String>) -> Vec<Strin
             ));
         }
     }
-    for (name, most) in MOST_PACKAGES {
+    for (name, max) in MAX_PACKAGES {
         let count = metadata.reach(name).len();
-        if count > most {
+        if count > max {
             let place = metadata.member(name).map(|it| workspace::shown(workspace::root(), &it.manifest));
             problems.push(format!(
-                "{}: {name} brings in {count} packages, {most} are allowed",
+                "{}: {name} brings in {count} packages, {max} are allowed",
                 place.unwrap_or_default()
             ));
         }

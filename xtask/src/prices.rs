@@ -22,7 +22,7 @@ const TABLE: &str = "crates/loop-prices/src/table.json";
 /// The package, at the package index.
 const PACKAGE: &str = "genai-prices";
 /// The larger a table, the longer every program starts and the less it is read.
-const MOST_BYTES: usize = 300_000;
+const MAX_BYTES: usize = 300_000;
 
 pub(crate) fn run(check: bool, wheel: Option<&Path>) -> Result<(), Failure> {
     let shell = Shell::new()?;
@@ -105,9 +105,9 @@ fn written(version: &str, dated: &str, converted: &Converted) -> Result<String, 
     let table =
         format!("{}{HEAD_END}\n{}\n]}}\n", head.strip_suffix('}').unwrap_or_default(), lines.join(",\n"));
     match table.len() {
-        0..=MOST_BYTES => Ok(table),
+        0..=MAX_BYTES => Ok(table),
         bytes => Err(Failure::Check(format!(
-            "the table has {bytes} bytes, {MOST_BYTES} are allowed: leave models out"
+            "the table has {bytes} bytes, {MAX_BYTES} are allowed: leave models out"
         ))),
     }
 }
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_table_that_grew_too_large_is_refused() {
-        assert!(written("1", "2026-11-21", &converted(&"m".repeat(MOST_BYTES))).is_err());
+        assert!(written("1", "2026-11-21", &converted(&"m".repeat(MAX_BYTES))).is_err());
     }
 
     #[test]

@@ -60,8 +60,8 @@ fn rust_problems(file: &str, text: &str) -> Vec<String> {
         problems.push(format!("{file}:1: does not start with a `//!` that says what the file is for"));
     }
     let lines = text.lines().count();
-    if lines > MOST_LINES {
-        problems.push(format!("{file}: {lines} lines, {MOST_LINES} are allowed: split it"));
+    if lines > MAX_LINES {
+        problems.push(format!("{file}: {lines} lines, {MAX_LINES} are allowed: split it"));
     }
     for (index, line) in text.lines().enumerate() {
         if line.ends_with([' ', '\t']) {
@@ -155,7 +155,7 @@ fn kept_files(root: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
 }
 
-const MOST_LINES: usize = 900;
+const MAX_LINES: usize = 900;
 
 /// Numbers as words that a document of tests is likely to use.
 const NUMBERS: [&str; 20] = [
@@ -215,7 +215,7 @@ mod tests {
                 "a.rs:5: `unimplemented!`",
             ]
         );
-        let long = format!("//! Long.\n{}", "\n".repeat(MOST_LINES));
+        let long = format!("//! Long.\n{}", "\n".repeat(MAX_LINES));
         assert_eq!(rust_problems("a.rs", &long), ["a.rs: 901 lines, 900 are allowed: split it"]);
     }
 

@@ -21,8 +21,8 @@ fn steps(sizes: &[usize]) -> Vec<usize> {
 #[track_caller]
 fn check_even(sizes: &[usize]) {
     let steps = steps(sizes);
-    let (least, most) = (steps.iter().min().unwrap(), steps.iter().max().unwrap());
-    assert!(most - least <= 40, "each pass adds as much as the one before it: {steps:?}");
+    let (least, max) = (steps.iter().min().unwrap(), steps.iter().max().unwrap());
+    assert!(max - least <= 40, "each pass adds as much as the one before it: {steps:?}");
 }
 
 fn many(setup: Setup) -> Setup {

@@ -725,7 +725,7 @@ fn a_tool_that_only_looks_reaches_nobody() {
 }
 
 /// Texts and values of pieces that meet at every kind of boundary.
-fn pieces(most: usize) -> impl Strategy<Value = String> {
+fn pieces(max: usize) -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("ada@x.example"),
         Just("a1"),
@@ -755,7 +755,7 @@ fn pieces(most: usize) -> impl Strategy<Value = String> {
         Just("é"),
         Just("\u{200b}"),
     ];
-    prop::collection::vec(piece, 1..most).prop_map(|pieces| pieces.concat())
+    prop::collection::vec(piece, 1..max).prop_map(|pieces| pieces.concat())
 }
 
 fn gives(text: &str, value: &str) -> bool {

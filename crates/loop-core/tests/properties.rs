@@ -209,7 +209,7 @@ proptest! {
 
 // ---- money ----
 
-/// How the world spends: bytes of prompts, and usages in hundredths of what is true at the most.
+/// How the world spends: bytes of prompts, and usages in hundredths of what is true at most.
 #[derive(Clone, Debug)]
 struct Spending {
     limit: u64,
@@ -277,7 +277,7 @@ fn beyond_the_reserves(before: &World, after: &World) -> (u64, u64) {
 }
 
 /// Runs to the end; `check` sees every event with the world before it. A call really uses as many tokens as its bytes
-/// at the most, and never more output than it was granted.
+/// at most, and never more output than it was granted.
 fn spend(mode: CostMode, spending: &Spending, mut check: impl FnMut(&World, &World)) -> World {
     let mut world = poor(mode, spending);
     let (mut prompts, mut usages) = (spending.prompts.iter().cycle(), spending.usages.iter().cycle());

@@ -26,10 +26,10 @@ fn looked(mut world: World, names: &[&str], status: Status) -> World {
 }
 
 #[track_caller]
-fn check_in_a_row(world: &World, what: &str, times: u64, most: u64, setting: Setting) {
+fn check_in_a_row(world: &World, what: &str, times: u64, max: u64, setting: Setting) {
     let primary = &world.outcome().stop.primary;
     let value = Measure::InARow { what: what.into(), times };
-    assert_eq!((&primary.value, &primary.threshold), (&value, &Some(Measure::Count(most))));
+    assert_eq!((&primary.value, &primary.threshold), (&value, &Some(Measure::Count(max))));
     assert_eq!(primary.change, Some(Change { setting, to: Measure::Count(times + 1) }));
 }
 

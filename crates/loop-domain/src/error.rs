@@ -69,13 +69,13 @@ pub enum ItemError {
     },
     /// It has more bytes than the domain takes.
     #[error(
-        "{origin}: the work item has more than {most} bytes, which is the domain's limit; shorten it, or raise `item.max_bytes` in loopgate.toml"
+        "{origin}: the work item has more than {max} bytes, which is the domain's limit; shorten it, or raise `item.max_bytes` in loopgate.toml"
     )]
     TooLong {
         /// Where it came from.
         origin: String,
         /// The limit, in bytes.
-        most: u64,
+        max: u64,
     },
     /// It begins like JSON and is none.
     #[error("{origin}:{line}:{column}: the work item is no JSON: {message}; correct it there")]

@@ -15,7 +15,7 @@ const TITLE_CHARS: usize = 200;
 /// The work item in `text`: JSON where the first character that is not blank is `{`, else Markdown.
 pub(crate) fn read(config: &ItemConfig, text: &str, origin: &str) -> Result<WorkItem, ItemError> {
     if text.len() as u64 > config.max_bytes {
-        return Err(ItemError::TooLong { origin: origin.to_owned(), most: config.max_bytes });
+        return Err(ItemError::TooLong { origin: origin.to_owned(), max: config.max_bytes });
     }
     // A byte-order mark is no text.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

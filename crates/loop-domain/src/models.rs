@@ -163,9 +163,9 @@ fn check_keys(file: &File, tier: &str, config: &ModelConfig) -> Result<(), Domai
             return Err(file.error(&["models", tier, key], format!("`{key}` is for {wants}; take it out")));
         }
     }
-    for (key, value, most) in [("temperature", config.temperature, 2.0), ("top_p", config.top_p, 1.0)] {
-        if value.is_some_and(|value| !(0.0..=most).contains(&value)) {
-            let message = format!("`{key}` is from 0 to {most}; correct it, or take it out");
+    for (key, value, max) in [("temperature", config.temperature, 2.0), ("top_p", config.top_p, 1.0)] {
+        if value.is_some_and(|value| !(0.0..=max).contains(&value)) {
+            let message = format!("`{key}` is from 0 to {max}; correct it, or take it out");
             return Err(file.error(&["models", tier, key], message));
         }
     }

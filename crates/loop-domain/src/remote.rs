@@ -127,11 +127,11 @@ pub(crate) fn warnings(file: &File, spec: &RunSpec) -> Vec<String> {
             .filter(|model| *model.provider == *name)
             .map(|model| model.max_output_tokens.min(spec.limits.output_tokens))
             .max();
-        if let (Some(most), Some(output)) = (config.tokens_per_minute, output)
-            && most < output
+        if let (Some(max), Some(output)) = (config.tokens_per_minute, output)
+            && max < output
         {
             warnings.push(format!(
-                "providers.{name}.tokens_per_minute is {most}, and a call may write {output} tokens: such a call never \
+                "providers.{name}.tokens_per_minute is {max}, and a call may write {output} tokens: such a call never \
                  begins; raise it, or lower limits.output_tokens"
             ));
         }

@@ -5,10 +5,10 @@ use loop_core::edits;
 /// The known name that is nearest to `name`, where it is near enough to be a slip.
 pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
-    let most = (name.chars().count() / 3).max(1);
+    let max = (name.chars().count() / 3).max(1);
     let distances = known.into_iter().map(|known| (edits(&lower, &known.to_lowercase()), known));
     distances
-        .filter(|(distance, _)| *distance <= most)
+        .filter(|(distance, _)| *distance <= max)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, known)| known)
 }

@@ -26,13 +26,13 @@ impl OutputCap {
     pub fn of(max_output_tokens: Option<u64>) -> Self {
         let tokens = max_output_tokens.unwrap_or(UNLIMITED).saturating_mul(2).saturating_add(FLOOR_TOKENS);
         let bytes = usize::try_from(tokens.saturating_mul(BYTES_A_TOKEN)).unwrap_or(usize::MAX);
-        Self { tokens, bytes: bytes.min(MOST_BYTES) }
+        Self { tokens, bytes: bytes.min(MAX_BYTES) }
     }
 
     /// Bytes of a stream, its frames and signs of life included: 8 MiB, and one KiB a token.
     pub(crate) fn wire(self) -> usize {
         let tokens = usize::try_from(self.tokens).unwrap_or(usize::MAX);
-        tokens.saturating_mul(WIRE_BYTES_A_TOKEN).saturating_add(WIRE_FLOOR).min(MOST_BYTES)
+        tokens.saturating_mul(WIRE_BYTES_A_TOKEN).saturating_add(WIRE_FLOOR).min(MAX_BYTES)
     }
 
     /// Bytes of a provider's own turn that goes back unchanged: what it says, four times for encryption and its frame, and
@@ -74,7 +74,7 @@ impl OutputCap {
         }
         for call in &mut reply.tool_calls {
             call.name = word(&call.name);
-            if call.id.len() > MOST_WORD {
+            if call.id.len() > MAX_WORD {
                 // A result that names it would not find its call in the provider's turn.
                 call.id = "".into();
                 reply.raw = None;
@@ -92,10 +92,10 @@ impl OutputCap {
             *text = word(text);
         }
         if let Some(detail) = &mut reply.stop_detail {
-            *detail = short(detail, MOST_DETAIL);
+            *detail = short(detail, MAX_DETAIL);
         }
-        reply.warnings.truncate(MOST_WARNINGS);
-        reply.warnings.iter_mut().for_each(|warning| *warning = short(warning, MOST_DETAIL));
+        reply.warnings.truncate(MAX_WARNINGS);
+        reply.warnings.iter_mut().for_each(|warning| *warning = short(warning, MAX_DETAIL));
         reply
     }
 
@@ -121,20 +121,20 @@ impl OutputCap {
 
 /// An id, a name or a word of a provider, of at most 256 bytes.
 pub(crate) fn word(text: &str) -> Arc<str> {
-    short(text, MOST_WORD)
+    short(text, MAX_WORD)
 }
 
 /// A line of a provider on something, of at most 4 KiB.
 pub fn line(text: &str) -> Arc<str> {
-    short(text, MOST_DETAIL)
+    short(text, MAX_DETAIL)
 }
 
-/// A text of at most `most` bytes, with a mark where it was longer.
-fn short(text: &str, most: usize) -> Arc<str> {
-    if text.len() <= most {
+/// A text of at most `max` bytes, with a mark where it was longer.
+fn short(text: &str, max: usize) -> Arc<str> {
+    if text.len() <= max {
         return text.into();
     }
-    let head = text.get(..text.floor_char_boundary(most)).unwrap_or_default();
+    let head = text.get(..text.floor_char_boundary(max)).unwrap_or_default();
     format!("{head}… [cut: {} of {} bytes]", head.len(), text.len()).into()
 }
 
@@ -147,11 +147,11 @@ pub(crate) const RAW_TOO_LARGE: &str = "raw_too_large";
 /// The warning that a provider's own turn holds what no JSON text may hold, and does not go back.
 pub(crate) const RAW_UNREADABLE: &str = "raw_unreadable";
 /// The most bytes of an id, a name, a model, the word for an end.
-pub(crate) const MOST_WORD: usize = 256;
+pub(crate) const MAX_WORD: usize = 256;
 /// The most bytes of what is told in a line.
-const MOST_DETAIL: usize = 4 << 10;
+const MAX_DETAIL: usize = 4 << 10;
 /// The most warnings of a reply.
-pub(crate) const MOST_WARNINGS: usize = 64;
+pub(crate) const MAX_WARNINGS: usize = 64;
 /// What is granted where no limit is given.
 const UNLIMITED: u64 = 128 << 10;
 /// Tokens above twice what was granted.
@@ -163,6 +163,6 @@ const WIRE_BYTES_A_TOKEN: usize = 1 << 10;
 /// Bytes of a stream for what comes with no token: an echo of the request, signs of life.
 const WIRE_FLOOR: usize = 8 << 20;
 /// The most bytes of anything.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 /// Bytes of a provider's own turn for what is not the model's: results of the provider's own tools.
 const RAW_FLOOR: usize = 1 << 20;

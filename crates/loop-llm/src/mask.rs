@@ -4,12 +4,12 @@ use loop_core::is_invisible;
 
 use crate::secrets::Secrets;
 
-/// One line of at most [`MOST`] characters, in which `secrets` and whatever looks like a key are masked. Characters that
+/// One line of at most [`MAX`] characters, in which `secrets` and whatever looks like a key are masked. Characters that
 /// cannot be seen, or that turn the direction of writing, are left out.
 ///
-/// Only the first [`MOST_READ`] bytes are looked at, each a fixed number of times.
+/// Only the first [`MAX_READ`] bytes are looked at, each a fixed number of times.
 pub(crate) fn line(text: &str, secrets: &Secrets) -> String {
-    let head = text.get(..text.floor_char_boundary(MOST_READ)).unwrap_or_default();
+    let head = text.get(..text.floor_char_boundary(MAX_READ)).unwrap_or_default();
     let is_cut = head.len() < text.len();
     let visible: String = head.chars().filter(|c| !is_hidden(*c)).collect();
     // Secrets go first: what is cut or split could no longer be recognised.
@@ -27,7 +27,7 @@ pub(crate) fn line(text: &str, secrets: &Secrets) -> String {
         }
         after_bearer = word.eq_ignore_ascii_case("bearer") || word.eq_ignore_ascii_case("basic");
     }
-    match line.char_indices().nth(MOST) {
+    match line.char_indices().nth(MAX) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
         None => line,
     }
@@ -91,15 +91,15 @@ const MASK: &str = "***";
 const PREFIXES: [&str; 13] =
     ["sk-", "sk_", "pk-", "rk-", "gsk_", "xai-", "AIza", "AKIA", "hf_", "ghp_", "eyJ", "csk-", "key-"];
 /// The most characters of a line.
-const MOST: usize = 500;
+const MAX: usize = 500;
 /// The most bytes of a text that are looked at.
-const MOST_READ: usize = 16 << 10;
+const MAX_READ: usize = 16 << 10;
 
 #[cfg(test)]
 mod tests {
     use secrecy::SecretString;
 
-    use super::{MOST_READ, line};
+    use super::{MAX_READ, line};
     use crate::secrets::Secrets;
 
     fn secrets() -> Secrets {
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_secret_that_is_cut_where_reading_ends_is_left_out() {
         for inside in 1..14 {
-            let text = format!("x{}pass/word wide", "\u{200b}".repeat((MOST_READ - inside - 1) / 3));
+            let text = format!("x{}pass/word wide", "\u{200b}".repeat((MAX_READ - inside - 1) / 3));
             let line = line(&text, &secrets());
             assert!(line == "x" || line == "x***", "{inside}: {line}");
         }

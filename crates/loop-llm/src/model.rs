@@ -253,11 +253,11 @@ pub(crate) fn pieces_of(reply: &ModelReply) -> impl Iterator<Item = ModelEvent> 
 }
 
 /// A text in pieces of at most so many bytes, but for a character that is longer.
-fn cut(text: &str, most: usize) -> impl Iterator<Item = &str> {
+fn cut(text: &str, max: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let first = rest.chars().next()?.len_utf8();
-        let (piece, after) = rest.split_at_checked(rest.floor_char_boundary(most).max(first))?;
+        let (piece, after) = rest.split_at_checked(rest.floor_char_boundary(max).max(first))?;
         rest = after;
         Some(piece)
     })

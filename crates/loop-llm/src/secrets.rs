@@ -167,7 +167,7 @@ impl Found {
                 let is_begun = read.get(at..) == pattern.get(..bytes);
                 is_begun.then_some((at, bytes * 2 > pattern.len()))
             });
-            parts.extend(begun.filter(|(_, is_most)| *is_most || !is_over));
+            parts.extend(begun.filter(|(_, is_max)| *is_max || !is_over));
         }
         if matches.is_empty() && parts.is_empty() && (is_over || !reading.decodes) {
             return;
@@ -177,7 +177,7 @@ impl Found {
         let start = |at: usize| places.get(at).map_or(text.len(), |place| place.start);
         let last = |end: usize| end.checked_sub(1).and_then(|at| places.get(at)).map_or(0, |it| it.end);
         self.matches.extend(matches.iter().map(|found| start(found.start)..last(found.end)));
-        self.parts.extend(parts.iter().map(|(at, is_most)| (start(*at), *is_most)));
+        self.parts.extend(parts.iter().map(|(at, is_max)| (start(*at), *is_max)));
         if reading.decodes {
             let begins = |place: &Range<usize>| text.as_bytes().get(place.start).copied();
             let is_escape = |place: &Range<usize>| matches!(begins(place), Some(b'%' | b'\\' | b'&'));
@@ -231,7 +231,7 @@ pub struct Masker {
     /// What may be the beginning of a secret.
     held: String,
     /// The most bytes that are held back.
-    most: usize,
+    max: usize,
 }
 
 impl Masker {
@@ -239,7 +239,7 @@ impl Masker {
     pub fn new(secrets: &Secrets) -> Self {
         // Each of its characters may be escaped.
         let longest = texts(&secrets.forms).map(str::len).max().unwrap_or(0);
-        Self { secrets: secrets.clone(), held: String::new(), most: MOST_HELD.max(longest * 8) }
+        Self { secrets: secrets.clone(), held: String::new(), max: MAX_HELD.max(longest * 8) }
     }
 
     /// What can be told after this piece.
@@ -269,7 +269,7 @@ impl Masker {
     fn tell(&mut self, text: &str, found: &Found) -> String {
         let (mut told, end) = found.masked(text, MASKED, /*is_over*/ false);
         let rest = text.get(end..).unwrap_or_default();
-        if rest.len() > self.most {
+        if rest.len() > self.max {
             told.push_str(&self.secrets.mask(rest));
         } else {
             self.held.push_str(rest);
@@ -340,7 +340,7 @@ const LEAST_IN_REPLIES: usize = 8;
 /// Letters and digits of the shortest secret that may be a key.
 const LEAST_OF_KEY: usize = 16;
 /// The most bytes that are held back, unless a secret is long.
-const MOST_HELD: usize = 1 << 10;
+const MAX_HELD: usize = 1 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -465,7 +465,7 @@ mod tests {
         for _ in 0..10_000 {
             told.push_str(&masker.push("\u{200b}"));
         }
-        assert!(masker.held.len() <= masker.most + 3, "{}", masker.held.len());
+        assert!(masker.held.len() <= masker.max + 3, "{}", masker.held.len());
         told.push_str(&masker.finish());
         assert_eq!(told, format!("sk{}", "\u{200b}".repeat(10_000)));
     }

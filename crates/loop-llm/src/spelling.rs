@@ -88,7 +88,7 @@ fn escape(rest: &[u8]) -> Escape {
 /// `%41`, and `%2541`, which is the same encoded once more.
 fn percent(rest: &[u8]) -> Escape {
     let mut at = 1;
-    while at < MOST_ENCODED {
+    while at < MAX_ENCODED {
         let after = rest.get(at..).unwrap_or_default();
         if !after.starts_with(b"25") {
             break;
@@ -108,7 +108,7 @@ fn percent(rest: &[u8]) -> Escape {
 
 /// `\u0041`, `\x41`, `\n` and the like, also where JSON stands within JSON.
 fn backslash(rest: &[u8]) -> Escape {
-    let run = rest.iter().take(MOST_BACKSLASHES).take_while(|byte| **byte == b'\\').count();
+    let run = rest.iter().take(MAX_BACKSLASHES).take_while(|byte| **byte == b'\\').count();
     let after = rest.get(run + 1..).unwrap_or_default();
     let digits = match rest.get(run) {
         None => return Escape::Cut,
@@ -126,9 +126,9 @@ fn backslash(rest: &[u8]) -> Escape {
 
 /// `&#65;`, `&#x41;`, `&amp;`.
 fn entity(rest: &[u8]) -> Escape {
-    let Some(end) = rest.iter().take(MOST_ENTITY).position(|byte| *byte == b';') else {
+    let Some(end) = rest.iter().take(MAX_ENTITY).position(|byte| *byte == b';') else {
         let is_one = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'#';
-        let is_cut = rest.len() < MOST_ENTITY && rest.iter().skip(1).all(is_one);
+        let is_cut = rest.len() < MAX_ENTITY && rest.iter().skip(1).all(is_one);
         return if is_cut { Escape::Cut } else { Escape::None };
     };
     let name = rest.get(1..end).and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default();
@@ -159,9 +159,9 @@ fn tag(rest: &[u8]) -> Escape {
         Some(byte) if byte.is_ascii_alphabetic() || *byte == b'/' => {}
         Some(_) => return Escape::None,
     }
-    match rest.iter().take(MOST_TAG).skip(1).position(|byte| matches!(byte, b'<' | b'>')) {
+    match rest.iter().take(MAX_TAG).skip(1).position(|byte| matches!(byte, b'<' | b'>')) {
         Some(at) if rest.get(at + 1) == Some(&b'>') => Escape::Nothing(at + 2),
-        None if rest.len() < MOST_TAG => Escape::Cut,
+        None if rest.len() < MAX_TAG => Escape::Cut,
         Some(_) | None => Escape::None,
     }
 }
@@ -173,11 +173,11 @@ fn sequence(rest: &[u8]) -> Escape {
         Some(b'[') => {}
         Some(_) => return Escape::None,
     }
-    match rest.iter().take(MOST_TAG).skip(2).position(|byte| !(0x20..=0x3f).contains(byte)) {
+    match rest.iter().take(MAX_TAG).skip(2).position(|byte| !(0x20..=0x3f).contains(byte)) {
         Some(at) if rest.get(at + 2).is_some_and(|byte| (0x40..=0x7e).contains(byte)) => {
             Escape::Nothing(at + 3)
         }
-        None if rest.len() < MOST_TAG => Escape::Cut,
+        None if rest.len() < MAX_TAG => Escape::Cut,
         Some(_) | None => Escape::None,
     }
 }
@@ -205,10 +205,10 @@ fn hex(text: &[u8], digits: usize) -> Hex {
 }
 
 /// The most bytes of an encoded percent sign.
-const MOST_ENCODED: usize = 17;
+const MAX_ENCODED: usize = 17;
 /// The most backslashes before one escape.
-const MOST_BACKSLASHES: usize = 16;
+const MAX_BACKSLASHES: usize = 16;
 /// The most bytes of a character's name or number in HTML.
-const MOST_ENTITY: usize = 10;
+const MAX_ENTITY: usize = 10;
 /// The most bytes of a mark that is not read.
-const MOST_TAG: usize = 64;
+const MAX_TAG: usize = 64;

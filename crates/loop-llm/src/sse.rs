@@ -34,7 +34,7 @@ pub(crate) struct Framer {
     is_first_line: bool,
     has_field: bool,
     event: Event,
-    most: usize,
+    max: usize,
 }
 
 /// The event so far.
@@ -48,15 +48,15 @@ struct Event {
 }
 
 impl Framer {
-    /// A framer that holds at most `most` bytes of a line, and of an event.
-    pub(crate) fn new(most: usize) -> Self {
+    /// A framer that holds at most `max` bytes of a line, and of an event.
+    pub(crate) fn new(max: usize) -> Self {
         Self {
             line: Vec::new(),
             after_return: false,
             is_first_line: true,
             has_field: false,
             event: Event::default(),
-            most,
+            max,
         }
     }
 
@@ -83,7 +83,7 @@ impl Framer {
             self.after_return = tail.first() == Some(&b'\r');
             bytes = tail.get(1..).unwrap_or_default();
             if self.line.is_empty() {
-                if head.len() > self.most {
+                if head.len() > self.max {
                     return Err(TooLong);
                 }
                 self.end_line(head, sink)?;
@@ -101,7 +101,7 @@ impl Framer {
 
     /// Gives an event whose only data is this line to `sink`, without a copy; whether it is one.
     fn whole_event(&mut self, line: &[u8], sink: &mut impl FnMut(Frame<'_>)) -> bool {
-        let value = line.strip_prefix(b"data:").filter(|_| !self.event.has_data && line.len() <= self.most);
+        let value = line.strip_prefix(b"data:").filter(|_| !self.event.has_data && line.len() <= self.max);
         let Some(Ok(data)) = value.map(std::str::from_utf8) else { return false };
         (self.is_first_line, self.has_field) = (false, true);
         let event = self.event.has_name.then_some(self.event.name.as_str());
@@ -128,7 +128,7 @@ impl Framer {
     }
 
     fn extend(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
-        if self.line.len() + bytes.len() > self.most {
+        if self.line.len() + bytes.len() > self.max {
             return Err(TooLong);
         }
         self.line.extend_from_slice(bytes);
@@ -144,11 +144,11 @@ impl Framer {
         if line.is_empty() {
             self.event.dispatch(sink);
         } else if let Some(value) = line.strip_prefix(b"data:") {
-            return self.event.add_data(value.strip_prefix(b" ").unwrap_or(value), self.most);
+            return self.event.add_data(value.strip_prefix(b" ").unwrap_or(value), self.max);
         } else if let Some(value) = line.strip_prefix(b"event:") {
             self.event.set_name(value.strip_prefix(b" ").unwrap_or(value));
         } else if line == b"data" {
-            return self.event.add_data(b"", self.most);
+            return self.event.add_data(b"", self.max);
         } else if line == b"event" {
             self.event.set_name(b"");
         } else if line.first() == Some(&b':') {
@@ -165,8 +165,8 @@ impl Event {
         self.name.push_str(&String::from_utf8_lossy(value));
     }
 
-    fn add_data(&mut self, value: &[u8], most: usize) -> Result<(), TooLong> {
-        if self.data.len() + value.len() + usize::from(self.has_data) > most {
+    fn add_data(&mut self, value: &[u8], max: usize) -> Result<(), TooLong> {
+        if self.data.len() + value.len() + usize::from(self.has_data) > max {
             return Err(TooLong);
         }
         if std::mem::replace(&mut self.has_data, true) {
@@ -190,7 +190,7 @@ impl Event {
         (self.has_name, self.has_data, self.is_damaged) = (false, false, false);
         self.data.clear();
         // One long event does not hold its memory for the rest of the reply.
-        self.data.shrink_to(MOST_HELD);
+        self.data.shrink_to(MAX_HELD);
     }
 }
 
@@ -205,7 +205,7 @@ fn is_field(line: &[u8]) -> bool {
 const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
 
 /// Bytes that stay allocated between two events.
-const MOST_HELD: usize = 64 << 10;
+const MAX_HELD: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {

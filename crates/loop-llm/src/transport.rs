@@ -331,8 +331,8 @@ async fn head_of(response: &mut Response, end: Instant) -> Vec<u8> {
     let mut head = Vec::new();
     while let Ok(Ok(Some(bytes))) = timeout_at(end, response.chunk()).await {
         head.extend_from_slice(&bytes);
-        if head.len() >= MOST_ERROR_BODY {
-            head.truncate(MOST_ERROR_BODY);
+        if head.len() >= MAX_ERROR_BODY {
+            head.truncate(MAX_ERROR_BODY);
             break;
         }
     }
@@ -342,7 +342,7 @@ async fn head_of(response: &mut Response, end: Instant) -> Vec<u8> {
 const TOO_LONG: &str = "the reply took longer than a call may";
 const NO_PROGRESS: &str = "the reply said nothing for longer than it may";
 /// How much of an error's body is read.
-const MOST_ERROR_BODY: usize = 64 << 10;
+const MAX_ERROR_BODY: usize = 64 << 10;
 /// How long an error's body is waited for.
 const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
 

@@ -48,13 +48,13 @@ impl Warnings {
         self.bear("param_changed", name)
     }
 
-    /// At most `most` texts at which a reply ends are taken, of which `given` were wanted.
+    /// At most `max` texts at which a reply ends are taken, of which `given` were wanted.
     ///
     /// # Errors
     /// [`LlmErrorKind::Unsupported`] where fewer may not be.
-    pub(crate) fn fewer_stops(&mut self, given: usize, most: usize) -> Result<(), LlmError> {
-        match most {
-            most if given <= most => Ok(()),
+    pub(crate) fn fewer_stops(&mut self, given: usize, max: usize) -> Result<(), LlmError> {
+        match max {
+            max if given <= max => Ok(()),
             0 => self.leave_out("stop"),
             _ => self.change("stop"),
         }

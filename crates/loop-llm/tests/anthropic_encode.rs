@@ -273,14 +273,14 @@ fn a_choice_that_cannot_be_forced() {
 // wire WA20
 #[test]
 fn there_is_always_a_limit() {
-    let most = |model: &str| {
+    let max = |model: &str| {
         wire(model).with(|request| request.max_output_tokens = None).sent()["max_tokens"].clone()
     };
     assert_eq!(
-        (most(NEWER), most(OLDER), most("claude-3-haiku-20240307")),
+        (max(NEWER), max(OLDER), max("claude-3-haiku-20240307")),
         (json!(128_000), json!(64_000), json!(4_096))
     );
-    assert_eq!(most("some-model"), json!(4_096));
+    assert_eq!(max("some-model"), json!(4_096));
     let given = wire(NEWER).with(|request| request.max_output_tokens = Some(77));
     assert_eq!(given.sent()["max_tokens"], json!(77));
 }

@@ -315,8 +315,8 @@ async fn an_endless_reply(api: Api) {
     let server = answering(Behaviour::flood(u64::MAX));
     let reply = ask(&client(api, &server)).await.unwrap();
     assert_eq!((reply.stop, reply.finish), (Some(Stop::Capped), loop_core::FinishReason::Capped));
-    let most = OutputCap::of(request().max_output_tokens).bytes;
-    assert!(reply.text.len() > most - 4 && reply.text.len() <= most, "{} bytes", reply.text.len());
+    let max = OutputCap::of(request().max_output_tokens).bytes;
+    assert!(reply.text.len() > max - 4 && reply.text.len() <= max, "{} bytes", reply.text.len());
     assert!(reply.warnings.iter().any(|warning| warning.contains("cut")), "{:?}", reply.warnings);
     let received = soon(server.ended(1)).await;
     assert_eq!(received.first().unwrap().ending, Some(Ending::HungUp));

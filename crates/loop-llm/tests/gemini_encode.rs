@@ -226,9 +226,9 @@ fn an_effort_is_a_level_or_tokens_and_never_both() {
 
 #[test]
 fn the_tokens_to_reason_with_leave_room_for_a_reply() {
-    let sent = |model: &str, most: u64, effort: Option<Effort>, tokens: Option<u64>| {
+    let sent = |model: &str, max: u64, effort: Option<Effort>, tokens: Option<u64>| {
         let wire = Wire::new("gemini", model).with(|request| {
-            request.max_output_tokens = Some(most);
+            request.max_output_tokens = Some(max);
             request.effort = effort;
             request.reasoning_tokens = tokens;
         });

@@ -248,8 +248,8 @@ fn delta(text: &str) -> Vec<u8> {
 }
 
 fn short() -> Timers {
-    let most = Duration::from_secs(30);
-    Timers { first_byte: most, idle: most, progress: most, after_end: most, total: most }
+    let max = Duration::from_secs(30);
+    Timers { first_byte: max, idle: max, progress: max, after_end: max, total: max }
 }
 
 // WE20

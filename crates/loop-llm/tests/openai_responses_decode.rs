@@ -717,9 +717,9 @@ fn whatever_comes_there_is_one_end() {
         completed(&items),
     ];
     let mut state = 7_u64;
-    let mut next = |most: usize| {
+    let mut next = |max: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % most
+        (state >> 33) as usize % max
     };
     let wire = responses().with(|request| request.stop = vec!["o".into()]);
     let mut ended = 0;

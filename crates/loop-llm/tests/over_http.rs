@@ -296,9 +296,9 @@ fn history(seed: u64) -> ModelRequest {
 struct Draw(u64);
 
 impl Draw {
-    fn below(&mut self, most: usize) -> usize {
+    fn below(&mut self, max: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % most
+        (self.0 >> 33) as usize % max
     }
 
     fn text(&mut self, text: &str) -> String {

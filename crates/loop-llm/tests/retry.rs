@@ -68,8 +68,8 @@ async fn tries_are_counted_by_kind_and_then_nobody_tries() {
         let (end, waits) = run(&failing(kind, None, 99), 1).await;
         assert_eq!((end.unwrap_err().retry, waits.len()), (RetryAdvice::Never, tries), "{kind}");
         for (nth, wait) in waits.iter().enumerate() {
-            let most = Duration::from_millis((first << nth).min(longest) + 1);
-            assert!(*wait <= most, "{kind} {nth} {wait:?}");
+            let max = Duration::from_millis((first << nth).min(longest) + 1);
+            assert!(*wait <= max, "{kind} {nth} {wait:?}");
         }
         let (end, waits) = run(&failing(kind, None, tries as u32), 1).await;
         assert_eq!((end, waits.len()), (Ok(()), tries));

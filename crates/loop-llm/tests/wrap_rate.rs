@@ -375,7 +375,7 @@ fn caller() -> impl Strategy<Value = Caller> {
 struct Timed {
     log: Mutex<Vec<(Instant, usize, u64)>>,
     under_way: Arc<std::sync::atomic::AtomicUsize>,
-    most: std::sync::atomic::AtomicUsize,
+    max: std::sync::atomic::AtomicUsize,
     callers: Vec<Caller>,
 }
 
@@ -392,7 +392,7 @@ impl ChatModel for Timed {
     async fn stream(&self, request: &ModelRequest) -> Result<loop_llm::EventStream, LlmError> {
         let nth: usize = request.meta.key.parse().unwrap();
         let caller = self.callers[nth].clone();
-        self.most.fetch_max(self.under_way.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        self.max.fetch_max(self.under_way.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         let live = Live(Arc::clone(&self.under_way));
         self.log.lock().unwrap().push((Instant::now(), nth, caller.tokens));
         let end = if caller.fails {
@@ -445,7 +445,7 @@ proptest! {
             let all = async { while calls.next().await.is_some() {} };
             tokio::time::timeout(Duration::from_secs(86_400), all).await.expect("everybody ends");
             let log = inner.log.lock().unwrap();
-            assert!(inner.most.load(Ordering::SeqCst) <= at_once as usize);
+            assert!(inner.max.load(Ordering::SeqCst) <= at_once as usize);
             let stayed = callers.iter().enumerate().filter(|(_, caller)| caller.leaves_after_ms.is_none());
             for (nth, _) in stayed {
                 assert!(log.iter().any(|(_, gone, _)| *gone == nth), "{nth} never went");

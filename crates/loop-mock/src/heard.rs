@@ -77,10 +77,10 @@ pub(super) fn unknown<'a>(value: &'a Value, known: &[&str]) -> Option<&'a str> {
     members.keys().map(String::as_str).find(|name| !known.contains(name))
 }
 
-/// Whether the name may be a tool's: letters, digits, `_` and `more`, at most `most` in all.
-pub(super) fn is_name(name: &str, most: usize, more: &str) -> bool {
+/// Whether the name may be a tool's: letters, digits, `_` and `more`, at most `max` in all.
+pub(super) fn is_name(name: &str, max: usize, more: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || more.as_bytes().contains(&byte);
-    !name.is_empty() && name.len() <= most && name.bytes().all(fits)
+    !name.is_empty() && name.len() <= max && name.bytes().all(fits)
 }
 
 /// A tool.
@@ -93,9 +93,9 @@ pub(super) fn tool(name: &str, description: Option<&str>, parameters: Option<&Va
     }
 }
 
-/// Whether something is given that is no number from 0 to `most`.
-pub(super) fn is_outside(given: Option<&Value>, most: f64) -> bool {
-    given.is_some_and(|given| !given.as_f64().is_some_and(|number| (0.0..=most).contains(&number)))
+/// Whether something is given that is no number from 0 to `max`.
+pub(super) fn is_outside(given: Option<&Value>, max: f64) -> bool {
+    given.is_some_and(|given| !given.as_f64().is_some_and(|number| (0.0..=max).contains(&number)))
 }
 
 /// A result.

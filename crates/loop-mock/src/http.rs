@@ -72,7 +72,7 @@ impl Reader {
         loop {
             let parsed = Head::parse(&self.buffer)?;
             // One read may bring all of a head that is too large.
-            if parsed.as_ref().map_or(self.buffer.len(), |(used, _)| *used) > MOST_HEAD {
+            if parsed.as_ref().map_or(self.buffer.len(), |(used, _)| *used) > MAX_HEAD {
                 return Err(Unreadable::Refused { code: 431, message: "the head is too large" });
             }
             match parsed {
@@ -89,7 +89,7 @@ impl Reader {
     /// bounds; a client that only stops sending counts as one that is gone.
     pub(super) async fn hung_up(&mut self) {
         loop {
-            if self.buffer.len() > MOST_HEAD {
+            if self.buffer.len() > MAX_HEAD {
                 return std::future::pending().await;
             }
             if self.more().await.is_err() {
@@ -132,7 +132,7 @@ impl Reader {
                 while self.line().await? > 0 {}
                 return Ok(body);
             }
-            if size > MOST_BODY - body.len() {
+            if size > MAX_BODY - body.len() {
                 return Err(TOO_LARGE);
             }
             self.fill(size + 2).await?;
@@ -151,7 +151,7 @@ impl Reader {
                     self.buffer.advance(used);
                     return usize::try_from(size).map_err(|_| TOO_LARGE);
                 }
-                Ok(httparse::Status::Partial) if self.buffer.len() <= MOST_LINE => self.more().await?,
+                Ok(httparse::Status::Partial) if self.buffer.len() <= MAX_LINE => self.more().await?,
                 Ok(httparse::Status::Partial) | Err(_) => {
                     return Err(Unreadable::Refused {
                         code: 400,
@@ -169,7 +169,7 @@ impl Reader {
                 self.buffer.advance(at + 2);
                 return Ok(at);
             }
-            if self.buffer.len() > MOST_LINE {
+            if self.buffer.len() > MAX_LINE {
                 return Err(Unreadable::Refused { code: 431, message: "a trailer is too large" });
             }
             self.more().await?;
@@ -180,12 +180,12 @@ impl Reader {
 /// How long a request's head may take.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 /// Bytes of a request's head.
-const MOST_HEAD: usize = 64 * 1_024;
+const MAX_HEAD: usize = 64 * 1_024;
 /// Bytes of a request's body.
-const MOST_BODY: usize = 32 * 1_024 * 1_024;
+const MAX_BODY: usize = 32 * 1_024 * 1_024;
 /// Bytes of a line that a chunked body has between its chunks.
-const MOST_LINE: usize = 4 * 1_024;
-const MOST_HEADERS: usize = 100;
+const MAX_LINE: usize = 4 * 1_024;
+const MAX_HEADERS: usize = 100;
 
 const TOO_LARGE: Unreadable = Unreadable::Refused { code: 413, message: "the body is too large" };
 
@@ -204,7 +204,7 @@ struct Head {
 impl Head {
     /// The head at the beginning of `bytes` and its length, where it is complete.
     fn parse(bytes: &[u8]) -> Result<Option<(usize, Self)>, Unreadable> {
-        let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut request = httparse::Request::new(&mut headers);
         let used = match request.parse(bytes) {
             Ok(httparse::Status::Complete(used)) => used,
@@ -255,7 +255,7 @@ impl Head {
             }
             (Some(length), None) if !doubled && length.bytes().all(|byte| byte.is_ascii_digit()) => {
                 match length.parse() {
-                    Ok(bytes) if bytes <= MOST_BODY => Ok(Length::Known(bytes)),
+                    Ok(bytes) if bytes <= MAX_BODY => Ok(Length::Known(bytes)),
                     Ok(_) => Err(TOO_LARGE),
                     Err(_) if length.is_empty() => Err(UNCLEAR_LENGTH),
                     Err(_) => Err(TOO_LARGE),

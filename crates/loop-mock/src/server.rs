@@ -387,7 +387,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: oneshot::
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            accepted = or_pause(listener.accept()), if connections.len() < MOST_CONNECTIONS => {
+            accepted = or_pause(listener.accept()), if connections.len() < MAX_CONNECTIONS => {
                 if let Some((stream, _)) = accepted {
                     connections.spawn(connection(stream, Arc::clone(&state)));
                 }
@@ -539,7 +539,7 @@ const QUESTIONS: &str = "/v1/chat/completions, /v1/responses, /v1/messages, /v1b
                          /v1beta/models/MODEL:streamGenerateContent";
 
 /// How many connections are open at a time; more wait to be accepted.
-const MOST_CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 /// How long nothing is accepted after that has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Headers whose values are not printed.

@@ -28,8 +28,8 @@ use look::{Wanted, names_nothing, not_found, spoken_of, wanted};
 use read::Read;
 use words::{count, overlap, stems};
 
-/// How many calls it selects at the most, and how many it asks for in one pass.
-const MOST_CALLS: usize = 5;
+/// How many calls it selects at most, and how many it asks for in one pass.
+const MAX_CALLS: usize = 5;
 
 /// A stand-in for a model: no AI, no network, the same reply to the same prompt.
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,20 +94,20 @@ fn converse(request: &ModelRequest) -> ModelReply {
 /// A reply within what may be written.
 fn finished(request: &ModelRequest, text: String, calls: Vec<ToolCall>) -> ModelReply {
     // It has no tokens of its own; four bytes count as one, as is usual for English text.
-    let most = request
+    let max = request
         .max_output_tokens
-        .map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
+        .map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX))
         .saturating_mul(4);
     let size =
         text.len() + calls.iter().map(|call| call.name.len() + call.arguments.text().len()).sum::<usize>();
     // Half a call is none.
-    let calls = if size > most { Vec::new() } else { calls };
-    let finish = match (size > most, calls.is_empty()) {
+    let calls = if size > max { Vec::new() } else { calls };
+    let finish = match (size > max, calls.is_empty()) {
         (true, _) => FinishReason::MaxTokens,
         (false, true) => FinishReason::EndTurn,
         (false, false) => FinishReason::ToolUse,
     };
-    let text = text.get(..text.floor_char_boundary(most.min(text.len()))).unwrap_or_default();
+    let text = text.get(..text.floor_char_boundary(max.min(text.len()))).unwrap_or_default();
     let stop = Some(finish.into());
     let mut reply = ModelReply { finish, stop, tool_calls: calls, ..ModelReply::text(text, None) };
     reply.usage = Some(estimated(request, &reply));
@@ -118,7 +118,7 @@ fn select(request: &ModelRequest) -> String {
     let read = Read::of(request);
     let selections: Vec<Value> = wanted(&read)
         .into_iter()
-        .take(read.most.unwrap_or(MOST_CALLS).min(MOST_CALLS))
+        .take(read.max.unwrap_or(MAX_CALLS).min(MAX_CALLS))
         .map(|wanted| json!({"tool": wanted.tool, "params": wanted.parameters, "reason": wanted.reason}))
         .collect();
     Value::Array(selections).to_string()
@@ -144,10 +144,10 @@ fn document(request: &ModelRequest) -> String {
     }
     let (confidence, reason) = confidence(&read, &open);
     // After the last call nothing runs any more.
-    let most = if read.is_final_pass { 0 } else { MOST_CALLS };
+    let max = if read.is_final_pass { 0 } else { MAX_CALLS };
     let actions: Vec<Value> = open
         .iter()
-        .take(most)
+        .take(max)
         .enumerate()
         .map(|(n, wanted)| {
             json!({

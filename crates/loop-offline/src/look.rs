@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::read::{Parameter, Read, Tool};
 use crate::words::{count, names, overlap, stem, stems};
 
-/// How many words a query has at the most.
+/// How many words a query has at most.
 const QUERY_WORDS: usize = 8;
 
 /// A call that the stand-in wants.

@@ -27,7 +27,7 @@ pub(super) struct Read<'a> {
     /// Every call that the prompt lists.
     pub(super) listed: Vec<Listed<'a>>,
     /// How many tools may be selected, where the prompt says so.
-    pub(super) most: Option<usize>,
+    pub(super) max: Option<usize>,
     pub(super) is_final_pass: bool,
 }
 
@@ -133,8 +133,8 @@ impl<'a> Read<'a> {
         for line in rules.lines() {
             if line.starts_with(HEADING) || line == SELECTABLE_TOOLS {
                 under = line;
-            } else if let Some((_, most)) = line.rsplit_once(SELECTED_AT_MOST) {
-                self.most = most.trim_end_matches('.').parse().ok();
+            } else if let Some((_, max)) = line.rsplit_once(SELECTED_AT_MOST) {
+                self.max = max.trim_end_matches('.').parse().ok();
             }
             match under {
                 SECTIONS => self.sections.extend(section_line(line)),

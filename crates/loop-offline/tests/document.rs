@@ -418,7 +418,7 @@ fn filtered(context: &str, results: &str) -> Value {
 }
 
 #[test]
-fn it_filters_by_shared_words_three_at_the_most() {
+fn it_filters_by_shared_words_at_most_three() {
     let results =
         "0: Lamps\n1: Brakes and pads\n2: Brakes\n3: Brakes, pads and discs\n4: Pads\n5: Context of results";
     let chosen = filtered("Squeaking brakes\nLooking for: pads", results);

@@ -22,11 +22,11 @@ pub(crate) fn line_without(nonce: &str, text: &str) -> String {
     line(text).replace(nonce, HIDDEN_NONCE)
 }
 
-/// The first `most` characters of `text`, with a sign where something is left out.
-pub(crate) fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
+/// The first `max` characters of `text`, with a sign where something is left out.
+pub(crate) fn cut(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
         None => text.to_owned(),
-        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+        Some(_) => text.chars().take(max.saturating_sub(1)).chain(['…']).collect(),
     }
 }
 

@@ -190,7 +190,7 @@ struct Lost {
 impl Events {
     /// A queue for one listener to one run, that never waits for the listener.
     pub(crate) fn queue(run: &RunId) -> (Feed, Self) {
-        Self::with_load(run, Load::new(MOST_TEXT_BYTES))
+        Self::with_load(run, Load::new(MAX_TEXT_BYTES))
     }
 
     /// A queue whose listener drives the run: it is emptied before more can come.
@@ -304,15 +304,15 @@ impl Load {
         match event {
             RunEvent::Text { text, .. } => {
                 let bytes = self.text_bytes.load(Ordering::Relaxed).saturating_add(text.len() as u64);
-                waiting < MOST_EVENTS / 2 && bytes <= self.most_text_bytes
+                waiting < MAX_EVENTS / 2 && bytes <= self.most_text_bytes
             }
             // What is shown besides the text never takes the room of the text.
             RunEvent::Part { part, .. } => {
                 let bytes = self.text_bytes.load(Ordering::Relaxed).saturating_add(part.text().len() as u64);
-                waiting < MOST_EVENTS / 4 && bytes <= self.most_text_bytes / 2
+                waiting < MAX_EVENTS / 4 && bytes <= self.most_text_bytes / 2
             }
-            RunEvent::Call { .. } => waiting < MOST_EVENTS / 2,
-            RunEvent::Recorded(_) | RunEvent::Lost { .. } => waiting < MOST_EVENTS,
+            RunEvent::Call { .. } => waiting < MAX_EVENTS / 2,
+            RunEvent::Recorded(_) | RunEvent::Lost { .. } => waiting < MAX_EVENTS,
         }
     }
 
@@ -347,9 +347,9 @@ fn text_bytes(event: &RunEvent) -> u64 {
 
 /// How many events may wait in one queue, counts of what was left out at a run's end apart; pieces of replies only up to
 /// the half of it.
-pub(crate) const MOST_EVENTS: usize = 4_096;
+pub(crate) const MAX_EVENTS: usize = 4_096;
 /// How many bytes of replies may wait in one queue.
-pub(crate) const MOST_TEXT_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_TEXT_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -363,7 +363,7 @@ mod tests {
         // U8
         let (feed, mut events) = Events::queue(&RunId::new("r"));
         let key = CommandKey::new(1, Slot::Main);
-        for seq in 0..MOST_EVENTS as u64 + 7 {
+        for seq in 0..MAX_EVENTS as u64 + 7 {
             let event = Event { at: Millis(seq), kind: EventKind::DeadlineReached };
             feed.tell(RunEvent::Recorded(Arc::new(Entry { seq, event, notes: Vec::new() })));
             feed.tell(RunEvent::Text { key, attempt: 1, text: "x".into() });
@@ -377,8 +377,8 @@ mod tests {
                 RunEvent::Lost { texts, entries } => lost = (lost.0 + texts, lost.1 + entries),
             }
         }
-        assert_eq!((entries, texts), (MOST_EVENTS as u64 - 1_024, 1_024));
-        assert_eq!(lost, (MOST_EVENTS as u64 + 7 - 1_024, 1_031));
+        assert_eq!((entries, texts), (MAX_EVENTS as u64 - 1_024, 1_024));
+        assert_eq!(lost, (MAX_EVENTS as u64 + 7 - 1_024, 1_031));
     }
 
     #[tokio::test]
@@ -386,7 +386,7 @@ mod tests {
         // U8
         let (feed, mut events) = Events::queue(&RunId::new("r"));
         let key = CommandKey::new(1, Slot::Main);
-        for _ in 0..MOST_EVENTS {
+        for _ in 0..MAX_EVENTS {
             let part = ReplyPart::Reasoning { text: "x".into() };
             feed.tell(RunEvent::Part { key, attempt: 1, part });
         }
@@ -403,6 +403,6 @@ mod tests {
                 RunEvent::Recorded(_) | RunEvent::Call { .. } => {}
             }
         }
-        assert_eq!((parts, texts, lost), (MOST_EVENTS / 4, 100, MOST_EVENTS as u64 * 3 / 4));
+        assert_eq!((parts, texts, lost), (MAX_EVENTS / 4, 100, MAX_EVENTS as u64 * 3 / 4));
     }
 }

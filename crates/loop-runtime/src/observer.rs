@@ -12,7 +12,7 @@ use loop_core::RunId;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::events::{Feed, Load, MOST_TEXT_BYTES, Queued, RunEvent};
+use crate::events::{Feed, Load, MAX_TEXT_BYTES, Queued, RunEvent};
 
 /// Hears what happens in a loop's runs. A closure over the run's name and the event is one.
 pub trait Observer: Send + Sync {
@@ -56,7 +56,7 @@ struct Progress {
 impl Watcher {
     pub(crate) fn new(observer: Arc<dyn Observer>) -> Self {
         let (sender, receiver) = unbounded_channel();
-        let (load, progress) = (Arc::new(Load::new(MOST_TEXT_BYTES)), Arc::<Progress>::default());
+        let (load, progress) = (Arc::new(Load::new(MAX_TEXT_BYTES)), Arc::<Progress>::default());
         let (own_load, own_progress) = (Arc::clone(&load), Arc::clone(&progress));
         // A thread rather than a task: the end of a runtime waits for its blocking tasks, but not for this.
         let thread = std::thread::Builder::new().name("loop-observer".to_owned());
@@ -128,7 +128,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::*;
-    use crate::events::MOST_EVENTS;
+    use crate::events::MAX_EVENTS;
     use crate::journal::Entry;
     use loop_core::{Event, EventKind, Millis};
 
@@ -148,7 +148,7 @@ mod tests {
             sender.send((run.clone(), event.clone())).unwrap();
         }));
         let (first, second) = (watcher.feed(&RunId::new("a")), watcher.feed(&RunId::new("b")));
-        for seq in 0..MOST_EVENTS as u64 + 7 {
+        for seq in 0..MAX_EVENTS as u64 + 7 {
             first.tell(entry(seq));
         }
         second.tell(entry(0));
@@ -167,8 +167,8 @@ mod tests {
             .collect();
         let entries = heard.len() - 2;
         // The one that the observer was busy with made room for another.
-        assert!((MOST_EVENTS..=MOST_EVENTS + 1).contains(&entries), "{entries}");
-        let missed = (MOST_EVENTS + 8 - entries) as u64;
+        assert!((MAX_EVENTS..=MAX_EVENTS + 1).contains(&entries), "{entries}");
+        let missed = (MAX_EVENTS + 8 - entries) as u64;
         assert_eq!(told, [(entries, "a", missed - 1), (entries + 1, "b", 1)]);
         assert_eq!(watcher.observed(), Observed { heard: heard.len() as u64, lost: missed, panics: 0 });
     }

@@ -175,7 +175,7 @@ async fn a_model_that_never_ends_is_cut_at_a_multiple_of_what_it_was_granted() {
     for event in kinds {
         let mut spec = unselected();
         spec.limits.output_tokens = 300;
-        let most = loop_llm::OutputCap::of(Some(300)).bytes;
+        let max = loop_llm::OutputCap::of(Some(300)).bytes;
         let runner = Runner::new(spec, tools(&Log::new()), Models::one(Arc::new(Endless(event.clone()))));
         let mut handle = runner.run(common::item()).start().await.unwrap();
         let events = handle.events().unwrap();
@@ -189,7 +189,7 @@ async fn a_model_that_never_ends_is_cut_at_a_multiple_of_what_it_was_granted() {
         assert_eq!(outcome.totals.model_calls, calls, "{event:?}");
         assert_eq!(stop.reason() == StopReason::OutputLimit, !is_text, "{stop:?}");
         let heard: usize = drained(events).await.iter().map(bytes_of_text).sum();
-        assert!(heard <= calls as usize * most, "{event:?}: {heard} bytes were shown");
+        assert!(heard <= calls as usize * max, "{event:?}: {heard} bytes were shown");
     }
 }
 

@@ -209,7 +209,7 @@ pub(crate) fn is_elided(recorded: &str, ours: &str) -> bool {
 /// A text in Base64, or one of the same length where the recording left it out.
 pub(crate) fn base64(recorded: &str) -> Arc<str> {
     match elided(recorded) {
-        Some(length) => "A".repeat(length.min(MOST_ELIDED)).into(),
+        Some(length) => "A".repeat(length.min(MAX_ELIDED)).into(),
         None => recorded.into(),
     }
 }
@@ -219,7 +219,7 @@ fn elided(recorded: &str) -> Option<usize> {
 }
 
 /// Bytes of the longest text that is made up again.
-const MOST_ELIDED: usize = 64 << 20;
+const MAX_ELIDED: usize = 64 << 20;
 
 /// Makes the tool of this name one whose schema does not bind.
 pub(crate) fn take_strict(body: &mut Value, name: &str) {

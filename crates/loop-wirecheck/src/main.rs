@@ -80,8 +80,8 @@ fn run(files: &[PathBuf], differences: Option<usize>, as_json: bool) -> Result<(
         exchanges.extend(exchange::read(&name, &text(file)?).map_err(Failure::Usage)?);
     }
     let report = compare(&exchanges, &exceptions::load()?);
-    let most = differences.unwrap_or(10);
-    let lines = if as_json { vec![format!("{:#}", report.json(most))] } else { report.text(most) };
+    let max = differences.unwrap_or(10);
+    let lines = if as_json { vec![format!("{:#}", report.json(max))] } else { report.text(max) };
     workspace::print_lines(&lines);
     verdict(&report)
 }

@@ -154,7 +154,7 @@ impl Report {
     }
 
     /// The report for people, with so many differences.
-    pub(crate) fn text(&self, most: usize) -> Vec<String> {
+    pub(crate) fn text(&self, max: usize) -> Vec<String> {
         let mut rows = vec![head(["provider", "api", "form"])];
         for ((provider, api, form), line) in self.lines() {
             rows.push(line.row([provider, api, form.to_owned()]));
@@ -189,14 +189,14 @@ impl Report {
         if !all.is_empty() {
             lines.push(String::new());
         }
-        for (judged, difference) in all.iter().take(most) {
+        for (judged, difference) in all.iter().take(max) {
             lines.push(format!("{} ({}) {}", judged.id, judged.place, difference.field));
             let (expected, ours) = cut(&difference.expected, &difference.ours);
             lines.push(format!("    expected {expected}"));
             lines.push(format!("    ours     {ours}"));
         }
-        if all.len() > most {
-            lines.push(format!("… and {} differences more", all.len() - most));
+        if all.len() > max {
+            lines.push(format!("… and {} differences more", all.len() - max));
         }
         lines.extend(self.exceptions.iter().cloned());
         lines.push(self.summary());
@@ -204,7 +204,7 @@ impl Report {
     }
 
     /// The report for programs, with so many differences.
-    pub(crate) fn json(&self, most: usize) -> Value {
+    pub(crate) fn json(&self, max: usize) -> Value {
         let sums = self.sums();
         let rows = self.lines().into_iter().filter(|((provider, ..), _)| provider != "all");
         let rows: Vec<Value> = rows
@@ -238,7 +238,7 @@ impl Report {
             "features": features,
             "not_expressed": self.lacks(),
             "not_sent_back": self.notes(),
-            "differences": differences.take(most).collect::<Vec<_>>(),
+            "differences": differences.take(max).collect::<Vec<_>>(),
             "summary": self.summary(),
         })
     }
@@ -310,9 +310,9 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
         })
         .collect();
     let line = |row: &Vec<String>| {
-        let cells = columns.iter().map(|(at, most)| {
+        let cells = columns.iter().map(|(at, max)| {
             let cell = row.get(*at).map_or("", String::as_str);
-            if *at < 3 { format!("{cell:most$}") } else { format!("{cell:>most$}") }
+            if *at < 3 { format!("{cell:max$}") } else { format!("{cell:>max$}") }
         });
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
@@ -322,18 +322,18 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
 /// Two texts on a line each, from a little before the place where they part.
 fn cut(one: &str, two: &str) -> (String, String) {
     let same = one.chars().zip(two.chars()).take_while(|(one, two)| one == two).count();
-    let start = if one.chars().count().max(two.chars().count()) > MOST { same.saturating_sub(40) } else { 0 };
+    let start = if one.chars().count().max(two.chars().count()) > MAX { same.saturating_sub(40) } else { 0 };
     let part = |text: &str| {
-        let piece: String = text.chars().skip(start).take(MOST).collect();
+        let piece: String = text.chars().skip(start).take(MAX).collect();
         let before = if start > 0 { "…" } else { "" };
-        let after = if text.chars().count() > start + MOST { "…" } else { "" };
+        let after = if text.chars().count() > start + MAX { "…" } else { "" };
         format!("{before}{piece:?}{after}")
     };
     (part(one), part(two))
 }
 
 /// Characters of a value that are shown.
-const MOST: usize = 160;
+const MAX: usize = 160;
 
 #[cfg(test)]
 mod tests {

@@ -70,21 +70,21 @@ pub(crate) fn prices() -> Option<PathBuf> {
 pub(crate) fn item(domain: &Domain, path: &Path) -> Result<WorkItem, Failure> {
     let origin = path.display().to_string();
     // One byte beyond the limit is enough to refuse it.
-    let most = domain.item_bytes_max().saturating_add(1);
+    let max = domain.item_bytes_max().saturating_add(1);
     let mut bytes = Vec::new();
     let advice = if path == Path::new("-") {
-        let read = std::io::stdin().take(most).read_to_end(&mut bytes);
+        let read = std::io::stdin().take(max).read_to_end(&mut bytes);
         read.map_err(|error| {
             Failure::new(format!("standard input: {error}; give the work item as UTF-8 text"))
         })?;
         "give the work item as UTF-8 text"
     } else {
         let advice = "give a JSON or Markdown file, or `-`";
-        let read = std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+        let read = std::fs::File::open(path).and_then(|file| file.take(max).read_to_end(&mut bytes));
         read.map_err(|error| Failure::new(format!("{origin}: {error}; {advice}")))?;
         advice
     };
-    let is_cut = bytes.len() as u64 == most;
+    let is_cut = bytes.len() as u64 == max;
     let text = match String::from_utf8(bytes) {
         Ok(text) => text,
         // What is too long is refused for its length, wherever it was cut.

@@ -67,7 +67,7 @@ pub(crate) async fn runs(args: JournalArgs) -> Result<ExitCode, Failure> {
     let mut text = String::new();
     for RunLine { run, unix_ms, domain, item, title, entries, stop, is_written, trouble } in runs {
         if let Some(trouble) = trouble {
-            let (item, time) = (cut(&item, MOST_ID_CHARS), time(unix_ms));
+            let (item, time) = (cut(&item, MAX_ID_CHARS), time(unix_ms));
             row(&mut text, &format!("{run}  {time}  {domain:<12} {item:<10} damaged: {trouble}"));
             continue;
         }
@@ -77,7 +77,7 @@ pub(crate) async fn runs(args: JournalArgs) -> Result<ExitCode, Failure> {
             None | Some(_) => "interrupted",
         };
         let stop = stop.map_or_else(|| format!("{state}, {entries} entries"), |reason| reason.to_string());
-        let (item, title) = (cut(&item, MOST_ID_CHARS), cut(&title, MOST_TITLE_CHARS));
+        let (item, title) = (cut(&item, MAX_ID_CHARS), cut(&title, MAX_TITLE_CHARS));
         let time = time(unix_ms);
         row(&mut text, &format!("{run}  {time}  {domain:<12} {item:<10} {stop:<20} {title}"));
     }
@@ -341,9 +341,9 @@ fn row(text: &mut String, line: &str) {
 }
 
 /// How much of an item's id is listed, in characters.
-const MOST_ID_CHARS: usize = 60;
+const MAX_ID_CHARS: usize = 60;
 /// How much of its title is listed, in characters.
-const MOST_TITLE_CHARS: usize = 100;
+const MAX_TITLE_CHARS: usize = 100;
 
 /// A wall time as people read it, in UTC.
 pub(crate) fn time(unix_ms: u64) -> String {

@@ -70,10 +70,10 @@ pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
 }
 
 /// A field of a row: one harmless line of at most so many characters, the last of them `…` where it is cut.
-pub(crate) fn cut(text: &str, most: usize) -> String {
+pub(crate) fn cut(text: &str, max: usize) -> String {
     let line = one_line(text).replace('\t', " ");
-    match line.char_indices().nth(most) {
-        Some(_) => line.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+    match line.char_indices().nth(max) {
+        Some(_) => line.chars().take(max.saturating_sub(1)).chain(['…']).collect(),
         None => line,
     }
 }

@@ -7,7 +7,7 @@ use crate::workspace::{self, Failure};
 
 /// Cases of the bench program of `loop-core` whose instructions are counted.
 const COUNTED: [&str; 4] = ["gate-10", "gate-100", "gate-1000", "reply-10KB"];
-/// How often a counted case is done; the bench program has that many copies at the most.
+/// How often a counted case is done; the bench program has that many copies at most.
 const TIMES: u64 = 40;
 const TOOL: [&str; 2] = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
 

@@ -5,7 +5,7 @@ use xshell::{Shell, cmd};
 use super::{has_valgrind, program, watched};
 use crate::workspace::{self, Failure};
 
-/// How often a counted case is done; the bench program has that many copies at the most.
+/// How often a counted case is done; the bench program has that many copies at most.
 const TIMES: u64 = 2;
 const TOOL: [&str; 2] = ["--tool=memcheck", "--leak-check=no"];
 

@@ -126,7 +126,7 @@ fn document(shape: Shape, pass: u32) -> Vec<String> {
 }
 
 /// A text in pieces of so many characters.
-fn split(text: &str, most: usize) -> Vec<String> {
+fn split(text: &str, max: usize) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
-    characters.chunks(most).map(|piece| piece.iter().collect()).collect()
+    characters.chunks(max).map(|piece| piece.iter().collect()).collect()
 }

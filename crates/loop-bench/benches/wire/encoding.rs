@@ -16,7 +16,7 @@ const PASSES: [usize; 4] = [2, 8, 32, 128];
 /// The pass whose allocations are counted.
 const COUNTED: usize = 128;
 const RUNS: usize = 40;
-/// How often a counted case is done at the most.
+/// How often a counted case is done at most.
 const TIMES: usize = 2;
 
 pub(crate) fn table() {

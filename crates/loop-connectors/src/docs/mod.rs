@@ -80,13 +80,13 @@ impl DocsTool {
     }
 
     /// The passages that fit, best first.
-    async fn find(&self, parameters: &Value, most: usize) -> Result<Vec<Passage>, ToolResult> {
+    async fn find(&self, parameters: &Value, max: usize) -> Result<Vec<Passage>, ToolResult> {
         let question =
             parameters.get(&*self.query_parameter).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (files, library) = (Arc::clone(&self.files), Arc::clone(&self.library));
         let found = tokio::task::spawn_blocking(move || {
             let library = library.get_or_init(|| read(&files));
-            let best = library.index.best(&question, most);
+            let best = library.index.best(&question, max);
             best.into_iter().filter_map(|at| library.passages.get(at).cloned()).collect()
         });
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);

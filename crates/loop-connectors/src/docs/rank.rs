@@ -64,8 +64,8 @@ impl Index {
         index
     }
 
-    /// The positions of the passages that hold any of the words, best first; at most `most`.
-    pub(crate) fn best(&self, question: &str, most: usize) -> Vec<usize> {
+    /// The positions of the passages that hold any of the words, best first; at most `max`.
+    pub(crate) fn best(&self, question: &str, max: usize) -> Vec<usize> {
         let asked: BTreeSet<String> = words(question).collect();
         let passages = self.passages.scores(&asked);
         let documents = self.documents.scores(&asked);
@@ -78,7 +78,7 @@ impl Index {
             .collect();
         // Between equals the order of the passages decides: by path, then by place in the document.
         ranked.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(a.cmp(b)));
-        ranked.into_iter().take(most).map(|(at, _)| at).collect()
+        ranked.into_iter().take(max).map(|(at, _)| at).collect()
     }
 }
 

@@ -83,9 +83,9 @@ fn sql_of(name: &str, value: Option<&Value>) -> Result<SqlValue, QueryFailure> {
             (Some(whole), _) => SqlValue::Integer(whole),
             // What was shown to a person must be what is stored.
             (None, real) if number.is_u64() || real.is_some_and(may_be_rounded) => {
-                let (least, most) = (i64::MIN, i64::MAX);
+                let (least, max) = (i64::MIN, i64::MAX);
                 let says = format!(
-                    "`{name}` is {number}, and whole numbers of SQLite are from {least} to {most}; give it as a text, for a \
+                    "`{name}` is {number}, and whole numbers of SQLite are from {least} to {max}; give it as a text, for a \
                      column of type TEXT"
                 );
                 return Err(QueryFailure::Permanent(says));

@@ -141,16 +141,16 @@ impl Tool for SqlTool {
         // A child with a guard: the query ends when the call is cancelled, and also when it is merely dropped.
         let cancel = context.cancel.child_token();
         let _stop_on_leaving = cancel.clone().drop_guard();
-        let most = self.cell_bytes_max;
+        let max = self.cell_bytes_max;
         let (work, scope, key) = (self.work.clone(), context.scope.clone(), context.key.clone());
         let work = move || match work {
             Work::Look(query, database) => {
                 let given = Given { parameters: &parameters, scope: &scope, key: None };
-                query.run(&database, &given, most, &cancel).map(Done::Found)
+                query.run(&database, &given, max, &cancel).map(Done::Found)
             }
             Work::Change(change) => {
                 let given = Given { parameters: &parameters, scope: &scope, key: Some(&key) };
-                change.run(&given, most, &cancel).map(Done::Changed)
+                change.run(&given, max, &cancel).map(Done::Changed)
             }
         };
         let outcome = tokio::task::spawn_blocking(work).await;

@@ -72,8 +72,8 @@ impl Trouble {
 
     /// Whether a tool is not run any more.
     pub(crate) fn is_broken(&self, tool: &str, breakers: &Breakers) -> bool {
-        let most = breakers.tool_failures;
-        most > 0 && self.failing.get(tool).is_some_and(|failing| failing.times >= most)
+        let max = breakers.tool_failures;
+        max > 0 && self.failing.get(tool).is_some_and(|failing| failing.times >= max)
     }
 
     /// The condition that a tool is not run any more: a person may know when it works again, if it can.
@@ -89,14 +89,14 @@ impl Trouble {
 
     /// The condition that a tool failed so often in a row that a person has to go on (S4-57).
     pub(crate) fn escalated(&self, tool: &str, setting: OnToolError) -> Option<Condition> {
-        let most = setting.escalates_after()?;
-        let times = self.failing.get(tool).map(|failing| failing.times).filter(|times| *times >= most)?;
+        let max = setting.escalates_after()?;
+        let times = self.failing.get(tool).map(|failing| failing.times).filter(|times| *times >= max)?;
         let name = match setting {
             OnToolError::StopOrEscalateAfter(_) => "stop_or_escalate_after",
             OnToolError::Continue | OnToolError::Stop | OnToolError::EscalateAfter(_) => "escalate_after",
         };
         let to = Measure::Text(format!("{{ {name} = {} }}", times.saturating_add(1)).into());
-        Some(failures(tool, times, most, Setting::OnToolError, to))
+        Some(failures(tool, times, max, Setting::OnToolError, to))
     }
 
     /// The condition that policy denied too many calls in a row.
@@ -111,20 +111,20 @@ impl Trouble {
     }
 }
 
-fn opened(what: &str, times: u32, most: u32, breaker: Breaker) -> Option<Condition> {
-    let is_open = most > 0 && times >= most;
-    is_open.then(|| in_a_row(what.into(), times, most, breaker.setting(), count(times.saturating_add(1))))
+fn opened(what: &str, times: u32, max: u32, breaker: Breaker) -> Option<Condition> {
+    let is_open = max > 0 && times >= max;
+    is_open.then(|| in_a_row(what.into(), times, max, breaker.setting(), count(times.saturating_add(1))))
 }
 
-fn failures(tool: &str, times: u32, most: u32, setting: Setting, to: Measure) -> Condition {
-    in_a_row(format!("failures of {tool}").into(), times, most, setting, to)
+fn failures(tool: &str, times: u32, max: u32, setting: Setting, to: Measure) -> Condition {
+    in_a_row(format!("failures of {tool}").into(), times, max, setting, to)
 }
 
-fn in_a_row(what: Arc<str>, times: u32, most: u32, setting: Setting, to: Measure) -> Condition {
+fn in_a_row(what: Arc<str>, times: u32, max: u32, setting: Setting, to: Measure) -> Condition {
     Condition {
         reason: StopReason::NeedsHuman,
         value: Measure::InARow { what, times: times.into() },
-        threshold: Some(count(most)),
+        threshold: Some(count(max)),
         change: Some(Change { setting, to }),
     }
 }

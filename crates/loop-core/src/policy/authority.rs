@@ -14,7 +14,7 @@ use crate::spec::{ArgSpec, ToolSpec};
 use crate::types::sorted;
 
 /// More values than this in one call are for a person to look at.
-const MOST: usize = 256;
+const MAX: usize = 256;
 
 /// So many of them are told; one is enough to hold the call up.
 const TOLD: usize = 3;
@@ -40,7 +40,7 @@ impl fmt::Display for UntrustedOrigin {
                 f,
                 "{pointer} is {value}, which was given neither with the work item nor by policy nor by a trusted tool"
             ),
-            None => write!(f, "{pointer} comes after {MOST} values that say whom it reaches"),
+            None => write!(f, "{pointer} comes after {MAX} values that say whom it reaches"),
         }
     }
 }
@@ -123,13 +123,13 @@ impl<'a> Reached<'a> {
             })
         });
         self.values.push((path, value, by_policy));
-        self.is_over = self.values.len() > MOST;
+        self.is_over = self.values.len() > MAX;
     }
 
     /// The first few that nobody gave who may. Equal values are looked up once.
     fn untrusted_origin(self, sources: &dyn Sources) -> Vec<UntrustedOrigin> {
         let mut wanted: Vec<&Value> = Vec::new();
-        for (_, value, by_policy) in self.values.iter().take(MOST) {
+        for (_, value, by_policy) in self.values.iter().take(MAX) {
             if !by_policy && !wanted.contains(&&**value) {
                 wanted.push(value);
             }
@@ -141,7 +141,7 @@ impl<'a> Reached<'a> {
         let mut found = Vec::new();
         for (n, (path, value, by_policy)) in self.values.iter().enumerate() {
             let pointer = path.as_str().into();
-            if n >= MOST {
+            if n >= MAX {
                 return vec![UntrustedOrigin { pointer, value: None }];
             }
             if !by_policy && !is_given(value) {

@@ -53,13 +53,13 @@ pub fn shown(parameters: &str) -> ShownArgs {
 }
 
 /// A value as JSON in one line, with what does not show written out, cut to so many characters.
-pub(crate) fn quoted(value: &Value, most: usize) -> String {
+pub(crate) fn quoted(value: &Value, max: usize) -> String {
     let mut text = String::new();
     match value {
         Value::String(value) => string(value, &mut text),
         other => text.push_str(&canonical(other)),
     }
-    match text.char_indices().nth(most) {
+    match text.char_indices().nth(max) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
         None => text,
     }

@@ -48,8 +48,8 @@ impl<'a> Matcher<'a> {
             places.entry(*c).or_default().push(at);
         }
         if b.len() >= LONG {
-            let most = b.len() / 100 + 1;
-            places.retain(|_, at| at.len() <= most);
+            let max = b.len() / 100 + 1;
+            places.retain(|_, at| at.len() <= max);
         }
         Self { a, b, places }
     }

@@ -79,11 +79,11 @@ pub(super) fn refused(reply: &Reply) -> Option<Refused> {
 /// What a refusal says, in a line of at most 500 characters.
 pub(super) fn first_line(text: &str) -> Arc<str> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason given");
-    match line.char_indices().nth(MOST_LINE) {
+    match line.char_indices().nth(MAX_LINE) {
         Some((end, _)) => format!("{}… [cut]", line.get(..end).unwrap_or_default()).into(),
         None => line.into(),
     }
 }
 
 /// The most characters of what a refusal says.
-const MOST_LINE: usize = 500;
+const MAX_LINE: usize = 500;

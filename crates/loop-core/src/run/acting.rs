@@ -537,7 +537,7 @@ fn tool_failure(evidence: &Evidence, setting: OnToolError) -> Condition {
     let Evidence { tool, observation, .. } = evidence;
     let what = format!("{tool}: {}: {}", observation.status.name(), observation.summary);
     let to = match setting.escalates_after() {
-        Some(most) => format!("{{ escalate_after = {most} }}").into(),
+        Some(max) => format!("{{ escalate_after = {max} }}").into(),
         None => "continue".into(),
     };
     let to = Measure::Text(to);

@@ -238,7 +238,7 @@ pub struct History {
 pub struct Reserve {
     /// Input tokens, estimated.
     pub input_tokens: u64,
-    /// Output tokens, at the most.
+    /// Output tokens, at most.
     pub output_tokens: u64,
     /// Money, or `None` while the price is unknown.
     pub cost: Option<PicoUsd>,

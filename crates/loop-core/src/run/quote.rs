@@ -12,7 +12,7 @@ use crate::types::{CommandKey, PicoUsd, Price, Rates, Slot, Tier};
 
 /// A call for fewer output tokens than this is not worth making.
 const LEAST_OUTPUT_TOKENS: u64 = 256;
-/// Tokens by which providers frame the turns of a call, at the most: no bytes of ours.
+/// Tokens by which providers frame the turns of a call, at most: no bytes of ours.
 const FRAME_TOKENS: u64 = 256;
 
 /// How large a rendered prompt is.
@@ -118,7 +118,7 @@ impl Run {
         }
     }
 
-    /// What is in flight is held to cost at the most, or to be in the estimate.
+    /// What is in flight is held to cost at most, or to be in the estimate.
     pub fn reserved(&self) -> Reserve {
         self.quoting().reserved()
     }
@@ -213,7 +213,7 @@ impl Quoting<'_> {
         Ok(Fits { input_tokens, output_tokens, least })
     }
 
-    /// What is in flight is held to cost at the most, or to be in the estimate.
+    /// What is in flight is held to cost at most, or to be in the estimate.
     fn reserved(&self) -> Reserve {
         let call = self.in_flight.map_or(NOTHING, |started| started.reserve);
         if self.budget.granted_sub_calls == 0 {

@@ -80,8 +80,8 @@ impl Run {
         let limit = if limits.selected <= limits.tool_calls { Limit::Selected } else { Limit::ToolCalls };
         let quota = Quota { left: limits.selected.min(limits.tool_calls), limit };
         self.count_unread(selections.len(), /*left*/ 0, &CommandKey::new(0, Slot::Select), notes);
-        let most = self.spec.limits.read_calls() as usize;
-        let selections = selections.get(..most).unwrap_or(selections);
+        let max = self.spec.limits.read_calls() as usize;
+        let selections = selections.get(..max).unwrap_or(selections);
         let judged = judge(selections, self.context(/*pass*/ 0, quota));
         let runs = judged.iter().filter(|judged| judged.judged.verdict == Verdict::Run).count() as u32;
         notes.push(Note::Selected { by, runs });

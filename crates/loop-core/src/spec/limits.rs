@@ -9,7 +9,7 @@ use crate::types::{PicoUsd, is_default};
 pub(crate) const FINAL_PASS_OUTPUT_TOKENS: u64 = 1_500;
 /// Characters of one result where it is said once and not repeated.
 const NATIVE_RESULT_CHARS: u32 = 16_000;
-/// Milliseconds that are held back for the final pass, at the most.
+/// Milliseconds that are held back for the final pass, at most.
 pub(crate) const FINAL_PASS_MS: u64 = 30_000;
 
 /// Calls that one reply may ask for.
@@ -128,13 +128,13 @@ impl Limits {
         }
     }
 
-    /// Milliseconds of the wall clock that are held back for the final pass: a quarter, 30 seconds at the most.
+    /// Milliseconds of the wall clock that are held back for the final pass: a quarter, 30 seconds at most.
     pub fn final_pass_ms(&self) -> u64 {
         (self.wall_ms / 4).min(FINAL_PASS_MS)
     }
 }
 
-/// The part of `limit` that is held back for a final pass that would take `final_pass`: a quarter at the most.
+/// The part of `limit` that is held back for a final pass that would take `final_pass`: a quarter at most.
 pub(crate) fn held_back(limit: u64, final_pass: u64) -> u64 {
     (limit / 4).min(final_pass)
 }

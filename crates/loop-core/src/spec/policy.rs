@@ -244,7 +244,7 @@ impl OnToolError {
     pub fn escalates_after(self) -> Option<u32> {
         match self {
             Self::Continue | Self::Stop => None,
-            Self::EscalateAfter(most) | Self::StopOrEscalateAfter(most) => Some(most.max(1)),
+            Self::EscalateAfter(max) | Self::StopOrEscalateAfter(max) => Some(max.max(1)),
         }
     }
 }

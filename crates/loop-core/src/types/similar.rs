@@ -27,7 +27,7 @@ pub(crate) fn similar_names<'a>(
     similar.into_iter().take(3).map(|(_, name)| Arc::clone(name)).collect()
 }
 
-/// Edits between two names if they are near: a third of the longer one at the most, or one within the other.
+/// Edits between two names if they are near: a third of the longer one at most, or one within the other.
 fn distance(wanted: &str, known: &str) -> Option<usize> {
     let edits = edits(wanted, known);
     let longest = wanted.chars().count().max(known.chars().count());

@@ -537,7 +537,7 @@ impl World {
             }
         }
         assert_eq!((totals.usage, totals.cost), (usage, cost), "the bill is the sum of the charges");
-        // I-28: once at the most up, once to another route, and given back when the run ends.
+        // I-28: once at most up, once to another route, and given back when the run ends.
         let moved = |note: &&Note| {
             let Note::TierChanged { why, .. } = note else { return false };
             !matches!(why, loop_core::TierCause::Cost | loop_core::TierCause::Context)

@@ -504,11 +504,11 @@ pub fn five_passes(wide: bool) -> Alphabet {
 }
 
 /// Everything at once, by shape.
-pub fn everything(most_passes: u32) -> Alphabet {
+pub fn everything(max_passes: u32) -> Alphabet {
     let setup = small().selector(&[("fetch_docs", target("d"))]).people().saving().escalating();
     let setup = setup.limits(|limits| {
-        limits.passes = most_passes;
-        limits.model_calls = most_passes + 4;
+        limits.passes = max_passes;
+        limits.model_calls = max_passes + 4;
         limits.tool_calls = 5;
         limits.selected = 1;
     });

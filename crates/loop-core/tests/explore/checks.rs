@@ -107,8 +107,8 @@ fn limits_hold(run: &Run, _: &Ghost) -> Result {
         *doubts += u32::from(evidence.observation.status == Status::InDoubt);
     }
     for ((tool, parameters), (count, doubts)) in runs {
-        let most = run.spec().tool(tool).map_or(0, |tool| tool.attempts) + doubts;
-        must(count <= most, || format!("{tool} {parameters} ran {count} times"))?;
+        let max = run.spec().tool(tool).map_or(0, |tool| tool.attempts) + doubts;
+        must(count <= max, || format!("{tool} {parameters} ran {count} times"))?;
     }
     Ok(())
 }
@@ -169,8 +169,8 @@ fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
             tries_are_few(run, tool, ghost)?;
         }
         // A call has its tries on each route.
-        let most = ghost.kills_of(key) + if ghost.rerouted > 0 { 2 * TRIES } else { TRIES };
-        must(is_action(key) || attempt <= most, || format!("{key} is tried {attempt} times"))?;
+        let max = ghost.kills_of(key) + if ghost.rerouted > 0 { 2 * TRIES } else { TRIES };
+        must(is_action(key) || attempt <= max, || format!("{key} is tried {attempt} times"))?;
         let Some((settled, status)) = ghost.settled.get(&key) else { continue };
         must(attempt == settled + 1, || format!("{key} attempt {attempt} after attempt {settled} settled"))?;
         let again = status.is_none_or(Status::is_retryable);
@@ -183,9 +183,9 @@ fn every_try_settles_once(run: &Run, ghost: &Ghost) -> Result {
 /// it was not ready is no try, nor is one that ended with the program, and a person who allows it allows all of them anew.
 fn tries_are_few(run: &Run, tool: &RunTool, ghost: &Ghost) -> Result {
     let Tries { failed, lost } = ghost.tries.get(&tool.key).copied().unwrap_or_default();
-    let most = run.spec().tool(&tool.tool).map_or(0, |tool| tool.attempts).max(1);
-    must(failed < most, || format!("{} failed {failed} times of {most} and is tried again", tool.key))?;
-    must(lost < KILLS * most, || format!("{} was lost {lost} times and is tried {most} times", tool.key))
+    let max = run.spec().tool(&tool.tool).map_or(0, |tool| tool.attempts).max(1);
+    must(failed < max, || format!("{} failed {failed} times of {max} and is tried again", tool.key))?;
+    must(lost < KILLS * max, || format!("{} was lost {lost} times and is tried {max} times", tool.key))
 }
 
 /// How often a call is tried in all.

@@ -50,7 +50,7 @@ fn explore_within(alphabet: &Alphabet, scope: Scope) {
     let walked = walk(alphabet, scope);
     let ends: Vec<String> = walked.ends.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
     println!(
-        "{:20} {:8} states {:9} edges {:6.1} s  {:2} events deep, {} at the most{}  {}",
+        "{:20} {:8} states {:9} edges {:6.1} s  {:2} events deep, {} at most{}  {}",
         alphabet.name,
         walked.states,
         walked.edges,
@@ -91,7 +91,7 @@ fn the_bound_is_a_function_of_the_spec() {
     // I-8: 12 calls, 25 tool calls that are asked again twenty times each, five passes with as many questions, the way out.
     let spec = common::run().spec;
     assert_eq!(rank::bound(&spec), 1 + 3 * 12 + (5 + 3 * 20) * 25 + 5 * (1 + 2 * 25) + 2 + 2);
-    println!("a run of the defaults takes {} events at the most", rank::bound(&spec));
+    println!("a run of the defaults takes {} events at most", rank::bound(&spec));
 }
 
 // S0-35, S0-117: one machine owns phases, passes, money, repeats, tiers and the ways out, and gets them right in every

@@ -107,11 +107,11 @@ fn open_work(run: &Run, work: &loop_core::Work) -> u64 {
         return 1;
     }
     let tool = run.spec().tool(run.actions()[work.action as usize].tool_name());
-    let most = tool.map_or(0, |tool| tool.policy.repeats.polls);
+    let max = tool.map_or(0, |tool| tool.policy.repeats.polls);
     let (times, waits) =
         work.poll.as_ref().map_or((0, false), |poll| (poll.times, poll.not_before > run.now()));
     let tries = TRIES.saturating_sub(u64::from(work.lost) + 1);
-    2 + u64::from(!work.announced) + tries + POLL * u64::from(most - times) + u64::from(waits)
+    2 + u64::from(!work.announced) + tries + POLL * u64::from(max - times) + u64::from(waits)
 }
 
 /// I-8: the rank falls at every event of the world, and rises at none.

@@ -17,7 +17,7 @@ const STORED: usize = if cfg!(debug_assertions) { 8 } else { 1 };
 /// How far a walk goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
-    /// States at the most.
+    /// States at most.
     pub states: usize,
     /// Whether the walk must see everything there is.
     pub whole: bool,

@@ -123,9 +123,9 @@ fn judged<'a>(edge: &'a Edge<'_>) -> impl Iterator<Item = &'a JudgedAction> {
 
 /// No tool runs that has failed so often that it is not run any more, and none is refused for that which has not.
 pub fn a_broken_tool_is_not_run(edge: &Edge<'_>) -> Result<(), String> {
-    let most = edge.after.spec().gate.breakers.tool_failures;
+    let max = edge.after.spec().gate.breakers.tool_failures;
     for action in judged(edge) {
-        let is_broken = most > 0 && edge.was.trouble.failures(action.tool_name()) >= most;
+        let is_broken = max > 0 && edge.was.trouble.failures(action.tool_name()) >= max;
         let fits = match &action.verdict {
             Verdict::Run | Verdict::NeedsPerson { .. } => !is_broken,
             Verdict::BreakerOpen { .. } => is_broken,
@@ -153,12 +153,12 @@ pub fn ends(edge: &Edge<'_>, then: &Trouble) -> Vec<StopReason> {
     };
     let escalates = match gate.on_tool_error {
         Continue | Stop => false,
-        EscalateAfter(most) | StopOrEscalateAfter(most) => {
-            settled.iter().any(|it| failed(it.observation.status) && then.failures(&it.tool) >= most)
+        EscalateAfter(max) | StopOrEscalateAfter(max) => {
+            settled.iter().any(|it| failed(it.observation.status) && then.failures(&it.tool) >= max)
         }
     };
     let is_useless = statuses().any(|it| it == InvalidInput);
-    let most = gate.breakers.bad_arguments;
+    let max = gate.breakers.bad_arguments;
     let mut reasons = Vec::new();
     reasons.extend(stops.then_some(StopReason::ToolFailure));
     reasons.extend(escalates.then_some(StopReason::NeedsHuman));
@@ -168,7 +168,7 @@ pub fn ends(edge: &Edge<'_>, then: &Trouble) -> Vec<StopReason> {
         .filter(|own| settled.iter().any(|it| it.tool == own.tool && it.observation.status == own.status));
     reasons.extend(declared.map(|own| StopReason::Domain(own.name)));
     reasons.extend((is_useless && gate.on_invalid == OnInvalid::Stop).then_some(StopReason::Refused));
-    reasons.extend((is_useless && most > 0 && then.useless() >= most).then_some(StopReason::NeedsHuman));
+    reasons.extend((is_useless && max > 0 && then.useless() >= max).then_some(StopReason::NeedsHuman));
     reasons
 }
 

@@ -74,8 +74,8 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
             _ => run.messages() > limit,
         }),
         StopReason::MaxAttempts => {
-            let most = run.spec().protocol.output().map(|output| output.attempts);
-            most == Some(run.attempts().len() as u32) && matches!(edge.event.kind, EventKind::Validated { .. })
+            let max = run.spec().protocol.output().map(|output| output.attempts);
+            max == Some(run.attempts().len() as u32) && matches!(edge.event.kind, EventKind::Validated { .. })
         }
         StopReason::ToolFailure | StopReason::NeedsHuman | StopReason::Refused | StopReason::Domain(_)
             if ends_by_trouble(edge).contains(&condition.reason) =>

@@ -7,7 +7,7 @@ use loop_core::{Certificate, Outcome, StopClass, StopReason};
 use super::world::Shown;
 
 /// The most bytes of an outcome as JSON: what runs of these limits can hold, with what they cite.
-const MOST_REPORT: usize = 2_000_000;
+const MAX_REPORT: usize = 2_000_000;
 
 /// What a provider reports is charged, whatever it is: docs/reference/domain-file.md says so.
 const REPORTS_TOO_MUCH: [&str; 1] = ["usage-a-thousand-times"];
@@ -35,8 +35,8 @@ pub(super) fn broken(shown: &Shown) -> Vec<String> {
     if let (Some(cost), Some(limit)) = (totals.cost.total(), limits.cost)
         && !REPORTS_TOO_MUCH.contains(&shown.lie)
     {
-        let most = limit.0 + shown.dearest().0 + ONE_RESERVE;
-        check(cost.0 <= most, format!("{cost} of {limit}, and one call costs {}", shown.dearest()));
+        let max = limit.0 + shown.dearest().0 + ONE_RESERVE;
+        check(cost.0 <= max, format!("{cost} of {limit}, and one call costs {}", shown.dearest()));
     }
 
     // Nothing that writes was permitted.
@@ -75,7 +75,7 @@ pub(super) fn broken(shown: &Shown) -> Vec<String> {
     let is_control = |c: char| c.is_control() && c != '\n' && c != '\t';
     check(!shown.words.contains(is_control), format!("control characters in words: {:?}", shown.words));
     check(shown.words.len() < 8_000, format!("{} bytes of words", shown.words.len()));
-    check(shown.report.len() < MOST_REPORT, format!("{} bytes of JSON", shown.report.len()));
+    check(shown.report.len() < MAX_REPORT, format!("{} bytes of JSON", shown.report.len()));
     check(!shown.report.contains('\u{1b}'), "an escape in the JSON".to_owned());
     broken
 }

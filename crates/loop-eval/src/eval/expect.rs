@@ -81,15 +81,15 @@ pub(crate) fn is_expected(expected: &Expected, reason: StopReason) -> bool {
 
 fn bill(expected: &Expected, outcome: &Outcome, found: &mut Vec<String>) {
     let totals = &outcome.totals;
-    let mut most = |what: &str, found_: u64, wanted: Option<u64>| {
+    let mut max = |what: &str, found_: u64, wanted: Option<u64>| {
         if let Some(wanted) = wanted.filter(|wanted| found_ > *wanted) {
-            found.push(format!("{found_} {what}, expected {wanted} at the most"));
+            found.push(format!("{found_} {what}, expected {wanted} at most"));
         }
     };
-    most("tool calls", totals.tool_calls.into(), expected.max_tool_calls.map(u64::from));
-    most("passes", totals.passes.into(), expected.max_passes.map(u64::from));
-    most("calls to models", totals.model_calls.into(), expected.max_model_calls.map(u64::from));
-    most("tokens", totals.usage.total(), expected.max_tokens);
+    max("tool calls", totals.tool_calls.into(), expected.max_tool_calls.map(u64::from));
+    max("passes", totals.passes.into(), expected.max_passes.map(u64::from));
+    max("calls to models", totals.model_calls.into(), expected.max_model_calls.map(u64::from));
+    max("tokens", totals.usage.total(), expected.max_tokens);
     if let Some(wanted) = expected.min_tool_calls.filter(|wanted| totals.tool_calls < *wanted) {
         found.push(format!("{} tool calls, expected {wanted} at the least", totals.tool_calls));
     }
@@ -97,7 +97,7 @@ fn bill(expected: &Expected, outcome: &Outcome, found: &mut Vec<String>) {
         match totals.cost.total() {
             None => found.push("its cost is unknown, and a bound is expected".to_owned()),
             Some(cost) if cost.as_usd() > wanted + PicoUsd(1).as_usd() / 2.0 => {
-                found.push(format!("it cost {cost}, expected ${wanted} at the most"));
+                found.push(format!("it cost {cost}, expected ${wanted} at most"));
             }
             Some(_) => {}
         }

@@ -65,7 +65,7 @@ impl Policy {
             }
             Self::Cycles5 => Box::new(Cycles::default()),
             Self::OpenHands => Box::new(OpenHands::default()),
-            Self::Consecutive(most) => Box::new(Consecutive::new(most)),
+            Self::Consecutive(max) => Box::new(Consecutive::new(max)),
             Self::Last3 => Box::new(Last::default()),
         }
     }
@@ -78,7 +78,7 @@ impl fmt::Display for Policy {
             Self::ThreeTierLiteral => f.write_str("three_tier_literal"),
             Self::Cycles5 => f.write_str("cycles5"),
             Self::OpenHands => f.write_str("openhands"),
-            Self::Consecutive(most) => write!(f, "consecutive:{most}"),
+            Self::Consecutive(max) => write!(f, "consecutive:{max}"),
             Self::Last3 => f.write_str("last3"),
         }
     }
@@ -100,8 +100,8 @@ impl FromStr for Policy {
             "consecutive" => Self::Consecutive(CONSECUTIVE),
             "last3" => Self::Last3,
             _ => {
-                let most = name.strip_prefix("consecutive:").and_then(|most| most.parse().ok());
-                most.filter(|most| *most > 0)
+                let max = name.strip_prefix("consecutive:").and_then(|max| max.parse().ok());
+                max.filter(|max| *max > 0)
                     .map(Self::Consecutive)
                     .ok_or_else(|| UnknownPolicy(name.to_owned()))?
             }

@@ -78,14 +78,14 @@ impl Judge for OpenHands {
 /// The same call more than so many times in a row.
 #[derive(Debug)]
 pub(super) struct Consecutive {
-    most: u32,
+    max: u32,
     last: Option<u32>,
     times: u32,
 }
 
 impl Consecutive {
-    pub(super) fn new(most: u32) -> Self {
-        Self { most, last: None, times: 0 }
+    pub(super) fn new(max: u32) -> Self {
+        Self { max, last: None, times: 0 }
     }
 }
 
@@ -96,7 +96,7 @@ impl Judge for Consecutive {
 
     fn refuses(&mut self, call: &Call<'_>) -> Option<String> {
         self.times = if self.last.replace(call.same) == Some(call.same) { self.times + 1 } else { 1 };
-        (self.times > self.most).then(|| format!("more than {} times in a row", self.most))
+        (self.times > self.max).then(|| format!("more than {} times in a row", self.max))
     }
 
     fn told(&mut self, _: &Call<'_>, _: &Told<'_>) {}

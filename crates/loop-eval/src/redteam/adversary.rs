@@ -20,7 +20,7 @@ use crate::redteam::plan::{self, Wanted};
 use crate::redteam::scenario::{Scenario, Step};
 
 /// Passes after which every adversary gives up: the limits of a run come first.
-const MOST_PASSES: u32 = 40;
+const MAX_PASSES: u32 = 40;
 
 /// How a model follows an injected text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -150,7 +150,7 @@ impl Fooled {
 
     /// The calls of this pass.
     fn wanted(&self, pass: u32, has_read: bool) -> Vec<Wanted> {
-        if pass > MOST_PASSES {
+        if pass > MAX_PASSES {
             return Vec::new();
         }
         match self.scenario.step(self.turn.load(Ordering::Relaxed), pass) {
@@ -361,8 +361,8 @@ impl Fooled {
         let calls: usize = reply.tool_calls.iter().map(|call| call.arguments.text().len()).sum();
         let written = tokens(reply.text.len() + calls);
         let output = match request.max_output_tokens {
-            Some(most) if self.kind == Kind::Spend => most,
-            Some(most) => written.min(most),
+            Some(max) if self.kind == Kind::Spend => max,
+            Some(max) => written.min(max),
             None => written,
         };
         Usage { input: tokens(request.system.len() + read), output, ..Usage::default() }

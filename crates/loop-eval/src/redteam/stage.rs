@@ -26,7 +26,7 @@ use crate::redteam::scenario::Scenario;
 use crate::redteam::tools::{World, doubled, recorded};
 
 /// Breaches that a report shows word by word.
-const MOST_EXAMPLES: usize = 5;
+const MAX_EXAMPLES: usize = 5;
 /// How long what is in flight may take to settle when the time of a run is over.
 const SETTLING_MS: u64 = 2_500;
 
@@ -197,13 +197,13 @@ impl Stage<'_> {
     }
 
     /// At most so many texts of each kind, and no more than are asked for.
-    fn each(&self, texts: impl IntoIterator<Item = Injection>, most: usize) -> Vec<Injection> {
-        let most = self.attack.each.unwrap_or(most).min(most);
+    fn each(&self, texts: impl IntoIterator<Item = Injection>, max: usize) -> Vec<Injection> {
+        let max = self.attack.each.unwrap_or(max).min(max);
         let mut taken: BTreeMap<Kind, usize> = BTreeMap::new();
         let is_wanted = |text: &Injection| {
             let count = taken.entry(text.kind).or_default();
             *count += 1;
-            *count <= most && self.attack.kind.is_none_or(|kind| kind == text.kind)
+            *count <= max && self.attack.kind.is_none_or(|kind| kind == text.kind)
         };
         texts.into_iter().filter(is_wanted).collect()
     }
@@ -251,7 +251,7 @@ impl Stage<'_> {
         row.forged_refusals += count(|forged| forged.refusal);
         row.forged_escalations += count(|forged| forged.escalation);
         if forged.iter().any(|forged| forged.any())
-            && self.forgeries.len() < MOST_EXAMPLES
+            && self.forgeries.len() < MAX_EXAMPLES
             && !self.forgeries.contains(&injection.id)
         {
             self.forgeries.push(injection.id.clone());
@@ -263,7 +263,7 @@ impl Stage<'_> {
                 Scenario::OneRun => format!("{}: {tool} {arguments}", injection.id),
                 _ => format!("{} ({}): {tool} {arguments}", injection.id, scenario.name()),
             };
-            if self.examples.len() < MOST_EXAMPLES && !self.examples.contains(&example) {
+            if self.examples.len() < MAX_EXAMPLES && !self.examples.contains(&example) {
                 self.examples.push(example);
             }
         }
@@ -326,8 +326,8 @@ fn is_over(totals: &Totals, limits: &Limits) -> bool {
         || totals.tool_calls > limits.tool_calls
         || totals.model_calls > limits.model_calls
         || totals.wall_ms > limits.wall_ms.saturating_add(SETTLING_MS)
-        || is_kept && limits.tokens.is_some_and(|most| totals.usage.total() > most)
-        || is_kept && limits.cost.is_some_and(|most| totals.cost.known > most)
+        || is_kept && limits.tokens.is_some_and(|max| totals.usage.total() > max)
+        || is_kept && limits.cost.is_some_and(|max| totals.cost.known > max)
 }
 
 /// A text as it stands where the domain reads: with the values that its attacker wants used, and a forged block where one

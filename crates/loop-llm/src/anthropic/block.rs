@@ -73,7 +73,7 @@ impl Block {
             fields
                 .0
                 .iter()
-                .take(MOST_MEMBERS)
+                .take(MAX_MEMBERS)
                 .map(|(key, value)| (key.as_ref().to_owned(), Member::Json(value.get().to_owned())))
         };
         let is_plain = fields.0.iter().all(|(key, value)| match kind {
@@ -99,7 +99,7 @@ impl Block {
             },
             is_plain,
             is_closed: is_whole,
-            is_full: !as_it_came && fields.0.len() > MOST_MEMBERS,
+            is_full: !as_it_came && fields.0.len() > MAX_MEMBERS,
             has_text: !fields.text("text").or_empty().trim().is_empty(),
             has_signature: fields.text("signature").some().is_some(),
             is_fed: false,
@@ -185,7 +185,7 @@ impl Block {
         let Form::Members(members) = &mut self.form else { return None };
         let at = members.iter().position(|(name, _)| name == key).unwrap_or(members.len());
         if at == members.len() {
-            if at >= MOST_MEMBERS {
+            if at >= MAX_MEMBERS {
                 self.is_full = true;
                 return None;
             }
@@ -252,7 +252,7 @@ impl Blocks {
         if !self.grow(bytes) {
             return;
         }
-        if self.list.len() == MOST_BLOCKS {
+        if self.list.len() == MAX_BLOCKS {
             self.lose();
             return;
         }
@@ -277,7 +277,7 @@ impl Blocks {
     /// Whether there is room for so many bytes more; without, nothing goes back.
     pub(super) fn grow(&mut self, bytes: usize) -> bool {
         self.bytes += bytes;
-        if self.bytes > MOST_KEPT {
+        if self.bytes > MAX_KEPT {
             self.lose();
         }
         !self.is_lost
@@ -345,11 +345,11 @@ fn is_nothing(value: &RawValue) -> bool {
 }
 
 /// The most bytes of what is kept of a reply.
-const MOST_KEPT: usize = 16 << 20;
+const MAX_KEPT: usize = 16 << 20;
 /// The most blocks of a reply that are kept.
-const MOST_BLOCKS: usize = 4_096;
+const MAX_BLOCKS: usize = 4_096;
 /// The most members of a block that is written member by member.
-const MOST_MEMBERS: usize = 64;
+const MAX_MEMBERS: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -390,11 +390,11 @@ mod tests {
     fn members_are_few() {
         let mut block = block("{\"type\":\"text\",\"text\":\"\"}");
         for n in 2..10_000 {
-            assert_eq!(block.is_full, n > MOST_MEMBERS, "{n} members");
+            assert_eq!(block.is_full, n > MAX_MEMBERS, "{n} members");
             let delta = format!("{{\"k{n}\":{n}}}");
             block.add_unknown(&Fields::of(serde_json::from_str(&delta).unwrap()).unwrap());
         }
         assert!(block.is_full);
-        assert_eq!(written(&block).as_object().unwrap().len(), MOST_MEMBERS);
+        assert_eq!(written(&block).as_object().unwrap().len(), MAX_MEMBERS);
     }
 }

@@ -38,7 +38,7 @@ impl Marks {
             let blocks = turns.iter().enumerate().filter(|(nth, _)| *nth > from && Some(*nth) <= end);
             blocks.map(|(_, turn)| turn.values).sum::<usize>()
         };
-        let is_far = before.is_some_and(|from| between(from) > MOST_LOOKED_BACK);
+        let is_far = before.is_some_and(|from| between(from) > MAX_LOOKED_BACK);
         let newest = newest.filter(|_| !whole);
         let before = before.filter(|_| kind == CacheMarks::Blocks || is_far);
         Self { head: true, whole, turns: [newest, before], long: caching.long }
@@ -74,4 +74,4 @@ fn user_ends(turns: &[Turn]) -> (Option<usize>, Option<usize>) {
 const MARK: &str = ",\"cache_control\":{\"type\":\"ephemeral\"}";
 const MARK_LONG: &str = ",\"cache_control\":{\"type\":\"ephemeral\",\"ttl\":\"1h\"}";
 /// How many blocks before a mark the server looks for what it has: less a few that it may count in another way.
-const MOST_LOOKED_BACK: usize = 18;
+const MAX_LOOKED_BACK: usize = 18;

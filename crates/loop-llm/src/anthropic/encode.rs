@@ -23,9 +23,9 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     }
     let mut warnings = Warnings::of(request.unsupported, &turns)?;
     let mut members = Members::new(&request.extra);
-    let most = request.max_output_tokens.unwrap_or(abilities.max_output);
-    members.add("max_tokens", &most);
-    let told = thinking(request, target, &abilities, most, &mut warnings)?;
+    let max = request.max_output_tokens.unwrap_or(abilities.max_output);
+    members.add("max_tokens", &max);
+    let told = thinking(request, target, &abilities, max, &mut warnings)?;
     let has_system = !request.system.trim().is_empty() && !request.extra.contains_key("system");
     let marks =
         |has_instruction| Marks::of(target.profile.cache_marks, &request.cache, &turns, has_instruction);

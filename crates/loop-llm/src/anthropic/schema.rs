@@ -117,7 +117,7 @@ impl<'a> Paths<'a> {
             return false;
         }
         let Some(found) = to.strip_prefix('#').and_then(|to| root.pointer(to)) else { return true };
-        if self.open.contains(&to) || self.open.len() == MOST_DEEP {
+        if self.open.contains(&to) || self.open.len() == MAX_DEEP {
             return true;
         }
         self.open.push(to);
@@ -129,7 +129,7 @@ impl<'a> Paths<'a> {
 }
 
 /// How many references may lead to each other.
-const MOST_DEEP: usize = 16;
+const MAX_DEEP: usize = 16;
 
 /// Keywords that cannot be bound.
 const FORBIDDEN: [&str; 10] = [

@@ -31,7 +31,7 @@ pub(super) fn thinking(
     request: &ModelRequest,
     target: &Target<'_>,
     abilities: &Abilities,
-    most: u64,
+    max: u64,
     warnings: &mut Warnings,
 ) -> Result<Told, LlmError> {
     let has_efforts = !abilities.efforts.is_empty() && target.profile.effort;
@@ -45,9 +45,9 @@ pub(super) fn thinking(
             }
             Ok(Told::default())
         }
-        Thinking::Budget => budget(request, target, most, warnings),
+        Thinking::Budget => budget(request, target, max, warnings),
         Thinking::Either if request.reasoning_tokens.is_some() || !has_efforts => {
-            budget(request, target, most, warnings)
+            budget(request, target, max, warnings)
         }
         Thinking::Either | Thinking::Asked | Thinking::Always(_) => {
             if request.reasoning_tokens.is_some() {
@@ -62,7 +62,7 @@ pub(super) fn thinking(
 fn budget(
     request: &ModelRequest,
     target: &Target<'_>,
-    most: u64,
+    max: u64,
     warnings: &mut Warnings,
 ) -> Result<Told, LlmError> {
     let is_off = request.effort == Some(Effort::None) && request.reasoning_tokens.is_none();
@@ -78,7 +78,7 @@ fn budget(
     };
     let name = if request.reasoning_tokens.is_some() { "reasoning_tokens" } else { "reasoning_effort" };
     // What is left must be enough for a reply, and a number that somebody chose is kept as far as it may be.
-    let room = if request.reasoning_tokens.is_some() { most.saturating_sub(1) } else { most - most / 4 };
+    let room = if request.reasoning_tokens.is_some() { max.saturating_sub(1) } else { max - max / 4 };
     if room < LEAST_BUDGET {
         warnings.leave_out(name)?;
         return Ok(Told::default());
@@ -159,7 +159,7 @@ pub(super) fn sampling(
     }
     match request.top_k {
         Some(_) if !is_taken => warnings.leave_out("top_k")?,
-        Some(most) => members.add("top_k", &most),
+        Some(max) => members.add("top_k", &max),
         None => {}
     }
     Ok(())

@@ -119,8 +119,8 @@ fn results(calls: &[ToolCall], given: &[ToolResult], json: &mut Json) -> usize {
 
 /// The id of a call as it is taken here, in the call and in its result.
 pub(super) fn legal_id(id: &Arc<str>) -> Arc<str> {
-    wire_id(id, MOST_ID, |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+    wire_id(id, MAX_ID, |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }
 
 /// The most bytes of an id.
-const MOST_ID: usize = 128;
+const MAX_ID: usize = 128;

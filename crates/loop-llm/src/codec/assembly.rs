@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use loop_core::{PicoUsd, Usage};
 
-use super::calls::{Calls, MOST_ARGUMENTS};
+use super::calls::{Calls, MAX_ARGUMENTS};
 use super::escape;
 use super::names::Aliases;
 use crate::call::{Filtered, Stop, ToolCall};
-use crate::cap::{self, MOST_WARNINGS, MOST_WORD, OutputCap, word};
+use crate::cap::{self, MAX_WARNINGS, MAX_WORD, OutputCap, word};
 use crate::error::{LlmError, LlmErrorKind, Partial};
 use crate::model::{ModelEvent, ModelReply};
 use crate::raw::Raw;
@@ -187,7 +187,7 @@ impl Assembly {
             return;
         }
         // An id that is no id is none: one is made for it.
-        let id = if id.len() > MOST_WORD { "" } else { id };
+        let id = if id.len() > MAX_WORD { "" } else { id };
         let mut said = 0;
         if let Some(call) = self.calls.get_mut(at) {
             if call.id.is_empty() && !id.is_empty() {
@@ -214,7 +214,7 @@ impl Assembly {
         }
         let piece = self.fitting(piece);
         let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
-        if call.arguments.len() + piece.len() > MOST_ARGUMENTS {
+        if call.arguments.len() + piece.len() > MAX_ARGUMENTS {
             self.is_capped = true;
             return Ok(());
         }
@@ -237,7 +237,7 @@ impl Assembly {
             let rest = rest.to_owned();
             return self.add_arguments(at, &rest);
         }
-        if whole.len() > MOST_ARGUMENTS {
+        if whole.len() > MAX_ARGUMENTS {
             self.is_capped = true;
             return Ok(());
         }
@@ -324,7 +324,7 @@ impl Assembly {
     /// Something that was not as it should be, once.
     pub(crate) fn warn(&mut self, warning: &str) {
         let is_new = !self.warnings.iter().any(|known| **known == *warning);
-        if is_new && self.warnings.len() < MOST_WARNINGS {
+        if is_new && self.warnings.len() < MAX_WARNINGS {
             self.warnings.push(warning.into());
         }
     }

@@ -58,17 +58,17 @@ impl Body {
             if two.is_empty() {
                 two = theirs.next().map_or(&[], |piece| piece.as_ref());
             }
-            let most = one.len().min(two.len());
-            if most == 0 {
+            let max = one.len().min(two.len());
+            if max == 0 {
                 return shared;
             }
-            let (head, other) = (one.get(..most).unwrap_or_default(), two.get(..most).unwrap_or_default());
+            let (head, other) = (one.get(..max).unwrap_or_default(), two.get(..max).unwrap_or_default());
             if !std::ptr::eq(head, other) && head != other {
                 return shared + head.iter().zip(other).take_while(|(a, b)| a == b).count();
             }
-            shared += most;
-            one = one.get(most..).unwrap_or_default();
-            two = two.get(most..).unwrap_or_default();
+            shared += max;
+            one = one.get(max..).unwrap_or_default();
+            two = two.get(max..).unwrap_or_default();
         }
     }
 }

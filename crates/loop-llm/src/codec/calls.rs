@@ -171,4 +171,4 @@ impl Calls {
 }
 
 /// The most bytes of a call's arguments. A reply that writes more is cut there.
-pub(crate) const MOST_ARGUMENTS: usize = 1 << 20;
+pub(crate) const MAX_ARGUMENTS: usize = 1 << 20;

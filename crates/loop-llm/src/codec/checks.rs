@@ -17,9 +17,9 @@ pub(super) fn settings(request: &ModelRequest) -> Result<(), LlmError> {
     if request.max_output_tokens == Some(0) {
         return Err(invalid("max_output_tokens has to be above 0"));
     }
-    for (name, value, most) in [("temperature", request.temperature, 2.0), ("top_p", request.top_p, 1.0)] {
-        if value.is_some_and(|value| !(0.0..=most).contains(&value)) {
-            return Err(invalid(format!("{name} has to be from 0 to {most}")));
+    for (name, value, max) in [("temperature", request.temperature, 2.0), ("top_p", request.top_p, 1.0)] {
+        if value.is_some_and(|value| !(0.0..=max).contains(&value)) {
+            return Err(invalid(format!("{name} has to be from 0 to {max}")));
         }
     }
     match &request.tool_choice {

@@ -70,7 +70,7 @@ pub struct Decoder {
     body: Kind,
     reply: Assembly,
     /// The most bytes of it that are read.
-    most: usize,
+    max: usize,
     received: usize,
     /// Whether the body ended within the event that is being read.
     is_unclosed: bool,
@@ -110,7 +110,7 @@ impl Decoder {
             origin,
             body: Kind::unknown(),
             reply: Assembly::new(aliases, secrets, cap),
-            most: cap.wire(),
+            max: cap.wire(),
             received: 0,
             is_unclosed: false,
             is_done: false,
@@ -158,7 +158,7 @@ impl Decoder {
     /// Reads these bytes.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         // What is beyond the guard is not looked at, wherever the pieces were cut.
-        let room = self.most - self.received;
+        let room = self.max - self.received;
         let taken = bytes.get(..room).unwrap_or(bytes);
         self.received += taken.len();
         self.take(taken);
@@ -211,7 +211,7 @@ impl Decoder {
             while blank(head, *seen) {
                 *seen += 1;
             }
-            if *seen > MOST_JSON {
+            if *seen > MAX_JSON {
                 return self.fail(LlmError::unreadable(TOO_LARGE));
             }
             let Some(first) = head.get(*seen).copied() else { return };
@@ -219,18 +219,18 @@ impl Decoder {
             self.body = if matches!(first, b'{' | b'[' | b'<' | b'n' | b'"') {
                 Kind::Json(Vec::new())
             } else {
-                Kind::Stream(Framer::new(MOST_LINE))
+                Kind::Stream(Framer::new(MAX_LINE))
             };
             return self.take(&head);
         }
         match &mut self.body {
             Kind::Unknown { .. } => {}
-            Kind::Json(body) if body.len() + bytes.len() > MOST_JSON => {
+            Kind::Json(body) if body.len() + bytes.len() > MAX_JSON => {
                 self.fail(LlmError::unreadable(TOO_LARGE));
             }
             Kind::Json(body) => body.extend_from_slice(bytes),
             Kind::Stream(framer) => {
-                let mut framer = std::mem::replace(framer, Framer::new(MOST_LINE));
+                let mut framer = std::mem::replace(framer, Framer::new(MAX_LINE));
                 let result = framer.push(bytes, &mut |frame| self.frame(frame));
                 self.body = Kind::Stream(framer);
                 self.framed(result);
@@ -360,7 +360,7 @@ pub(crate) fn again(message: &str) -> LlmError {
 /// The byte order mark.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 /// The most bytes of a line.
-const MOST_LINE: usize = 8 << 20;
+const MAX_LINE: usize = 8 << 20;
 /// The most bytes of a reply that is one JSON object, and of the blanks before any reply.
-const MOST_JSON: usize = 8 << 20;
+const MAX_JSON: usize = 8 << 20;
 const TOO_LARGE: &str = "a reply without a stream is larger than 8 MiB";

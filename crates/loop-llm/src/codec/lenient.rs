@@ -218,7 +218,7 @@ impl<'de> Visitor<'de> for FieldsVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Fields<'de>, A::Error> {
         let mut fields = Vec::new();
         while let Some((key, value)) = object.next_entry::<Key<'de>, &'de RawValue>()? {
-            if fields.len() == MOST_VALUES {
+            if fields.len() == MAX_VALUES {
                 return Err(serde::de::Error::custom("it has too many values"));
             }
             fields.push((key.0, value));
@@ -247,7 +247,7 @@ impl<'de> Visitor<'de> for RawsVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Raws<'de>, A::Error> {
         let mut values = Vec::new();
         while let Some(value) = list.next_element::<&'de RawValue>()? {
-            if values.len() == MOST_VALUES {
+            if values.len() == MAX_VALUES {
                 return Err(serde::de::Error::custom("it has too many values"));
             }
             values.push(value);
@@ -299,7 +299,7 @@ impl<'de> Visitor<'de> for CountVisitor {
     }
 
     fn visit_u64<E>(self, count: u64) -> Result<Count, E> {
-        Ok(if count <= MOST { Count::Is(count) } else { Count::Odd })
+        Ok(if count <= MAX { Count::Is(count) } else { Count::Odd })
     }
 
     otherwise!(Count::Odd; bool, i64, f64, str, unit, seq, map);
@@ -352,7 +352,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
         let mut values = Vec::new();
         while let Some(value) = list.next_element::<Maybe<T>>()? {
             if let Some(value) = value.0 {
-                if values.len() == MOST_VALUES {
+                if values.len() == MAX_VALUES {
                     return Err(serde::de::Error::custom("it has too many values"));
                 }
                 values.push(value);
@@ -395,9 +395,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
 }
 
 /// More tokens than any call can have.
-const MOST: u64 = 1_000_000_000;
+const MAX: u64 = 1_000_000_000;
 /// More values than any list of a reply has.
-const MOST_VALUES: usize = 20_000;
+const MAX_VALUES: usize = 20_000;
 
 #[cfg(test)]
 mod tests {

@@ -44,18 +44,18 @@ impl Aliases {
 pub(crate) fn wire_name(name: &Arc<str>) -> Arc<str> {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let begins = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
-    if begins && name.len() <= MOST_NAME && name.chars().all(is_legal) {
+    if begins && name.len() <= MAX_NAME && name.chars().all(is_legal) {
         return Arc::clone(name);
     }
-    let head: String = name.chars().filter(|c| is_legal(*c)).take(MOST_NAME - 11).collect();
+    let head: String = name.chars().filter(|c| is_legal(*c)).take(MAX_NAME - 11).collect();
     let first = if head.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') { "" } else { "t_" };
     format!("{first}{head}_{:08x}", fnv(name)).into()
 }
 
 /// The id under which a call travels: its own where `is_legal` says so and it is short enough, and otherwise one that
 /// is always the same for it.
-pub(crate) fn wire_id(id: &Arc<str>, most: usize, is_legal: impl Fn(char) -> bool) -> Arc<str> {
-    if (1..=most).contains(&id.len()) && id.chars().all(is_legal) {
+pub(crate) fn wire_id(id: &Arc<str>, max: usize, is_legal: impl Fn(char) -> bool) -> Arc<str> {
+    if (1..=max).contains(&id.len()) && id.chars().all(is_legal) {
         return Arc::clone(id);
     }
     format!("call{:08x}{:08x}", fnv(id), fnv(&format!("{id}/"))).into()
@@ -79,4 +79,4 @@ fn fnv(text: &str) -> u32 {
 }
 
 /// The most bytes of a name that all providers allow.
-const MOST_NAME: usize = 64;
+const MAX_NAME: usize = 64;

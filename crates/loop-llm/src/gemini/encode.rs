@@ -232,16 +232,16 @@ fn is_provided(id: &str) -> bool {
 fn is_structure(text: &str) -> bool {
     text.starts_with(['{', '[']) && {
         // Structures that are too deep, and numbers that no double holds, are refused there as here.
-        let is_shallow = |value: &Value| depth(value, MOST_DEPTH);
+        let is_shallow = |value: &Value| depth(value, MAX_DEPTH);
         serde_json::from_str::<Value>(text).is_ok_and(|value| is_shallow(&value))
     }
 }
 
 /// Whether a value is no deeper than this.
-fn depth(value: &Value, most: usize) -> bool {
+fn depth(value: &Value, max: usize) -> bool {
     match value {
-        Value::Array(items) => most > 0 && items.iter().all(|item| depth(item, most - 1)),
-        Value::Object(members) => most > 0 && members.values().all(|member| depth(member, most - 1)),
+        Value::Array(items) => max > 0 && items.iter().all(|item| depth(item, max - 1)),
+        Value::Object(members) => max > 0 && members.values().all(|member| depth(member, max - 1)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     }
 }
@@ -320,8 +320,8 @@ fn config(
 ) -> Result<Map<String, Value>, LlmError> {
     let mut config = Map::new();
     let mut set = |name: &str, value: Value| config.insert(name.to_owned(), value);
-    if let Some(most) = request.max_output_tokens {
-        set("maxOutputTokens", most.into());
+    if let Some(max) = request.max_output_tokens {
+        set("maxOutputTokens", max.into());
     }
     if let Some(temperature) = request.temperature {
         set("temperature", temperature.into());
@@ -330,8 +330,8 @@ fn config(
         set("topP", share.into());
     }
     match request.top_k {
-        Some(most) if target.profile.top_k => {
-            set("topK", most.into());
+        Some(max) if target.profile.top_k => {
+            set("topK", max.into());
         }
         Some(_) => warnings.leave_out("top_k")?,
         None => {}
@@ -344,10 +344,10 @@ fn config(
         Some(Err(_)) => warnings.leave_out("seed")?,
     }
     if !request.stop.is_empty() {
-        let most = target.profile.stop_max;
-        warnings.fewer_stops(request.stop.len(), most)?;
-        if most > 0 {
-            set("stopSequences", request.stop.iter().take(most).map(|text| Value::from(&**text)).collect());
+        let max = target.profile.stop_max;
+        warnings.fewer_stops(request.stop.len(), max)?;
+        if max > 0 {
+            set("stopSequences", request.stop.iter().take(max).map(|text| Value::from(&**text)).collect());
         }
     }
     let can_form = abilities.form_with_tools || request.tools.is_empty();
@@ -409,8 +409,8 @@ fn thinking(
                 thinking.insert("thinkingLevel".to_owned(), level.name().into());
             }
         }
-        Thinking::Budget { least, most, can_be_off } => {
-            if let Some(tokens) = budget(request, wanted, least..=most, can_be_off, warnings)? {
+        Thinking::Budget { least, max, can_be_off } => {
+            if let Some(tokens) = budget(request, wanted, least..=max, can_be_off, warnings)? {
                 thinking.insert("thinkingBudget".to_owned(), tokens.into());
             }
         }
@@ -436,19 +436,19 @@ fn budget(
     if tokens == 0 && can_be_off {
         return Ok(Some(0));
     }
-    let (least, most) = bounds.into_inner();
+    let (least, max) = bounds.into_inner();
     // Reasoning counts as output: what is left must be enough for a reply, and a number that somebody chose is kept as
     // far as it may be.
     let room = match request.max_output_tokens {
         Some(all) if is_chosen => all.saturating_sub(1),
         Some(all) => all - all / 4,
-        None => most,
+        None => max,
     };
     if room < least {
         warnings.leave_out(name)?;
         return Ok(None);
     }
-    let within = tokens.clamp(least, most.min(room));
+    let within = tokens.clamp(least, max.min(room));
     if within != tokens && (is_chosen || tokens == 0) {
         warnings.change(name)?;
     }
@@ -464,4 +464,4 @@ const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 /// What stands for a picture that a result cannot hold here.
 const PICTURE: &str = "[picture below]";
 /// How deep a structure may be to go as one.
-const MOST_DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;

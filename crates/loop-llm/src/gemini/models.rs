@@ -23,7 +23,7 @@ pub(super) enum Thinking {
     /// It does not reason.
     No,
     /// By tokens, within these bounds; `can_be_off` where 0 is taken beside them.
-    Budget { least: u64, most: u64, can_be_off: bool },
+    Budget { least: u64, max: u64, can_be_off: bool },
     /// By one of these levels.
     Level(&'static [Effort]),
 }
@@ -70,8 +70,8 @@ const fn levels(levels: &'static [Effort]) -> Abilities {
     }
 }
 
-const fn budget(least: u64, most: u64, can_be_off: bool) -> Abilities {
-    Abilities { thinking: Thinking::Budget { least, most, can_be_off }, validates: true, ..OLD }
+const fn budget(least: u64, max: u64, can_be_off: bool) -> Abilities {
+    Abilities { thinking: Thinking::Budget { least, max, can_be_off }, validates: true, ..OLD }
 }
 
 /// Beginnings of names, the finer before the coarser. From Google's model pages, November 2026.

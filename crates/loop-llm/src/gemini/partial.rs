@@ -31,7 +31,7 @@ impl Partial {
             name: name.to_owned(),
             signature: None,
             args: Value::Object(Map::new()),
-            room: MOST_VALUES,
+            room: MAX_VALUES,
             is_broken: false,
         }
     }
@@ -106,7 +106,7 @@ fn place<'a>(root: &'a mut Value, path: &str, room: &mut usize) -> Option<&'a mu
     let mut steps = 0;
     while !rest.is_empty() {
         steps += 1;
-        if steps > MOST_STEPS {
+        if steps > MAX_STEPS {
             return None;
         }
         let key;
@@ -144,9 +144,9 @@ fn place<'a>(root: &'a mut Value, path: &str, room: &mut usize) -> Option<&'a mu
 }
 
 /// The longest path.
-const MOST_STEPS: usize = 64;
+const MAX_STEPS: usize = 64;
 /// The most values of a call's arguments, lists and objects among them.
-const MOST_VALUES: usize = 20_000;
+const MAX_VALUES: usize = 20_000;
 
 #[cfg(test)]
 mod tests {
@@ -211,7 +211,7 @@ mod tests {
             let partial = after(&values.into());
             assert!(partial.is_broken && partial.room < 10_000, "{}", partial.room);
             let count = count(&partial.args);
-            assert!(count <= 1 + MOST_VALUES, "{count} values");
+            assert!(count <= 1 + MAX_VALUES, "{count} values");
         }
         // What is of a usual size has room.
         let usual: Vec<Value> =

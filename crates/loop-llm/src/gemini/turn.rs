@@ -75,7 +75,7 @@ impl Kept {
 
     fn has_room(&mut self, json: &str) -> bool {
         self.bytes += json.len();
-        if self.bytes > MOST_KEPT {
+        if self.bytes > MAX_KEPT {
             self.lose();
         }
         !self.is_lost
@@ -100,4 +100,4 @@ pub(super) fn call_ids(parts: &str) -> Vec<Option<String>> {
 }
 
 /// Bytes of what is kept.
-const MOST_KEPT: usize = 4 << 20;
+const MAX_KEPT: usize = 4 << 20;

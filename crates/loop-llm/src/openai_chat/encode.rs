@@ -35,12 +35,12 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     let abilities = known(target);
     let effort = effort(request, target, &abilities, &mut warnings)?;
     tools(request, target, &abilities, effort, &mut members, &mut warnings)?;
-    if let Some(most) = request.max_output_tokens {
+    if let Some(max) = request.max_output_tokens {
         let field = match target.profile.max_tokens_field {
             MaxTokensField::MaxCompletionTokens => "max_completion_tokens",
             MaxTokensField::MaxTokens => "max_tokens",
         };
-        members.add(field, &most);
+        members.add(field, &max);
     }
     output(request, target, &mut members, &mut warnings)?;
     if request.effort == Some(Effort::None) && target.profile.thinking_switch {
@@ -311,9 +311,9 @@ fn sampling(
             None => {}
         }
     }
-    if let Some(most) = request.top_k {
+    if let Some(max) = request.top_k {
         if target.profile.top_k {
-            members.add("top_k", &most);
+            members.add("top_k", &max);
         } else {
             warnings.leave_out("top_k")?;
         }
@@ -324,10 +324,10 @@ fn sampling(
         (None, Some(_)) => warnings.leave_out("seed")?,
     }
     if !request.stop.is_empty() {
-        let most = if abilities.takes(abilities.stop, effort) { target.profile.stop_max } else { 0 };
-        warnings.fewer_stops(request.stop.len(), most)?;
-        if most > 0 {
-            members.add("stop", &request.stop.iter().take(most).collect::<Vec<_>>());
+        let max = if abilities.takes(abilities.stop, effort) { target.profile.stop_max } else { 0 };
+        warnings.fewer_stops(request.stop.len(), max)?;
+        if max > 0 {
+            members.add("stop", &request.stop.iter().take(max).collect::<Vec<_>>());
         }
     }
     Ok(())

@@ -38,7 +38,7 @@ pub(super) struct Delta<'a> {
     pub(super) name: &'a str,
     /// Whether there is reasoning among the pieces.
     pub(super) has_reasoning: bool,
-    pieces: [(Said, Token<'a>); MOST_PIECES],
+    pieces: [(Said, Token<'a>); MAX_PIECES],
     count: usize,
 }
 
@@ -124,7 +124,7 @@ impl Pattern {
         self.forget();
         let Ordinary { is_unfiltered, usage, finish, message, padding, .. } = chunk;
         let says_more = *is_unfiltered || usage.is_some() || !finish.is_empty();
-        if json.len() > MOST_PATTERN || message.is_empty() || says_more {
+        if json.len() > MAX_PATTERN || message.is_empty() || says_more {
             return;
         }
         self.json.push_str(json);
@@ -429,6 +429,6 @@ impl<'a> Reader<'a, '_> {
 }
 
 /// Pieces of a message: content, refusal, both ways to send reasoning, and arguments.
-const MOST_PIECES: usize = 5;
+const MAX_PIECES: usize = 5;
 /// Bytes of a chunk that is kept for those after it.
-const MOST_PATTERN: usize = 4 << 10;
+const MAX_PATTERN: usize = 4 << 10;

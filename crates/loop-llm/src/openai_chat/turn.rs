@@ -143,7 +143,7 @@ impl Kept {
             self.text(&refusal);
         }
         let is_plain = others.is_empty() && self.parts.is_empty() && !has_more_of_calls && refusal.is_empty();
-        if is_plain || self.is_lost || end.has_new_ids || end.has_nameless || self.bytes > MOST_KEPT {
+        if is_plain || self.is_lost || end.has_new_ids || end.has_nameless || self.bytes > MAX_KEPT {
             return None;
         }
         let has_refusal = !refusal.is_empty() && self.refusal_back;
@@ -189,7 +189,7 @@ impl Kept {
 
     fn has_room(&mut self, bytes: usize) -> bool {
         self.bytes += bytes;
-        self.bytes <= MOST_KEPT
+        self.bytes <= MAX_KEPT
     }
 }
 
@@ -240,4 +240,4 @@ pub(super) fn is_nothing(value: &RawValue) -> bool {
 /// Members of a part that come in pieces.
 const JOINED: [&str; 2] = ["text", "summary"];
 /// Bytes of what is kept.
-const MOST_KEPT: usize = 4 << 20;
+const MAX_KEPT: usize = 4 << 20;

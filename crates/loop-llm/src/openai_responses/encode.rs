@@ -36,11 +36,11 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
         members.add("include", &["reasoning.encrypted_content"]);
     }
     tools(request, target, &mut members, &mut warnings)?;
-    if let Some(most) = request.max_output_tokens {
-        if most < LEAST_OUTPUT {
+    if let Some(max) = request.max_output_tokens {
+        if max < LEAST_OUTPUT {
             warnings.change("max_output_tokens")?;
         }
-        members.add("max_output_tokens", &most.max(LEAST_OUTPUT));
+        members.add("max_output_tokens", &max.max(LEAST_OUTPUT));
     }
     output(request, target, &mut members, &mut warnings)?;
     reasoning(request, &abilities, effort, &mut members, &mut warnings)?;

@@ -149,7 +149,7 @@ impl Items {
 
     /// Whether more came than is kept.
     pub(super) fn is_too_large(&self) -> bool {
-        self.bytes > MOST_KEPT
+        self.bytes > MAX_KEPT
     }
 
     /// Whether as many items are done as an output of `count` items has.
@@ -349,7 +349,7 @@ impl Items {
         whole: &str,
     ) -> Option<&mut Told> {
         let parts = &self.list.get(nth)?.parts;
-        let at = index.min(MOST_PARTS);
+        let at = index.min(MAX_PARTS);
         let is_open = |told: &&Told| told.kind == kind && !told.has_come(by);
         let begins = |told: &Told| whole.starts_with(told.text.as_str());
         let is_here = parts.iter().any(|told| is_open(&told) && told.index == at && begins(told));
@@ -407,7 +407,7 @@ impl Items {
     }
 
     fn said(&mut self, nth: usize, (kind, index): (Part, u64)) -> Option<&mut Told> {
-        let index = index.min(MOST_PARTS);
+        let index = index.min(MAX_PARTS);
         let parts = &mut self.list.get_mut(nth)?.parts;
         let known = parts.iter().rposition(|told| (told.kind, told.index) == (kind, index));
         let known = known.unwrap_or_else(|| {
@@ -443,7 +443,7 @@ impl Items {
 
     /// A new item; `None` where there are too many.
     fn add(&mut self, At { id, index }: At<'_>) -> Option<usize> {
-        if self.list.len() == MOST_ITEMS {
+        if self.list.len() == MAX_ITEMS {
             return None;
         }
         self.list.push(Item { index, id: id.to_owned(), ..Item::default() });
@@ -483,8 +483,8 @@ fn is_action(kind: &str) -> bool {
 }
 
 /// The most items of an output that are told apart.
-const MOST_ITEMS: usize = 1_000;
+const MAX_ITEMS: usize = 1_000;
 /// The most parts of an item that are told apart.
-const MOST_PARTS: u64 = 100;
+const MAX_PARTS: u64 = 100;
 /// The most bytes of items that are kept to go back.
-const MOST_KEPT: usize = 16 << 20;
+const MAX_KEPT: usize = 16 << 20;

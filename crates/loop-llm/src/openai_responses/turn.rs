@@ -126,7 +126,7 @@ fn content(text: &str, images: &[Image], json: &mut Json) {
 }
 
 fn call_id(id: &Arc<str>) -> Arc<str> {
-    wire_id(id, MOST_ID, |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+    wire_id(id, MAX_ID, |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }
 
 /// The ids of the calls of a turn whose tools take any text: their results are of another kind.
@@ -149,4 +149,4 @@ fn custom_calls(raw: &Raw) -> Vec<String> {
 }
 
 /// The most bytes of a call's id.
-const MOST_ID: usize = 64;
+const MAX_ID: usize = 64;

@@ -121,8 +121,8 @@ impl RateGate {
         patience: Patience,
         progress: &ProgressListener,
     ) -> Result<Permit, LlmError> {
-        if let Some(most) = self.limits.tokens_per_minute.filter(|most| tokens > most.get()) {
-            return Err(too_large(tokens, most));
+        if let Some(max) = self.limits.tokens_per_minute.filter(|max| tokens > max.get()) {
+            return Err(too_large(tokens, max));
         }
         let place = Place::last(self, tokens);
         let gone = patience.end();
@@ -163,9 +163,9 @@ impl RateGate {
     /// Lets nobody go for as long as a server asked.
     fn close(&self, asked: Duration) {
         let now = Instant::now();
-        let most = self.limits.max_server_delay;
-        let until = later(now, asked.min(most));
-        let hopeless = (asked > most).then(|| later(now, asked));
+        let max = self.limits.max_server_delay;
+        let until = later(now, asked.min(max));
+        let hopeless = (asked > max).then(|| later(now, asked));
         let mut state = self.lock();
         if state.closed.is_none_or(|closed| closed.until <= until) {
             state.closed = Some(Closed { until, hopeless });
@@ -203,7 +203,7 @@ impl State {
         }
         let place = self.line.iter().position(|waiting| waiting.id == id).unwrap_or(self.line.len());
         let from = self.earliest(place, now, limits);
-        let has_room = limits.calls_at_once.is_none_or(|most| self.under_way < most.get());
+        let has_room = limits.calls_at_once.is_none_or(|max| self.under_way < max.get());
         if place > 0 || from > now || !has_room {
             return Turn::Later { from, is_first: place == 0 };
         }
@@ -219,19 +219,19 @@ impl State {
     /// When the one at `place` may go if all before it go as early as they may and no call takes long.
     fn earliest(&self, place: usize, now: Instant, limits: &RateLimits) -> Instant {
         let mut from = self.closed.map_or(now, |closed| closed.until);
-        let (requests, most_tokens) = (limits.requests_per_minute, limits.tokens_per_minute);
-        if requests.is_none() && most_tokens.is_none() {
+        let (requests, max_tokens) = (limits.requests_per_minute, limits.tokens_per_minute);
+        if requests.is_none() && max_tokens.is_none() {
             return from;
         }
-        let most_requests = requests.map_or(usize::MAX, |most| most.get() as usize);
-        let most_tokens = most_tokens.map_or(u64::MAX, NonZeroU64::get);
+        let max_requests = requests.map_or(usize::MAX, |max| max.get() as usize);
+        let max_tokens = max_tokens.map_or(u64::MAX, NonZeroU64::get);
         let mut planned: VecDeque<(Instant, u64)> = VecDeque::new();
         let mut begun = self.begun.iter().map(|begun| (begun.at, begun.tokens)).peekable();
         let mut count = self.begun.len();
         let mut tokens = self.tokens;
         for waiting in self.line.iter().take(place + 1) {
             while let Some((at, oldest)) = begun.peek().or(planned.front()).copied() {
-                let is_full = count >= most_requests || tokens.saturating_add(waiting.tokens) > most_tokens;
+                let is_full = count >= max_requests || tokens.saturating_add(waiting.tokens) > max_tokens;
                 if at + MINUTE > from && !is_full {
                     break;
                 }
@@ -333,9 +333,9 @@ impl Drop for Permit {
     }
 }
 
-fn too_large(tokens: u64, most: NonZeroU64) -> LlmError {
+fn too_large(tokens: u64, max: NonZeroU64) -> LlmError {
     let message = format!(
-        "the call may need {tokens} tokens, and `tokens_per_minute` allows {most}, so that it could never begin; \
+        "the call may need {tokens} tokens, and `tokens_per_minute` allows {max}, so that it could never begin; \
          raise that limit, or let the call write less"
     );
     LlmError::unsendable(LlmErrorKind::RequestTooLarge, message)

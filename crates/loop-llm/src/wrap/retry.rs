@@ -88,16 +88,16 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
         }
     }
 
-    /// An even draw from nothing up to `most`, to the microsecond.
-    fn up_to(&self, most: Duration) -> Duration {
+    /// An even draw from nothing up to `max`, to the microsecond.
+    fn up_to(&self, max: Duration) -> Duration {
         const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
         // SplitMix64: a counter and a mixer, so that parallel calls need no lock.
         let mut z = self.state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^= z >> 31;
-        let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX - 1);
-        Duration::from_micros(((u128::from(z) * (u128::from(most) + 1)) >> 64) as u64)
+        let max = u64::try_from(max.as_micros()).unwrap_or(u64::MAX - 1);
+        Duration::from_micros(((u128::from(z) * (u128::from(max) + 1)) >> 64) as u64)
     }
 
     /// All tries; the last of those that failed and may be billed is left in `billed`.

@@ -29,8 +29,8 @@ pub(crate) fn client_at(api: Api, url: &str) -> HttpModel {
 }
 
 pub(crate) fn patient() -> Timers {
-    let most = Duration::from_secs(300);
-    Timers { first_byte: most, idle: most, progress: most, after_end: most, total: most }
+    let max = Duration::from_secs(300);
+    Timers { first_byte: max, idle: max, progress: max, after_end: max, total: max }
 }
 
 pub(crate) fn request() -> ModelRequest {

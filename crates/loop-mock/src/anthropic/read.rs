@@ -21,11 +21,11 @@ pub(super) fn read(target: &Target<'_>, body: &Value) -> Result<Asked, Unfit> {
         return Err(unfit(name, "Extra inputs are not permitted"));
     }
     let model = text_of(body, "model").ok_or_else(|| unfit("model", "Field required"))?;
-    let most = present(body, "max_tokens").ok_or_else(|| unfit("max_tokens", "Field required"))?;
-    let most = most.as_u64().filter(|most| *most > 0);
-    let most = most.ok_or_else(|| unfit("max_tokens", "Input should be greater than or equal to 1"))?;
-    let mut heard = Heard { model: model.to_owned(), max_output_tokens: Some(most), ..Heard::default() };
-    let thinking = thinking(body, most)?;
+    let max = present(body, "max_tokens").ok_or_else(|| unfit("max_tokens", "Field required"))?;
+    let max = max.as_u64().filter(|max| *max > 0);
+    let max = max.ok_or_else(|| unfit("max_tokens", "Input should be greater than or equal to 1"))?;
+    let mut heard = Heard { model: model.to_owned(), max_output_tokens: Some(max), ..Heard::default() };
+    let thinking = thinking(body, max)?;
     sampling(body)?;
     marks(body)?;
     heard.system.extend(system(present(body, "system"))?);
@@ -83,7 +83,7 @@ fn sampling(body: &Value) -> Result<(), Unfit> {
             return Err(unfit(param, "range: 0..1"));
         }
     }
-    if present(body, "top_k").is_some_and(|most| !most.is_u64()) {
+    if present(body, "top_k").is_some_and(|max| !max.is_u64()) {
         return Err(unfit("top_k", "Input should be a valid integer"));
     }
     let blank = |stop: &Value| stop.as_str().is_none_or(|stop| stop.trim().is_empty());
@@ -102,9 +102,9 @@ fn marks(body: &Value) -> Result<(), Unfit> {
             collect(part, &mut marks);
         }
     }
-    if marks.len() > MOST_MARKS {
+    if marks.len() > MAX_MARKS {
         let message = format!(
-            "A maximum of {MOST_MARKS} blocks with cache_control may be provided. Found {}.",
+            "A maximum of {MAX_MARKS} blocks with cache_control may be provided. Found {}.",
             marks.len()
         );
         return Err(Unfit::new("cache_control", message));
@@ -207,7 +207,7 @@ fn choice(body: &Value, heard: &mut Heard, thinking: Thinking) -> Result<(), Unf
     Ok(())
 }
 
-const MOST_MARKS: usize = 4;
+const MAX_MARKS: usize = 4;
 
 const KNOWN: [&str; 20] = [
     "model",

@@ -24,11 +24,11 @@ pub(super) fn read(body: &Value) -> Result<Asked, Unfit> {
     }
     let mut heard = Heard { model: model.to_owned(), ..Heard::default() };
     for param in ["max_tokens", "max_completion_tokens"] {
-        if let Some(most) = present(body, param) {
-            let most = most.as_u64().filter(|most| *most > 0);
-            let most =
-                most.ok_or_else(|| Unfit::new(param, format!("`{param}` has to be a number above 0")))?;
-            heard.max_output_tokens = Some(most);
+        if let Some(max) = present(body, param) {
+            let max = max.as_u64().filter(|max| *max > 0);
+            let max =
+                max.ok_or_else(|| Unfit::new(param, format!("`{param}` has to be a number above 0")))?;
+            heard.max_output_tokens = Some(max);
         }
     }
     sampling(body)?;
@@ -49,9 +49,9 @@ pub(super) fn read(body: &Value) -> Result<Asked, Unfit> {
 
 /// What OpenAI says of `temperature` and `top_p`, be it on Chat Completions or on Responses.
 pub(crate) fn sampling(body: &Value) -> Result<(), Unfit> {
-    for (param, most) in [("temperature", 2.0), ("top_p", 1.0)] {
-        if is_outside(present(body, param), most) {
-            return Err(Unfit::new(param, format!("Invalid '{param}': expected a number from 0 to {most}.")));
+    for (param, max) in [("temperature", 2.0), ("top_p", 1.0)] {
+        if is_outside(present(body, param), max) {
+            return Err(Unfit::new(param, format!("Invalid '{param}': expected a number from 0 to {max}.")));
         }
     }
     Ok(())
@@ -60,9 +60,9 @@ pub(crate) fn sampling(body: &Value) -> Result<(), Unfit> {
 fn tools(body: &Value) -> Result<(Vec<ToolSpec>, ToolChoice), Unfit> {
     let listed = match present(body, "tools") {
         None => &[],
-        Some(Value::Array(listed)) if listed.len() <= MOST_TOOLS => listed.as_slice(),
+        Some(Value::Array(listed)) if listed.len() <= MAX_TOOLS => listed.as_slice(),
         Some(_) => {
-            return Err(Unfit::new("tools", format!("`tools` has to be a list of at most {MOST_TOOLS}")));
+            return Err(Unfit::new("tools", format!("`tools` has to be a list of at most {MAX_TOOLS}")));
         }
     };
     let mut tools: Vec<ToolSpec> = Vec::new();
@@ -224,7 +224,7 @@ fn content(content: Option<&Value>) -> Option<Content> {
     Some(said)
 }
 
-const MOST_TOOLS: usize = 128;
+const MAX_TOOLS: usize = 128;
 
 /// The members of a request: OpenAI's, and behind them those of compatible servers.
 const KNOWN: [&str; 46] = [

@@ -81,14 +81,14 @@ fn snake(name: &str) -> String {
 fn config(body: &Value, heard: &mut Heard) -> Result<(), Unfit> {
     let Some(config) = member(body, "generationConfig") else { return Ok(()) };
     members(config, &KNOWN_OF_CONFIG, "generation_config")?;
-    if let Some(most) = member(config, "maxOutputTokens") {
-        let most = most.as_u64().filter(|most| *most > 0);
+    if let Some(max) = member(config, "maxOutputTokens") {
+        let max = max.as_u64().filter(|max| *max > 0);
         let message = "max_output_tokens must be positive";
-        heard.max_output_tokens = Some(most.ok_or_else(|| Unfit::new("maxOutputTokens", message))?);
+        heard.max_output_tokens = Some(max.ok_or_else(|| Unfit::new("maxOutputTokens", message))?);
     }
-    for (name, most) in [("temperature", 2.0), ("topP", 1.0)] {
-        if is_outside(member(config, name), most) {
-            let message = format!("Invalid value at 'generation_config.{}' (from 0 to {most})", snake(name));
+    for (name, max) in [("temperature", 2.0), ("topP", 1.0)] {
+        if is_outside(member(config, name), max) {
+            let message = format!("Invalid value at 'generation_config.{}' (from 0 to {max})", snake(name));
             return Err(Unfit::new(name, message));
         }
     }

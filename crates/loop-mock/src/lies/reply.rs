@@ -23,9 +23,9 @@ pub(super) const LIES: &[Lie] = &[
         Main,
         || {
             saying(|prompt, _| {
-                let most = prompt.request.max_output_tokens.unwrap_or(512).min(4_096) as usize;
+                let max = prompt.request.max_output_tokens.unwrap_or(512).min(4_096) as usize;
                 let (finish, stop) = (FinishReason::MaxTokens, Some(Stop::MaxTokens));
-                ModelReply { reasoning: "hmm ".repeat(most).into(), finish, stop, ..says("") }
+                ModelReply { reasoning: "hmm ".repeat(max).into(), finish, stop, ..says("") }
             })
         },
     ),

@@ -30,11 +30,11 @@ pub(super) fn read(body: &Value) -> Result<Asked, Unfit> {
     }
     let mut heard = Heard { model: model.to_owned(), ..Heard::default() };
     heard.system.extend(text_of(body, "instructions").map(str::to_owned));
-    if let Some(most) = present(body, "max_output_tokens") {
-        let most = most.as_u64().filter(|most| *most >= LEAST_TOKENS);
+    if let Some(max) = present(body, "max_output_tokens") {
+        let max = max.as_u64().filter(|max| *max >= LEAST_TOKENS);
         let message =
             format!("Invalid 'max_output_tokens': integer below minimum value, at least {LEAST_TOKENS}.");
-        heard.max_output_tokens = Some(most.ok_or_else(|| Unfit::new("max_output_tokens", message))?);
+        heard.max_output_tokens = Some(max.ok_or_else(|| Unfit::new("max_output_tokens", message))?);
     }
     sampling(body)?;
     for (param, known) in NESTED {

@@ -79,7 +79,7 @@ impl ResponsesWriter {
         }
         let Some(mut open) = self.open.take() else { return };
         // A flood is passed on without being held as a whole.
-        if open.text.len() < MOST_HELD {
+        if open.text.len() < MAX_HELD {
             open.text.push_str(text);
         }
         let mut delta = json!({"delta": text});
@@ -310,4 +310,4 @@ fn usage(usage: &Usage) -> Value {
 }
 
 /// Bytes of an item that are held for its end.
-const MOST_HELD: usize = 16 * 1_024 * 1_024;
+const MAX_HELD: usize = 16 * 1_024 * 1_024;

@@ -10,7 +10,7 @@ use super::schema::{Field, Form, Role, parts};
 use super::user_request::{Assigned, Kind, Stands, is_denial, kind_of};
 use crate::words::{names, overlap, stem};
 
-/// How many words a query has at the most, and how many characters a free text has.
+/// How many words a query has at most, and how many characters a free text has.
 const QUERY_WORDS: usize = 8;
 const PROSE: usize = 400;
 

@@ -25,7 +25,7 @@ use records::Record;
 use schema::Role;
 use user_request::Kind;
 
-use super::MOST_CALLS;
+use super::MAX_CALLS;
 
 /// What the stand-in says: calls, or a text.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ pub(super) fn reply(request: &ModelRequest) -> Said {
         }
     }
     let mut calls = once;
-    calls.truncate(if request.one_call_at_a_time { 1 } else { MOST_CALLS });
+    calls.truncate(if request.one_call_at_a_time { 1 } else { MAX_CALLS });
     if calls.is_empty() {
         return Said { text: tell::answer(&conversation), calls: Vec::new() };
     }

@@ -6,7 +6,7 @@ use super::schema::{Role, parts};
 use super::user_request::Kind;
 use crate::write::quote;
 
-/// How many records are listed at the most.
+/// How many records are listed at most.
 const LISTED: usize = 5;
 
 /// Past forms that no rule gives.

@@ -108,7 +108,7 @@ impl NamedModel {
             spec.context_tokens = known.context_tokens.unwrap_or(spec.context_tokens);
             spec.max_output_tokens = known
                 .max_output_tokens
-                .map_or(spec.max_output_tokens, |most| most.min(spec.max_output_tokens));
+                .map_or(spec.max_output_tokens, |max| max.min(spec.max_output_tokens));
             // Elsewhere nobody can say what is charged.
             if self.price.is_none() && loop_prices::list_of(provider, own_server).is_some() {
                 spec.price = known.dearest(at);
@@ -132,9 +132,9 @@ fn unknown_provider(name: &str) -> BuildError {
     let names = Profile::all().iter().map(|profile| &*profile.name);
     let known = names.clone().collect::<Vec<_>>().join(", ");
     let wanted: String = name.chars().take(LONGEST).flat_map(char::to_lowercase).collect();
-    let most = (wanted.chars().count() / 3).max(1);
+    let max = (wanted.chars().count() / 3).max(1);
     let similar = names.map(|known| (edits(&wanted, known), known)).min_by_key(|(distance, _)| *distance);
-    let suggestion = similar.filter(|(distance, _)| *distance <= most);
+    let suggestion = similar.filter(|(distance, _)| *distance <= max);
     BuildError::UnknownProvider {
         name: name.chars().take(LONGEST).collect::<String>().into(),
         suggestion: suggestion.map_or_else(String::new, |(_, name)| format!("did you mean `{name}`? ")),

@@ -122,7 +122,7 @@ impl HttpTarget {
         let wait = is_passing(status).then(|| retry_after(response.headers()).unwrap_or(PAUSE));
         // Whoever answers may repeat what it was sent.
         let text = self.hidden_path(&self.hidden(&body(&mut response).await));
-        let text = match text.chars().take(MOST_CHARS).collect::<String>() {
+        let text = match text.chars().take(MAX_CHARS).collect::<String>() {
             text if text.is_empty() => status.to_string(),
             text => format!("{status}: {text}"),
         };
@@ -149,8 +149,8 @@ impl HttpTarget {
         let _ = url.set_username("");
         let _ = url.set_password(None);
         let text = self.hidden(&self.hidden_keys(url.as_str()));
-        match text.char_indices().nth(MOST_LOCATION_CHARS) {
-            Some(_) => text.chars().take(MOST_LOCATION_CHARS - 1).chain(['…']).collect::<String>().into(),
+        match text.char_indices().nth(MAX_LOCATION_CHARS) {
+            Some(_) => text.chars().take(MAX_LOCATION_CHARS - 1).chain(['…']).collect::<String>().into(),
             None => text.into(),
         }
     }
@@ -225,12 +225,12 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 /// The beginning of a body, enough for a message.
 async fn body(response: &mut Response) -> String {
     let mut bytes = Vec::new();
-    while bytes.len() < MOST_BYTES {
+    while bytes.len() < MAX_BYTES {
         // What broke off says as much as came.
         let Ok(Some(chunk)) = response.chunk().await else { break };
         bytes.extend_from_slice(&chunk);
     }
-    bytes.truncate(MOST_BYTES);
+    bytes.truncate(MAX_BYTES);
     let text = String::from_utf8_lossy(&bytes);
     let visible: String =
         text.chars().map(|c| if c.is_control() || is_invisible(c) { ' ' } else { c }).collect();
@@ -248,11 +248,11 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// A part of a path with so many characters may be a key.
 const KEY_CHARS: usize = 16;
 /// How much of an address is written down, in characters.
-const MOST_LOCATION_CHARS: usize = 500;
+const MAX_LOCATION_CHARS: usize = 500;
 /// How much of an answer's body is read for a message, in bytes.
-const MOST_BYTES: usize = 4_096;
+const MAX_BYTES: usize = 4_096;
 /// How much of it is shown, in characters.
-const MOST_CHARS: usize = 200;
+const MAX_CHARS: usize = 200;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

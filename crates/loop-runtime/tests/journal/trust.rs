@@ -208,13 +208,13 @@ async fn an_entry_that_is_too_large_is_one_clear_line_and_nothing_is_written() {
     // B10, I-23
     let (_folder, path) = place();
     let (header, entries) = history("r1");
-    let most = serde_json::to_string(&entries[0]).unwrap().len();
-    let journal = SqliteJournal::open(&path).unwrap().with_entry_limit(most as u64);
+    let max = serde_json::to_string(&entries[0]).unwrap().len();
+    let journal = SqliteJournal::open(&path).unwrap().with_entry_limit(max as u64);
     let mut writer = open(&journal, &header, &entries).await.unwrap();
     let mut large = blank(1);
-    large.event.kind = EventKind::Told { text: "x".repeat(most).into() };
+    large.event.kind = EventKind::Told { text: "x".repeat(max).into() };
     let error = writer.append(&Arc::new(large)).await.unwrap_err().to_string();
-    let expected = format!("more than the journal takes ({most})");
+    let expected = format!("more than the journal takes ({max})");
     assert!(error.contains(&expected) && !error.contains('\n'), "{error}");
     assert_eq!(journal.read(&run()).await.unwrap().entries.len(), 1);
     writer.append(&Arc::new(blank(1))).await.unwrap();

@@ -29,7 +29,7 @@ use view::View;
 const BOLD: Style = Style::new().bold();
 
 /// Characters of a message that `/history` shows.
-const MOST_SHOWN: usize = 160;
+const MAX_SHOWN: usize = 160;
 
 const HELP: &str = "/help     this list
 /clear    forget what was said
@@ -177,9 +177,9 @@ impl Chat {
                 return Ok(Said::Nothing);
             }
             Typed::TooLong => {
-                let most = self.item_bytes_max;
+                let max = self.item_bytes_max;
                 let limit = format!(
-                    "more than {most} bytes, which is the domain's limit of a work item; shorten it, or raise \
+                    "more than {max} bytes, which is the domain's limit of a work item; shorten it, or raise \
                      `item.max_bytes` in loopgate.toml"
                 );
                 // What follows in a pipe was written to follow this line.
@@ -303,20 +303,20 @@ impl Chat {
         }
         for message in &self.messages {
             match message {
-                Message::User { text, .. } => note(format!("you:    {}", cut(text, MOST_SHOWN))),
-                Message::Operator { text } => note(format!("rules:  {}", cut(text, MOST_SHOWN))),
+                Message::User { text, .. } => note(format!("you:    {}", cut(text, MAX_SHOWN))),
+                Message::Operator { text } => note(format!("rules:  {}", cut(text, MAX_SHOWN))),
                 Message::Assistant(turn) => {
                     if !turn.text.trim().is_empty() {
-                        note(format!("agent:  {}", cut(&turn.text, MOST_SHOWN)));
+                        note(format!("agent:  {}", cut(&turn.text, MAX_SHOWN)));
                     }
                     for call in &turn.calls {
-                        let arguments = cut(call.arguments.text(), MOST_SHOWN);
+                        let arguments = cut(call.arguments.text(), MAX_SHOWN);
                         note(format!("calls:  {} {arguments}", call.name));
                     }
                 }
                 Message::Tool { results } => {
                     for result in results {
-                        note(format!("result: {}", cut(&result.text, MOST_SHOWN)));
+                        note(format!("result: {}", cut(&result.text, MAX_SHOWN)));
                     }
                 }
             }

@@ -22,9 +22,9 @@ const BAD: Style = AnsiColor::Red.on_default();
 /// What stands before each answer.
 const LABEL: &str = "Agent: ";
 /// Characters of a call's parameters that are shown while nobody has to decide about them.
-const MOST_PARAMETERS: usize = 160;
+const MAX_PARAMETERS: usize = 160;
 /// Characters of what a call told that are shown.
-const MOST_SUMMARY: usize = 200;
+const MAX_SUMMARY: usize = 200;
 
 /// Shows one turn.
 #[derive(Debug)]
@@ -202,7 +202,7 @@ impl View {
                     Verdict::NeedsPerson { .. } | Verdict::Kept => None,
                     other => {
                         let why = format!("{}, {}", other.name(), other.reason());
-                        Some(Shown::Refused(call_line(judged).styled(ODD, cut(&why, MOST_SUMMARY))))
+                        Some(Shown::Refused(call_line(judged).styled(ODD, cut(&why, MAX_SUMMARY))))
                     }
                 };
                 // What a person was asked about keeps its place.
@@ -311,14 +311,14 @@ impl View {
             _ => BAD,
         };
         let status = observation.status.name();
-        let what = format!(", {} ({} ms)", cut(&observation.summary, MOST_SUMMARY), at.since(since));
+        let what = format!(", {} ({} ms)", cut(&observation.summary, MAX_SUMMARY), at.since(since));
         note(line.styled(style, status).plain(what));
     }
 }
 
 /// The beginning of a call's line.
 fn call_line(judged: &JudgedAction) -> Line {
-    let parameters = cut(&judged.parameters, MOST_PARAMETERS);
+    let parameters = cut(&judged.parameters, MAX_PARAMETERS);
     Line::from("· ").plain(judged.tool_name()).plain(" ").styled(DIM, parameters).plain(" … ")
 }
 

@@ -116,9 +116,9 @@ impl Bench {
         let many = Work { loops: 1_000, concurrency: 1_000, warmup: 0 };
         let mut kilobytes = Vec::new();
         for client in [OURS, Client::Load { journal: "none", tool_ms: 0 }, Client::Bare { bodies: &bodies }] {
-            let (least, most) =
+            let (least, max) =
                 (server.ask(&self.programs, client, one)?, server.ask(&self.programs, client, many)?);
-            kilobytes.push((most.peak_rss_kb - least.peak_rss_kb) / f64::from(many.loops));
+            kilobytes.push((max.peak_rss_kb - least.peak_rss_kb) / f64::from(many.loops));
         }
         if let [ours, without, bare] = kilobytes.as_slice() {
             println!("{}", shown("KB a loop, 1,000 at once", *ours, *bare, ours / bare));

@@ -18,7 +18,7 @@ pub(super) struct Case<'a> {
 
 impl<'a> Case<'a> {
     pub(super) fn new(told: &'a Told, status: u16, has_delay: bool) -> Self {
-        let text = head(&told.message, super::MOST_JUDGED).to_ascii_lowercase();
+        let text = head(&told.message, super::MAX_JUDGED).to_ascii_lowercase();
         Self { told, status, has_delay, text }
     }
 

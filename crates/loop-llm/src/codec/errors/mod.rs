@@ -61,7 +61,7 @@ fn judge(told: &Told, status: u16, headers: &HeaderMap, now: SystemTime, secrets
         ours.or_else(|| theirs(name))
     };
     // No wait at all is no advice: it would be asked for again at once.
-    let asked = delay::asked(header, told.wait, head(&told.message, MOST_JUDGED), now)
+    let asked = delay::asked(header, told.wait, head(&told.message, MAX_JUDGED), now)
         .filter(|delay| !delay.is_zero());
     let has_delay = header("retry-after").is_some() || header("retry-after-ms").is_some();
     let case = Case::new(told, status, has_delay);
@@ -116,14 +116,14 @@ pub(crate) fn request_id(headers: &HeaderMap, secrets: &Secrets) -> Option<Arc<s
     Some(mask::line(id, secrets).into())
 }
 
-/// The first bytes of a text, at most `most`.
-fn head(text: &str, most: usize) -> &str {
-    text.get(..text.floor_char_boundary(most)).unwrap_or_default()
+/// The first bytes of a text, at most `max`.
+fn head(text: &str, max: usize) -> &str {
+    text.get(..text.floor_char_boundary(max)).unwrap_or_default()
 }
 
 /// How much of a message is judged.
-const MOST_JUDGED: usize = 4 << 10;
+const MAX_JUDGED: usize = 4 << 10;
 /// How much of a code or a type is looked at.
-const MOST_WORD: usize = 256;
+const MAX_WORD: usize = 256;
 /// How long a model that is being loaded is waited for.
 const LOADING: Duration = Duration::from_secs(10);

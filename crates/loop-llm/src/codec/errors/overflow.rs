@@ -4,11 +4,11 @@ use super::head;
 
 /// Whether a text in lower case says that a request does not fit.
 pub(super) fn is_overflow(text: &str) -> bool {
-    let similar = |first: &str, second: &[&str], most: usize| {
+    let similar = |first: &str, second: &[&str], max: usize| {
         text.match_indices(first).any(|(start, _)| {
             let after = text.get(start + first.len()..).unwrap_or_default();
             second.iter().any(|word| {
-                let window = head(after, after.ceil_char_boundary(most + word.len()));
+                let window = head(after, after.ceil_char_boundary(max + word.len()));
                 window.find(word).is_some_and(|at| !head(window, at).contains('.'))
             })
         })
@@ -45,8 +45,8 @@ pub(super) fn numbers(text: &str) -> (Option<u64>, Option<u64>) {
     ]);
     // The sum of input and output is held against the last number.
     let limit = text.split_once("exceed context limit:").and_then(|(_, sum)| {
-        let (_, most) = sum.split_once('>')?;
-        let digits: String = most.trim_start().chars().take_while(char::is_ascii_digit).collect();
+        let (_, max) = sum.split_once('>')?;
+        let digits: String = max.trim_start().chars().take_while(char::is_ascii_digit).collect();
         digits.parse().ok()
     });
     let max = limit.or_else(|| {

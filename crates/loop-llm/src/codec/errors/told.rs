@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{MOST_WORD, head};
+use super::{MAX_WORD, head};
 use crate::delay;
 
 /// What an error body tells.
@@ -125,7 +125,7 @@ pub(crate) fn filtered(results: &Value) -> impl Iterator<Item = &String> {
 
 fn word(value: Option<&Value>) -> Option<String> {
     match value? {
-        Value::String(text) => Some(head(text, MOST_WORD).to_ascii_lowercase()),
+        Value::String(text) => Some(head(text, MAX_WORD).to_ascii_lowercase()),
         Value::Number(number) => Some(number.to_string()),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
