@@ -241,7 +241,7 @@ fn the_tool_of_the_one_permitted_step_runs_and_the_second_proposal_does_not() {
     let totals = world.run.totals();
     assert_eq!((totals.passes, totals.model_calls, totals.tool_calls), (1, 1, 1));
     assert_eq!((world.results(), world.outcome().evidence.len()), (vec!["run ok".to_owned()], 1));
-    assert_eq!(world.outcome().stop.reason().name_in(ErrorStyle::Seed004), "max_steps");
+    assert_eq!(world.outcome().stop.reason().name_in(ErrorStyle::Tagged), "max_steps");
     // An answer is one, in the last step as in any other (S4-29).
     let world = example(1).start().replied(&text("The order shipped.")).ends(StopReason::Completed);
     assert_eq!(world.reasons(), [StopReason::Completed, StopReason::MaxPasses]);
@@ -446,7 +446,7 @@ fn a_domain_adds_stop_reasons_of_its_own_which_software_finds_in_what_a_call_ret
             let written = serde_json::to_value(&outcome.stop).unwrap();
             assert_eq!(written["primary"]["reason"], json!("already_refunded"));
             assert_eq!(serde_json::from_value::<loop_core::Certificate>(written).unwrap(), outcome.stop);
-            for style in [ErrorStyle::Plain, ErrorStyle::Seed000, ErrorStyle::Seed002, ErrorStyle::Seed004] {
+            for style in [ErrorStyle::Plain, ErrorStyle::Quoted, ErrorStyle::Prefixed, ErrorStyle::Tagged] {
                 assert_eq!(outcome.stop.reason().name_in(style), "already_refunded");
             }
         }
@@ -483,7 +483,7 @@ fn every_reason_has_the_name_that_each_document_gives_it() {
         StopReason::StaleConfidence,
     ];
     let of_s0 = ["max-passes", "budget-exceeded", "confident", "no-new-actions", "stale-confidence"];
-    assert_eq!(s0.map(names(ErrorStyle::Seed000)), of_s0.map(str::to_owned));
+    assert_eq!(s0.map(names(ErrorStyle::Quoted)), of_s0.map(str::to_owned));
     let s4 = [
         StopReason::Completed,
         StopReason::ModelFailure,
@@ -508,9 +508,9 @@ fn every_reason_has_the_name_that_each_document_gives_it() {
         "evidence_missing",
         "policy_blocked",
     ];
-    assert_eq!(s4.map(names(ErrorStyle::Seed004)), of_s4.map(str::to_owned));
-    assert_eq!(StopReason::SubmitBeforeOutput.name_in(ErrorStyle::Seed002), "SUBMIT_BEFORE_OUTPUT");
-    assert_eq!(StopReason::NoProgress.name_in(ErrorStyle::Seed001), "no_progress");
+    assert_eq!(s4.map(names(ErrorStyle::Tagged)), of_s4.map(str::to_owned));
+    assert_eq!(StopReason::SubmitBeforeOutput.name_in(ErrorStyle::Prefixed), "SUBMIT_BEFORE_OUTPUT");
+    assert_eq!(StopReason::NoProgress.name_in(ErrorStyle::Named), "no_progress");
 }
 
 #[test]

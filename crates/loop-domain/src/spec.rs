@@ -232,10 +232,10 @@ fn stop_reasons(file: &File, registry: &Registry) -> Result<Vec<OwnReason>, Doma
             written.parse().map_err(|error| file.error(&path, format!("{error}; rename it")))?;
         let styles = [
             ErrorStyle::Plain,
-            ErrorStyle::Seed000,
-            ErrorStyle::Seed001,
-            ErrorStyle::Seed002,
-            ErrorStyle::Seed004,
+            ErrorStyle::Quoted,
+            ErrorStyle::Named,
+            ErrorStyle::Prefixed,
+            ErrorStyle::Tagged,
         ];
         let is_known = |reason: &StopReason| styles.iter().any(|style| reason.name_in(*style) == written);
         if StopReason::ALL.iter().any(is_known) {

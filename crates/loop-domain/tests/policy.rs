@@ -35,7 +35,7 @@ fn each_preset_is_the_rules_of_its_document() {
     let agent = load(&format!("preset = \"agent\"\n{SEARCH}")).spec;
     assert_eq!(
         (agent.protocol.execution(), agent.protocol.errors()),
-        (Execution::Ordered, ErrorStyle::Seed001)
+        (Execution::Ordered, ErrorStyle::Named)
     );
     assert_eq!((agent.limits.passes, agent.limits.messages), (10, Some(100)));
     assert_eq!(agent.repeats(), Repeats::Progress);
@@ -43,7 +43,7 @@ fn each_preset_is_the_rules_of_its_document() {
     let output = "[output]\nname = \"save\"\ndescription = \"Save it\"\nschema = { type = \"object\" }\n";
     let extract = load(&format!("preset = \"extract\"\n{output}")).spec;
     let ProtocolSpec::Output(output) = &extract.protocol else { panic!("{:?}", extract.protocol) };
-    assert_eq!((output.attempts, output.passes_per_attempt, output.errors), (3, 15, ErrorStyle::Seed002));
+    assert_eq!((output.attempts, output.passes_per_attempt, output.errors), (3, 15, ErrorStyle::Prefixed));
     // S3-3, S3-12, S3-14 to S3-18, S3-23: a turn.
     let turn = load(&format!("preset = \"turn\"\n{SEARCH}")).spec;
     assert_eq!((turn.repeats(), turn.gate.scope), (Repeats::ThreeTier, RepeatScope::Run));
@@ -57,7 +57,7 @@ fn each_preset_is_the_rules_of_its_document() {
     assert_eq!((turn.gate.three_tier.other, turn.gate.three_tier.similar_millis), (3, 750));
     // S4-27, S4-31, S4-57, S4-67, S4-79, S4-80, S4-84, S4-85: a step.
     let step = load(&format!("preset = \"step\"\n{SEARCH}")).spec;
-    assert_eq!((step.protocol.execution(), step.protocol.errors()), (Execution::Single, ErrorStyle::Seed004));
+    assert_eq!((step.protocol.execution(), step.protocol.errors()), (Execution::Single, ErrorStyle::Tagged));
     assert_eq!((step.gate.on_denied, step.gate.on_invalid), (OnDenied::Stop, OnInvalid::Stop));
     assert_eq!(step.gate.on_tool_error, OnToolError::StopOrEscalateAfter(2));
     assert_eq!((step.gate.resolve, step.gate.breakers.tool_failures), (Resolve::Strict, 2));

@@ -62,14 +62,14 @@ fn a_conversation_has_the_defaults_of_one() {
 #[test]
 fn what_a_conversation_sets_is_kept() {
     // S1-48, S2-100, S2-101, C8
-    let text = "[protocol]\ntype = \"conversation\"\nexecution = \"parallel\"\nerrors = \"seed002\"\n[limits]\npasses = 4\n\
+    let text = "[protocol]\ntype = \"conversation\"\nexecution = \"parallel\"\nerrors = \"prefixed\"\n[limits]\npasses = 4\n\
                 messages = 9\ncost_usd = 0.5\n[gate]\nrepeats = \"reuse\"\napproved = [\"move\"]\nforbid = [\"look\"]\n\
                 no_progress = 7\n";
     let domain = load(&format!("{text}{SEARCH}{MOVE}"));
     let spec = &domain.spec;
     assert_eq!(
         (spec.protocol.execution(), spec.protocol.errors()),
-        (Execution::Parallel, ErrorStyle::Seed002)
+        (Execution::Parallel, ErrorStyle::Prefixed)
     );
     let limits =
         Limits { passes: 4, messages: Some(9), cost: Some(PicoUsd(500_000_000_000)), ..Limits::agent() };

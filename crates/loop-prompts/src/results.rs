@@ -181,11 +181,11 @@ impl<'a> Failure<'a> {
 fn wrong(run: &Run, action: &JudgedAction, failure: Failure<'_>) -> Told {
     let Failure { code, message, is_refusal } = failure;
     Told::error(match run.spec().protocol.errors() {
-        ErrorStyle::Plain | ErrorStyle::Seed002 => format!("Error: {message}"),
-        ErrorStyle::Seed000 => quote(&name(action), message),
-        ErrorStyle::Seed001 => format!("Error executing {}: {message}", name(action)),
-        ErrorStyle::Seed004 if is_refusal => code.to_owned(),
-        ErrorStyle::Seed004 => format!("{code}: {message}"),
+        ErrorStyle::Plain | ErrorStyle::Prefixed => format!("Error: {message}"),
+        ErrorStyle::Quoted => quote(&name(action), message),
+        ErrorStyle::Named => format!("Error executing {}: {message}", name(action)),
+        ErrorStyle::Tagged if is_refusal => code.to_owned(),
+        ErrorStyle::Tagged => format!("{code}: {message}"),
     })
 }
 
@@ -202,10 +202,10 @@ pub fn unknown_tool(style: ErrorStyle, name: &str, similar: &[Arc<str>]) -> Stri
         ErrorStyle::Plain if !similar.is_empty() => {
             format!("Error: Unknown tool {name}. Did you mean: {}?", similar.join(", "))
         }
-        ErrorStyle::Plain | ErrorStyle::Seed002 => format!("Error: Unknown tool {name}"),
-        ErrorStyle::Seed000 => "Unknown tool".to_owned(),
-        ErrorStyle::Seed001 => format!("Error executing {name}: Unknown tool"),
-        ErrorStyle::Seed004 => "tool_not_allowed".to_owned(),
+        ErrorStyle::Plain | ErrorStyle::Prefixed => format!("Error: Unknown tool {name}"),
+        ErrorStyle::Quoted => "Unknown tool".to_owned(),
+        ErrorStyle::Named => format!("Error executing {name}: Unknown tool"),
+        ErrorStyle::Tagged => "tool_not_allowed".to_owned(),
     }
 }
 
@@ -219,8 +219,8 @@ fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Told
         Status::Ok | Status::Skipped => return Told::plain(message),
         Status::Empty | Status::Pending => {
             return match run.spec().protocol.errors() {
-                ErrorStyle::Seed000 => Told::plain(markdown_of(observation)),
-                ErrorStyle::Plain | ErrorStyle::Seed001 | ErrorStyle::Seed002 | ErrorStyle::Seed004 => {
+                ErrorStyle::Quoted => Told::plain(markdown_of(observation)),
+                ErrorStyle::Plain | ErrorStyle::Named | ErrorStyle::Prefixed | ErrorStyle::Tagged => {
                     Told::plain(message)
                 }
             };
@@ -240,12 +240,12 @@ fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Told
         Status::Duplicate => "duplicate",
         Status::PermanentError | Status::MalformedResult => "tool_failure",
     };
-    if run.spec().protocol.errors() == ErrorStyle::Seed000 && !observation.text().trim().is_empty() {
+    if run.spec().protocol.errors() == ErrorStyle::Quoted && !observation.text().trim().is_empty() {
         // Under the tool's title, or in its own words (S0-67).
         return Told::error(markdown_of(observation));
     }
     let is_invalid = observation.status == Status::InvalidInput && !message.starts_with(INVALID);
-    let message = match is_invalid && run.spec().protocol.errors() != ErrorStyle::Seed004 {
+    let message = match is_invalid && run.spec().protocol.errors() != ErrorStyle::Tagged {
         true => format!("{INVALID}: {message}"),
         false => message,
     };

@@ -13,7 +13,7 @@ use loop_core::{
 use loop_prompts::{call_result, observation_text};
 
 const STYLES: [ErrorStyle; 5] =
-    [ErrorStyle::Plain, ErrorStyle::Seed000, ErrorStyle::Seed001, ErrorStyle::Seed002, ErrorStyle::Seed004];
+    [ErrorStyle::Plain, ErrorStyle::Quoted, ErrorStyle::Named, ErrorStyle::Prefixed, ErrorStyle::Tagged];
 
 const STATUSES: [Status; 13] = [
     Status::Ok,

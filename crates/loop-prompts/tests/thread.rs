@@ -228,7 +228,7 @@ fn every_part_of_a_turn_is_in_its_name() {
         let mut spec = conversation();
         let ProtocolSpec::Conversation(settings) = &mut spec.protocol else { unreachable!("a conversation") };
         // In this style a failure's text may be that of a success.
-        settings.errors = ErrorStyle::Seed000;
+        settings.errors = ErrorStyle::Quoted;
         let mut world = begin(spec, message(item));
         world.replied(reply);
         world.tools_end(|_| observation.clone());

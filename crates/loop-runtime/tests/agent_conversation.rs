@@ -191,7 +191,7 @@ async fn errors_are_told_in_the_words_of_a_named_style() {
     let said = Said::default();
     let reply = looks(&["fail"]).and_call("nobody", json!({}));
     let model = scripted([reply, says("Done.")]);
-    let agent = conversation(&model, &said).errors(ErrorStyle::Seed001).build().unwrap();
+    let agent = conversation(&model, &said).errors(ErrorStyle::Named).build().unwrap();
     let mut messages = ask("Go");
     agent.chat(&mut messages).await.unwrap();
     assert_eq!(

@@ -281,10 +281,10 @@ async fn a_long_result_is_cut_and_says_so() {
 async fn one_result_is_shown_in_the_form_of_each_document() {
     // C7, C8
     let forms = [
-        (ErrorStyle::Seed000, "> **Search user:** no connection"),
-        (ErrorStyle::Seed001, "Error executing search_user: no connection"),
-        (ErrorStyle::Seed002, "Error: no connection"),
-        (ErrorStyle::Seed004, "tool_failure: no connection"),
+        (ErrorStyle::Quoted, "> **Search user:** no connection"),
+        (ErrorStyle::Named, "Error executing search_user: no connection"),
+        (ErrorStyle::Prefixed, "Error: no connection"),
+        (ErrorStyle::Tagged, "tool_failure: no connection"),
     ];
     for (style, failed) in forms {
         let both = calls_search("Bob").and_call("search_user", json!({"name": "Nobody"}));

@@ -439,7 +439,7 @@ async fn errors_are_told_in_the_words_of_a_style() -> Tested {
     let call = ScriptedReply::call("serch_user", json!({"name": "Bob"}));
     let builder = Agent::new(Scripted::new([call, ScriptedReply::text("I cannot.")]));
     let builder = builder.tool(search(), |search: Search, _| found(search));
-    let agent = builder.errors(ErrorStyle::Seed001).build()?;
+    let agent = builder.errors(ErrorStyle::Named).build()?;
     let mut messages = vec![Message::user("Find Bob")];
     agent.chat(&mut messages).await?;
     let Message::Tool { results } = &messages[2] else { panic!("{messages:?}") };

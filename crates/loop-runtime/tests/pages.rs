@@ -184,10 +184,10 @@ fn texts_of_results_are_those_that_a_model_is_told() {
     let named = rows(&page);
     for style in [
         ErrorStyle::Plain,
-        ErrorStyle::Seed000,
-        ErrorStyle::Seed001,
-        ErrorStyle::Seed002,
-        ErrorStyle::Seed004,
+        ErrorStyle::Quoted,
+        ErrorStyle::Named,
+        ErrorStyle::Prefixed,
+        ErrorStyle::Tagged,
     ] {
         let row = named.iter().find(|row| row[0].to_lowercase().starts_with(style.name())).unwrap();
         let told = snapshot(style);

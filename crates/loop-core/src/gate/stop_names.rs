@@ -8,14 +8,14 @@ impl StopReason {
     ///
     /// ```
     /// use loop_core::{ErrorStyle, StopReason};
-    /// assert_eq!(StopReason::MaxPasses.name_in(ErrorStyle::Seed000), "max-passes");
-    /// assert_eq!(StopReason::MaxPasses.name_in(ErrorStyle::Seed002), "MAX_ITERATIONS");
-    /// assert_eq!(StopReason::MaxPasses.name_in(ErrorStyle::Seed004), "max_steps");
+    /// assert_eq!(StopReason::MaxPasses.name_in(ErrorStyle::Quoted), "max-passes");
+    /// assert_eq!(StopReason::MaxPasses.name_in(ErrorStyle::Prefixed), "MAX_ITERATIONS");
+    /// assert_eq!(StopReason::MaxPasses.name_in(ErrorStyle::Tagged), "max_steps");
     /// ```
     pub fn name_in(&self, style: ErrorStyle) -> &str {
         let theirs = match style {
             ErrorStyle::Plain => None,
-            ErrorStyle::Seed000 => match self {
+            ErrorStyle::Quoted => match self {
                 Self::MaxPasses => Some("max-passes"),
                 Self::BudgetExceeded => Some("budget-exceeded"),
                 Self::NoNewActions => Some("no-new-actions"),
@@ -23,18 +23,18 @@ impl StopReason {
                 Self::ManualStop => Some("manual-stop"),
                 _ => None,
             },
-            ErrorStyle::Seed001 => match self {
+            ErrorStyle::Named => match self {
                 Self::MaxPasses => Some("Max iterations reached"),
                 _ => None,
             },
-            ErrorStyle::Seed002 => match self {
+            ErrorStyle::Prefixed => match self {
                 Self::MaxPasses => Some("MAX_ITERATIONS"),
                 Self::SubmitBeforeOutput => Some("SUBMIT_BEFORE_OUTPUT"),
                 Self::InvalidResponse => Some("INVALID_RESPONSE"),
                 Self::ManualStop => Some("EXECUTION_CANCELLED"),
                 _ => None,
             },
-            ErrorStyle::Seed004 => match self {
+            ErrorStyle::Tagged => match self {
                 Self::Confident => Some("completed"),
                 Self::MaxPasses => Some("max_steps"),
                 Self::ModelFailure | Self::InvalidResponse | Self::MaxAttempts | Self::StorageFailed => {

@@ -246,13 +246,13 @@ pub enum ErrorStyle {
     #[default]
     Plain,
     /// S0's: `Unknown tool` (S0-88), and a quoted line for a failure (S0-67).
-    Seed000,
+    Quoted,
     /// S1's: `Error executing NAME: …` (S1-29).
-    Seed001,
+    Named,
     /// S2's: `Error: Unknown tool NAME` (S2-76), `Error: …` (S2-77).
-    Seed002,
+    Prefixed,
     /// S4's: a code (S4-79).
-    Seed004,
+    Tagged,
 }
 
 impl ErrorStyle {
@@ -260,10 +260,10 @@ impl ErrorStyle {
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
-            Self::Seed000 => "seed000",
-            Self::Seed001 => "seed001",
-            Self::Seed002 => "seed002",
-            Self::Seed004 => "seed004",
+            Self::Quoted => "quoted",
+            Self::Named => "named",
+            Self::Prefixed => "prefixed",
+            Self::Tagged => "tagged",
         }
     }
 }

@@ -22,9 +22,9 @@ pub(crate) struct ProtocolConfig {
     /// that only look side by side) or `single` (only the first one). Default: `ordered`.
     #[schemars(extend("enum" = ["ordered", "parallel", "single"]), with = "Option<String>")]
     pub(crate) execution: Option<Execution>,
-    /// For `conversation` and `output`: in whose words the model is told of a call that failed, `plain`, `seed000`,
-    /// `seed001`, `seed002` or `seed004`. Default: `plain`.
-    #[schemars(extend("enum" = ["plain", "seed000", "seed001", "seed002", "seed004"]), with = "Option<String>")]
+    /// For `conversation` and `output`: in whose words the model is told of a call that failed, `plain`, `quoted`,
+    /// `named`, `prefixed` or `tagged`. Default: `plain`.
+    #[schemars(extend("enum" = ["plain", "quoted", "named", "prefixed", "tagged"]), with = "Option<String>")]
     pub(crate) errors: Option<ErrorStyle>,
 }
 
