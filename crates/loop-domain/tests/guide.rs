@@ -133,7 +133,7 @@ async fn the_domains_of_the_guide_end_as_it_says() {
     let folder = written(&files(&blocks));
     let smallest = outcome(folder.path(), "shop", "question.md", &[]).await;
     check_stop(&smallest, StopReason::Confident);
-    // Where the stand-in puts its full stops does not matter here.
+    // Where the stub puts its full stops does not matter here.
     let words = |line: &str| line.replace(|c: char| !c.is_alphanumeric(), "");
     for line in smallest.document.to_markdown().lines() {
         let is_shown = guide.lines().any(|shown| words(shown) == words(line));

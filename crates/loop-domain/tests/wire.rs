@@ -107,7 +107,7 @@ async fn a_server_that_is_not_there_ends_the_run_with_what_the_tools_brought() {
     assert!(said.starts_with("connection: "), "{said}");
 }
 
-/// The stand-in, which says that it thought.
+/// The stub, which says that it thought.
 #[derive(Debug, Default)]
 struct Thinking(Offline);
 

@@ -28,7 +28,7 @@ fn examples() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
 }
 
-/// A run of a domain with the stand-in or with replies, as its journal holds it.
+/// A run of a domain with the stub or with replies, as its journal holds it.
 async fn recorded(domain: &str, item: &str, script: Option<&str>) -> Recorded {
     let folder = examples().join(domain);
     let options = LoadOptions { profile: script.map(|_| "scripted".to_owned()), ..LoadOptions::default() };

@@ -31,14 +31,14 @@ use words::{count, overlap, stems};
 /// How many calls it selects at most, and how many it asks for in one pass.
 const MAX_CALLS: usize = 5;
 
-/// A stand-in for a model: no AI, no network, the same reply to the same prompt.
+/// A stub for a model: no AI, no network, the same reply to the same prompt.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Offline {
     timing: Timing,
 }
 
 impl Offline {
-    /// A stand-in that replies at once.
+    /// A stub that replies at once.
     pub fn new() -> Self {
         Self::default()
     }

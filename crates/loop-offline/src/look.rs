@@ -11,7 +11,7 @@ use crate::words::{count, names, overlap, stem, stems};
 /// How many words a query has at most.
 const QUERY_WORDS: usize = 8;
 
-/// A call that the stand-in wants.
+/// A call that the stub wants.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) tool: String,

@@ -1,4 +1,4 @@
-//! Words, stems and shapes: all that the stand-in understands of a text.
+//! Words, stems and shapes: all that the stub understands of a text.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +53,7 @@ pub(super) fn names(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The form of a name: by it the stand-in knows which names a tool looks up.
+/// The form of a name: by it the stub knows which names a tool looks up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// An e-mail address.

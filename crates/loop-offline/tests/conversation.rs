@@ -1,4 +1,4 @@
-//! The offline stand-in in a conversation with native tools.
+//! The offline stub in a conversation with native tools.
 
 use loop_core::{FinishReason, canonical};
 use loop_llm::{Message, ModelRequest, ToolChoice, ToolResult, ToolSpec};
@@ -364,7 +364,7 @@ fn forms_of_every_kind_are_filled() {
         "due": "2026-12-01",
     });
     let mut calls = conversation.next(text);
-    // A phrase may hold a point; the stand-in ends it there.
+    // A phrase may hold a point; the stub ends it there.
     let need = calls[0].1["need"].take();
     assert!(need.as_str().unwrap().starts_with("roof repair"), "{need}");
     calls[0].1["need"] = expected["need"].clone();
@@ -405,12 +405,12 @@ fn a_reflected_output_is_submitted_once_it_was_shown() {
     conversation.ask(LEAD);
     assert_eq!(conversation.calls, [call, "submit {}"]);
 
-    // S2-18: a rejected value is not handed in again, and the stand-in says so.
+    // S2-18: a rejected value is not handed in again, and the stub says so.
     let world = [(call, "# Lead"), ("submit {}", "!the budget is too small")];
     let mut conversation = Conversation::new(vec![submit, save_lead("Save the lead")], &world);
     let answer = conversation.ask(LEAD);
     assert_eq!(conversation.calls, [call, "submit {}"]);
-    let expected = "`submit` did not work: the budget is too small\nThe stand-in has nothing else to put into `save_lead`.";
+    let expected = "`submit` did not work: the budget is too small\nThe stub has nothing else to put into `save_lead`.";
     assert_eq!(answer, expected);
 }
 
@@ -450,7 +450,7 @@ fn rules_say_which_tool_takes_the_result_and_a_rejection_is_no_evidence() {
         let answer =
             conversation.ask("The output was not accepted. name: too short\n\nMend it and call `lead` again.");
         assert!(conversation.calls.is_empty(), "nothing says another name: {:?}", conversation.calls);
-        assert!(answer.starts_with("The stand-in has nothing else to put into"), "{answer}");
+        assert!(answer.starts_with("The stub has nothing else to put into"), "{answer}");
     }
 }
 

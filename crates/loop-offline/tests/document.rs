@@ -1,4 +1,4 @@
-//! The offline stand-in, held against prompts written by hand in the forms of the built-in ones.
+//! The offline stub, held against prompts written by hand in the forms of the built-in ones.
 
 use loop_llm::{Message, ModelRequest};
 use loop_offline::Offline;
@@ -305,7 +305,7 @@ fn confidence_follows_from_what_is_there() {
 #[test]
 fn sections_quote_the_evidence_and_cite_it() {
     let prompt = complete();
-    assert!(prompt.reply().starts_with("> Written by Loopgate's offline stand-in. It is no AI:"));
+    assert!(prompt.reply().starts_with("> Written by Loopgate's offline stub. It is no AI:"));
     let section = |heading: &str| prompt.section(heading).unwrap();
     assert_eq!(
         section("🔍 Situation"),

@@ -1,7 +1,7 @@
 //! A report that its writer sees before it is judged: the output tool answers with the report as a person would read it,
 //! and the model ends by calling `submit`.
 //!
-//! `cargo run -p loop-runtime --example reflected_report` needs no network: the model is the offline stand-in, which is
+//! `cargo run -p loop-runtime --example reflected_report` needs no network: the model is the offline stub, which is
 //! no AI.
 
 use std::error::Error;

@@ -69,7 +69,7 @@ pub(crate) struct Config {
     /// For the protocol `document`: what runs before the first pass.
     #[serde(default)]
     pub(crate) selection: SelectionConfig,
-    /// Which model is used for what. Without it the offline stand-in is used, which is not an AI.
+    /// Which model is used for what. Without it the offline stub is used, which is not an AI.
     #[serde(default)]
     pub(crate) models: ModelsConfig,
     /// Providers of one's own, and changes to known ones, by name.

@@ -13,7 +13,7 @@ use crate::server::ServerModel;
 pub(crate) struct ModelsConfig {
     /// A cheap model that chooses tools and filters results. Default: the base model.
     pub(crate) selector: Option<ModelConfig>,
-    /// The model that analyses and refines. Default: the offline stand-in.
+    /// The model that analyses and refines. Default: the offline stub.
     pub(crate) base: ModelConfig,
     /// A more capable model for runs whose confidence stays low. Default: there is none.
     pub(crate) escalated: Option<ModelConfig>,
@@ -25,7 +25,7 @@ pub(crate) struct ModelsConfig {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ModelConfig {
-    /// Who answers: `offline` is a stand-in without AI, `scripted` gives replies from a file, `recorded` plays a recording
+    /// Who answers: `offline` is a stub without AI, `scripted` gives replies from a file, `recorded` plays a recording
     /// back; any other is a server: `openai`, `openai-chat`, `openai-responses`, `azure`, `azure-responses`, `anthropic`,
     /// `gemini`, `groq`, `mistral`, `deepseek`, `openrouter`, `xai`, `xai-chat`, `vllm`, `ollama`, `lm-studio`,
     /// `llama-cpp`, `compatible`, or one of `[providers]`. Default: `offline`.

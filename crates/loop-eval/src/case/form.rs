@@ -63,7 +63,7 @@ pub struct Case {
     /// A file with what the model replies, as `--model base=scripted/FILE` takes it, from the folder of the case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
-    /// The model in place of replies: `domain` for the domain's own, `offline` for the stand-in, or `PROVIDER/NAME`. A file
+    /// The model in place of replies: `domain` for the domain's own, `offline` for the stub, or `PROVIDER/NAME`. A file
     /// that a provider names (`recorded/FILE`, `scripted/FILE`) is looked for from the folder of the case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,

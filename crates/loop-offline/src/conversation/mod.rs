@@ -27,7 +27,7 @@ use user_request::Kind;
 
 use super::MAX_CALLS;
 
-/// What the stand-in says: calls, or a text.
+/// What the stub says: calls, or a text.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub(super) text: String,

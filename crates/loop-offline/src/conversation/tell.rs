@@ -43,14 +43,14 @@ pub(super) fn answer(conversation: &Conversation<'_>) -> String {
 fn nothing(conversation: &Conversation<'_>) -> String {
     let names: Vec<&str> = conversation.tools.iter().map(|tool| tool.name).collect();
     if names.is_empty() {
-        return "This is Loopgate's offline stand-in. It is no AI, and without tools it has nothing to answer with."
+        return "This is Loopgate's offline stub. It is no AI, and without tools it has nothing to answer with."
             .to_owned();
     }
     if conversation.made.iter().any(|made| Some(made.tool) == conversation.output && made.is_ok()) {
         return "The result is handed in.".to_owned();
     }
     format!(
-        "This is Loopgate's offline stand-in. It is no AI: it found nothing in the request that its tools ({}) could \
+        "This is Loopgate's offline stub. It is no AI: it found nothing in the request that its tools ({}) could \
          do.",
         names.join(", ")
     )
@@ -219,7 +219,7 @@ fn undone(conversation: &Conversation<'_>) -> Option<String> {
             conversation.made.iter().filter(|made| Some(made.tool) == conversation.submit || made.tool == output);
         let last = outputs.next_back()?;
         let is_refused = !last.is_ok() || conversation.is_rejected;
-        return is_refused.then(|| format!("The stand-in has nothing else to put into `{output}`."));
+        return is_refused.then(|| format!("The stub has nothing else to put into `{output}`."));
     }
     let asked = conversation.user_request.asks.iter().find(|kind| !matches!(kind, Kind::Look | Kind::Other | Kind::Save))?;
     let Some(tool) = conversation.changing(*asked) else {
