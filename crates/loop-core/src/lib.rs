@@ -15,7 +15,7 @@
 //! - An [`Event`] is a fact from the world. [`Run::apply`] is the only way in; what cannot follow is [`Rejected`].
 //! - A [`Command`] is a command, read from the state by [`Run::commands`]. [`Run::deadline`] says when to come back.
 //! - A [`Note`] is what was decided while an event was applied, and why, as data. The journal keeps both.
-//! - The [`Outcome`] is the document, the evidence, the reason of the stop with all that was true, and the bill.
+//! - The [`Outcome`] is the document, the evidence, the reason of the stop with all that was true, and the cost.
 //!
 //! # A complete run
 //!
@@ -127,6 +127,6 @@ pub use spec::{
 pub use types::{
     Action, CallExtent, CommandKey, Confidence, Data, Digest, Effect, Evidence, EvidenceId, FailureKind,
     FailureText, InvalidDigest, InvalidKey, ItemForm, Millis, ModelFailure, Observation, PicoUsd, Price,
-    PriceAbove, Priority, Rates, Received, RunId, Scope, Slot, Spend, Status, StopClass, SubCallUse, Tier,
+    PriceAbove, Priority, Rates, Received, RunId, Scope, Slot, Cost, Status, StopClass, SubCallUse, Tier,
     Told, Totals, Usage, WorkItem, canonical, digest, digest_text, edits, is_blank, is_invisible,
 };

@@ -76,7 +76,7 @@ fn a_blank_final_pass_is_tried_again_and_then_given_up_with_the_document_as_it_i
         .ends(StopReason::MaxPasses);
     assert_eq!(world.reasons(), [StopReason::MaxPasses, StopReason::ModelFailure]);
     assert!(world.outcome().document.get("situation").is_some());
-    // What was paid for nothing is on the bill.
+    // What was paid for nothing is on the cost.
     assert_eq!((world.outcome().totals.model_calls, world.outcome().totals.passes), (4, 1));
 }
 

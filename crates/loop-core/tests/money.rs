@@ -1,11 +1,11 @@
-//! Money: every call is on the bill once, in integers, and nothing else is.
+//! Money: every call is on the cost once, in integers, and nothing else is.
 
 use crate::common;
 
 use common::*;
 
 use common::walk::{choices, setups, walked};
-use loop_core::{CallExtent, CostMode, ModelFailure, Note, Price, Received, Spend, SubCallUse, Usage};
+use loop_core::{CallExtent, CostMode, ModelFailure, Note, Price, Received, Cost, SubCallUse, Usage};
 use proptest::prelude::*;
 
 /// Calls that were announced, and sub-calls that were reported or lost.
@@ -26,7 +26,7 @@ proptest! {
     fn the_bill_is_the_sum_of_its_charges_and_every_call_is_charged_once(setup in setups(), choices in choices(50)) {
         // S0-119, I-21: retries, selector, sub-calls, failed and lost calls included.
         let world = walked(setup, &choices).autopilot(&said("high"));
-        let (mut usage, mut cost) = (Usage::default(), Spend::default());
+        let (mut usage, mut cost) = (Usage::default(), Cost::default());
         for (used, charged) in charges(&world) {
             usage = usage.plus(&used);
             cost.add(charged);

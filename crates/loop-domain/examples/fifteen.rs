@@ -1,4 +1,4 @@
-//! The README's program: a ticket in; a document, a reason and a bill out.
+//! The README's program: a ticket in; a document, a reason and a cost out.
 
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 

@@ -28,7 +28,7 @@ fn users_named(name: &str) -> Vec<User> {
     all.filter(|user| user.name.starts_with(name)).collect()
 }
 
-/// Asks, and writes the answer, the bill and the history.
+/// Asks, and writes the answer, the cost and the history.
 pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let search = read("search_user", "Search users by name");
     let agent = Agent::new(Offline::new())

@@ -1,4 +1,4 @@
-//! What runs of agents leave to be looked at: phases, requests, the order of facts, the bill, one result in five forms.
+//! What runs of agents leave to be looked at: phases, requests, the order of facts, the cost, one result in five forms.
 
 use std::sync::Arc;
 

@@ -433,7 +433,7 @@ async fn observers_can_follow_the_cost_of_each_iteration() {
     let outcome = runner.run(common::item()).await.unwrap();
     let seen = seen.lock().unwrap().clone();
     assert_eq!(seen.len(), 3);
-    // What an iteration cost is what the totals grew by, and all of them are the bill.
+    // What an iteration cost is what the totals grew by, and all of them are the cost.
     let before = [(0, 0)].into_iter().chain(seen.iter().copied());
     let each: Vec<(u64, u64)> =
         seen.iter().zip(before).map(|(now, then)| (now.0 - then.0, now.1 - then.1)).collect();

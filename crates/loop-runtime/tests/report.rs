@@ -1,4 +1,4 @@
-//! The report: every member that programs rely on, a bill that adds up, and a schema that is kept.
+//! The report: every member that programs rely on, a cost that adds up, and a schema that is kept.
 
 use crate::common;
 

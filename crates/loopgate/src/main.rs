@@ -1,4 +1,4 @@
-//! The `loopgate` command: arguments in; a document, an answer or a value, a reason and a bill out. All logic lives in the libraries.
+//! The `loopgate` command: arguments in; a document, an answer or a value, a reason and a cost out. All logic lives in the libraries.
 
 mod args;
 mod cache;

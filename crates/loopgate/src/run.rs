@@ -1,4 +1,4 @@
-//! `loopgate run`: a work item in; a document, an answer or a value, a reason and a bill out.
+//! `loopgate run`: a work item in; a document, an answer or a value, a reason and a cost out.
 
 use std::convert::Infallible;
 use std::io::IsTerminal;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use loop_core::{
-    Asked, EventKind, Measure, Millis, Outcome, PicoUsd, Spend, Started, StopClass, StopReason, Totals, WorkItem,
+    Asked, EventKind, Measure, Millis, Outcome, PicoUsd, Cost, Started, StopClass, StopReason, Totals, WorkItem,
 };
 use loop_runtime::{
     Runner,
@@ -206,7 +206,7 @@ fn waits(outcome: &Outcome) {
     stream::note(format!("run:     {}", outcome.run));
 }
 
-/// The reason, what was left undone, and the bill, on standard error.
+/// The reason, what was left undone, and the cost, on standard error.
 pub(crate) fn summary(outcome: &Outcome) {
     let stop = &outcome.stop;
     stream::note("");
@@ -292,7 +292,7 @@ pub(crate) fn bill(totals: &Totals) -> String {
 }
 
 /// An amount that can stand among others.
-pub(crate) fn cost(spend: &Spend) -> String {
+pub(crate) fn cost(spend: &Cost) -> String {
     if spend.total().is_none() && spend.known == PicoUsd::default() {
         "cost unknown".to_owned()
     } else {

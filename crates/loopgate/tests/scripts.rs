@@ -96,7 +96,7 @@ fn every_case_ends_with_the_certificate_that_is_written_beside_it() {
     // S0-44, S0-55, S0-120 stale confidence; S0-45, S0-51 the budget, estimated, strict and after;
     // S0-46 stopped by hand, at the gate and at once; S0-56 the refinement with what new tools brought;
     // S0-48, S0-52, S0-118 the document is merged first, and what has run is not run again;
-    // S0-119 the bill is the sum of every call; S0-121 escalation and its end, S0-126 bound by the budget;
+    // S0-119 the cost is the sum of every call; S0-121 escalation and its end, S0-126 bound by the budget;
     // S0-127 a selector that fails or is late; S0-128 a smart tool's model that fails;
     // S0-130 a stream that breaks off.
     let cases = cases();
@@ -521,7 +521,7 @@ fn shown_again(played: &Played) -> Vec<String> {
     }
     let costs = found.calls.iter().map(|call| call.rsplit(' ').next().unwrap().parse::<u64>().unwrap());
     if costs.sum::<u64>() != found.cost_pico_usd {
-        wrong.push("the calls do not add up to the bill".to_owned());
+        wrong.push("the calls do not add up to the cost".to_owned());
     }
     wrong
 }

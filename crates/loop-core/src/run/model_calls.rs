@@ -266,7 +266,7 @@ impl Run {
         self.state.budget.served_by(model);
     }
 
-    /// Adds a call's tokens and cost to the bill.
+    /// Adds a call's tokens and cost to the cost.
     pub(super) fn charge(&mut self, charge: Charge, notes: &mut Vec<Note>) {
         let Charge { key, attempt, tier, .. } = charge;
         self.state.budget.keep(key, attempt, tier);

@@ -1,4 +1,4 @@
-//! The outcome: the document, the reason and the bill. Whatever the reason, nothing that was paid for is missing.
+//! The outcome: the document, the reason and the cost. Whatever the reason, nothing that was paid for is missing.
 
 use std::fmt;
 use std::sync::Arc;

@@ -37,7 +37,7 @@ pub struct Quote {
 
 /// A limit of money or tokens, and what a call takes from it.
 #[derive(Clone, Copy, Debug)]
-struct Purse {
+struct Headroom {
     limit: u64,
     /// Settled, and reserved by what is in flight.
     taken: u64,
@@ -49,7 +49,7 @@ struct Purse {
     final_pass: u64,
 }
 
-impl Purse {
+impl Headroom {
     /// The output tokens that it pays for, if it pays for `least` of them.
     fn output_tokens(&self, mode: CostMode, least: u64) -> Option<u64> {
         let all = self.limit.saturating_sub(self.taken);
@@ -181,12 +181,12 @@ impl Quoting<'_> {
         let fits = self.fits(tier, prompt)?;
         let mut max_output_tokens = fits.output_tokens;
         let mode = self.spec.limits.cost_mode;
-        if let Some(purse) = self.tokens(slot, fits.input_tokens) {
-            let paid = purse.output_tokens(mode, fits.least).ok_or(Refusal::Tokens)?;
+        if let Some(headroom) = self.tokens(slot, fits.input_tokens) {
+            let paid = headroom.output_tokens(mode, fits.least).ok_or(Refusal::Tokens)?;
             max_output_tokens = max_output_tokens.min(paid);
         }
-        if let Some(purse) = self.money(tier, slot, fits.input_tokens)? {
-            let paid = purse.output_tokens(mode, fits.least).ok_or(Refusal::Cost)?;
+        if let Some(headroom) = self.money(tier, slot, fits.input_tokens)? {
+            let paid = headroom.output_tokens(mode, fits.least).ok_or(Refusal::Cost)?;
             max_output_tokens = max_output_tokens.min(paid);
         }
         let input_tokens = fits.input_tokens;
@@ -244,9 +244,9 @@ impl Quoting<'_> {
     /// Whether money and tokens are left for one more sub-call.
     pub(super) fn pays_for_sub_call(&self) -> bool {
         let reserve = self.sub_call_reserve();
-        let pays = |purse: Option<Purse>| {
-            purse.is_none_or(|purse| {
-                purse.output_tokens(self.spec.limits.cost_mode, reserve.output_tokens).is_some()
+        let pays = |headroom: Option<Headroom>| {
+            headroom.is_none_or(|headroom| {
+                headroom.output_tokens(self.spec.limits.cost_mode, reserve.output_tokens).is_some()
             })
         };
         // A sub-call belongs to an action, which is never the final pass.
@@ -278,43 +278,43 @@ impl Quoting<'_> {
         // A tier that refuses for another reason is opened by no smaller limit of this kind.
         let cheaper = if refusal == Refusal::Cost { self.cheaper_than(call.tier) } else { &[] };
         let cheaper = cheaper.iter().filter(|tier| self.is_another(**tier, call.tier));
-        let purses = std::iter::once(&call.tier).chain(cheaper).filter_map(|tier| {
+        let headrooms = std::iter::once(&call.tier).chain(cheaper).filter_map(|tier| {
             let fits = self.fits(*tier, prompt).ok()?;
             let tokens = self.tokens(slot, fits.input_tokens);
-            let purse = match refusal {
+            let headroom = match refusal {
                 Refusal::Cost
-                    if tokens.is_none_or(|purse| purse.output_tokens(mode, fits.least).is_some()) =>
+                    if tokens.is_none_or(|headroom| headroom.output_tokens(mode, fits.least).is_some()) =>
                 {
                     self.money(*tier, slot, fits.input_tokens).ok().flatten()
                 }
                 Refusal::Cost => None,
                 _ => tokens,
             };
-            purse.map(|purse| (purse, fits.least))
+            headroom.map(|headroom| (headroom, fits.least))
         });
-        let (purse, least) = purses.min_by_key(|(purse, least)| purse.least_limit(mode, *least))?;
-        let held = held_back(purse.limit, purse.final_pass);
-        let (spent, needs, to) = (purse.taken, purse.needs(least), purse.least_limit(mode, least));
+        let (headroom, least) = headrooms.min_by_key(|(headroom, least)| headroom.least_limit(mode, *least))?;
+        let held = held_back(headroom.limit, headroom.final_pass);
+        let (spent, needs, to) = (headroom.taken, headroom.needs(least), headroom.least_limit(mode, least));
         let (value, threshold, setting, to) = match refusal {
             // Whatever the call needs: nothing is left.
             Refusal::Cost if mode == CostMode::After => (
                 Measure::PicoUsd(PicoUsd(spent)),
-                Measure::PicoUsd(PicoUsd(purse.limit)),
+                Measure::PicoUsd(PicoUsd(headroom.limit)),
                 Setting::Cost,
                 Measure::PicoUsd(PicoUsd(to)),
             ),
             _ if mode == CostMode::After => {
-                (Measure::Count(spent), Measure::Count(purse.limit), Setting::Tokens, Measure::Count(to))
+                (Measure::Count(spent), Measure::Count(headroom.limit), Setting::Tokens, Measure::Count(to))
             }
             Refusal::Cost => (
                 Measure::NextCost { spent: PicoUsd(spent), needs: PicoUsd(needs), held: PicoUsd(held) },
-                Measure::PicoUsd(PicoUsd(purse.limit)),
+                Measure::PicoUsd(PicoUsd(headroom.limit)),
                 Setting::Cost,
                 Measure::PicoUsd(PicoUsd(to)),
             ),
             _ => (
                 Measure::NextTokens { used: spent, needs, held },
-                Measure::Count(purse.limit),
+                Measure::Count(headroom.limit),
                 Setting::Tokens,
                 Measure::Count(to),
             ),
@@ -322,7 +322,7 @@ impl Quoting<'_> {
         Some(Condition { reason, value, threshold: Some(threshold), change: Some(Change { setting, to }) })
     }
 
-    fn tokens(&self, slot: Slot, input: u64) -> Option<Purse> {
+    fn tokens(&self, slot: Slot, input: u64) -> Option<Headroom> {
         let limit = self.spec.limits.tokens?;
         let reserved = self.reserved();
         let taken = self
@@ -337,10 +337,10 @@ impl Quoting<'_> {
             _ if !self.spec.finishes() => 0,
             _ => self.final_pass_input(input).saturating_add(FINAL_PASS_OUTPUT_TOKENS),
         };
-        Some(Purse { limit, taken, input, output_token: 1, final_pass })
+        Some(Headroom { limit, taken, input, output_token: 1, final_pass })
     }
 
-    fn money(&self, tier: Tier, slot: Slot, input: u64) -> Result<Option<Purse>, Refusal> {
+    fn money(&self, tier: Tier, slot: Slot, input: u64) -> Result<Option<Headroom>, Refusal> {
         let Some(limit) = self.spec.limits.cost else { return Ok(None) };
         let price = self.spec.model(tier).price.as_ref().ok_or(Refusal::UnknownPrice)?;
         let reserved = self.reserved().cost.unwrap_or_default();
@@ -352,7 +352,7 @@ impl Quoting<'_> {
                 self.price(finishes_on, self.final_pass_input(input), FINAL_PASS_OUTPUT_TOKENS).0
             }
         };
-        Ok(Some(Purse {
+        Ok(Some(Headroom {
             limit: limit.0,
             taken: self.budget.totals.cost.known.plus(reserved).0,
             input: self.price(price, input, 0).0,

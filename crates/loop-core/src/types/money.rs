@@ -33,14 +33,14 @@ impl fmt::Display for PicoUsd {
 
 /// What was spent: the part with a known price, and how many calls had none. Unknown is never 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Spend {
+pub struct Cost {
     /// The sum over all calls whose price is known.
     pub known: PicoUsd,
     /// Calls that cost something nobody can name.
     pub unknown_calls: u32,
 }
 
-impl Spend {
+impl Cost {
     /// The whole amount, or `None` while any call's price is unknown.
     pub fn total(&self) -> Option<PicoUsd> {
         (self.unknown_calls == 0).then_some(self.known)
@@ -55,7 +55,7 @@ impl Spend {
     }
 }
 
-impl fmt::Display for Spend {
+impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.total() {
             Some(total) => total.fmt(f),
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn an_unknown_price_never_shows_as_zero() {
-        let mut spend = Spend::default();
+        let mut spend = Cost::default();
         spend.add(None);
         assert_eq!((spend.total(), spend.to_string()), (None, "unknown".to_owned()));
         spend.add(Some(PicoUsd(1)));

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::types::defaults::is_default;
-use crate::types::money::Spend;
+use crate::types::money::Cost;
 use crate::types::usage::Usage;
 
 /// What a run used.
@@ -28,7 +28,7 @@ pub struct Totals {
     /// Tokens of all calls.
     pub usage: Usage,
     /// Money for all calls.
-    pub cost: Spend,
+    pub cost: Cost,
     /// Milliseconds from start to stop, waiting for people and times without a driver apart.
     pub wall_ms: u64,
 }

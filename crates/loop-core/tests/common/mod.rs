@@ -529,14 +529,14 @@ impl World {
             "evidence is numbered in request order"
         );
         // I-21
-        let (mut usage, mut cost) = (Usage::default(), loop_core::Spend::default());
+        let (mut usage, mut cost) = (Usage::default(), loop_core::Cost::default());
         for note in self.all_notes() {
             if let Note::CallCharged { usage: used, cost: charged, .. } = note {
                 usage = usage.plus(used);
                 cost.add(*charged);
             }
         }
-        assert_eq!((totals.usage, totals.cost), (usage, cost), "the bill is the sum of the charges");
+        assert_eq!((totals.usage, totals.cost), (usage, cost), "the cost is the sum of the charges");
         // I-28: once at most up, once to another route, and given back when the run ends.
         let moved = |note: &&Note| {
             let Note::TierChanged { why, .. } = note else { return false };

@@ -63,7 +63,7 @@ pub const OF_A_STEP: [(&str, OfAStep); 25] = [
     ("I-18 merge", what_is_not_named_stays),
     ("I-19 partial replies", a_partial_reply_runs_nothing),
     ("I-19 what broke off is kept", what_broke_off_is_kept),
-    ("I-21 the bill", money::is_what_was_charged),
+    ("I-21 the cost", money::is_what_was_charged),
     ("I-28 escalation once", escalates_once),
     ("the final pass takes all that is left", money::leaves_all_to_the_final_pass),
     ("the last call is the final pass", the_last_call_is_the_final_pass),

@@ -11,7 +11,7 @@ const FINAL_PASS_OUTPUT: u64 = 1_500;
 const FRAME: u64 = 256;
 
 /// A limit and what is taken from it.
-struct Purse {
+struct Headroom {
     name: &'static str,
     limit: u64,
     before: u64,
@@ -53,8 +53,8 @@ pub fn leaves_all_to_the_final_pass(edge: &Edge<'_>) -> Result<(), String> {
 /// what it took beyond its reserve.
 pub fn holds(edge: &Edge<'_>, honest: bool) -> Result<(), String> {
     let limits = &edge.after.spec().limits;
-    for purse in purses(edge) {
-        let Purse { name, limit, before, after, overshoot, final_pass } = purse;
+    for headroom in headrooms(edge) {
+        let Headroom { name, limit, before, after, overshoot, final_pass } = headroom;
         let started = matches!(edge.event.kind, EventKind::CallStarted { .. });
         let told = format!("{name}: {before} -> {after} of {limit}, {overshoot} beyond the reserves");
         match limits.cost_mode {
@@ -84,9 +84,9 @@ pub fn holds(edge: &Edge<'_>, honest: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn purses(edge: &Edge<'_>) -> Vec<Purse> {
+fn headrooms(edge: &Edge<'_>) -> Vec<Headroom> {
     let limits = &edge.after.spec().limits;
-    let mut purses = Vec::new();
+    let mut headrooms = Vec::new();
     let (mut more_tokens, mut more_money) = (0_u64, 0_u64);
     for (key, usage, cost) in edge.charges() {
         let reserve = reserve_of(edge.before, is_action(key));
@@ -101,7 +101,7 @@ fn purses(edge: &Edge<'_>) -> Vec<Purse> {
         _ => grants(edge).then(|| sub_call(edge.after).input_tokens).filter(|_| finishes),
     };
     if let Some(limit) = limits.tokens {
-        purses.push(Purse {
+        headrooms.push(Headroom {
             name: "tokens",
             limit,
             before: tokens(edge.before),
@@ -112,7 +112,7 @@ fn purses(edge: &Edge<'_>) -> Vec<Purse> {
     }
     if let Some(PicoUsd(limit)) = limits.cost {
         let finishes_on = edge.after.spec().model(edge.after.tier()).price.as_ref();
-        purses.push(Purse {
+        headrooms.push(Headroom {
             name: "money",
             limit,
             before: money(edge.before),
@@ -123,7 +123,7 @@ fn purses(edge: &Edge<'_>) -> Vec<Purse> {
                 .map(|(input, price)| priced(edge.after, price, input, FINAL_PASS_OUTPUT).0),
         });
     }
-    purses
+    headrooms
 }
 
 /// What is in flight, added up from the call and the grants that the phase shows.
@@ -199,7 +199,7 @@ fn priced(run: &Run, price: &Price, input: u64, output: u64) -> PicoUsd {
     }
 }
 
-/// I-21: what an event adds to the bill is what its notes charge, and every call that settles is charged once.
+/// I-21: what an event adds to the cost is what its notes charge, and every call that settles is charged once.
 pub fn is_what_was_charged(edge: &Edge<'_>) -> Result<(), String> {
     let (mut usage, mut cost) = (edge.before.totals().usage, edge.before.totals().cost);
     let mut calls = 0;
@@ -210,7 +210,7 @@ pub fn is_what_was_charged(edge: &Edge<'_>) -> Result<(), String> {
     }
     let totals = edge.after.totals();
     if usage != totals.usage || cost != totals.cost {
-        return Err(format!("the bill is {totals:?}, the charges give {usage:?} and {cost}"));
+        return Err(format!("the cost is {totals:?}, the charges give {usage:?} and {cost}"));
     }
     let started = u32::from(matches!(edge.event.kind, EventKind::CallStarted { .. }));
     if totals.model_calls != edge.before.totals().model_calls + started + calls {

@@ -62,7 +62,7 @@ pub struct Agent<Output = Text> {
 pub struct Answer {
     /// Its text.
     pub text: Arc<str>,
-    /// How it came about, and the bill.
+    /// How it came about, and the cost.
     pub meta: Meta,
 }
 
@@ -71,7 +71,7 @@ pub struct Answer {
 pub struct Extracted<Output> {
     /// The value.
     pub value: Output,
-    /// How it came about, and the bill.
+    /// How it came about, and the cost.
     pub meta: Meta,
 }
 
