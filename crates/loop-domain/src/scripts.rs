@@ -27,10 +27,10 @@ impl Scripts {
         for entry in entries {
             match &entry.event.kind {
                 EventKind::CallStarted { key, tier, .. } => tiers.push((*key, *tier)),
-                EventKind::ModelReplied { key, .. } => self.heard(key, &tiers),
+                EventKind::ModelReplied { key, .. } => self.received(key, &tiers),
                 // Where no reply was left, none was used.
                 EventKind::ModelFailed { key, failure, .. } if failure.kind != FailureKind::ScriptExhausted => {
-                    self.heard(key, &tiers);
+                    self.received(key, &tiers);
                 }
                 EventKind::ToolFinished { observation, .. } if observation.sub_call.is_some() => {
                     self.used(Tier::Selector, Purpose::Filter);
@@ -40,7 +40,7 @@ impl Scripts {
         }
     }
 
-    fn heard(&self, key: &CommandKey, tiers: &[(CommandKey, Tier)]) {
+    fn received(&self, key: &CommandKey, tiers: &[(CommandKey, Tier)]) {
         if let Some((_, tier)) = tiers.iter().rev().find(|(of, _)| of == key) {
             self.used(*tier, key.slot.into());
         }

@@ -306,9 +306,9 @@ impl<B: Pieces> Call<B> {
 
     fn take(&mut self, bytes: &[u8]) {
         self.has_yielded = false;
-        let heard = self.decoder.heard();
+        let received = self.decoder.received();
         self.decoder.feed(bytes);
-        self.has_said |= self.decoder.heard() > heard;
+        self.has_said |= self.decoder.received() > received;
     }
 
     /// What was said since the clock was read last was said by now.

@@ -793,18 +793,18 @@ fn guards_bound_lines_calls_and_arguments() {
 fn a_reply_of_a_hundred_megabytes_is_cut() {
     let chunk = sse(&[text(&"x".repeat(1 << 20))]);
     let mut decoder = granted_much();
-    let (mut pushed, mut heard) = (0, 0);
+    let (mut pushed, mut received) = (0, 0);
     let reply = loop {
         assert!(pushed < 100, "never cut");
         pushed += 1;
         let mut items = decoder.push(chunk.as_bytes());
-        heard += items.iter().filter(|item| matches!(item, Ok(ModelEvent::TextDelta { .. }))).count();
+        received += items.iter().filter(|item| matches!(item, Ok(ModelEvent::TextDelta { .. }))).count();
         if let Some(Ok(ModelEvent::Finished(reply))) = items.pop() {
             break reply;
         }
     };
-    assert_eq!((reply.finish, reply.text.len()), (FinishReason::Capped, heard << 20));
-    assert!(heard < 64);
+    assert_eq!((reply.finish, reply.text.len()), (FinishReason::Capped, received << 20));
+    assert!(received < 64);
     assert_eq!(*reply.warnings, ["reply_cut".into()]);
     assert!(decoder.push(chunk.as_bytes()).is_empty() && decoder.finish().is_empty());
 }

@@ -140,8 +140,8 @@ async fn a_turn_goes_back_as_it_came_and_the_loop_goes_on() {
             let end = send(api, &server, &request).await;
             assert!(end.is_ok(), "{}: {end:?}", api.name());
             let received = soon(server.ended(4)).await;
-            let heard = received.last().unwrap().request().unwrap();
-            assert_eq!(heard.messages.len(), 7, "{}: {heard:?}", api.name());
+            let received = received.last().unwrap().request().unwrap();
+            assert_eq!(received.messages.len(), 7, "{}: {received:?}", api.name());
         }
     }
 }
@@ -183,8 +183,8 @@ async fn a_turn_of_one_provider_is_taken_by_every_other() {
         for to in Api::ALL {
             let end = send(to, &server, &request).await;
             assert!(end.is_ok(), "from {} to {}: {end:?}", from.name(), to.name());
-            let heard = soon(server.ended(1)).await.last().unwrap().request().unwrap();
-            let calls = match heard.messages.get(1) {
+            let received = soon(server.ended(1)).await.last().unwrap().request().unwrap();
+            let calls = match received.messages.get(1) {
                 Some(Message::Assistant(turn)) => turn.calls.len(),
                 other => panic!("from {} to {}: {other:?}", from.name(), to.name()),
             };

@@ -115,11 +115,11 @@ async fn whatever_the_order_a_call_ends_once_and_leaves_nothing_behind() {
         ];
         let fake = Fake::new(steps);
         let model = shared.stack(order, Arc::clone(&fake) as _);
-        let heard = hear(&*model, &request()).await;
-        assert_eq!((heard.len(), heard.iter().all(Result::is_ok)), (2, true), "{order:?}");
-        let heard = hear(&*model, &request()).await;
+        let received = hear(&*model, &request()).await;
+        assert_eq!((received.len(), received.iter().all(Result::is_ok)), (2, true), "{order:?}");
+        let received = hear(&*model, &request()).await;
         assert_eq!(
-            (heard.len(), heard[1].is_err()),
+            (received.len(), received[1].is_err()),
             (2, true),
             "nothing is tried again after the first byte"
         );
@@ -148,10 +148,10 @@ async fn a_recorded_run_with_its_tries_plays_back_through_the_same_wrappers() {
     ];
     let live = Shared::new(9, 1);
     let model = live.stack(USUAL, Fake::new(steps));
-    let heard = [hear(&*model, &request()).await, hear(&*model, &request()).await];
+    let received = [hear(&*model, &request()).await, hear(&*model, &request()).await];
     let file = live.tape.text();
     let again = Shared::new(9, 1);
     let model = again.stack(USUAL, Arc::new(Recorded::read("x.jsonl", &file).unwrap()));
-    assert_eq!([hear(&*model, &request()).await, hear(&*model, &request()).await], heard);
+    assert_eq!([hear(&*model, &request()).await, hear(&*model, &request()).await], received);
     assert_eq!(again.tape.text(), file);
 }

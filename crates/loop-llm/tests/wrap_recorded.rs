@@ -233,8 +233,8 @@ async fn a_run_with_another_nonce_gets_its_own_and_records_the_same_file() {
         assert!(!file.contains(first) && file.contains("\"nonce\":\"{{nonce}}\""), "{file}");
         let recorded = Arc::new(played(&file));
         let tape = Tape::new(Secrets::default());
-        let heard = hear(&tape.model(Arc::clone(&recorded)), &prompt(second)).await;
-        let told: String = heard
+        let received = hear(&tape.model(Arc::clone(&recorded)), &prompt(second)).await;
+        let told: String = received
             .iter()
             .map(|event| match event {
                 Ok(ModelEvent::TextDelta { text }) => text.to_string(),
@@ -242,8 +242,8 @@ async fn a_run_with_another_nonce_gets_its_own_and_records_the_same_file() {
             })
             .collect();
         assert_eq!(told, format!("{{\"nonce\": \"{second}\"}}"));
-        assert!(matches!(heard.last(), Some(Ok(ModelEvent::Finished(reply))) if *reply.text == *told));
-        assert_eq!(heard.len(), 4);
+        assert!(matches!(received.last(), Some(Ok(ModelEvent::Finished(reply))) if *reply.text == *told));
+        assert_eq!(received.len(), 4);
         assert_eq!(tape.text(), file);
     }
 }
@@ -289,8 +289,8 @@ async fn what_its_caller_left_ends_with_an_error_at_once() {
         assert!(stream.next().await.unwrap().is_ok());
     }
     drop(stream);
-    let heard = hear(&played(&tape.text()), &request()).await;
-    let partial = heard.last().unwrap().as_ref().unwrap_err().partial.clone().unwrap();
+    let received = hear(&played(&tape.text()), &request()).await;
+    let partial = received.last().unwrap().as_ref().unwrap_err().partial.clone().unwrap();
     assert_eq!((&*partial.text, &*partial.reasoning), ("w", "hm"));
     assert_eq!(partial.served_model.as_deref(), Some("m-2026"));
     let late = hear(&recorded, &patient(8)).now_or_never().expect("nobody waits");
@@ -447,8 +447,8 @@ proptest! {
             let again = Tape::new(secrets());
             let model = again.model(Arc::new(played(&file).with_secrets(secrets())));
             for request in &asked {
-                let heard = hear(&model, request).await;
-                assert!(matches!(heard.last(), Some(Ok(ModelEvent::Finished(_)))), "{heard:?}");
+                let received = hear(&model, request).await;
+                assert!(matches!(received.last(), Some(Ok(ModelEvent::Finished(_)))), "{received:?}");
             }
             assert_eq!(again.text(), file);
         });

@@ -42,7 +42,7 @@ mod behaviour;
 mod chat;
 mod dialect;
 mod gemini;
-mod heard;
+mod received;
 mod http;
 mod lies;
 mod protocol;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::anthropic::Anthropic;
 use super::chat::Chat;
 use super::gemini::Gemini;
-use super::heard::Heard;
+use super::received::ReadRequest;
 use super::responses::Responses;
 
 /// A provider's protocol, from the server's side.
@@ -132,8 +132,8 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) fn new(heard: Heard, ways: Ways) -> Self {
-        Self { request: heard.into_request(), ways }
+    pub(super) fn new(received: ReadRequest, ways: Ways) -> Self {
+        Self { request: received.into_request(), ways }
     }
 }
 

@@ -14,20 +14,20 @@ use serde_json::{Value, json};
 #[tokio::test]
 async fn the_same_history_is_the_same_neutral_request_in_all_protocols() {
     // wire WX01, from the server's side.
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for api in ALL {
         let server = serve(finished(ModelReply::text("Fine.", None)));
         let reply = api.post(&server, false, &history(api)).await;
         assert_eq!(reply.status, 200, "{api:?}: {}", reply.text());
-        heard.push(soon(server.ended(1)).await[0].request().unwrap());
+        received.push(soon(server.ended(1)).await[0].request().unwrap());
     }
-    let chat = &heard[0];
+    let chat = &received[0];
     assert_eq!((&*chat.system, chat.max_output_tokens, chat.messages.len()), ("Be brief.", Some(99), 5));
     assert_eq!((&*chat.tools[0].name, &chat.tool_choice), ("weather", &ToolChoice::Required));
     assert!(chat.one_call_at_a_time);
     let Message::Tool { results } = &chat.messages[2] else { panic!("{chat:?}") };
     assert_eq!((&*results[0].call, &*results[1].text), ("call_a", "station offline"));
-    for (api, request) in ALL.into_iter().zip(&heard).skip(1) {
+    for (api, request) in ALL.into_iter().zip(&received).skip(1) {
         let mut plain = request.clone();
         // Two protocols mark errors, and one has no word for one call at a time.
         let marks = matches!(api, Api::Anthropic | Api::Gemini);

@@ -47,7 +47,7 @@ fn users_named(name: &str) -> Vec<User> {
 pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let search = read("search_user", "Search users by name");
     let report = OutputTool::<Report>::new("report", "Takes the final report").reflect(Report::to_markdown);
-    let (told, heard) = mpsc::channel();
+    let (told, received) = mpsc::channel();
     let callbacks = Callbacks::new().on_tool_result(move |at, tool, result| {
         let first_line = result.lines().next().unwrap_or_default();
         told.send(format!("pass {}: {tool} -> {first_line}", at.pass))
@@ -59,7 +59,7 @@ pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
 
     let mut messages = vec![Message::user("A report on Bob, please")];
     let found = agent.chat(&mut messages).await?;
-    for line in heard.try_iter() {
+    for line in received.try_iter() {
         writeln!(out, "{line}")?;
     }
     writeln!(out, "\n{}\n", found.value.to_markdown())?;

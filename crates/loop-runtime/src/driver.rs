@@ -487,8 +487,8 @@ impl Driver {
     /// What hears of one call, and tells the run's listeners.
     fn hear(&self, key: CommandKey, attempt: u32) -> Hear {
         let (feeds, secrets) = (self.feeds.clone(), self.parts.secrets.clone());
-        Arc::new(move |heard: CallEvent<'_>| {
-            let event = match heard {
+        Arc::new(move |received: CallEvent<'_>| {
+            let event = match received {
                 // Its pieces are masked where they come together.
                 CallEvent::Text(text) => RunEvent::Text { key, attempt, text: Arc::clone(text) },
                 CallEvent::Part(part) => RunEvent::Part { key, attempt, part },

@@ -142,7 +142,7 @@ pub(crate) async fn call(
     (hear, secrets): (Hear, Secrets),
 ) -> Settled {
     let (key, attempt) = (command.key, command.attempt);
-    let mut heard = Heard::new(secrets);
+    let mut received = StreamProgress::new(secrets);
     request.progress = waits.listener(&hear);
     let result = tokio::select! {
         biased;
@@ -157,18 +157,18 @@ pub(crate) async fn call(
                 }
             })
         },
-        result = AssertUnwindSafe(drain(model.as_ref(), &request, &mut heard, &waits, &hear)).catch_unwind() => {
+        result = AssertUnwindSafe(drain(model.as_ref(), &request, &mut received, &waits, &hear)).catch_unwind() => {
             result.unwrap_or_else(|_| Err(panicked()))
         }
     };
-    heard.show_held(&hear);
+    received.show_held(&hear);
     let result = result.and_then(|reply| if request.tools.is_empty() { Ok(reply) } else { readable(reply) });
     let messages = Some(std::mem::take(&mut request.messages));
     match result {
         Ok(reply) => {
             let (calls, has_new_ids) = named(&reply.tool_calls, key.pass);
-            let reported = heard.usage.filter(|_| reply.usage.is_none()).unwrap_or_default();
-            let received = Received { bytes: heard.bytes.max(reply.bytes()), extent: heard.extent, reported };
+            let reported = received.usage.filter(|_| reply.usage.is_none()).unwrap_or_default();
+            let received = Received { bytes: received.bytes.max(reply.bytes()), extent: received.extent, reported };
             let reply = Reply {
                 received,
                 text: Arc::clone(reply.shown()),
@@ -192,7 +192,7 @@ pub(crate) async fn call(
                 // Half a second, then one, then two.
                 RetryAdvice::Backoff => Some(Duration::from_millis(500 << attempt.saturating_sub(1).min(4))),
             };
-            let failure = failure(error, heard, OutputCap::of(request.max_output_tokens));
+            let failure = failure(error, received, OutputCap::of(request.max_output_tokens));
             Settled { kind: EventKind::ModelFailed { key, attempt, failure }, retry, messages }
         }
     }
@@ -251,7 +251,7 @@ impl Settled {
 
 /// What was heard of a reply so far.
 #[derive(Debug)]
-struct Heard {
+struct StreamProgress {
     text: String,
     /// Bytes of text, reasoning and calls.
     bytes: u64,
@@ -270,7 +270,7 @@ struct Heard {
     arguments_maskers: BTreeMap<u32, Masker>,
 }
 
-impl Heard {
+impl StreamProgress {
     fn new(secrets: Secrets) -> Self {
         Self {
             text_masker: Masker::new(&secrets),
@@ -347,13 +347,13 @@ fn shown(masker: &mut Masker, text: &Arc<str>) -> Option<Arc<str>> {
 async fn drain(
     model: &dyn ChatModel,
     request: &ModelRequest,
-    heard: &mut Heard,
+    received: &mut StreamProgress,
     waits: &Waits,
     hear: &Hear,
 ) -> Result<ModelReply, LlmError> {
     let mut quiet = Quiet::new(waits, hear);
     let mut events = quiet.during(model.stream(request)).await?;
-    heard.began = true;
+    received.began = true;
     let cap = OutputCap::of(request.max_output_tokens);
     let mut pieces = 0_u32;
     while let Some(event) = quiet.during(events.next()).await {
@@ -366,37 +366,37 @@ async fn drain(
             tokio::task::yield_now().await;
         }
         let event = event?;
-        heard.bytes = heard.bytes.saturating_add(bytes_of(&event));
+        received.bytes = received.bytes.saturating_add(bytes_of(&event));
         // Text, reasoning and calls alike. Our own decoders have cut it by then; another model may go on.
-        let is_beyond = heard.bytes > cap.bytes as u64;
+        let is_beyond = received.bytes > cap.bytes as u64;
         match event {
             ModelEvent::TextDelta { text } => {
-                heard.text.push_str(&text);
+                received.text.push_str(&text);
                 if !is_beyond {
-                    heard.show_text(&text, hear);
+                    received.show_text(&text, hear);
                 }
             }
-            ModelEvent::Usage(usage) => heard.usage = Some(usage),
+            ModelEvent::Usage(usage) => received.usage = Some(usage),
             ModelEvent::Finished(reply) => {
                 let reply = cap.hold(*reply);
                 if reply.finish == FinishReason::Capped && reply.usage.is_none() {
-                    heard.extent = CallExtent::Open;
+                    received.extent = CallExtent::Open;
                 }
                 return Ok(reply);
             }
-            ModelEvent::Started { model, .. } => heard.served_model = model,
+            ModelEvent::Started { model, .. } => received.served_model = model,
             ModelEvent::ReasoningDelta { .. }
             | ModelEvent::ToolCallStarted { .. }
             | ModelEvent::ToolArgumentsDelta { .. }
                 if is_beyond => {}
-            ModelEvent::ReasoningDelta { text } => heard.show_reasoning(&text, hear),
-            ModelEvent::ToolCallStarted { nth, name } => heard.show_call(nth, &name, hear),
-            ModelEvent::ToolArgumentsDelta { nth, text } => heard.show_arguments(nth, &text, hear),
+            ModelEvent::ReasoningDelta { text } => received.show_reasoning(&text, hear),
+            ModelEvent::ToolCallStarted { nth, name } => received.show_call(nth, &name, hear),
+            ModelEvent::ToolArgumentsDelta { nth, text } => received.show_arguments(nth, &text, hear),
             ModelEvent::KeepAlive => {}
         }
         if is_beyond {
-            heard.extent = CallExtent::Open;
-            return Ok(cap.cut(&heard.text, /*usage*/ None));
+            received.extent = CallExtent::Open;
+            return Ok(cap.cut(&received.text, /*usage*/ None));
         }
     }
     Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
@@ -425,9 +425,9 @@ fn bytes_of(event: &ModelEvent) -> u64 {
     bytes as u64
 }
 
-fn failure(error: LlmError, heard: Heard, cap: OutputCap) -> ModelFailure {
+fn failure(error: LlmError, received: StreamProgress, cap: OutputCap) -> ModelFailure {
     // A call that no model saw costs nothing; one that it saw costs its reserve unless the provider says.
-    let is_free = error.is_free() && !heard.began;
+    let is_free = error.is_free() && !received.began;
     let message = match error.retry {
         RetryAdvice::After(delay) if delay >= LONG_WAIT => {
             format!("{}; it may be tried again in {} s", error.message, delay.as_secs()).into()
@@ -443,20 +443,20 @@ fn failure(error: LlmError, heard: Heard, cap: OutputCap) -> ModelFailure {
         RetryAdvice::After(_) | RetryAdvice::Backoff => true,
     };
     let told = error.partial.as_ref().map_or(0, |partial| partial.bytes());
-    let bytes = heard.bytes.max(told);
+    let bytes = received.bytes.max(told);
     let extent = match error.extent() {
         // Calls and reasoning that are not in what the error tells were heard all the same.
         CallExtent::NoReply if bytes > 0 => CallExtent::Open,
         extent => extent,
     };
     let served = error.partial.as_ref().and_then(|partial| partial.served_model.clone());
-    let served_model = served.or(heard.served_model);
+    let served_model = served.or(received.served_model);
     // What the client says at the end counts, also where it takes an earlier count back. What was reported before a reply
     // broke off are not the tokens of the whole.
     let (text, usage, so_far) = match error.partial {
-        Some(told) if told.text.is_empty() => (heard.text.into(), told.usage, told.usage_so_far),
+        Some(told) if told.text.is_empty() => (received.text.into(), told.usage, told.usage_so_far),
         Some(told) => (told.text, told.usage, told.usage_so_far),
-        None => (heard.text.into(), None, heard.usage),
+        None => (received.text.into(), None, received.usage),
     };
     ModelFailure {
         kind: error.kind.into(),

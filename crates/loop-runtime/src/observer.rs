@@ -32,7 +32,7 @@ impl<F: Fn(&RunId, &RunEvent) + Send + Sync> Observer for F {
 pub struct Observed {
     /// How many events it was called for, and how often it was told at a run's end what it had missed there; a call that
     /// panicked counts.
-    pub heard: u64,
+    pub received: u64,
     /// How many events were left out, since it was too far behind.
     pub lost: u64,
     /// How many of its calls panicked.
@@ -48,7 +48,7 @@ pub(crate) struct Watcher {
 
 #[derive(Default)]
 struct Progress {
-    heard: AtomicU64,
+    received: AtomicU64,
     panics: AtomicU64,
     went_on: Notify,
 }
@@ -73,7 +73,7 @@ impl Watcher {
 
     pub(crate) fn observed(&self) -> Observed {
         Observed {
-            heard: self.progress.heard.load(Ordering::Acquire),
+            received: self.progress.received.load(Ordering::Acquire),
             lost: self.load.lost.load(Ordering::Relaxed),
             panics: self.progress.panics.load(Ordering::Relaxed),
         }
@@ -84,7 +84,7 @@ impl Watcher {
         let told = self.load.told.load(Ordering::Relaxed);
         loop {
             let went_on = self.progress.went_on.notified();
-            if self.progress.heard.load(Ordering::Acquire) >= told {
+            if self.progress.received.load(Ordering::Acquire) >= told {
                 return;
             }
             went_on.await;
@@ -115,7 +115,7 @@ fn listen(
             hear(&run, &lost);
         }
         hear(&run, &event);
-        progress.heard.fetch_add(1, Ordering::Release);
+        progress.received.fetch_add(1, Ordering::Release);
         progress.went_on.notify_waiters();
     }
 }
@@ -142,7 +142,7 @@ mod tests {
         // U8
         let (release, blocked) = channel::<()>();
         let blocked = Mutex::new(blocked);
-        let (sender, heard) = channel();
+        let (sender, received) = channel();
         let watcher = Watcher::new(Arc::new(move |run: &RunId, event: &RunEvent| {
             blocked.lock().unwrap().recv().ok();
             sender.send((run.clone(), event.clone())).unwrap();
@@ -156,8 +156,8 @@ mod tests {
         drop((first.clone(), first, second));
         drop(release);
         watcher.caught_up().await;
-        let heard: Vec<_> = heard.try_iter().collect();
-        let told: Vec<_> = heard
+        let received: Vec<_> = received.try_iter().collect();
+        let told: Vec<_> = received
             .iter()
             .enumerate()
             .filter_map(|(n, (run, event))| match event {
@@ -165,11 +165,11 @@ mod tests {
                 _ => None,
             })
             .collect();
-        let entries = heard.len() - 2;
+        let entries = received.len() - 2;
         // The one that the observer was busy with made room for another.
         assert!((MAX_EVENTS..=MAX_EVENTS + 1).contains(&entries), "{entries}");
         let missed = (MAX_EVENTS + 8 - entries) as u64;
         assert_eq!(told, [(entries, "a", missed - 1), (entries + 1, "b", 1)]);
-        assert_eq!(watcher.observed(), Observed { heard: heard.len() as u64, lost: missed, panics: 0 });
+        assert_eq!(watcher.observed(), Observed { received: received.len() as u64, lost: missed, panics: 0 });
     }
 }

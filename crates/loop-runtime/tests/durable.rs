@@ -131,13 +131,13 @@ async fn what_could_not_be_written_is_heard_by_nobody() {
             watched(&log, Watched::new(&log).failing_at(fails_at)).run(common::item()).start().await.unwrap();
         let mut events = handle.events().unwrap();
         handle.wait().await;
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         while let Some(event) = events.recv().await {
             if let RunEvent::Recorded(entry) = event {
-                heard.push(entry.seq);
+                received.push(entry.seq);
             }
         }
-        assert!(heard.iter().copied().eq(0..fails_at), "at entry {fails_at}: {heard:?}");
+        assert!(received.iter().copied().eq(0..fails_at), "at entry {fails_at}: {received:?}");
     }
 }
 

@@ -26,12 +26,12 @@ use serde_json::{Value, json};
 // ---- the task ----
 
 /// An agent whose one tool says under which trace and key it is called.
-fn telling(model: &Arc<Scripted>, heard: &Arc<Mutex<Vec<(String, String)>>>) -> Agent {
-    let heard = Arc::clone(heard);
+fn telling(model: &Arc<Scripted>, received: &Arc<Mutex<Vec<(String, String)>>>) -> Agent {
+    let received = Arc::clone(received);
     let declaration = ToolDeclaration::read("look", "Looks a thing up");
     let agent = Agent::new(Arc::clone(model)).parallel();
     let agent = agent.tool(declaration, move |target: agents::Target, context: ToolContext| {
-        heard.lock().unwrap().push((context.trace.to_string(), context.key.to_string()));
+        received.lock().unwrap().push((context.trace.to_string(), context.key.to_string()));
         async move { Ok::<_, String>(format!("saw {}", target.target)) }
     });
     agent.build().unwrap()
@@ -41,16 +41,16 @@ fn telling(model: &Arc<Scripted>, heard: &Arc<Mutex<Vec<(String, String)>>>) -> 
 async fn a_tool_gets_the_callers_trace_apart_from_its_idempotency_key() {
     // S4-30: `executeAction(action, { traceId: task.traceId, idempotencyKey: taskId + ":" + step })`
     for given in [Some("req-7"), None] {
-        let heard = Arc::default();
+        let received = Arc::default();
         let model = scripted([looks(&["a", "b"]), looks(&["c"]), says("Done.")]);
-        let agent = telling(&model, &heard);
+        let agent = telling(&model, &received);
         let item = WorkItem { trace: given.map(Into::into), ..WorkItem::new("T-1", "task", "Look", "Look.") };
         let outcome = agent.runner().run(item).await.unwrap();
         let run = outcome.run.as_str();
-        let heard = heard.lock().unwrap().clone();
+        let received = received.lock().unwrap().clone();
         let trace = given.unwrap_or(run);
-        assert!(heard.iter().all(|(told, _)| told == trace), "one trace for the whole run: {heard:?}");
-        let mut keys: Vec<&str> = heard.iter().map(|(_, key)| key.as_str()).collect();
+        assert!(received.iter().all(|(told, _)| told == trace), "one trace for the whole run: {received:?}");
+        let mut keys: Vec<&str> = received.iter().map(|(_, key)| key.as_str()).collect();
         keys.sort_unstable();
         let expected = ["1/action-0", "1/action-1", "2/action-0"].map(|key| format!("{run}/{key}"));
         assert_eq!(keys, expected, "a key for each action, with its step");

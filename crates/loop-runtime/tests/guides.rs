@@ -557,15 +557,15 @@ async fn helpers_go_before_the_output() -> Tested {
 }
 
 #[tokio::test]
-async fn rejections_are_heard() -> Tested {
+async fn rejections_are_received() -> Tested {
     // S2-91
     let save = OutputTool::<Lead>::new("save_lead", "Save the lead")
         .validator("worth_it", |lead: Lead| async move {
             if lead.budget_usd < 1_000 { Err("too small") } else { Ok(()) }
         });
     let builder = Agent::output(Scripted::new([lead(20), lead(5_000)]), save);
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let (begun, rejected) = (Arc::clone(&heard), Arc::clone(&heard));
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let (begun, rejected) = (Arc::clone(&received), Arc::clone(&received));
     let callbacks = Callbacks::new()
         .on_attempt_start(move |at| begun.lock().unwrap().push(format!("attempt {}", at.attempt)))
         .on_validation_failure(move |_, by, message| {
@@ -573,7 +573,7 @@ async fn rejections_are_heard() -> Tested {
         });
     let agent = builder.with_callbacks(callbacks).build()?;
     agent.prompt(MAIL).await?;
-    assert_eq!(*heard.lock().unwrap(), ["attempt 1", "worth_it: too small", "attempt 2"]);
+    assert_eq!(*received.lock().unwrap(), ["attempt 1", "worth_it: too small", "attempt 2"]);
     Ok(())
 }
 

@@ -110,20 +110,20 @@ async fn who_falls_behind_misses_text_first_and_is_told_how_much() {
     let outcome = handle.wait().await;
     let seen = drained(events).await;
     assert!(seen.len() < 4_100, "{}", seen.len());
-    let (mut heard, mut lost, mut entries) = (0, 0, Vec::new());
+    let (mut received, mut lost, mut entries) = (0, 0, Vec::new());
     for event in &seen {
         match event {
-            RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Call { .. } => heard += 1,
+            RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Call { .. } => received += 1,
             RunEvent::Lost { texts, entries: 0 } => {
                 lost += texts;
-                assert!(heard > 0 && entries.len() > 3, "it stands where the gap is");
+                assert!(received > 0 && entries.len() > 3, "it stands where the gap is");
             }
             RunEvent::Lost { .. } => panic!("entries were left out"),
             RunEvent::Recorded(entry) => entries.push((**entry).clone()),
         }
     }
     // The selector's reply and both main ones.
-    assert_eq!((heard + lost, lost > 7_000), (pieces as u64 + 3, true));
+    assert_eq!((received + lost, lost > 7_000), (pieces as u64 + 3, true));
     assert_eq!(entries, runner.journal().read(&outcome.run).await.unwrap().entries, "no entry is missing");
 }
 
@@ -154,7 +154,7 @@ async fn an_observer_that_panics_changes_nothing_and_is_counted() {
     let outcome = handle.wait().await;
     let unwatched = told(&runner, &started, &outcome).await;
 
-    let (sender, heard) = std::sync::mpsc::channel();
+    let (sender, received) = std::sync::mpsc::channel();
     let log = Log::new();
     let runner = runner_of(&log).with_observer(Arc::new(move |run: &RunId, event: &RunEvent| {
         sender.send((run.clone(), event.clone())).unwrap();
@@ -165,10 +165,10 @@ async fn an_observer_that_panics_changes_nothing_and_is_counted() {
     let outcome = handle.wait().await;
     assert_eq!(told(&runner, &started, &outcome).await, unwatched);
     runner.observers_caught_up().await;
-    let heard: Vec<_> = heard.try_iter().collect();
-    let counts = Observed { heard: heard.len() as u64, lost: 0, panics: heard.len() as u64 };
+    let received: Vec<_> = received.try_iter().collect();
+    let counts = Observed { received: received.len() as u64, lost: 0, panics: received.len() as u64 };
     assert_eq!(runner.observed(), [counts]);
-    let entries = heard.into_iter().filter_map(|(run, event)| match event {
+    let entries = received.into_iter().filter_map(|(run, event)| match event {
         RunEvent::Recorded(entry) if run == outcome.run => Some((*entry).clone()),
         _ => None,
     });
@@ -203,7 +203,7 @@ async fn an_observer_that_never_returns_holds_nothing_up() {
     drop(release);
     runner.observers_caught_up().await;
     let [slow, quick] = runner.observed()[..] else { panic!("{:?}", runner.observed()) };
-    assert_eq!((slow, slow.heard), (quick, all as u64 + 1), "nothing was lost that had room");
+    assert_eq!((slow, slow.received), (quick, all as u64 + 1), "nothing was lost that had room");
 }
 
 #[tokio::test(start_paused = true)]
@@ -211,7 +211,7 @@ async fn an_observer_that_is_too_slow_is_told_what_it_missed() {
     // U8
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = std::sync::Mutex::new(blocked);
-    let (sender, heard) = std::sync::mpsc::channel();
+    let (sender, received) = std::sync::mpsc::channel();
     let log = Log::new();
     let runner = runner(common::spec(), &log, wordy(&log, 10_000)).with_observer(Arc::new(
         move |_: &RunId, event: &RunEvent| {
@@ -223,7 +223,7 @@ async fn an_observer_that_is_too_slow_is_told_what_it_missed() {
     drop(release);
     runner.observers_caught_up().await;
     let told: u64 =
-        heard.try_iter().map(|event| if let RunEvent::Lost { texts, .. } = event { texts } else { 0 }).sum();
+        received.try_iter().map(|event| if let RunEvent::Lost { texts, .. } = event { texts } else { 0 }).sum();
     let [observed] = runner.observed()[..] else { panic!("{:?}", runner.observed()) };
     assert_eq!((told, told > 7_000, observed.panics), (observed.lost, true, 0));
 }

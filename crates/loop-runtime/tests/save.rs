@@ -68,10 +68,10 @@ async fn the_outcome_is_saved_on_every_way_out() {
     let mut handle =
         saving(folder.path(), "{run}.json", &log, stage).run(common::item()).start().await.unwrap();
     let run = handle.id().to_string();
-    let (mut events, mut heard) = (handle.events().unwrap(), String::new());
-    while heard != half {
+    let (mut events, mut received) = (handle.events().unwrap(), String::new());
+    while received != half {
         if let Some(RunEvent::Text { text, .. }) = events.recv().await {
-            heard.push_str(&text);
+            received.push_str(&text);
         }
     }
     handle.remote().stop(StopMode::Now);

@@ -158,15 +158,15 @@ async fn a_tool_that_blocks_its_thread_does_not_hold_the_end_up() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_now_cuts_a_stream_off_that_is_always_ready() {
     // I-15, L11: it never gives way by itself.
-    let heard = Arc::new(AtomicUsize::new(0));
-    let handle = common::runner(Flood(Arc::clone(&heard))).run(common::item()).start().await.unwrap();
+    let received = Arc::new(AtomicUsize::new(0));
+    let handle = common::runner(Flood(Arc::clone(&received))).run(common::item()).start().await.unwrap();
     let remote = handle.remote();
-    while heard.load(Ordering::Relaxed) == 0 {
+    while received.load(Ordering::Relaxed) == 0 {
         tokio::task::yield_now().await;
     }
     remote.stop(StopMode::Now);
     let outcome = handle.wait().await;
-    assert!(heard.load(Ordering::Relaxed) < 10_000, "{heard:?} of 100,000");
+    assert!(received.load(Ordering::Relaxed) < 10_000, "{received:?} of 100,000");
     assert_eq!(outcome.stop.reason(), StopReason::ManualStop);
 }
 
@@ -177,9 +177,9 @@ struct Flood(Arc<AtomicUsize>);
 #[async_trait::async_trait]
 impl ChatModel for Flood {
     async fn stream(&self, _: &ModelRequest) -> Result<EventStream, LlmError> {
-        let heard = Arc::clone(&self.0);
+        let received = Arc::clone(&self.0);
         let sign = move || {
-            heard.fetch_add(1, Ordering::Relaxed);
+            received.fetch_add(1, Ordering::Relaxed);
             Ok(ModelEvent::KeepAlive)
         };
         Ok(futures::stream::repeat_with(sign).take(100_000).boxed())

@@ -47,16 +47,16 @@ async fn pieces_of_a_reply_are_heard_before_the_reply_is_recorded() {
     let mut handle = runner(unselected(), &log, stage).run(common::item()).start().await.unwrap();
     let mut events = handle.events().unwrap();
     let nonce = handle.started().nonce.to_string();
-    let (mut heard, mut first_at) = (String::new(), None);
+    let (mut received, mut first_at) = (String::new(), None);
     while let Some(event) = events.recv().await {
         match event {
             RunEvent::Text { key, text, .. } => {
                 assert_eq!(key.slot, Slot::Main);
                 first_at.get_or_insert(log.now());
-                heard.push_str(&text);
+                received.push_str(&text);
             }
             RunEvent::Recorded(entry) if matches!(entry.event.kind, EventKind::ModelReplied { .. }) => {
-                assert_eq!(heard, whole.replace("{{nonce}}", &nonce), "all of it came before, without a gap");
+                assert_eq!(received, whole.replace("{{nonce}}", &nonce), "all of it came before, without a gap");
                 assert!(log.now() > first_at.unwrap() + 500, "and it came while the reply was written");
             }
             RunEvent::Recorded(_) => {}
@@ -188,8 +188,8 @@ async fn a_model_that_never_ends_is_cut_at_a_multiple_of_what_it_was_granted() {
         let calls = if is_text { 2 } else { 1 };
         assert_eq!(outcome.totals.model_calls, calls, "{event:?}");
         assert_eq!(stop.reason() == StopReason::OutputLimit, !is_text, "{stop:?}");
-        let heard: usize = drained(events).await.iter().map(bytes_of_text).sum();
-        assert!(heard <= calls as usize * max, "{event:?}: {heard} bytes were shown");
+        let received: usize = drained(events).await.iter().map(bytes_of_text).sum();
+        assert!(received <= calls as usize * max, "{event:?}: {received} bytes were shown");
     }
 }
 
@@ -345,8 +345,8 @@ async fn an_endless_reply_is_cut_off_by_its_size() {
     let mut handle = runner(unselected(), &log, stage).run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (seen, outcome) = tokio::join!(drained(events), handle.wait());
-    let heard: usize =
+    let received: usize =
         seen.iter().map(|event| if let RunEvent::Text { text, .. } = event { text.len() } else { 0 }).sum();
-    assert!(heard < 1_200_000, "{heard} bytes of 64 MB");
+    assert!(received < 1_200_000, "{received} bytes of 64 MB");
     assert_eq!(outcome.stop.reason(), StopReason::NoNewActions);
 }

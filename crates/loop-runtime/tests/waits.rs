@@ -40,8 +40,8 @@ async fn a_retry_of_the_client_is_told_while_it_waits() {
     // W6
     let log = Log::new();
     let plays = [refuses(LlmErrorKind::RateLimited), says(answer("high", &[]))];
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let hearing = Arc::clone(&heard);
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let hearing = Arc::clone(&received);
     let runner = runner(&log, retrying(Stage::new(&log).on("main", plays))).with_observer(Arc::new(
         move |_: &RunId, event: &RunEvent| {
             hearing.lock().unwrap().push(event.clone());
@@ -61,7 +61,7 @@ async fn a_retry_of_the_client_is_told_while_it_waits() {
     let is_news = |event: &RunEvent| matches!(event, RunEvent::Call { .. });
     assert!(events.iter().position(is_news) < events.iter().position(is_reply));
     runner.observers_caught_up().await;
-    assert_eq!(news(&heard.lock().unwrap()), told);
+    assert_eq!(news(&received.lock().unwrap()), told);
 }
 
 #[tokio::test(start_paused = true)]

@@ -158,7 +158,7 @@ impl Found {
             signals,
         };
         let (code, mut signals) = driving.drive(handle).await?;
-        signals.unless_heard(async {}).await;
+        signals.unless_received(async {}).await;
         Ok(code)
     }
 
@@ -262,14 +262,14 @@ async fn resume_all(go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
         };
         is_well &= resumed.is_well;
         stream::print(&format!("{id}  {}\n", stream::one_line(&resumed.says)));
-        if let Some(heard) = signals.heard() {
+        if let Some(received) = signals.received() {
             if nth < all {
                 stream::note(format!(
                     "stopped by a signal; {} not looked at",
                     run::count(u32::try_from(all - nth).unwrap_or(u32::MAX), "run", "runs")
                 ));
             }
-            stream::exit(heard.exit_code());
+            stream::exit(received.exit_code());
         }
     }
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })

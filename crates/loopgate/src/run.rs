@@ -73,7 +73,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
             (Err(error), _) => stream::note(format!("recorded: no: {error}")),
         }
     };
-    signals.unless_heard(finish).await;
+    signals.unless_received(finish).await;
     Ok(code)
 }
 
@@ -105,7 +105,7 @@ impl Driving<'_> {
             };
             if let Some(watcher) = watcher {
                 // The queue ends with the run; what it still holds is shown first.
-                (self.live, self.lines) = self.signals.unless_heard(watcher).await.unwrap_or_default();
+                (self.live, self.lines) = self.signals.unless_received(watcher).await.unwrap_or_default();
             }
             let (outcome, asked) = match driven {
                 Driven::Ended(outcome) => (outcome, Vec::new()),
@@ -185,7 +185,7 @@ impl Driving<'_> {
             }
         });
         // The run is over, and whoever should read of it may not.
-        let _ = signals.unless_heard(printed).await;
+        let _ = signals.unless_received(printed).await;
         Ok((code, signals))
     }
 }
@@ -312,13 +312,13 @@ fn watch(handle: &mut Handle, live: Option<Live>, lines: Option<Lines>) -> Optio
     if live.is_none() && lines.is_none() {
         return None;
     }
-    let heard = handle.events()?;
+    let received = handle.events()?;
     let runtime = tokio::runtime::Handle::current();
-    Some(spawn_blocking(move || runtime.block_on(show(heard, live, lines))))
+    Some(spawn_blocking(move || runtime.block_on(show(received, live, lines))))
 }
 
-async fn show(mut heard: Events, mut live: Option<Live>, mut lines: Option<Lines>) -> Shows {
-    while let Some(event) = heard.recv().await {
+async fn show(mut received: Events, mut live: Option<Live>, mut lines: Option<Lines>) -> Shows {
+    while let Some(event) = received.recv().await {
         if let Some(lines) = &mut lines {
             lines.show(&event).await;
         }
@@ -368,18 +368,18 @@ pub(crate) struct Signals {
     /// The terminal is gone. None where the program was started so that it outlives one, as `nohup` does.
     hangup: Option<Signal>,
     /// The last one by which a run was asked to stop.
-    heard: Option<Heard>,
+    received: Option<ReceivedSignal>,
 }
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum ReceivedSignal {
     Interrupt,
     Terminate,
     HangUp,
 }
 
-impl Heard {
+impl ReceivedSignal {
     /// What a shell shows for a program that it has ended.
     pub(crate) fn exit_code(self) -> i32 {
         match self {
@@ -394,35 +394,35 @@ impl Signals {
     pub(crate) fn new() -> std::io::Result<Self> {
         let hangup = if is_ignored(SIGHUP) { None } else { Some(signal(SignalKind::hangup())?) };
         let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        Ok(Self { interrupt, terminate, hangup, heard: None })
+        Ok(Self { interrupt, terminate, hangup, received: None })
     }
 
-    pub(crate) async fn next(&mut self) -> Heard {
+    pub(crate) async fn next(&mut self) -> ReceivedSignal {
         tokio::select! {
-            Some(()) = self.interrupt.recv() => Heard::Interrupt,
-            Some(()) = self.terminate.recv() => Heard::Terminate,
-            Some(()) = of(&mut self.hangup) => Heard::HangUp,
+            Some(()) = self.interrupt.recv() => ReceivedSignal::Interrupt,
+            Some(()) = self.terminate.recv() => ReceivedSignal::Terminate,
+            Some(()) = of(&mut self.hangup) => ReceivedSignal::HangUp,
             else => std::future::pending().await,
         }
     }
 
     /// Waits for this; a signal before it ends the program.
-    pub(crate) async fn unless_heard<T>(&mut self, work: impl Future<Output = T>) -> T {
+    pub(crate) async fn unless_received<T>(&mut self, work: impl Future<Output = T>) -> T {
         tokio::select! {
             done = work => done,
-            heard = self.next() => stream::exit(heard.exit_code()),
+            received = self.next() => stream::exit(received.exit_code()),
         }
     }
 
     /// The signal by which a run was asked to stop, if one was heard.
-    pub(crate) fn heard(&self) -> Option<Heard> {
-        self.heard
+    pub(crate) fn received(&self) -> Option<ReceivedSignal> {
+        self.received
     }
 
     /// The exit code for what a run came to: that of its class, or what a shell shows for SIGTERM where that stopped it.
     fn exit_code(&self, outcome: &Outcome) -> ExitCode {
-        match (outcome.stop.class, self.heard) {
-            (StopClass::Cancelled, Some(Heard::Terminate)) => ExitCode::from(SIGTERM_EXIT),
+        match (outcome.stop.class, self.received) {
+            (StopClass::Cancelled, Some(ReceivedSignal::Terminate)) => ExitCode::from(SIGTERM_EXIT),
             (class, _) => ExitCode::from(class.exit_code()),
         }
     }
@@ -431,9 +431,9 @@ impl Signals {
     pub(crate) async fn stop(&mut self, remote: &Remote) -> Infallible {
         let mut is_first = true;
         loop {
-            let heard = self.next().await;
-            self.heard = Some(heard);
-            if is_first && heard == Heard::Interrupt {
+            let received = self.next().await;
+            self.received = Some(received);
+            if is_first && received == ReceivedSignal::Interrupt {
                 remote.stop(StopMode::AtGate);
                 // Not waited for: a terminal that takes nothing must not keep the next signal out.
                 spawn_blocking(|| {

@@ -54,7 +54,7 @@ fn four_kills_in_one_model_call_do_not_end_the_run() {
     let resumed = shell.run(&["resume", "last"]);
     assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);
     assert!(resumed.out.contains("There is nothing to change."), "{}", resumed.out);
-    assert_eq!(provider.heard().len(), 5);
+    assert_eq!(provider.received().len(), 5);
     let outcome = shell.json(&["show", "last", "--json"]);
     assert_eq!(
         (&outcome["stop"]["reason"], &outcome["totals"]["model_calls"]),
@@ -281,5 +281,5 @@ fn a_journal_that_cannot_be_written_is_read_and_says_so_where_it_is_to_be_writte
     assert_eq!(shell.run(&["pending"]).code, 0);
     let ran: Ran = start(&shell, &folder, &provider, &[]).wait_with_output().unwrap().into();
     ran.fails_with(&["journal.db: the journal cannot be written", "another file with --journal"]);
-    assert_eq!(provider.heard().len(), 1, "no call is made that could not be journaled");
+    assert_eq!(provider.received().len(), 1, "no call is made that could not be journaled");
 }

@@ -79,7 +79,7 @@ fn all_runs_that_are_not_over_are_resumed_and_none_hides_another() {
     let ran = shell.run(&["resume", "--all"]);
     assert_eq!(ran.out.lines().collect::<Vec<_>>(), [two, three, &waits], "{}", ran.err);
     assert_eq!(shell.run(&["show", &asks, "--events"]).out, entries);
-    assert_eq!(provider.heard().len(), 6);
+    assert_eq!(provider.received().len(), 6);
 
     // B2: nor do they hide each other in what is listed.
     let ran = shell.run(&["pending", "--json"]);

@@ -98,7 +98,7 @@ fn a_key_in_a_tools_result_or_in_a_reply_is_shown_saved_and_sent_nowhere_however
             );
         }
     }
-    let calls = provider.heard();
+    let calls = provider.received();
     assert_eq!(calls.len(), 2);
     for call in calls {
         let (head, body) = call.split_once("\r\n\r\n").unwrap();
@@ -163,7 +163,7 @@ fn keys_are_shown_nowhere_while_a_run_goes_on_or_is_traced() {
         holds_no_key(file, &text);
         assert!(!plain(&text).contains(&plain(TOKEN)), "{file} holds the token");
     }
-    for call in provider.heard() {
+    for call in provider.received() {
         let (_, body) = call.split_once("\r\n\r\n").unwrap();
         assert!(!plain(body).contains(&plain(TOKEN)), "a call holds the token");
     }
@@ -210,7 +210,7 @@ fn a_key_in_a_base_url_is_journaled_and_shown_nowhere_and_asked_for_again_on_res
     without.fails_with(&["credential in --base-url", "not kept"]);
     let resumed = run(&shell, &["resume", "last", "--base-url", &given]);
     assert_eq!(resumed.code, 0, "{}", resumed.err);
-    assert!(provider.heard()[1].contains(KEY), "the address is called as it was given");
+    assert!(provider.received()[1].contains(KEY), "the address is called as it was given");
     for path in files(shell.state.path()) {
         holds_no_key(&path.display().to_string(), &String::from_utf8_lossy(&std::fs::read(&path).unwrap()));
     }
@@ -242,7 +242,7 @@ fn a_key_for_another_machine_is_refused_unencrypted_and_no_proxy_gets_one_for_th
     };
     let args = ["run", folder.to_str().unwrap(), "--text", "Which server?"];
     let ran = run_behind(&mut shell.command(&args));
-    assert_eq!((ran.code, provider.heard().len()), (0, 1), "{}", ran.err);
+    assert_eq!((ran.code, provider.received().len()), (0, 1), "{}", ran.err);
     proxy.set_nonblocking(true).unwrap();
     let came = proxy.accept().map(|(mut stream, _)| {
         let mut text = String::new();

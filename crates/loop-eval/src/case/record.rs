@@ -47,7 +47,7 @@ pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, RecordError>
     if run.started().history.is_some() {
         return Err(RecordError::NoPlace { what: "goes on from earlier messages" });
     }
-    let heard = Heard::of(&run, recorded)?;
+    let received = World::of(&run, recorded)?;
     let item = &run.started().item;
     let scope = match serde_json::to_value(&item.scope)? {
         Value::Object(scope) => scope,
@@ -56,7 +56,7 @@ pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, RecordError>
     let (stop, totals) = (&outcome.stop, &outcome.totals);
     // What was lost with a driver was counted then, and is not there to be lost again; a case stops a run only while it
     // waits for its model.
-    let counts = (!heard.was_resumed && !heard.was_stopped_at_work).then_some(Counts {
+    let counts = (!received.was_resumed && !received.was_stopped_at_work).then_some(Counts {
         passes: Some(totals.passes),
         tool_calls: Some(totals.tool_calls),
         ..Counts::default()
@@ -83,14 +83,14 @@ pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, RecordError>
         set: Ordered::default(),
         item: None,
         text: Some(item.full.to_string()),
-        replies: Some(heard.replies),
+        replies: Some(received.replies),
         exhausted: None,
         script: None,
         model: None,
         models: Ordered::default(),
-        mocked_tools: heard.tools,
-        people: heard.people,
-        stop: heard.stop,
+        mocked_tools: received.tools,
+        people: received.people,
+        stop: received.stop,
         restart_after_pass: None,
         own_work: false,
         expected: Expected {
@@ -105,7 +105,7 @@ pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, RecordError>
 
 /// What the world said to a run.
 #[derive(Default)]
-struct Heard {
+struct World {
     replies: Vec<ScriptedReply>,
     tools: Ordered<Vec<MockedOutcome>>,
     people: Vec<PersonLine>,
@@ -115,7 +115,7 @@ struct Heard {
     was_stopped_at_work: bool,
 }
 
-impl Heard {
+impl World {
     fn of(run: &Run, recorded: &Recorded) -> Result<Self, RecordError> {
         let mut calls: BTreeMap<CommandKey, (Arc<str>, Arc<str>)> = BTreeMap::new();
         for entry in &recorded.entries {
@@ -130,7 +130,7 @@ impl Heard {
             calls.insert(evidence.key, (Arc::clone(&evidence.tool), Arc::clone(&evidence.parameters)));
         }
         let nonce = &run.started().nonce;
-        let (mut heard, mut by_tool) = (Self::default(), BTreeMap::<Arc<str>, Vec<MockedOutcome>>::new());
+        let (mut received, mut by_tool) = (Self::default(), BTreeMap::<Arc<str>, Vec<MockedOutcome>>::new());
         let (mut pass, mut is_calling) = (0, false);
         for entry in &recorded.entries {
             match &entry.event.kind {
@@ -142,7 +142,7 @@ impl Heard {
                         name: call.name.to_string(),
                         arguments: Value::String(call.arguments.to_string()),
                     });
-                    heard.replies.push(ScriptedReply {
+                    received.replies.push(ScriptedReply {
                         purpose: Some(key.slot.into()),
                         text: reply.text.replace(&**nonce, "{{nonce}}"),
                         calls: calls.collect(),
@@ -154,7 +154,7 @@ impl Heard {
                     });
                 }
                 EventKind::ModelFailed { key, failure, .. } if failure.kind != FailureKind::ScriptExhausted => {
-                    heard.replies.push(ScriptedReply {
+                    received.replies.push(ScriptedReply {
                         purpose: Some(key.slot.into()),
                         text: failure.partial.as_deref().unwrap_or_default().replace(&**nonce, "{{nonce}}"),
                         usage: failure.usage,
@@ -188,29 +188,29 @@ impl Heard {
                         PersonAnswer::Answered { text } => (Said::Answer, text.to_string()),
                     };
                     let tool = calls.get(key).map(|(tool, _)| tool.to_string());
-                    heard.people.push(PersonLine { tool, say, text });
+                    received.people.push(PersonLine { tool, say, text });
                 }
                 EventKind::StopRequested { how } => {
-                    heard.was_stopped_at_work |= !is_calling;
-                    let is_first = heard.stop.is_none() || *how == StopMode::Now;
-                    heard.stop = heard
+                    received.was_stopped_at_work |= !is_calling;
+                    let is_first = received.stop.is_none() || *how == StopMode::Now;
+                    received.stop = received
                         .stop
                         .filter(|_| !is_first)
                         .or(Some(StopAt { during_pass: pass.max(1), how: *how }));
                 }
-                EventKind::StopWithdrawn => heard.stop = None,
+                EventKind::StopWithdrawn => received.stop = None,
                 EventKind::Told { .. } => {
                     return Err(RecordError::NoPlace { what: "was told something on its way" });
                 }
                 EventKind::Resumed { .. } => {
-                    heard.was_resumed = true;
+                    received.was_resumed = true;
                     if settled(entry).any(|(_, status)| status == Status::InDoubt) {
                         return Err(RecordError::NoPlace { what: "lost a change with its driver" });
                     }
                 }
                 // What a person was asked about and nobody answered.
                 EventKind::DeadlineReached => {
-                    heard.people.extend(settled(entry).filter(|(_, status)| *status == Status::Denied).map(
+                    received.people.extend(settled(entry).filter(|(_, status)| *status == Status::Denied).map(
                         |(key, _)| PersonLine {
                             tool: calls.get(&key).map(|(tool, _)| tool.to_string()),
                             say: Said::Nothing,
@@ -226,8 +226,8 @@ impl Heard {
                 | EventKind::SaveFinished { .. } => {}
             }
         }
-        heard.tools = by_tool.into_iter().map(|(tool, outcomes)| (tool.to_string(), outcomes)).collect();
-        Ok(heard)
+        received.tools = by_tool.into_iter().map(|(tool, outcomes)| (tool.to_string(), outcomes)).collect();
+        Ok(received)
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Assembly {
     has_begun: bool,
     /// Whether the last event was a sign of life.
     is_kept_alive: bool,
-    heard: usize,
+    received: usize,
     text_masker: Masker,
     reasoning_masker: Masker,
     id: Option<Arc<str>>,
@@ -78,7 +78,7 @@ impl Assembly {
             is_damaged: false,
             has_begun: false,
             is_kept_alive: false,
-            heard: 0,
+            received: 0,
             id: None,
             model: None,
             tier: None,
@@ -119,7 +119,7 @@ impl Assembly {
     /// A piece of visible text.
     pub(crate) fn say(&mut self, piece: &str) {
         self.damage("invalid_utf8");
-        self.heard += piece.len();
+        self.received += piece.len();
         let piece = self.fitting(piece);
         let told = self.text_masker.push(piece);
         self.add_text(&told);
@@ -128,7 +128,7 @@ impl Assembly {
     /// A piece of reasoning.
     pub(crate) fn reason(&mut self, piece: &str) {
         self.damage("invalid_utf8");
-        self.heard += piece.len();
+        self.received += piece.len();
         let piece = self.fitting(piece);
         let told = self.reasoning_masker.push(piece);
         self.add_reasoning(&told);
@@ -136,7 +136,7 @@ impl Assembly {
 
     /// A piece of a refusal.
     pub(crate) fn refuse(&mut self, piece: &str) {
-        self.heard += piece.len();
+        self.received += piece.len();
         let piece = self.fitting(piece);
         self.refusal.push_str(piece);
     }
@@ -144,7 +144,7 @@ impl Assembly {
     /// The provider did something that counts as a reply and is neither text nor a call of ours.
     pub(crate) fn did_other(&mut self) {
         self.has_other = true;
-        self.heard += 1;
+        self.received += 1;
     }
 
     /// The calls so far.
@@ -156,7 +156,7 @@ impl Assembly {
     /// since too many came before it: then `id` tells its first fragment from its later ones, and what it holds is to be
     /// [passed over](Self::pass_over).
     pub(crate) fn add_call(&mut self, id: &str, index: Option<u64>) -> Option<usize> {
-        self.heard += 1;
+        self.received += 1;
         let at = self.calls.add(id, index, &self.secrets);
         if at.is_none() {
             self.pass_over(id.len());
@@ -177,7 +177,7 @@ impl Assembly {
 
     /// So many bytes of calls that are not read: they count like those that are.
     pub(crate) fn pass_over(&mut self, bytes: usize) {
-        self.heard += bytes;
+        self.received += bytes;
         self.count(bytes);
     }
 
@@ -199,7 +199,7 @@ impl Assembly {
                 said += call.name.len();
             }
         }
-        self.heard += said;
+        self.received += said;
         self.count(said);
         self.tell_call(at, /*is_over*/ false);
     }
@@ -218,7 +218,7 @@ impl Assembly {
             self.is_capped = true;
             return Ok(());
         }
-        self.heard += piece.len();
+        self.received += piece.len();
         call.arguments.push_str(piece);
         self.tell_call(at, /*is_over*/ false);
         Ok(())
@@ -411,8 +411,8 @@ impl Assembly {
     }
 
     /// A number that grows with everything that the reply says.
-    pub(super) fn heard(&self) -> usize {
-        self.heard
+    pub(super) fn received(&self) -> usize {
+        self.received
     }
 
     /// Whether nothing can be shown of it.
@@ -553,7 +553,7 @@ impl Assembly {
 
     fn tell(&mut self, event: ModelEvent) {
         self.is_kept_alive = false;
-        self.heard += 1;
+        self.received += 1;
         self.items.push_back(Ok(event));
     }
 

@@ -128,8 +128,8 @@ impl Decoder {
     }
 
     /// A number that grows with everything that the reply says, be it shown yet or not.
-    pub(crate) fn heard(&self) -> usize {
-        self.reply.heard()
+    pub(crate) fn received(&self) -> usize {
+        self.reply.received()
     }
 
     /// What these bytes tell.

@@ -85,14 +85,14 @@ pub(super) fn left(is_late: bool) -> (LlmErrorKind, &'static str) {
 
 /// What went by, as it was.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct Passed {
     pub(super) tier: Arc<str>,
     pub(super) request: ModelRequest,
     pub(super) events: Vec<ModelEvent>,
     pub(super) end: End,
 }
 
-impl Heard {
+impl Passed {
     /// The line with this number, without secrets and without what changes from run to run.
     ///
     /// # Errors

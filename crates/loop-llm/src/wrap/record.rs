@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 
 use async_trait::async_trait;
 
-use super::exchange::{End, Header, Heard, RECORDING_VERSION};
+use super::exchange::{End, Header, Passed, RECORDING_VERSION};
 use super::{Item, Patience, Watch, watched};
 use crate::error::LlmError;
 use crate::model::{ChatModel, EventStream, ModelEvent};
@@ -41,7 +41,7 @@ struct Writer {
 }
 
 enum Job {
-    Write(Box<Heard>),
+    Write(Box<Passed>),
     Tell(Sender<Result<u64, RecordError>>),
 }
 
@@ -83,7 +83,7 @@ impl Recorder {
         let thread = thread::Builder::new().name("recorder".to_owned()).spawn(move || {
             for job in inbox {
                 match job {
-                    Job::Write(heard) => tape.write(*heard),
+                    Job::Write(received) => tape.write(*received),
                     // Whoever asked may be gone.
                     Job::Tell(to) => drop(to.send(tape.told())),
                 }
@@ -147,12 +147,12 @@ struct Tape<W> {
 }
 
 impl<W: Write> Tape<W> {
-    fn write(&mut self, heard: Heard) {
+    fn write(&mut self, received: Passed) {
         if self.fault.is_some() {
             return;
         }
         let seq = self.written + 1;
-        let result = heard.written(seq, &self.secrets).map_err(|_| RecordError {
+        let result = received.written(seq, &self.secrets).map_err(|_| RecordError {
             message: format!(
                 "the recording {} ends before call {seq}: a secret is also a word of the file's own form; \
                  use another key",
@@ -253,6 +253,6 @@ impl Drop for Hearing {
         let Some((tier, request)) = self.asked.take() else { return };
         let events = std::mem::take(&mut self.events);
         let end = self.end.take().unwrap_or(End::Dropped { is_late: self.patience.is_over() });
-        self.recorder.send(Job::Write(Box::new(Heard { tier, request, events, end })));
+        self.recorder.send(Job::Write(Box::new(Passed { tier, request, events, end })));
     }
 }

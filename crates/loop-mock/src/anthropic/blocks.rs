@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::SIGNATURE;
 use super::read::unfit;
-use crate::heard::{Content, Turn, image, is_name, present, result, text_of, unknown};
+use crate::received::{Content, Turn, image, is_name, present, result, text_of, unknown};
 use crate::protocol::{Trouble, Unfit};
 use crate::seal::{Seal, check};
 

@@ -6,7 +6,7 @@ use loop_llm::{ToolChoice, ToolSpec};
 use serde_json::Value;
 
 use super::blocks::{History, text_block};
-use crate::heard::{Heard, is_name, is_outside, present, text_of, tool, unknown};
+use crate::received::{ReadRequest, is_name, is_outside, present, text_of, tool, unknown};
 use crate::protocol::{Asked, Target, Unfit, Ways};
 
 /// Reads a body.
@@ -24,21 +24,21 @@ pub(super) fn read(target: &Target<'_>, body: &Value) -> Result<Asked, Unfit> {
     let max = present(body, "max_tokens").ok_or_else(|| unfit("max_tokens", "Field required"))?;
     let max = max.as_u64().filter(|max| *max > 0);
     let max = max.ok_or_else(|| unfit("max_tokens", "Input should be greater than or equal to 1"))?;
-    let mut heard = Heard { model: model.to_owned(), max_output_tokens: Some(max), ..Heard::default() };
+    let mut received = ReadRequest { model: model.to_owned(), max_output_tokens: Some(max), ..ReadRequest::default() };
     let thinking = thinking(body, max)?;
     sampling(body)?;
     marks(body)?;
-    heard.system.extend(system(present(body, "system"))?);
-    heard.tools = tools(body)?;
-    choice(body, &mut heard, thinking)?;
+    received.system.extend(system(present(body, "system"))?);
+    received.tools = tools(body)?;
+    choice(body, &mut received, thinking)?;
     let messages = body.get("messages").and_then(Value::as_array).filter(|messages| !messages.is_empty());
     let messages = messages.ok_or_else(|| unfit("messages", "at least one message is required"))?;
-    heard.turns = History::read(messages, thinking == Thinking::Budget)?;
+    received.turns = History::read(messages, thinking == Thinking::Budget)?;
     let hides_reasoning =
         present(body, "thinking").and_then(|thinking| text_of(thinking, "display")) == Some("omitted");
     let streams = body.get("stream").and_then(Value::as_bool).unwrap_or(false);
     let ways = Ways { streams, hides_reasoning, seals: true, tells_usage: true, ..Ways::default() };
-    Ok(Asked::new(heard, ways))
+    Ok(Asked::new(received, ways))
 }
 
 /// What is wrong at a place, as Anthropic words it.
@@ -177,29 +177,29 @@ fn tools(body: &Value) -> Result<Vec<ToolSpec>, Unfit> {
     Ok(tools)
 }
 
-fn choice(body: &Value, heard: &mut Heard, thinking: Thinking) -> Result<(), Unfit> {
+fn choice(body: &Value, received: &mut ReadRequest, thinking: Thinking) -> Result<(), Unfit> {
     let Some(choice) = present(body, "tool_choice") else { return Ok(()) };
-    if heard.tools.is_empty() {
+    if received.tools.is_empty() {
         return Err(unfit("tool_choice", "may only be specified while providing `tools`"));
     }
     if let Some(name) = unknown(choice, &["type", "name", "disable_parallel_tool_use"]) {
         return Err(unfit(&format!("tool_choice.{name}"), "Extra inputs are not permitted"));
     }
-    heard.one_call_at_a_time =
+    received.one_call_at_a_time =
         choice.get("disable_parallel_tool_use").and_then(Value::as_bool).unwrap_or(false);
-    heard.tool_choice = match text_of(choice, "type") {
+    received.tool_choice = match text_of(choice, "type") {
         Some("auto") => ToolChoice::Auto,
         Some("none") => ToolChoice::None,
         Some("any") => ToolChoice::Required,
         Some("tool") => {
             let name = text_of(choice, "name").unwrap_or_default();
-            let found = heard.tools.iter().find(|tool| &*tool.name == name);
+            let found = received.tools.iter().find(|tool| &*tool.name == name);
             let found = found.ok_or_else(|| unfit("tool_choice.tool.name", "no tool has this name"))?;
             ToolChoice::Named(Arc::clone(&found.name))
         }
         _ => return Err(unfit("tool_choice.type", "Input tag does not match any of the expected tags")),
     };
-    let forces = matches!(heard.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
+    let forces = matches!(received.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
     if forces && thinking == Thinking::Budget {
         let message = "Thinking may not be enabled when tool_choice forces tool use.";
         return Err(Unfit::new("tool_choice", message));

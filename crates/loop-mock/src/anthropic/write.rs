@@ -5,7 +5,7 @@ use loop_llm::{ModelReply, Stop, ToolCall};
 use serde_json::{Value, json};
 
 use super::{SIGNATURE, error_object};
-use crate::heard::is_name;
+use crate::received::is_name;
 use crate::protocol::{Frames, Head, Told, Writer, halves, named_event, stop};
 use crate::seal::seal;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use loop_llm::{Arguments, ToolCall, ToolChoice, ToolSpec};
 use serde_json::Value;
 
-use crate::heard::{
-    Content, Heard, Turn, data_url, is_name, is_outside, present, result, text_of, tool, unknown,
+use crate::received::{
+    Content, ReadRequest, Turn, data_url, is_name, is_outside, present, result, text_of, tool, unknown,
 };
 use crate::protocol::{Asked, Unfit, Ways};
 
@@ -22,29 +22,29 @@ pub(super) fn read(body: &Value) -> Result<Asked, Unfit> {
     if present(body, "n").is_some_and(|n| n.as_u64() != Some(1)) {
         return Err(Unfit::new("n", "one choice is all there is"));
     }
-    let mut heard = Heard { model: model.to_owned(), ..Heard::default() };
+    let mut received = ReadRequest { model: model.to_owned(), ..ReadRequest::default() };
     for param in ["max_tokens", "max_completion_tokens"] {
         if let Some(max) = present(body, param) {
             let max = max.as_u64().filter(|max| *max > 0);
             let max =
                 max.ok_or_else(|| Unfit::new(param, format!("`{param}` has to be a number above 0")))?;
-            heard.max_output_tokens = Some(max);
+            received.max_output_tokens = Some(max);
         }
     }
     sampling(body)?;
     if present(body, "stop").and_then(Value::as_array).is_some_and(|stops| stops.len() > 4) {
         return Err(Unfit::new("stop", "`stop` has at most 4 texts"));
     }
-    (heard.tools, heard.tool_choice) = tools(body)?;
-    heard.one_call_at_a_time = body.get("parallel_tool_calls").and_then(Value::as_bool) == Some(false);
-    messages(body, &mut heard)?;
+    (received.tools, received.tool_choice) = tools(body)?;
+    received.one_call_at_a_time = body.get("parallel_tool_calls").and_then(Value::as_bool) == Some(false);
+    messages(body, &mut received)?;
     let is_true = |value: Option<&Value>| value.and_then(Value::as_bool).unwrap_or(false);
     let streams = is_true(body.get("stream"));
     if !streams && present(body, "stream_options").is_some() {
         return Err(Unfit::new("stream_options", "`stream_options` is only for streams"));
     }
     let options = body.get("stream_options").and_then(|options| options.get("include_usage"));
-    Ok(Asked::new(heard, Ways { streams, tells_usage: is_true(options), ..Ways::default() }))
+    Ok(Asked::new(received, Ways { streams, tells_usage: is_true(options), ..Ways::default() }))
 }
 
 /// What OpenAI says of `temperature` and `top_p`, be it on Chat Completions or on Responses.
@@ -120,7 +120,7 @@ fn choice(choice: Option<&Value>, tools: &[ToolSpec]) -> Option<ToolChoice> {
 }
 
 /// The system text and the turns.
-fn messages(body: &Value, heard: &mut Heard) -> Result<(), Unfit> {
+fn messages(body: &Value, received: &mut ReadRequest) -> Result<(), Unfit> {
     let listed = body.get("messages").and_then(Value::as_array).filter(|listed| !listed.is_empty());
     let Some(listed) = listed else {
         return Err(unfit("`messages` has to be a list of at least one message"));
@@ -142,9 +142,9 @@ fn messages(body: &Value, heard: &mut Heard) -> Result<(), Unfit> {
         }
         let text = said.text;
         match role {
-            "system" | "developer" if heard.turns.is_empty() => heard.system.push(text),
-            "system" | "developer" => heard.turns.push(Turn::Operator(text)),
-            "user" => heard.turns.push(Turn::User(Content { text, images: said.images })),
+            "system" | "developer" if received.turns.is_empty() => received.system.push(text),
+            "system" | "developer" => received.turns.push(Turn::Operator(text)),
+            "user" => received.turns.push(Turn::User(Content { text, images: said.images })),
             "assistant" => {
                 let calls =
                     calls(message).ok_or_else(|| unfit(format!("message {n} has calls that are none")))?;
@@ -153,7 +153,7 @@ fn messages(body: &Value, heard: &mut Heard) -> Result<(), Unfit> {
                     return Err(unfit(format!("message {n} has neither content nor calls")));
                 }
                 open = calls.iter().map(|call| Arc::clone(&call.id)).collect();
-                heard.turns.push(Turn::Assistant { text, calls });
+                received.turns.push(Turn::Assistant { text, calls });
             }
             "tool" => {
                 let id = text_of(message, "tool_call_id").unwrap_or_default();
@@ -162,9 +162,9 @@ fn messages(body: &Value, heard: &mut Heard) -> Result<(), Unfit> {
                 };
                 open.remove(at);
                 let result = result(id, /*is_error*/ false, Content { text, images: Vec::new() });
-                match heard.turns.last_mut() {
+                match received.turns.last_mut() {
                     Some(Turn::Results(results)) => results.push(result),
-                    _ => heard.turns.push(Turn::Results(vec![result])),
+                    _ => received.turns.push(Turn::Results(vec![result])),
                 }
             }
             _ => return Err(unfit(format!("message {n} has a role that is not known: {role:?}"))),

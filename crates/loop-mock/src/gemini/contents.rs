@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::read::{member, members};
 use super::{SIGNATURE, bound};
-use crate::heard::{Content, Turn, image, is_name, result, text_of};
+use crate::received::{Content, Turn, image, is_name, result, text_of};
 use crate::protocol::{Trouble, Unfit};
 use crate::seal::{Seal, check};
 

@@ -6,7 +6,7 @@ use loop_llm::{ToolChoice, ToolSpec};
 use serde_json::Value;
 
 use super::contents::read_contents;
-use crate::heard::{Heard, is_name, is_outside, text_of, tool};
+use crate::received::{ReadRequest, is_name, is_outside, text_of, tool};
 use crate::protocol::{Asked, Target, Unfit, Ways};
 
 /// Reads a body.
@@ -16,7 +16,7 @@ pub(super) fn read(target: &Target<'_>, body: &Value) -> Result<Asked, Unfit> {
     }
     members(body, &KNOWN, "")?;
     let model = target.model.unwrap_or_default();
-    let mut heard = Heard { model: model.to_owned(), ..Heard::default() };
+    let mut received = ReadRequest { model: model.to_owned(), ..ReadRequest::default() };
     if member(body, "cachedContent").is_some() {
         return Err(Unfit::new("cachedContent", "CachedContent not found (or permission denied)"));
     }
@@ -26,21 +26,21 @@ pub(super) fn read(target: &Target<'_>, body: &Value) -> Result<Asked, Unfit> {
         let text: Option<String> = parts.map(|part| text_of(part, "text")).collect();
         let text =
             text.ok_or_else(|| Unfit::new("systemInstruction", "system_instruction takes texts alone"))?;
-        heard.system.push(text);
+        received.system.push(text);
     }
-    config(body, &mut heard)?;
-    heard.tools = tools(body)?;
-    choice(body, &mut heard)?;
+    config(body, &mut received)?;
+    received.tools = tools(body)?;
+    choice(body, &mut received)?;
     let contents = body.get("contents").and_then(Value::as_array).filter(|contents| !contents.is_empty());
     let contents = contents.ok_or_else(|| {
         Unfit::new("contents", "* GenerateContentRequest.contents: contents is not specified")
     })?;
     // Models before the third generation know no signatures.
     let signs = !["gemini-1", "gemini-2"].iter().any(|old| model.starts_with(old));
-    heard.turns = read_contents(contents, signs)?;
+    received.turns = read_contents(contents, signs)?;
     let is_array = target.streams && !target.query.split('&').any(|pair| pair == "alt=sse");
     let ways = Ways { streams: target.streams, is_array, seals: signs, tells_usage: true, ..Ways::default() };
-    Ok(Asked::new(heard, ways))
+    Ok(Asked::new(received, ways))
 }
 
 /// A member by its name, or by the same name in snake case; `null` counts as not given.
@@ -78,13 +78,13 @@ fn snake(name: &str) -> String {
     snake
 }
 
-fn config(body: &Value, heard: &mut Heard) -> Result<(), Unfit> {
+fn config(body: &Value, received: &mut ReadRequest) -> Result<(), Unfit> {
     let Some(config) = member(body, "generationConfig") else { return Ok(()) };
     members(config, &KNOWN_OF_CONFIG, "generation_config")?;
     if let Some(max) = member(config, "maxOutputTokens") {
         let max = max.as_u64().filter(|max| *max > 0);
         let message = "max_output_tokens must be positive";
-        heard.max_output_tokens = Some(max.ok_or_else(|| Unfit::new("maxOutputTokens", message))?);
+        received.max_output_tokens = Some(max.ok_or_else(|| Unfit::new("maxOutputTokens", message))?);
     }
     for (name, max) in [("temperature", 2.0), ("topP", 1.0)] {
         if is_outside(member(config, name), max) {
@@ -169,7 +169,7 @@ fn foreign(schema: &Value) -> Option<&'static str> {
     here.or_else(|| below.chain(schema.get("items")).find_map(foreign))
 }
 
-fn choice(body: &Value, heard: &mut Heard) -> Result<(), Unfit> {
+fn choice(body: &Value, received: &mut ReadRequest) -> Result<(), Unfit> {
     let Some(config) = member(body, "toolConfig") else { return Ok(()) };
     members(config, &["functionCallingConfig", "retrievalConfig"], "tool_config")?;
     let Some(calling) = member(config, "functionCallingConfig") else { return Ok(()) };
@@ -188,12 +188,12 @@ fn choice(body: &Value, heard: &mut Heard) -> Result<(), Unfit> {
     }
     let mut allowed: Vec<Arc<str>> = Vec::new();
     for name in names {
-        let found = heard.tools.iter().find(|tool| &*tool.name == name);
+        let found = received.tools.iter().find(|tool| &*tool.name == name);
         allowed.push(Arc::clone(
             &found.ok_or_else(|| unfit("allowed_function_names names no declared function"))?.name,
         ));
     }
-    heard.tool_choice = match (mode, allowed.as_slice()) {
+    received.tool_choice = match (mode, allowed.as_slice()) {
         ("NONE", _) => ToolChoice::None,
         ("ANY", []) => ToolChoice::Required,
         ("ANY", [one]) => ToolChoice::Named(Arc::clone(one)),

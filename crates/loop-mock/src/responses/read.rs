@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{REASONED, SEAL, bound};
 use crate::chat::sampling;
-use crate::heard::{Content, Heard, Turn, data_url, is_name, present, result, text_of, tool, unknown};
+use crate::received::{Content, ReadRequest, Turn, data_url, is_name, present, result, text_of, tool, unknown};
 use crate::protocol::{Asked, Trouble, Unfit, Ways};
 use crate::seal::{Seal, check};
 
@@ -28,13 +28,13 @@ pub(super) fn read(body: &Value) -> Result<Asked, Unfit> {
     if body.get("background").and_then(Value::as_bool) == Some(true) {
         return Err(Unfit::new("background", "nothing is stored here, so nothing runs in the background"));
     }
-    let mut heard = Heard { model: model.to_owned(), ..Heard::default() };
-    heard.system.extend(text_of(body, "instructions").map(str::to_owned));
+    let mut received = ReadRequest { model: model.to_owned(), ..ReadRequest::default() };
+    received.system.extend(text_of(body, "instructions").map(str::to_owned));
     if let Some(max) = present(body, "max_output_tokens") {
         let max = max.as_u64().filter(|max| *max >= LEAST_TOKENS);
         let message =
             format!("Invalid 'max_output_tokens': integer below minimum value, at least {LEAST_TOKENS}.");
-        heard.max_output_tokens = Some(max.ok_or_else(|| Unfit::new("max_output_tokens", message))?);
+        received.max_output_tokens = Some(max.ok_or_else(|| Unfit::new("max_output_tokens", message))?);
     }
     sampling(body)?;
     for (param, known) in NESTED {
@@ -43,13 +43,13 @@ pub(super) fn read(body: &Value) -> Result<Asked, Unfit> {
             return Err(Unfit::new(param, format!("Unknown parameter: '{param}.{name}'.")));
         }
     }
-    (heard.tools, heard.tool_choice) = tools(body)?;
-    heard.one_call_at_a_time = body.get("parallel_tool_calls").and_then(Value::as_bool) == Some(false);
+    (received.tools, received.tool_choice) = tools(body)?;
+    received.one_call_at_a_time = body.get("parallel_tool_calls").and_then(Value::as_bool) == Some(false);
     match body.get("input") {
         Some(Value::String(text)) => {
-            heard.turns.push(Turn::User(Content { text: text.clone(), images: Vec::new() }));
+            received.turns.push(Turn::User(Content { text: text.clone(), images: Vec::new() }));
         }
-        Some(Value::Array(items)) if !items.is_empty() => Input::new(&mut heard).read(items)?,
+        Some(Value::Array(items)) if !items.is_empty() => Input::new(&mut received).read(items)?,
         _ => return Err(unfit("Missing required parameter: 'input'.")),
     }
     let included = present(body, "include").and_then(Value::as_array);
@@ -60,7 +60,7 @@ pub(super) fn read(body: &Value) -> Result<Asked, Unfit> {
     if !streams && present(body, "stream_options").is_some() {
         return Err(Unfit::new("stream_options", "'stream_options' is only allowed when 'stream' is true."));
     }
-    Ok(Asked::new(heard, Ways { streams, seals, tells_usage: true, ..Ways::default() }))
+    Ok(Asked::new(received, Ways { streams, seals, tells_usage: true, ..Ways::default() }))
 }
 
 fn tools(body: &Value) -> Result<(Vec<ToolSpec>, ToolChoice), Unfit> {
@@ -126,7 +126,7 @@ fn unfit(message: impl Into<String>) -> Unfit {
 
 /// Items on their way to being turns: several of the model's are one.
 struct Input<'a> {
-    heard: &'a mut Heard,
+    received: &'a mut ReadRequest,
     /// The calls that have no output.
     open: Vec<Arc<str>>,
     /// The reasoning item that waits for what followed it.
@@ -136,8 +136,8 @@ struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    fn new(heard: &'a mut Heard) -> Self {
-        Self { heard, open: Vec::new(), reasoning: None, reasoned: false }
+    fn new(received: &'a mut ReadRequest) -> Self {
+        Self { received, open: Vec::new(), reasoning: None, reasoned: false }
     }
 
     fn read(mut self, items: &[Value]) -> Result<(), Unfit> {
@@ -168,12 +168,12 @@ impl<'a> Input<'a> {
                 self.turn(|text, _| text.push_str(&said.text));
                 return Ok(());
             }
-            "user" => self.heard.turns.push(Turn::User(said)),
+            "user" => self.received.turns.push(Turn::User(said)),
             "system" | "developer" if !said.images.is_empty() => {
                 return Err(unfit(format!("'input[{n}]' shows pictures, which only users do")));
             }
-            "system" | "developer" if self.heard.turns.is_empty() => self.heard.system.push(said.text),
-            "system" | "developer" => self.heard.turns.push(Turn::Operator(said.text)),
+            "system" | "developer" if self.received.turns.is_empty() => self.received.system.push(said.text),
+            "system" | "developer" => self.received.turns.push(Turn::Operator(said.text)),
             _ => return Err(unfit(format!("Invalid value: '{role}' at 'input[{n}].role'."))),
         }
         self.end_of_reasoning()?;
@@ -240,21 +240,21 @@ impl<'a> Input<'a> {
         let said = content(item.get("output"), /*is_assistant*/ false)
             .ok_or_else(|| unfit(format!("Invalid value at 'input[{n}].output'.")))?;
         let result = result(id, /*is_error*/ false, said);
-        match self.heard.turns.last_mut() {
+        match self.received.turns.last_mut() {
             Some(Turn::Results(results)) => results.push(result),
-            _ => self.heard.turns.push(Turn::Results(vec![result])),
+            _ => self.received.turns.push(Turn::Results(vec![result])),
         }
         Ok(())
     }
 
     /// Adds to the turn of the model's that is being read.
     fn turn(&mut self, add: impl FnOnce(&mut String, &mut Vec<ToolCall>)) {
-        if let Some(Turn::Assistant { text, calls }) = self.heard.turns.last_mut() {
+        if let Some(Turn::Assistant { text, calls }) = self.received.turns.last_mut() {
             return add(text, calls);
         }
         let (mut text, mut calls) = (String::new(), Vec::new());
         add(&mut text, &mut calls);
-        self.heard.turns.push(Turn::Assistant { text, calls });
+        self.received.turns.push(Turn::Assistant { text, calls });
     }
 
     /// An item that was written behind reasoning comes back behind it.

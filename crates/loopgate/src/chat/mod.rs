@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::people;
 use crate::places;
 use crate::resume::Origin;
-use crate::run::{Heard, Signals, bill, count, doubts, is_doubtful};
+use crate::run::{ReceivedSignal, Signals, bill, count, doubts, is_doubtful};
 use crate::stream::{self, Line, cut, note, note_part};
 
 use typed::{Lines, Typed};
@@ -79,7 +79,7 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
         End::Quit => Ok(ExitCode::SUCCESS),
         End::Waiting => Ok(ExitCode::from(StopClass::NeedsHuman.exit_code())),
         // Whoever ended it does not wait for what is still read from standard input.
-        End::Signal(heard) => stream::exit(heard.exit_code()),
+        End::Signal(received) => stream::exit(received.exit_code()),
     }
 }
 
@@ -88,7 +88,7 @@ enum End {
     Quit,
     /// A turn waits for a person, and none can be asked here.
     Waiting,
-    Signal(Heard),
+    Signal(ReceivedSignal),
 }
 
 fn check(domain: &Domain) -> Result<(), Failure> {
@@ -136,16 +136,16 @@ impl Chat {
             }
             let typed = tokio::select! {
                 biased;
-                heard = self.signals.next() => match heard {
-                    Heard::Interrupt if !self.is_warned => {
+                received = self.signals.next() => match received {
+                    ReceivedSignal::Interrupt if !self.is_warned => {
                         self.is_warned = true;
                         note("");
                         note("press Ctrl-C again, or Ctrl-D, to end the chat");
                         continue;
                     }
-                    heard => {
+                    received => {
                         note("");
-                        return Ok(End::Signal(heard));
+                        return Ok(End::Signal(received));
                     }
                 },
                 typed = self.lines.next() => typed,
@@ -235,9 +235,9 @@ impl Chat {
         loop {
             let event = tokio::select! {
                 biased;
-                heard = signals.next() => {
-                    if stop(heard, is_warned, &mut ends, &remote, &mut view) {
-                        return Ok(Some(End::Signal(heard)));
+                received = signals.next() => {
+                    if stop(received, is_warned, &mut ends, &remote, &mut view) {
+                        return Ok(Some(End::Signal(received)));
                     }
                     continue;
                 }
@@ -253,10 +253,10 @@ impl Chat {
                 view.end_line();
                 tokio::select! {
                     biased;
-                    heard = signals.next() => {
+                    received = signals.next() => {
                         note("");
-                        if stop(heard, is_warned, &mut ends, &remote, &mut view) {
-                            return Ok(Some(End::Signal(heard)));
+                        if stop(received, is_warned, &mut ends, &remote, &mut view) {
+                            return Ok(Some(End::Signal(received)));
                         }
                     }
                     answer = ask(lines, &action) => {
@@ -281,8 +281,8 @@ impl Chat {
             view.finish(&meta.outcome);
         }
         doubts(&meta.outcome);
-        if let Some(heard) = ends {
-            return Ok(Some(End::Signal(heard)));
+        if let Some(received) = ends {
+            return Ok(Some(End::Signal(received)));
         }
         if waits.is_some() {
             return Ok(Some(End::Waiting));
@@ -327,9 +327,9 @@ impl Chat {
 /// Stops the turn at the first signal. A first Ctrl-C ends the turn alone, another signal the chat after it; true where
 /// it is the second one, which ends the chat at once.
 fn stop(
-    heard: Heard,
+    received: ReceivedSignal,
     is_warned: &mut bool,
-    ends: &mut Option<Heard>,
+    ends: &mut Option<ReceivedSignal>,
     remote: &Remote,
     view: &mut View,
 ) -> bool {
@@ -338,10 +338,10 @@ fn stop(
     if ends.is_some() || std::mem::replace(is_warned, true) {
         return true;
     }
-    if heard == Heard::Interrupt {
+    if received == ReceivedSignal::Interrupt {
         note("stopping; press Ctrl-C again to end the chat");
     } else {
-        *ends = Some(heard);
+        *ends = Some(received);
     }
     false
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 pub struct Provider {
     pub url: String,
-    heard: Arc<Mutex<Vec<String>>>,
+    received: Arc<Mutex<Vec<String>>>,
     arrived: Receiver<()>,
 }
 
@@ -27,9 +27,9 @@ impl Provider {
     pub fn replying(replies: Vec<Says>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
-        let heard = Arc::<Mutex<Vec<String>>>::default();
+        let received = Arc::<Mutex<Vec<String>>>::default();
         let (tell, arrived) = channel();
-        let log = Arc::clone(&heard);
+        let log = Arc::clone(&received);
         thread::spawn(move || {
             let mut nth = 0;
             for connection in listener.incoming() {
@@ -37,12 +37,12 @@ impl Provider {
                 nth += usize::from(answer(connection.unwrap(), reply, &log, &tell));
             }
         });
-        Self { url, heard, arrived }
+        Self { url, received, arrived }
     }
 
     /// Each call as it came: head and body.
-    pub fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap().clone()
+    pub fn received(&self) -> Vec<String> {
+        self.received.lock().unwrap().clone()
     }
 
     /// Waits until a call more has come.

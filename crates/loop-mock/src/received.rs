@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// What a request says.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct ReadRequest {
     pub(super) model: String,
     /// Joined by an empty line.
     pub(super) system: Vec<String>,
@@ -36,7 +36,7 @@ pub(super) struct Content {
     pub(super) images: Vec<Image>,
 }
 
-impl Heard {
+impl ReadRequest {
     pub(super) fn into_request(self) -> ModelRequest {
         let mut request = ModelRequest::new(self.model, self.system.join("\n\n"), "");
         request.messages = self.turns.into_iter().map(Turn::into_message).collect();
