@@ -68,9 +68,9 @@ mod tests {
 
     #[test]
     fn a_block_that_is_not_there_is_named() {
-        let told = |text: &str, name: &str| replaced(text, "a.md", name, "").unwrap_err().to_string();
-        assert_eq!(told(TEXT, "times"), "a.md: the line `<!-- times: written by … -->` is missing");
+        let reported = |text: &str, name: &str| replaced(text, "a.md", name, "").unwrap_err().to_string();
+        assert_eq!(reported(TEXT, "times"), "a.md: the line `<!-- times: written by … -->` is missing");
         let open = "<!-- walk: written by `x` -->\n";
-        assert_eq!(told(open, "walk"), "a.md: the line `<!-- end of walk -->` is missing");
+        assert_eq!(reported(open, "walk"), "a.md: the line `<!-- end of walk -->` is missing");
     }
 }

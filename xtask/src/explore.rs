@@ -75,8 +75,8 @@ fn block(lines: &[String]) -> Result<String, Failure> {
     let mut walked: Vec<Walked> = lines.iter().filter_map(|line| read(line)).collect();
     walked.sort_by(|a, b| a.name.cmp(&b.name));
     let bound = lines.iter().find_map(|line| {
-        let told = line.split_once("a run of the defaults takes ")?.1;
-        told.split_once(" events")?.0.parse::<u64>().ok()
+        let reported = line.split_once("a run of the defaults takes ")?.1;
+        reported.split_once(" events")?.0.parse::<u64>().ok()
     });
     let (Some(bound), false) = (bound, walked.is_empty()) else {
         return Err(Failure::Check("explore: the walk told nothing that can be read".to_owned()));

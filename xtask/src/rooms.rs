@@ -153,7 +153,7 @@ mod tests {
         );
         check_found("policy/mod.rs", "\nuse super::super::gate::Verdict;\n", &[upward]);
         let beside = "crates/loop-core/src/repeats/guard.rs:1: the room `repeats` may not use `policy`, which is not below it";
-        check_found("repeats/guard.rs", "use crate::policy::told;", &[beside]);
+        check_found("repeats/guard.rs", "use crate::policy::reported;", &[beside]);
     }
 
     #[test]

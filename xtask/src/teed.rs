@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_named() {
-        let told = teed("no-such-program", &[], &[]).unwrap_err().to_string();
-        assert!(told.starts_with("no-such-program: "), "{told}");
+        let reported = teed("no-such-program", &[], &[]).unwrap_err().to_string();
+        assert!(reported.starts_with("no-such-program: "), "{reported}");
     }
 }

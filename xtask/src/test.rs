@@ -96,12 +96,12 @@ const WALK: &str = "core, walk";
 
 /// Tests, failures and hundredths of seconds of `test result: ok. 3 passed; 0 failed; …; finished in 0.12s`.
 fn result_of(line: &str) -> Option<(u64, u64, u64)> {
-    let told = line.strip_prefix("test result: ")?;
+    let reported = line.strip_prefix("test result: ")?;
     let number = |what: &str| {
-        let before = told.split_once(what)?.0;
+        let before = reported.split_once(what)?.0;
         before.rsplit(' ').next()?.parse::<u64>().ok()
     };
-    let seconds = told.split_once("finished in ")?.1.trim_end_matches('s');
+    let seconds = reported.split_once("finished in ")?.1.trim_end_matches('s');
     let (whole, part) = seconds.split_once('.')?;
     let centiseconds = whole.parse::<u64>().ok()? * 100 + part.get(..2)?.parse::<u64>().ok()?;
     let failed = number(" failed")?;
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn each_suite_has_the_seconds_of_all_its_programs() {
-        let told = "     Running unittests src/lib.rs (target/debug/deps/loop_core-0d1a)
+        let reported = "     Running unittests src/lib.rs (target/debug/deps/loop_core-0d1a)
 test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.50s
      Running tests/explore/main.rs (target/debug/deps/explore-77)
 test result: ok. 46 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 62.01s
@@ -187,7 +187,7 @@ test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
 test result: ok. 7 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 20.00s
    Doc-tests loop_core
 test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.25s";
-        let lines: Vec<String> = told.lines().map(str::to_owned).collect();
+        let lines: Vec<String> = reported.lines().map(str::to_owned).collect();
         let suite = |name: &str, tests, failed, centiseconds| Suite {
             name: name.to_owned(),
             tests,

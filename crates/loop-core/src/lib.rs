@@ -128,5 +128,5 @@ pub use types::{
     Action, CallExtent, CommandKey, Confidence, Data, Digest, Effect, Evidence, EvidenceId, FailureKind,
     FailureText, InvalidDigest, InvalidKey, ItemForm, Millis, ModelFailure, Observation, PicoUsd, Price,
     PriceAbove, Priority, Rates, Received, RunId, Scope, Slot, Cost, Status, StopClass, SubCallUse, Tier,
-    Told, Totals, Usage, WorkItem, canonical, digest, digest_text, edits, is_blank, is_invisible,
+    Instruction, Totals, Usage, WorkItem, canonical, digest, digest_text, edits, is_blank, is_invisible,
 };

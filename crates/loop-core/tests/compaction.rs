@@ -42,8 +42,8 @@ fn given_way(mut world: World) -> (World, Vec<(u32, bool)>) {
         world = world.started_with(TOO_LARGE);
         if !world.run.is_done() {
             let state = (world.run.compacted_through(), world.run.is_history_compacted());
-            let told = Note::Compacted { through: state.0, history: state.1 };
-            assert!(world.notes().contains(&told), "{:?}", world.notes());
+            let reported = Note::Compacted { through: state.0, history: state.1 };
+            assert!(world.notes().contains(&reported), "{:?}", world.notes());
             seen.push(state);
         }
     }
@@ -126,8 +126,8 @@ fn what_the_provider_finds_too_long_is_shortened_once() {
     assert!(world.notes().contains(&Note::Compacted { through: 0, history: true }));
     world.clone().replied(&text("Done.")).ends(StopReason::Completed);
     let world = refused(world).ends(StopReason::TokenLimit);
-    let told = Measure::Text("context_too_long: 8000 tokens are the most".into());
-    assert_eq!((&world.outcome().stop.primary.value, world.run.compacted_through()), (&told, 0));
+    let reported = Measure::Text("context_too_long: 8000 tokens are the most".into());
+    assert_eq!((&world.outcome().stop.primary.value, world.run.compacted_through()), (&reported, 0));
     // Each call has its own turn, and so has a final pass.
     let world = refused(after(conversation(), None, 2)).expect_call("3/main", 2);
     let world = world.replied(&calls(&[("fetch_docs", target("x"))])).all_finished();

@@ -78,8 +78,8 @@ fn a_blank_answer_is_asked_for_again_and_never_a_success() {
         let world = conversation().start().replied(&text(blank)).expect_call("1/main", 2);
         let world = world.replied(&text(blank)).expect_call("1/main", 3).replied(&text(blank));
         let world = world.ends(StopReason::ModelFailure);
-        let told = Measure::Text("empty_response: the model's reply was empty".into());
-        assert_eq!((&world.outcome().stop.primary.value, world.outcome().answer.as_ref()), (&told, None));
+        let reported = Measure::Text("empty_response: the model's reply was empty".into());
+        assert_eq!((&world.outcome().stop.primary.value, world.outcome().answer.as_ref()), (&reported, None));
         assert_eq!(world.outcome().totals.usage.total(), 3 * 150, "{blank:?} is paid for");
     }
     // What is seen in the second try counts.
@@ -95,8 +95,8 @@ fn a_reply_that_ends_for_tools_and_calls_none_is_no_answer() {
     let world = world.replied(&lost).expect_call("1/main", 3);
     assert_eq!(world.clone().replied(&text("Yes.")).ends(StopReason::Completed).run.passes().len(), 1);
     let world = world.replied(&lost).ends(StopReason::ModelFailure);
-    let told = "malformed_tool_call: the reply says that it calls tools, and calls none";
-    assert_eq!(world.outcome().stop.primary.value, Measure::Text(told.into()));
+    let reported = "malformed_tool_call: the reply says that it calls tools, and calls none";
+    assert_eq!(world.outcome().stop.primary.value, Measure::Text(reported.into()));
     assert_eq!(world.outcome().answer.as_deref(), Some("Let me look."));
     // Once a stop is asked for it is not asked for again.
     for how in [StopMode::Now, StopMode::AtGate] {
@@ -120,10 +120,10 @@ fn a_blank_reply_that_was_cut_is_not_asked_for_again() {
 }
 
 #[track_caller]
-fn check_refused(name: &str, arguments: &str, verdict: &str, told: &str) {
+fn check_refused(name: &str, arguments: &str, verdict: &str, reported: &str) {
     let world = conversation().start().replied(&calls(&[]).calling(name, arguments));
     assert_eq!(world.results(), [verdict]);
-    assert_eq!(world.run.actions()[0].verdict.reason(), told);
+    assert_eq!(world.run.actions()[0].verdict.reason(), reported);
     assert_eq!(&*world.run.actions()[0].action.parameters, arguments, "as it came");
     let world = world.expect_call("2/main", 1).replied(&text("So be it.")).ends(StopReason::Completed);
     assert_eq!(world.run.totals().tool_calls, 0);
@@ -329,10 +329,10 @@ fn calls_that_were_cut_are_told_and_the_loop_goes_on() {
 #[test]
 fn a_refusal_ends_the_run_and_says_so() {
     // S2-d4: what it calls beside runs first.
-    for (said, told) in [("I will not.\nEver.", "I will not."), ("", "no reason given")] {
+    for (said, reported) in [("I will not.\nEver.", "I will not."), ("", "no reason given")] {
         let world = conversation().start().replied(&text(said).ending(FinishReason::Refusal));
         let world = world.ends(StopReason::Refused);
-        assert_eq!(world.outcome().stop.primary.value, Measure::Text(told.into()));
+        assert_eq!(world.outcome().stop.primary.value, Measure::Text(reported.into()));
     }
     let world = conversation().start().replied(&look("a").ending(FinishReason::Refusal));
     world.expect_tools(&["1/action-0#1 fetch_device"]).all_finished().expect_call("2/main", 1);

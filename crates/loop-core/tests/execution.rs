@@ -68,9 +68,9 @@ fn side_by_side_is_for_those_that_only_look() {
     world = world.expect_tools(&["1/action-1#1 fetch_device", "1/action-2#1 restart"]);
     world = world.finished("1/action-2", found("2")).finished("1/action-1", found("1"));
     // The results stand in the order of the calls.
-    let told: Vec<String> =
+    let reported: Vec<String> =
         world.run.evidence().iter().map(|evidence| evidence.observation.text().to_string()).collect();
-    assert_eq!(told, ["0", "1", "2", "docs"]);
+    assert_eq!(reported, ["0", "1", "2", "docs"]);
     world.expect_call("2/main", 1);
 }
 

@@ -283,8 +283,8 @@ fn what_a_selection_asks_for_beyond_the_limit_is_counted_and_not_read() {
     let selections: Vec<_> = names.iter().map(|name| ("fetch_device", target(name))).collect();
     let world = run().selector(&[]).start().selected(&selections);
     assert_eq!(world.run.actions().len(), 64);
-    let told = Note::CallsNotRead { call: key("0/select"), limit: 64, count: 9_936 };
-    assert!(world.all_notes().any(|note| *note == told));
+    let reported = Note::CallsNotRead { call: key("0/select"), limit: 64, count: 9_936 };
+    assert!(world.all_notes().any(|note| *note == reported));
     let world = world.all_finished().replied(&said("high")).ends(StopReason::Confident);
     assert_eq!((world.outcome().totals.unread_calls, world.outcome().totals.tool_calls), (9_936, 5));
 }
@@ -334,8 +334,8 @@ fn calls_that_the_client_did_not_read_count_with_those_beyond_the_limit() {
         world.tell(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
         assert_eq!(world.run.actions().len(), read);
         let count = 10_000 - read as u32;
-        let told = Note::CallsNotRead { call: key("1/main"), limit: read as u32, count };
-        assert!(world.all_notes().any(|note| *note == told));
+        let reported = Note::CallsNotRead { call: key("1/main"), limit: read as u32, count };
+        assert!(world.all_notes().any(|note| *note == reported));
         assert_eq!((world.run.unread_calls(1), world.run.totals().unread_calls), (count, count));
         assert_eq!(world.run.passes()[0].raw, None);
     }

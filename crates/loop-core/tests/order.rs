@@ -171,14 +171,14 @@ fn a_rejection_does_not_move_the_clock() {
 #[test]
 fn a_rejection_says_what_was_wrong() {
     let mut run = run().start().run;
-    let told = |run: &mut Run, at, kind| run.apply(&Event { at: Millis(at), kind }).unwrap_err().to_string();
-    assert_eq!(told(&mut run, 0, EventKind::StopWithdrawn), "stop_withdrawn while calling");
-    assert_eq!(told(&mut run, 5, EventKind::DeadlineReached), "deadline_reached at 5 ms, before the deadline");
+    let reported = |run: &mut Run, at, kind| run.apply(&Event { at: Millis(at), kind }).unwrap_err().to_string();
+    assert_eq!(reported(&mut run, 0, EventKind::StopWithdrawn), "stop_withdrawn while calling");
+    assert_eq!(reported(&mut run, 5, EventKind::DeadlineReached), "deadline_reached at 5 ms, before the deadline");
     let finished = EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
-    assert_eq!(told(&mut run, 0, finished), "tool_finished while calling");
+    assert_eq!(reported(&mut run, 0, finished), "tool_finished while calling");
     let reply = EventKind::ModelReplied { key: key("2/main"), attempt: 1, reply: said("high").reply() };
     assert_eq!(
-        told(&mut run, 0, reply),
+        reported(&mut run, 0, reply),
         "model_replied for 2/main attempt 1, which is not open while calling"
     );
 }
@@ -222,7 +222,7 @@ fn nothing_follows_the_end() {
 #[test]
 fn an_announcement_names_the_call_that_is_commanded_and_its_next_try() {
     // M14, I-6, I-25: all else is as the state quotes it.
-    let told = |world: &World, name: &str, attempt: u32| {
+    let reported = |world: &World, name: &str, attempt: u32| {
         let Ok(quote) = world.run.quote(&world.call().key, PROMPT) else { panic!("{:?}", world.call()) };
         EventKind::CallStarted {
             key: key(name),
@@ -240,11 +240,11 @@ fn an_announcement_names_the_call_that_is_commanded_and_its_next_try() {
             ["0/select", "1/main", "2/main", "1/repair", "2/repair", "1/final", "1/action-0", "1/save"]
         {
             for tried in 0..=attempt + 1 {
-                let kind = told(&world, name, tried);
+                let kind = reported(&world, name, tried);
                 world = if (name, tried) == (commanded, attempt) { world } else { world.rejects(kind) };
             }
         }
-        let kind = told(&world, commanded, attempt);
+        let kind = reported(&world, commanded, attempt);
         world.tell(kind);
     };
     check(run().selector(&[]).start(), "0/select", 1);

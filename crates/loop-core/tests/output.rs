@@ -99,8 +99,8 @@ fn a_rejected_output_begins_the_next_attempt_in_the_same_history() {
         .all_finished()
         .replied(&save("x"))
         .validated(rejected("too short"));
-    let told = Note::OutputRejected { attempt: 1, by: "rule".into(), message: "too short".into() };
-    assert!(world.notes().contains(&told));
+    let reported = Note::OutputRejected { attempt: 1, by: "rule".into(), message: "too short".into() };
+    assert!(world.notes().contains(&reported));
     assert!(world.notes().contains(&Note::AttemptBegan { attempt: 2, pass: 3 }));
     let world = world
         .expect_call("3/main", 1)
@@ -151,15 +151,15 @@ fn a_reply_without_calls_is_invalid() {
     assert_eq!((stop.class, world.outcome().output.as_ref()), (StopClass::Failed, None));
     let cut = text("Let me th").ending(FinishReason::MaxTokens);
     let world = output().start().replied(&cut).ends(StopReason::InvalidResponse);
-    let told = "the reply was cut at the output limit before it called `save`";
-    assert_eq!(world.outcome().stop.primary.value, Measure::Text(told.into()));
+    let reported = "the reply was cut at the output limit before it called `save`";
+    assert_eq!(world.outcome().stop.primary.value, Measure::Text(reported.into()));
     // W2
     assert_eq!(world.reasons(), [StopReason::InvalidResponse, StopReason::OutputLimit]);
     // Also where the limit fell into what nobody sees.
     let world = output().start().replied(&text("").ending(FinishReason::MaxTokens));
     assert_eq!(
         world.ends(StopReason::InvalidResponse).outcome().stop.primary.value,
-        Measure::Text(told.into())
+        Measure::Text(reported.into())
     );
     // A refusal is one, and nothing at all is asked for again.
     output().start().replied(&text("No.").ending(FinishReason::Refusal)).ends(StopReason::Refused);
@@ -466,8 +466,8 @@ fn a_stop_now_ends_it_in_every_phase_and_tells_which() {
         let world = world.expect_phase(phase).stop(StopMode::Now);
         let world = if world.run.is_done() { world } else { world.deadline() };
         let world = world.ends(StopReason::ManualStop);
-        let told = &world.outcome().stopped_in;
-        assert_eq!((&*told.phase, told.pass, told.attempt), (phase, 1, 1));
+        let reported = &world.outcome().stopped_in;
+        assert_eq!((&*reported.phase, reported.pass, reported.attempt), (phase, 1, 1));
         let late = EventKind::Validated { key: key("1/validate"), attempt: 1, result: Validation::Valid };
         world.rejects(late);
     }
@@ -541,13 +541,13 @@ fn passes_in_which_nothing_ran_are_counted_by_attempt() {
 #[test]
 fn a_validation_of_something_else_is_not_taken() {
     let world = output().start().replied(&save("x"));
-    let told = |name: &str, attempt| EventKind::Validated { key: key(name), attempt, result: Validation::Valid };
+    let reported = |name: &str, attempt| EventKind::Validated { key: key(name), attempt, result: Validation::Valid };
     let world =
-        world.rejects(told("2/validate", 1)).rejects(told("1/validate", 2)).rejects(told("1/main", 1));
-    let world = world.validated(Validation::Valid).rejects(told("1/validate", 1));
+        world.rejects(reported("2/validate", 1)).rejects(reported("1/validate", 2)).rejects(reported("1/main", 1));
+    let world = world.validated(Validation::Valid).rejects(reported("1/validate", 1));
     world.ends(StopReason::Completed);
-    output().start().rejects(told("1/validate", 1));
-    conversation().start().rejects(told("1/validate", 1));
+    output().start().rejects(reported("1/validate", 1));
+    conversation().start().rejects(reported("1/validate", 1));
 }
 
 #[test]

@@ -187,8 +187,8 @@ fn the_example_refuses_a_tool_that_is_not_on_its_list_and_observes_nothing() {
     let other = example(3).with(|spec| spec.tools.push(tool("delete_order", loop_core::Effect::WriteKeyed)));
     other.start().replied(&proposal).ends(StopReason::Refused);
     // Where the policy only tells the model, it goes on.
-    let told = example(3).with(|spec| spec.gate.on_denied = OnDenied::FeedBack);
-    assert_eq!(told.start().replied(&proposal).expect_call("2/main", 1).verdicts(), ["denied"]);
+    let reported = example(3).with(|spec| spec.gate.on_denied = OnDenied::FeedBack);
+    assert_eq!(reported.start().replied(&proposal).expect_call("2/main", 1).verdicts(), ["denied"]);
 }
 
 #[test]

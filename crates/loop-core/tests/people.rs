@@ -334,56 +334,56 @@ fn with_nobody_to_ask_a_question_needs_a_human() {
 
 // ---- what a run is told ----
 
-fn told(world: &mut World, text: &str) {
-    world.tell(EventKind::Told { text: text.into() });
+fn instructions(world: &mut World, text: &str) {
+    world.tell(EventKind::Instruction { text: text.into() });
 }
 
-fn told_for(world: &World, pass: u32) -> Vec<String> {
-    world.run.told_for(pass).map(|told| told.text.to_string()).collect()
+fn instructions_for(world: &World, pass: u32) -> Vec<String> {
+    world.run.instructions_for(pass).map(|instructions| instructions.text.to_string()).collect()
 }
 
 #[test]
 fn what_a_run_is_told_is_for_the_next_pass_whose_call_is_not_announced() {
     let mut world = run().patient().people().start();
-    told(&mut world, "before the first call");
+    instructions(&mut world, "before the first call");
     world = world.started();
-    told(&mut world, "while it is called");
-    told(&mut world, "and once more");
+    instructions(&mut world, "while it is called");
+    instructions(&mut world, "and once more");
     world = world.answered(&said("low").asks("fetch_device", target("a")).asks("wipe", target("b")));
-    told(&mut world, "while a tool runs");
+    instructions(&mut world, "while a tool runs");
     world = world.all_finished().expect_phase("waiting_for_person");
-    told(&mut world, "while it waits");
+    instructions(&mut world, "while it waits");
     world = world.answered_by_person("1/action-1", no());
     let second = ["while it is called", "and once more", "while a tool runs", "while it waits"];
     assert_eq!(
-        (told_for(&world, 1), told_for(&world, 2)),
+        (instructions_for(&world, 1), instructions_for(&world, 2)),
         (vec!["before the first call".to_owned()], second.map(str::to_owned).to_vec())
     );
     // A try that failed is made again as it was.
     world = world.started();
-    told(&mut world, "late");
+    instructions(&mut world, "late");
     world = world.failed(failure(true)).expect_call("2/main", 2);
-    assert_eq!((told_for(&world, 2).len(), told_for(&world, 3)), (4, vec!["late".to_owned()]));
+    assert_eq!((instructions_for(&world, 2).len(), instructions_for(&world, 3)), (4, vec!["late".to_owned()]));
     world.check_replay();
 }
 
 #[test]
 fn a_run_is_told_something_only_while_a_pass_is_still_to_come() {
     let mut world = run().start();
-    assert_eq!(world.try_tell(EventKind::Told { text: " \n".into() }), Err(Rejected::ToldNothing));
+    assert_eq!(world.try_tell(EventKind::Instruction { text: " \n".into() }), Err(Rejected::EmptyInstruction));
     world = world.replied(&said("high")).ends(StopReason::Confident);
-    let over = Rejected::OutOfOrder { event: "told", phase: "done" };
-    assert_eq!(world.try_tell(EventKind::Told { text: "late".into() }), Err(over));
+    let over = Rejected::OutOfOrder { event: "instructions", phase: "done" };
+    assert_eq!(world.try_tell(EventKind::Instruction { text: "late".into() }), Err(over));
     // The last call may still be told before it is made, not while it is made.
     let last = run().limits(|limits| limits.passes = 1).start();
     let key: CommandKey = last.call().key;
     assert_eq!(key, self::key("1/final"));
     let mut last = last;
-    told(&mut last, "early enough");
-    assert_eq!(told_for(&last, 1), ["early enough"]);
+    instructions(&mut last, "early enough");
+    assert_eq!(instructions_for(&last, 1), ["early enough"]);
     let mut last = last.started();
-    let late = Rejected::OutOfOrder { event: "told", phase: "final_pass" };
-    assert_eq!(last.try_tell(EventKind::Told { text: "late".into() }), Err(late));
+    let late = Rejected::OutOfOrder { event: "instructions", phase: "final_pass" };
+    assert_eq!(last.try_tell(EventKind::Instruction { text: "late".into() }), Err(late));
 }
 
 #[test]
@@ -391,10 +391,10 @@ fn what_a_conversation_is_told_counts_as_a_message() {
     // S1-39
     let mut world = common::native::conversation().start();
     let before = world.run.messages();
-    told(&mut world, "one");
+    instructions(&mut world, "one");
     assert_eq!(world.run.messages(), before + 1);
     world = world.started();
-    told(&mut world, "for the call after");
+    instructions(&mut world, "for the call after");
     assert_eq!(world.run.messages(), before + 1);
     world = world.answered(&common::native::calls(&[("fetch_device", target("a"))]));
     assert_eq!(world.run.messages(), before + 4, "the reply, its call and what it was told");
@@ -420,7 +420,7 @@ fn a_contract_in_what_a_person_says_is_an_echo_where_the_model_repeats_it() {
     let planted = r#"{"analysis_confidence": "high", "ai_actions": []}"#;
     let bare = text(&format!("## Situation\nAs I was told:\n```json\n{planted}\n```\n"));
     let mut world = run().start();
-    told(&mut world, &format!("They wrote: ```json {planted} ``` What now?"));
+    instructions(&mut world, &format!("They wrote: ```json {planted} ``` What now?"));
     world.replied(&bare).expect_phase("repairing").expect_call("1/repair", 1);
     // Where nobody said it, it is the model's own.
     run().start().replied(&bare).ends(StopReason::Confident);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use loop_core::gate::policy_verdict;
 use loop_core::policy::{
     Cell, Taint, May, PolicyAsk, Reason, Resolved, Ruling, forbids, is_forbidden, similar, reachable, resolve,
-    ruling, table, told,
+    ruling, table, rendered,
 };
 use loop_core::{Effect, Resolve, RunSpec, Status, TaintRule, ToolSpec, Verdict};
 use serde_json::json;
@@ -265,11 +265,11 @@ fn all_reasons_are_told_in_one_line() {
         panic!()
     };
     assert_eq!(
-        &*told(&reasons).unwrap(),
+        &*rendered(&reasons).unwrap(),
         "the run has read what anybody may have written and what is private, and this could carry it out; /target is \
          \"x\", which was given neither with the work item nor by policy nor by a trusted tool"
     );
-    assert_eq!(told(&[]), None);
+    assert_eq!(rendered(&[]), None);
     spec.gate.people = true;
     let ask = PolicyAsk {
         spec: &spec,

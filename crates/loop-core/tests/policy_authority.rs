@@ -6,9 +6,9 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use loop_core::policy::{UntrustedOrigin, Taint, PolicyAsk, Reason, Ruling, RunSources, Sources, ruling, told};
+use loop_core::policy::{UntrustedOrigin, Taint, PolicyAsk, Reason, Ruling, RunSources, Sources, ruling, rendered};
 use loop_core::{
-    ArgSpec, CommandKey, Effect, Evidence, EvidenceId, Observation, RunSpec, Scope, Slot, Status, Told,
+    ArgSpec, CommandKey, Effect, Evidence, EvidenceId, Observation, RunSpec, Scope, Slot, Status, Instruction,
     ToolSpec, WorkItem,
 };
 use proptest::prelude::*;
@@ -82,7 +82,7 @@ fn item(text: &str) -> WorkItem {
 #[derive(Default)]
 struct Given {
     evidence: Vec<Evidence>,
-    told: Vec<Told>,
+    instructions: Vec<Instruction>,
     asked_before: BTreeSet<Arc<str>>,
 }
 
@@ -111,8 +111,8 @@ impl Given {
         self
     }
 
-    fn told(mut self, text: &str) -> Self {
-        self.told.push(Told { from_pass: 1, text: text.into() });
+    fn instructions(mut self, text: &str) -> Self {
+        self.instructions.push(Instruction { from_pass: 1, text: text.into() });
         self
     }
 }
@@ -122,7 +122,7 @@ fn rule(spec: &RunSpec, item: &WorkItem, given: &Given, parameters: &Value) -> R
         spec,
         item,
         evidence: &given.evidence,
-        told: &given.told,
+        instructions: &given.instructions,
         asked_before: &given.asked_before,
     };
     let tool = spec.tool("send").unwrap();
@@ -470,7 +470,7 @@ fn a_work_item_that_anybody_may_have_written_gives_its_scope_alone() {
     spec.gate.item_untrusted = true;
     let runs = |value: &str| {
         let sources =
-            RunSources { spec: &spec, item: &item, evidence: &[], told: &[], asked_before: &BTreeSet::new() };
+            RunSources { spec: &spec, item: &item, evidence: &[], instructions: &[], asked_before: &BTreeSet::new() };
         let tool = spec.tool("send").unwrap();
         let parameters = json!({ "to": value });
         let ask = PolicyAsk {
@@ -593,9 +593,9 @@ fn what_a_tool_gives_back_after_it_went_in_is_an_echo() {
 
 #[test]
 fn a_person_gives_values_by_what_they_say() {
-    let told = Given::default().told("Please use zoe@brown.example, not the other one.");
-    check(&item("hello"), &told, json!("zoe@brown.example"), true);
-    check(&item("hello"), &told, json!("other"), false);
+    let instructions = Given::default().instructions("Please use zoe@brown.example, not the other one.");
+    check(&item("hello"), &instructions, json!("zoe@brown.example"), true);
+    check(&item("hello"), &instructions, json!("other"), false);
     // An answer counts although the question may have held the value.
     let question = json!({"target": "Shall it go to zoe@brown.example or to yan@brown.example?"});
     let answer = Given::default().brought("ask", question.clone(), json!("To zoe@brown.example"));
@@ -677,7 +677,7 @@ fn too_many_values_are_for_a_person() {
     let rule = |parameters: &Value| rule(&spec(&["/to"]), &item(ITEM), &Given::default(), parameters);
     assert_eq!(rule(&many(256)), Ruling::Runs);
     let Ruling::NeedsPerson(reasons) = rule(&many(100_000)) else { panic!() };
-    assert_eq!(&*told(&reasons).unwrap(), "/to/256 comes after 256 values that say whom it reaches");
+    assert_eq!(&*rendered(&reasons).unwrap(), "/to/256 comes after 256 values that say whom it reaches");
     let Ruling::NeedsPerson(reasons) = rule(&json!({ "to": vec!["mallory@evil.example"; 1_000] })) else {
         panic!()
     };
@@ -710,10 +710,10 @@ fn what_is_foreign_is_told_with_its_place_and_with_nothing_hidden() {
     else {
         panic!()
     };
-    let told = told(&reasons).unwrap();
+    let instructions = rendered(&reasons).unwrap();
     let expected = format!("/to is \"ada\\u200b\\u202e@brown.example\\n{}…, which was given", "x".repeat(48));
-    assert!(told.starts_with(&expected), "{told}");
-    assert!(told.ends_with("neither with the work item nor by policy nor by a trusted tool"), "{told}");
+    assert!(instructions.starts_with(&expected), "{instructions}");
+    assert!(instructions.ends_with("neither with the work item nor by policy nor by a trusted tool"), "{instructions}");
 }
 
 #[test]

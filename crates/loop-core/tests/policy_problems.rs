@@ -99,10 +99,10 @@ fn entries_that_mean_no_tool() {
     );
     let mut spec = common::run().spec;
     spec.gate.forbid = names(&["fetch_device", "fetch_devise", "delete_order", "drop_*", "fetch_*"]);
-    let told = forbids_nothing(&spec);
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].starts_with("gate.forbid: no tool is called `delete_order`; it holds for"), "{told:?}");
-    assert!(told[1].starts_with("gate.forbid: no tool's name fits `drop_*`; it holds for"), "{told:?}");
+    let instructions = forbids_nothing(&spec);
+    assert_eq!(instructions.len(), 2, "{instructions:?}");
+    assert!(instructions[0].starts_with("gate.forbid: no tool is called `delete_order`; it holds for"), "{instructions:?}");
+    assert!(instructions[1].starts_with("gate.forbid: no tool's name fits `drop_*`; it holds for"), "{instructions:?}");
 }
 
 #[test]

@@ -122,9 +122,9 @@ fn an_effect_reaches_only_whom_somebody_named_who_may() {
     let data = Observation::new(Status::Ok, "found", "web-3", json!({"standby": "web-3"}));
     let found = setup(false).start().replied(&asks("fetch_device", "web-1")).finished("1/action-0", data);
     found.replied(&asks("restart", "web-3")).expect_tools(&["2/action-0#1 restart"]);
-    let mut told = setup(false).start();
-    told.tell(EventKind::Told { text: "take web-4 instead".into() });
-    told.replied(&asks("restart", "web-4")).expect_tools(&["1/action-0#1 restart"]);
+    let mut instructions = setup(false).start();
+    instructions.tell(EventKind::Instruction { text: "take web-4 instead".into() });
+    instructions.replied(&asks("restart", "web-4")).expect_tools(&["1/action-0#1 restart"]);
 }
 
 #[test]

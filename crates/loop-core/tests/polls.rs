@@ -26,7 +26,7 @@ fn asked(setup: Setup) -> World {
 
 /// The tool is announced once more, and ends like this.
 #[track_caller]
-fn told(mut world: World, attempt: u32, observation: Observation) -> World {
+fn reported(mut world: World, attempt: u32, observation: Observation) -> World {
     world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt });
     world.tell(EventKind::ToolFinished { key: key("1/action-0"), attempt, observation });
     world
@@ -42,8 +42,8 @@ fn it_is_asked_again_when_it_said_so_and_no_model_is_called() {
     let early = EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 };
     let world = world.rejects(early).deadline().expect_tools(&["1/action-0#2 fetch_device"]);
     assert!(!world.tools()[0].announced, "each start is told");
-    let world = told(world, 2, pending(700)).expect_nothing().deadline();
-    let world = told(world, 3, found("ready")).expect_call("2/main", 1);
+    let world = reported(world, 2, pending(700)).expect_nothing().deadline();
+    let world = reported(world, 3, found("ready")).expect_call("2/main", 1);
     assert_eq!((world.now, world.results()), (1_200, vec!["run ok".to_owned()]));
     let totals = world.run.totals();
     assert_eq!((totals.tool_calls, totals.model_calls, totals.passes), (1, 1, 1));
@@ -55,7 +55,7 @@ fn it_is_asked_so_often_and_not_once_more() {
     let few = conversation().with(|spec| spec.tools[0].policy.repeats.polls = 2);
     let mut world = asked(few);
     for attempt in [2, 3] {
-        world = told(world.deadline(), attempt, pending(500));
+        world = reported(world.deadline(), attempt, pending(500));
     }
     assert_eq!(world.expect_call("2/main", 1).results(), ["run pending"]);
     let none = conversation().with(|spec| spec.tools[0].policy.repeats.polls = 0);
@@ -65,7 +65,7 @@ fn it_is_asked_so_often_and_not_once_more() {
     let mut attempt = 1;
     while world.phase() == "acting" {
         attempt += 1;
-        world = told(world.deadline(), attempt, pending(500));
+        world = reported(world.deadline(), attempt, pending(500));
     }
     assert_eq!(attempt, 21);
 }
@@ -119,7 +119,7 @@ fn a_driver_that_is_gone_loses_neither_the_wait_nor_the_tries() {
     world = world.resumed(5).expect_tools(&["1/action-0#3 fetch_device"]);
     world.tell(EventKind::ToolFinished { key: key("1/action-0"), attempt: 3, observation: pending(1) });
     world = world.deadline().expect_tools(&["1/action-0#4 fetch_device"]);
-    told(world, 4, found("ready")).expect_call("2/main", 1);
+    reported(world, 4, found("ready")).expect_call("2/main", 1);
 }
 
 #[test]
@@ -127,11 +127,11 @@ fn in_order_it_keeps_its_turn_and_side_by_side_it_holds_up_nobody() {
     // C3
     let two = looks(&["a", "b"]);
     let world = conversation().start().replied(&two).finished("1/action-0", pending(500)).expect_nothing();
-    let world = told(world.deadline(), 2, found("a"));
+    let world = reported(world.deadline(), 2, found("a"));
     world.expect_tools(&["1/action-1#1 fetch_device"]);
     let world = conversation().parallel().start().replied(&two).finished("1/action-0", pending(500));
     let world = world.expect_tools(&["1/action-1#1 fetch_device"]).finished("1/action-1", found("b"));
-    let world = told(world.expect_nothing().deadline(), 2, found("a")).expect_call("2/main", 1);
+    let world = reported(world.expect_nothing().deadline(), 2, found("a")).expect_call("2/main", 1);
     let ids: Vec<String> =
         world.run.evidence().iter().map(|evidence| evidence.observation.text().to_string()).collect();
     assert_eq!(ids, ["a", "b"]);
@@ -139,7 +139,7 @@ fn in_order_it_keeps_its_turn_and_side_by_side_it_holds_up_nobody() {
     let mut single = conversation();
     let loop_core::ProtocolSpec::Conversation(spec) = &mut single.spec.protocol else { unreachable!() };
     spec.execution = loop_core::Execution::Single;
-    let world = told(asked(single).deadline(), 2, found("a"));
+    let world = reported(asked(single).deadline(), 2, found("a"));
     world.expect_call("2/main", 1);
 }
 

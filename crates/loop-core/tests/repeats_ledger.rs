@@ -60,7 +60,7 @@ impl World {
                 attempt,
                 polled: 0,
                 status: step.status,
-                told: Digest::of(step.status.name(), &[step.result]),
+                reported: Digest::of(step.status.name(), &[step.result]),
                 ignored: Vec::new(),
                 waits: step.status == Status::Pending,
             });
@@ -247,7 +247,7 @@ proptest! {
         let mut world = World::new(Repeats::Progress);
         let mut history: Vec<Step> = Vec::new();
         for step in steps {
-            let told: Vec<u8> = history
+            let reported: Vec<u8> = history
                 .iter()
                 .rev()
                 .filter(|it| (it.call, it.is_write) == (step.call, step.is_write))
@@ -258,7 +258,7 @@ proptest! {
             if said == "new" {
                 history.push(step);
             } else {
-                prop_assert!(told.len() == 2 && told[0] == told[1], "{said}: {step:?} after {history:#?}");
+                prop_assert!(reported.len() == 2 && reported[0] == reported[1], "{said}: {step:?} after {history:#?}");
             }
         }
     }

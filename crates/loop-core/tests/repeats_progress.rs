@@ -500,11 +500,11 @@ fn nearly_the_same_calls_that_fail_for_now_are_compared_once_their_tries_are_use
             .call("read", &arguments, &ToolRepeats::default(), Status::RetryableError, "busy")
             .map_or_else(|rule| rule.code(), |()| "run")
     };
-    let told = |pages: &[u32]| -> Vec<&str> {
+    let reported = |pages: &[u32]| -> Vec<&str> {
         let mut world = Guarded::new(Repeats::Progress, ThreeTier::default());
         pages.iter().map(|n| page(&mut world, *n)).collect()
     };
-    assert_eq!(told(&[1, 2, 3, 4]), ["run"; 4]);
-    assert_eq!(told(&[1, 1, 2, 2, 3]), ["run", "run", "run", "run", "same_result"]);
-    assert_eq!(told(&[1, 1, 2, 3, 3]), ["run"; 5]);
+    assert_eq!(reported(&[1, 2, 3, 4]), ["run"; 4]);
+    assert_eq!(reported(&[1, 1, 2, 2, 3]), ["run", "run", "run", "run", "same_result"]);
+    assert_eq!(reported(&[1, 1, 2, 3, 3]), ["run"; 5]);
 }

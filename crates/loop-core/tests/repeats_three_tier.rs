@@ -391,7 +391,7 @@ impl Turn {
                         attempt: 1,
                         polled: 0,
                         status: Status::Ok,
-                        told: Digest::of("test", text.as_bytes()),
+                        reported: Digest::of("test", text.as_bytes()),
                         ignored: Vec::new(),
                         waits: false,
                     });

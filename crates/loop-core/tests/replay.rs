@@ -275,7 +275,7 @@ fn a_run_that_is_resumed_twice_ends_as_the_straight_one() {
 
 #[track_caller]
 fn check_ends_alike(script: &Script, straight: &World, resumed: &World, length: usize) {
-    let told = format!("{}, resumed after {length} events", script.name);
+    let reported = format!("{}, resumed after {length} events", script.name);
     resumed.check_replay();
     let charged_more = resumed.run.totals().usage.total() > straight.run.totals().usage.total()
         || resumed.run.totals().model_calls > straight.run.totals().model_calls;
@@ -283,12 +283,12 @@ fn check_ends_alike(script: &Script, straight: &World, resumed: &World, length: 
         return;
     }
     // A lost call is charged at its reserve: that, and nothing else, may meet a limit earlier.
-    assert!(charged_more, "{told}: {} instead of {}", reason(resumed), reason(straight));
+    assert!(charged_more, "{reported}: {} instead of {}", reason(resumed), reason(straight));
     let by_limit = [StopReason::BudgetExceeded, StopReason::TokenLimit, StopReason::MaxModelCalls];
-    assert!(by_limit.contains(&reason(resumed)), "{told}: {}", reason(resumed));
+    assert!(by_limit.contains(&reason(resumed)), "{reported}: {}", reason(resumed));
     // What the journal held before the crash is there in any case.
     for evidence in cut(straight, length).run.evidence() {
         let kept = resumed.run.evidence().iter().any(|after| after.observation == evidence.observation);
-        assert!(kept, "{told}: {} is lost", evidence.id);
+        assert!(kept, "{reported}: {} is lost", evidence.id);
     }
 }

@@ -156,10 +156,10 @@ fn where_it_is_on_the_cheaper_tier_replies_and_the_certificate_says_so() {
     world = world.answered(&said("high")).ends(StopReason::NoNewActions);
     assert_eq!(world.run.passes()[1].tier, Tier::Selector);
     assert_eq!(world.reasons(), [StopReason::NoNewActions, StopReason::TierChanged]);
-    let told = world.outcome().stop.also[0].clone();
+    let reported = world.outcome().stop.also[0].clone();
     let change = TierChange { pass: 2, from: Tier::Base, to: Tier::Selector, why: TierCause::Cost };
-    assert_eq!(told.value, Measure::Tiers(vec![change]));
-    assert_eq!(told.change.unwrap().to_string(), "gate.cheaper_tier = false");
+    assert_eq!(reported.value, Measure::Tiers(vec![change]));
+    assert_eq!(reported.change.unwrap().to_string(), "gate.cheaper_tier = false");
 }
 
 #[test]
@@ -174,8 +174,8 @@ fn a_confidence_that_a_cheaper_tier_states_counts_as_unknown() {
         assert_ne!(world.outcome().stop.class, StopClass::Answered);
     }
     let stated = ParseWarning::CheaperConfidence { stated: Confidence::High };
-    let told = |note: &Note| matches!(note, Note::ReplyRead { parse_warnings, .. } if parse_warnings.contains(&stated));
-    assert!(second().answered(&said("high")).all_notes().any(told));
+    let reported = |note: &Note| matches!(note, Note::ReplyRead { parse_warnings, .. } if parse_warnings.contains(&stated));
+    assert!(second().answered(&said("high")).all_notes().any(reported));
 }
 
 #[test]
@@ -200,8 +200,8 @@ fn a_dearer_tier_steps_down_one_by_one() {
 fn every_change_of_tier_is_a_condition_of_the_certificate() {
     // P1: escalated, fallback and a context that is too small.
     let causes = |world: &World| -> Vec<(Tier, Tier, TierCause)> {
-        let told = world.outcome().stop.also.iter().find(|it| it.reason == StopReason::TierChanged).cloned();
-        let Some(Measure::Tiers(changes)) = told.map(|told| told.value) else { return Vec::new() };
+        let reported = world.outcome().stop.also.iter().find(|it| it.reason == StopReason::TierChanged).cloned();
+        let Some(Measure::Tiers(changes)) = reported.map(|reported| reported.value) else { return Vec::new() };
         changes.into_iter().map(|change| (change.from, change.to, change.why)).collect()
     };
     let low = |n: &str| said("low").section("Findings", n).asks("fetch_device", target(n));
@@ -589,8 +589,8 @@ fn a_smart_tool_that_is_asked_again_frees_its_own_reserve_alone() {
     assert_eq!(two.output_tokens, 2 * 512);
     let used_up = Some(SubCallUse::new(true, Some(used(7, 3))));
     for sub_call in [used_up, None] {
-        let told = sub_call.clone();
-        let pending = Observation { retry_after_ms: Some(500), sub_call: told, ..observed(Status::Pending) };
+        let reported = sub_call.clone();
+        let pending = Observation { retry_after_ms: Some(500), sub_call: reported, ..observed(Status::Pending) };
         let world = world.clone().finished("1/action-0", pending);
         assert_eq!(world.run.reserved(), two, "{sub_call:?}");
         let world = world.finished("1/action-1", found("b"));

@@ -197,12 +197,12 @@ fn a_member_of_a_selection_that_is_given_twice_is_told() {
     // G5
     let twice = r#"[{"tool": "fetch_device", "params": {"target": "a", "target": "b"}, "reason": "r"}]"#;
     let world = run().selector(&[]).start().replied(&text(twice)).expect_tools(&["0/action-0#1 fetch_device"]);
-    let told = world.all_notes().find_map(|note| match note {
+    let reported = world.all_notes().find_map(|note| match note {
         Note::ReplyRead { pass: 0, parse_warnings, .. } => Some(parse_warnings.clone()),
         _ => None,
     });
     let pointer = "/0/params/target".into();
-    assert_eq!(told, Some(vec![loop_core::ParseWarning::RepeatedMember { pointer }]));
+    assert_eq!(reported, Some(vec![loop_core::ParseWarning::RepeatedMember { pointer }]));
 }
 
 #[test]

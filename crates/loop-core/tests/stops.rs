@@ -272,10 +272,10 @@ fn a_stream_that_the_connection_broke_is_tried_again_and_its_complete_sections_a
 #[test]
 fn a_stream_that_breaks_each_time_is_tried_three_times_each_with_its_own_reserve() {
     // P2, I-21
-    let untold = || ModelFailure { usage: None, ..broken("## Situation\nKept.\n## Findings\nhal") };
-    let world = run().start().started().failed(untold()).started();
+    let unreported = || ModelFailure { usage: None, ..broken("## Situation\nKept.\n## Findings\nhal") };
+    let world = run().start().started().failed(unreported()).started();
     assert!(world.run.reserved().output_tokens > 0, "the second try has a reserve of its own");
-    let world = world.failed(untold()).started().failed(untold()).ends(StopReason::ModelFailure);
+    let world = world.failed(unreported()).started().failed(unreported()).ends(StopReason::ModelFailure);
     assert_eq!(world.outcome().totals.model_calls, 3);
     assert_eq!(world.outcome().document.sections.len(), 1);
 }
@@ -326,12 +326,12 @@ fn a_native_call_in_a_document_is_named_and_not_repeated() {
     // P6
     let world = run().start().replied(&common::native::calls(&[("fetch_device", target("a"))]));
     let world = world.ends(StopReason::ModelFailure);
-    let told = world.outcome().stop.primary.value.to_string();
+    let reported = world.outcome().stop.primary.value.to_string();
     assert!(
-        told.starts_with("unexpected_tool_call: the reply calls the tool `fetch_device` natively"),
-        "{told}"
+        reported.starts_with("unexpected_tool_call: the reply calls the tool `fetch_device` natively"),
+        "{reported}"
     );
-    assert!(told.contains("protocol.type = \"conversation\""), "{told}");
+    assert!(reported.contains("protocol.type = \"conversation\""), "{reported}");
     assert_eq!((world.outcome().totals.model_calls, world.outcome().actions.len()), (1, 0));
     // Beside a whole reply it is told, and not run.
     let both = said("high").calling("fetch_device", "{}");

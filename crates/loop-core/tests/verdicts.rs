@@ -99,11 +99,11 @@ fn a_member_that_is_given_twice_is_no_argument_of_an_effect() {
     let in_contract = (document("fetch_device"), "/ai_actions/0/parameters/target");
     for (world, pointer) in [in_contract, (native("fetch_device"), "/0/target")] {
         assert_eq!(&*world.run.actions()[0].parameters, r#"{"limit":1,"target":"b"}"#);
-        let told = world.all_notes().find_map(|note| match note {
+        let reported = world.all_notes().find_map(|note| match note {
             Note::ReplyRead { parse_warnings, .. } => Some(parse_warnings.clone()),
             _ => None,
         });
-        assert_eq!(told, Some(vec![loop_core::ParseWarning::RepeatedMember { pointer: pointer.into() }]));
+        assert_eq!(reported, Some(vec![loop_core::ParseWarning::RepeatedMember { pointer: pointer.into() }]));
     }
     // An output is no effect; it is told the same.
     let twice = r#"{"answer": "a", "answer": "b"}"#;
@@ -173,9 +173,9 @@ fn every_action_is_kept_with_its_verdict_in_request_order() {
     let keys: Vec<String> = world.run.actions().iter().map(|action| action.key.to_string()).collect();
     assert_eq!(keys, ["1/action-0", "1/action-1", "1/action-2", "1/action-3"]);
     assert_eq!(world.verdicts(), ["skipped", "run", "duplicate", "unknown_tool"]);
-    let told: Vec<String> = world.run.actions().iter().map(|action| action.verdict.reason()).collect();
-    assert_eq!(told[0], "nice_to_have actions are not run");
-    assert_eq!(told[2], "already asked for as 1/action-1");
+    let reported: Vec<String> = world.run.actions().iter().map(|action| action.verdict.reason()).collect();
+    assert_eq!(reported[0], "nice_to_have actions are not run");
+    assert_eq!(reported[2], "already asked for as 1/action-1");
 }
 
 #[test]
@@ -188,6 +188,6 @@ fn ids_and_priorities_are_repaired_and_the_revision_is_told() {
     let world = run().start().replied(&reply);
     assert_eq!(&*world.run.actions()[0].action.id, "action-0");
     assert_eq!(world.verdicts(), ["run", "run"]);
-    let told = format!("{:?}", world.notes());
-    assert!(told.contains("priority `urgent` was taken as recommended"), "{told}");
+    let reported = format!("{:?}", world.notes());
+    assert!(reported.contains("priority `urgent` was taken as recommended"), "{reported}");
 }

@@ -45,10 +45,10 @@ proptest! {
         prop_assert_eq!(done.len(), successes);
         // I-10: the primary reason comes first, and is told once.
         let mut reasons = world.reasons();
-        let told = reasons.len();
+        let reported = reasons.len();
         reasons.sort();
         reasons.dedup();
-        prop_assert_eq!(reasons.len(), told);
+        prop_assert_eq!(reasons.len(), reported);
         // What the model refused or what was paid for is in the outcome whatever the reason.
         prop_assert_eq!(&outcome.document, world.run.document());
     }
@@ -83,10 +83,10 @@ proptest! {
         ended.dedup();
         prop_assert_eq!(ended.len(), once);
         let mut reasons = world.reasons();
-        let told = reasons.len();
+        let reported = reasons.len();
         reasons.sort();
         reasons.dedup();
-        prop_assert_eq!(reasons.len(), told);
+        prop_assert_eq!(reasons.len(), reported);
         prop_assert_eq!(outcome.attempts as usize, world.run.attempts().len());
     }
 

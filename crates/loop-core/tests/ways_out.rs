@@ -166,7 +166,7 @@ fn one_pass_is_granted_to_revise_what_a_confident_answer_lacks() {
     assert_eq!(world.run.revisions(2), Some(missing.as_slice()));
     assert!(world.all_notes().any(|note| matches!(
         note,
-        Note::GateDecided { decision: Decision::Revise { missing: told }, .. } if *told == missing
+        Note::GateDecided { decision: Decision::Revise { missing: reported }, .. } if *reported == missing
     )));
     // Mended: it fetches what is demanded and is confident.
     let repaired = world.clone().replied(&said("high").asks("fetch_docs", target("a"))).all_finished();

@@ -64,16 +64,16 @@ impl ServerModel {
                 message: format!("unknown provider; {}", hint(&self.provider, known, "this version knows")),
             });
         };
-        let told = |schema_violation: SchemaViolation| {
+        let reported = |schema_violation: SchemaViolation| {
             let option = match schema_violation.key {
                 "provider" => format!("--provider {}", self.provider),
                 key => format!("--{}", key.replace('_', "-")),
             };
             DomainError::Option { option, message: schema_violation.message }
         };
-        let bare = self.bare(&spoken).map_err(told)?;
+        let bare = self.bare(&spoken).map_err(reported)?;
         if let Some(unset) = bare.unset {
-            return Err(told(unset));
+            return Err(reported(unset));
         }
         let list = match (file, prices) {
             (Some(file), _) => file.prices,

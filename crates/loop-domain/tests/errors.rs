@@ -297,7 +297,7 @@ fn a_file_that_is_no_text_is_named() {
 }
 
 #[test]
-fn sections_are_told_apart() {
+fn sections_are_reported_apart() {
     check("", "1:1: there is no section; add one: [[section]] with `id` and `heading`");
     check(
         &format!("{SECTION}[[section]]\nid = \"answer\"\nheading = \"Other\"\n"),

@@ -174,14 +174,14 @@ fn a_domain_declares_stop_reasons_of_its_own() {
                     [stop_reasons.no_such_note]\nclass = \"needs_human\"\n\
                     description = \"There is no note.\"\ntool = \"search\"\nstatus = \"empty\"\n";
     let domain = load(&format!("{CONVERSATION}{SEARCH}{declared}"));
-    let told: Vec<_> = domain
+    let reported: Vec<_> = domain
         .spec
         .stop_reasons
         .iter()
         .map(|own| (own.name.as_str(), own.class, &*own.says, &*own.tool, own.status))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("already_answered", StopClass::Partial, "The notes have the answer.", "search", Status::Ok),
             ("no_such_note", StopClass::NeedsHuman, "There is no note.", "search", Status::Empty),

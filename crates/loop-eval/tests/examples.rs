@@ -50,9 +50,9 @@ async fn each_line_of_the_evaluation_strategy_has_a_case_of_refunds() {
 async fn every_guard_fires_in_some_case_and_its_absence_changes_one() {
     // C4, C9, C10, K1 to K3, I-10, I-25, I-27: a guard that changed nothing would prove nothing.
     let suite = Suite::read([examples()]).unwrap();
-    let mut told = Vec::new();
-    let ablation = ablate(&suite, 8, |guard| told.push(guard.to_owned())).await;
-    assert_eq!(told, GUARDS.iter().map(|guard| guard.name).collect::<Vec<_>>());
+    let mut reported = Vec::new();
+    let ablation = ablate(&suite, 8, |guard| reported.push(guard.to_owned())).await;
+    assert_eq!(reported, GUARDS.iter().map(|guard| guard.name).collect::<Vec<_>>());
     assert_eq!(ablation.cases as usize, suite.cases.len());
     for line in &ablation.guards {
         assert!(line.fired > 0 && line.fired_in > 0, "{} never fired", line.guard);

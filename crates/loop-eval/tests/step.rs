@@ -206,10 +206,10 @@ async fn every_iteration_records_proposal_validation_action_observation_error_an
         { "text": "It is late." },
     ]);
     // Where the model is told what was wrong, it goes on.
-    let told = |case: &mut Value| {
+    let reported = |case: &mut Value| {
         case["spec"]["gate"] = json!({ "on_invalid": "feed_back" });
     };
-    let result = run_changed(8, replies, found(), told).await;
+    let result = run_changed(8, replies, found(), reported).await;
     for line in [
         "step:0:validation:deny:invalid_tool_input",
         "step:1:validation:deny:unknown_tool",

@@ -184,9 +184,9 @@ async fn every_verdict_is_worded_from_its_own_reason_for_everybody() {
             (of_outcome.verdict, of_outcome.evidence) = (verdict.clone(), None);
             let report = serde_json::to_value(Report::new(whole.started(), &outcome)).unwrap();
             let actions = report["actions"].as_array().unwrap();
-            let told = actions.iter().find(|told| told["key"] == action.key.to_string()).unwrap();
-            assert_eq!(told["verdict"], verdict.name());
-            check(told["verdict_reason"].as_str().unwrap(), &verdict, says, "JSON");
+            let reported = actions.iter().find(|reported| reported["key"] == action.key.to_string()).unwrap();
+            assert_eq!(reported["verdict"], verdict.name());
+            check(reported["verdict_reason"].as_str().unwrap(), &verdict, says, "JSON");
 
             // Traces.
             let judged = JudgedAction { verdict: verdict.clone(), evidence: None, ..action.clone() };

@@ -4,11 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 
-/// The wait that a response asks for: `retry-after-ms`, `retry-after`, what its body `told`, the words of the message,
+/// The wait that a response asks for: `retry-after-ms`, `retry-after`, what its body `reported`, the words of the message,
 /// the window of the bucket that is empty, in this order. Dates are held against `now`.
 pub(crate) fn asked<'a>(
     header: impl Fn(&str) -> Option<&'a str>,
-    told: Option<Duration>,
+    reported: Option<Duration>,
     message: &str,
     now: SystemTime,
 ) -> Option<Duration> {
@@ -18,7 +18,7 @@ pub(crate) fn asked<'a>(
         let empty = WINDOWS.iter().filter(|(remaining, _)| header(remaining) == Some("0"));
         empty.filter_map(|(_, reset)| wait(header(reset)?, now)).max()
     };
-    milliseconds().or_else(after).or(told).or_else(|| in_words(message)).or_else(window)
+    milliseconds().or_else(after).or(reported).or_else(|| in_words(message)).or_else(window)
 }
 
 /// What is left of a bucket, and when it is full again.

@@ -267,14 +267,14 @@ impl Masker {
     }
 
     fn tell(&mut self, text: &str, found: &Found) -> String {
-        let (mut told, end) = found.masked(text, MASKED, /*is_over*/ false);
+        let (mut reported, end) = found.masked(text, MASKED, /*is_over*/ false);
         let rest = text.get(end..).unwrap_or_default();
         if rest.len() > self.max {
-            told.push_str(&self.secrets.mask(rest));
+            reported.push_str(&self.secrets.mask(rest));
         } else {
             self.held.push_str(rest);
         }
-        told
+        reported
     }
 }
 
@@ -356,15 +356,15 @@ mod tests {
 
     fn pieces(secrets: &Secrets, text: &str, cuts: &[usize]) -> String {
         let mut masker = Masker::new(secrets);
-        let (mut told, mut rest) = (String::new(), text);
+        let (mut reported, mut rest) = (String::new(), text);
         for cut in cuts {
             let (piece, tail) = rest.split_at(rest.floor_char_boundary(*cut));
-            told.push_str(&masker.push(piece));
+            reported.push_str(&masker.push(piece));
             rest = tail;
         }
-        told.push_str(&masker.push(rest));
-        told.push_str(&masker.finish());
-        told
+        reported.push_str(&masker.push(rest));
+        reported.push_str(&masker.finish());
+        reported
     }
 
     fn check(secrets: &Secrets, text: &str, wanted: &str) {
@@ -461,12 +461,12 @@ mod tests {
     fn what_is_held_back_has_a_bound() {
         let secrets = Secrets::new([SecretString::from(KEY)]);
         let mut masker = Masker::new(&secrets);
-        let mut told = masker.push("sk").into_owned();
+        let mut reported = masker.push("sk").into_owned();
         for _ in 0..10_000 {
-            told.push_str(&masker.push("\u{200b}"));
+            reported.push_str(&masker.push("\u{200b}"));
         }
         assert!(masker.held.len() <= masker.max + 3, "{}", masker.held.len());
-        told.push_str(&masker.finish());
-        assert_eq!(told, format!("sk{}", "\u{200b}".repeat(10_000)));
+        reported.push_str(&masker.finish());
+        assert_eq!(reported, format!("sk{}", "\u{200b}".repeat(10_000)));
     }
 }

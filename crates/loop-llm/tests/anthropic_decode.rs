@@ -368,8 +368,8 @@ fn blocks_and_deltas_that_nobody_knows_go_back_in_place() {
 #[test]
 fn counts_that_are_null_stay() {
     let usage = json!({"input_tokens": null, "cache_read_input_tokens": null, "output_tokens": 7});
-    let told = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage});
-    let reply = wire().end(named(&[vec![start()], text(0, &["Hi"]), vec![told, over()]].concat())).unwrap();
+    let reported = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage});
+    let reply = wire().end(named(&[vec![start()], text(0, &["Hi"]), vec![reported, over()]].concat())).unwrap();
     assert_eq!(
         (reply.usage, reply.warnings.len()),
         (Some(Usage { input: 25, output: 7, ..Usage::default() }), 0)

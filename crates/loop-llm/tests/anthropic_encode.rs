@@ -422,52 +422,52 @@ fn thinking_by_model() {
                 (effort, tokens, Some(16_000));
         })
     };
-    let told = |wire: &Wire| {
+    let reported = |wire: &Wire| {
         let body = wire.sent();
         (body.get("thinking").cloned(), body["output_config"].get("effort").cloned(), wire.warnings())
     };
     let budget = |tokens: u64| Some(json!({"type": "enabled", "budget_tokens": tokens}));
     let adaptive = Some(json!({"type": "adaptive"}));
-    assert_eq!(told(&think(OLDER, Some(Effort::Medium), None)), (budget(8_192), None, vec![]));
+    assert_eq!(reported(&think(OLDER, Some(Effort::Medium), None)), (budget(8_192), None, vec![]));
     assert_eq!(
-        told(&think(OLDER, Some(Effort::Max), None)).0,
+        reported(&think(OLDER, Some(Effort::Max), None)).0,
         budget(12_000),
         "something is left for the reply"
     );
-    assert_eq!(told(&think(OLDER, None, Some(2_000))).0, budget(2_000));
+    assert_eq!(reported(&think(OLDER, None, Some(2_000))).0, budget(2_000));
     let changed = (budget(15_999), None, vec!["param_changed(reasoning_tokens)".to_owned()]);
-    assert_eq!(told(&think(OLDER, None, Some(20_000))), changed);
-    assert_eq!(told(&think(OLDER, None, Some(5))).0, budget(1_024));
+    assert_eq!(reported(&think(OLDER, None, Some(20_000))), changed);
+    assert_eq!(reported(&think(OLDER, None, Some(5))).0, budget(1_024));
     let short = think(OLDER, Some(Effort::Low), None).with(|request| request.max_output_tokens = Some(1_000));
-    assert_eq!(told(&short), (None, None, vec!["param_dropped(reasoning_effort)".into()]));
-    assert_eq!(told(&think(OLDER, Some(Effort::None), None)), (None, None, vec![]));
+    assert_eq!(reported(&short), (None, None, vec!["param_dropped(reasoning_effort)".into()]));
+    assert_eq!(reported(&think(OLDER, Some(Effort::None), None)), (None, None, vec![]));
     assert_eq!(
-        told(&think(NEWER, Some(Effort::XHigh), None)),
+        reported(&think(NEWER, Some(Effort::XHigh), None)),
         (adaptive.clone(), Some(json!("xhigh")), vec![])
     );
     assert_eq!(
-        told(&think(NEWER, None, Some(2_000))),
+        reported(&think(NEWER, None, Some(2_000))),
         (None, None, vec!["param_dropped(reasoning_tokens)".into()])
     );
     let least = (adaptive.clone(), Some(json!("low")), vec!["param_changed(reasoning_effort)".to_owned()]);
-    assert_eq!(told(&think(NEWER, Some(Effort::None), None)), least, "it cannot be told not to think");
-    let off = |model: &str| told(&think(model, Some(Effort::None), None)).0;
+    assert_eq!(reported(&think(NEWER, Some(Effort::None), None)), least, "it cannot be told not to think");
+    let off = |model: &str| reported(&think(model, Some(Effort::None), None)).0;
     assert_eq!(off("claude-sonnet-5-5"), Some(json!({"type": "between_tools"})));
     assert_eq!(off("claude-haiku-5-5"), Some(json!({"type": "disabled"})));
     assert_eq!((off("claude-opus-4-8"), off("claude-3-5-haiku-latest")), (None, None));
     assert_eq!(
-        told(&think("claude-opus-4-6", Some(Effort::Low), None)),
+        reported(&think("claude-opus-4-6", Some(Effort::Low), None)),
         (adaptive, Some(json!("low")), vec![])
     );
-    assert_eq!(told(&think("claude-opus-4-6", None, Some(2_000))).0, budget(2_000));
+    assert_eq!(reported(&think("claude-opus-4-6", None, Some(2_000))).0, budget(2_000));
     assert_eq!(
-        told(&think("claude-3-5-haiku-latest", Some(Effort::Low), None)).2,
+        reported(&think("claude-3-5-haiku-latest", Some(Effort::Low), None)).2,
         ["param_dropped(reasoning_effort)"]
     );
     let shown = think(NEWER, None, None).with(|request| request.show_reasoning = true);
-    assert_eq!(told(&shown).0, Some(json!({"type": "adaptive", "display": "summarized"})));
+    assert_eq!(reported(&shown).0, Some(json!({"type": "adaptive", "display": "summarized"})));
     // A turn whose results are given has to begin with thinking where thinking has a budget.
-    let with = |turns: &[Message]| told(&think(OLDER, Some(Effort::Low), None).turns(turns)).0;
+    let with = |turns: &[Message]| reported(&think(OLDER, Some(Effort::Low), None).turns(turns)).0;
     assert_eq!(with(&history(OLDER, 1)), budget(2_048));
     let foreign = [Message::user("Hi"), foreign("", vec![call("a", "look", "{}")]), results(&["a"])];
     assert_eq!((with(&foreign), with(&history(NEWER, 1))), (None, None));

@@ -262,7 +262,7 @@ fn google_says_it_by_status_and_details() {
 #[test]
 fn reasoning_and_state_that_are_not_taken_any_more() {
     let stale = (Kind::StaleReasoning, RetryAdvice::AfterChange(Change::StripReasoning));
-    let told = |error: LlmError| (error.kind, error.retry);
+    let reported = |error: LlmError| (error.kind, error.retry);
     let wrong = "invalid_request_error";
     let signature = "Function call is missing a thought_signature in functionCall parts.";
     let bodies = [
@@ -281,16 +281,16 @@ fn reasoning_and_state_that_are_not_taken_any_more() {
         status(400, "INVALID_ARGUMENT", signature, json!([])),
     ];
     for body in bodies {
-        assert_eq!(told(error(400, &[], &body)), stale, "{body}");
+        assert_eq!(reported(error(400, &[], &body)), stale, "{body}");
     }
     // The same behind a 200.
-    assert_eq!(told(within("openai-responses", &said("invalid_encrypted_content", "no"))), stale);
-    assert_eq!(told(within("anthropic", &typed(wrong, "Invalid `signature` in `thinking` block"))), stale);
+    assert_eq!(reported(within("openai-responses", &said("invalid_encrypted_content", "no"))), stale);
+    assert_eq!(reported(within("anthropic", &typed(wrong, "Invalid `signature` in `thinking` block"))), stale);
     let lost = said("previous_response_not_found", "Previous response with id 'resp_1' not found.");
     let rebuild = RetryAdvice::AfterChange(Change::RebuildState);
-    assert_eq!(told(error(400, &[], lost)), (Kind::StateLost, rebuild));
+    assert_eq!(reported(error(400, &[], lost)), (Kind::StateLost, rebuild));
     let other = typed(wrong, "thinking.budget_tokens: Input should be greater than or equal to 1024");
-    assert_eq!(told(error(400, &[], other)), (Kind::InvalidRequest, RetryAdvice::Never));
+    assert_eq!(reported(error(400, &[], other)), (Kind::InvalidRequest, RetryAdvice::Never));
     assert_eq!(error(500, &[], said("", "the signature of thinking")).kind, Kind::ServerError);
 }
 
@@ -393,8 +393,8 @@ fn a_server_that_knows_whether_to_try_again() {
     assert_eq!(error(400, &[("x-should-retry", "true")], "").retry, RetryAdvice::Backoff);
     let stale = error(400, &[("x-should-retry", "true")], said("invalid_encrypted_content", "no"));
     assert_eq!(stale.retry, RetryAdvice::AfterChange(Change::StripReasoning));
-    let told = loop_llm::ModelReport::of(Err(stale.clone())).error.unwrap();
-    assert_eq!((told.retryable, told.change.as_deref()), (stale.is_retryable(), Some("strip_reasoning")));
+    let reported = loop_llm::ModelReport::of(Err(stale.clone())).error.unwrap();
+    assert_eq!((reported.retryable, reported.change.as_deref()), (stale.is_retryable(), Some("strip_reasoning")));
     let available = |availability: Value| json!({"error": {"code": 503, "message": "no", "metadata": {"availability": availability}}});
     let never = available(json!({"retryable": false}));
     assert_eq!(error(503, &[], never).retry, RetryAdvice::Never);

@@ -39,7 +39,7 @@ async fn a_busy_server_says_when_to_come_back() {
     let busy = |status| Behaviour::status(status, "{}");
     let past = "Wed, 21 Oct 2015 07:28:00 GMT";
     for api in Api::ALL {
-        let told = [
+        let reported = [
             (busy(429).with_header("retry-after", "7"), RetryAdvice::After(Duration::from_secs(7))),
             (
                 busy(429).with_header("retry-after-ms", "1500").with_header("retry-after", "9"),
@@ -49,7 +49,7 @@ async fn a_busy_server_says_when_to_come_back() {
             (busy(429).with_header("retry-after", "soon"), RetryAdvice::Backoff),
             (busy(429), RetryAdvice::Backoff),
         ];
-        for (behaviour, advice) in told {
+        for (behaviour, advice) in reported {
             let what = format!("{behaviour:?}");
             let error = failed(&what, api, ask(&client(api, &answering(behaviour))).await);
             assert_eq!((error.kind, error.phase), (LlmErrorKind::RateLimited, ErrorPhase::Headers), "{what}");
@@ -125,11 +125,11 @@ async fn every_kind_of_failure_is_read_as_what_it_is_in_every_protocol() {
     ];
     for (kind, message) in kinds {
         for api in Api::ALL {
-            let told = loop_llm::LlmError::new(kind, ErrorPhase::Headers, message);
-            let server = Server::start(saying(vec![Err(told.clone())])).unwrap();
+            let reported = loop_llm::LlmError::new(kind, ErrorPhase::Headers, message);
+            let server = Server::start(saying(vec![Err(reported.clone())])).unwrap();
             let error = failed("a status", api, ask(&client(api, &server)).await);
             assert_eq!((error.kind, error.phase), (kind, ErrorPhase::Headers), "{} {error:?}", api.name());
-            assert_eq!(error.is_retryable(), told.is_retryable(), "{} {error:?}", api.name());
+            assert_eq!(error.is_retryable(), reported.is_retryable(), "{} {error:?}", api.name());
             let detail = error.detail.unwrap();
             assert!(detail.request.is_some() || api == Api::Gemini, "{}", api.name());
             if kind == LlmErrorKind::ContextTooLong {
@@ -139,7 +139,7 @@ async fn every_kind_of_failure_is_read_as_what_it_is_in_every_protocol() {
                 // Nobody's credit is asked about in the middle of a reply, so there are no words for it.
                 continue;
             }
-            let server = Server::start(saying(vec![text("So far."), Err(told)])).unwrap();
+            let server = Server::start(saying(vec![text("So far."), Err(reported)])).unwrap();
             let error = failed("in a stream", api, ask(&client(api, &server)).await);
             assert_eq!((error.kind, error.phase), (kind, ErrorPhase::Stream), "{} {error:?}", api.name());
             assert_eq!(&*error.partial.unwrap().text, "So far.", "{}", api.name());

@@ -457,7 +457,7 @@ fn members_of_calls_go_back_with_their_calls() {
     let google = Wire::new("compatible", "gemini-3-pro");
     let reply = at(&google, &chunks).unwrap();
     let turn = back(&google, &reply);
-    let told: Vec<_> = turn["tool_calls"]
+    let reported: Vec<_> = turn["tool_calls"]
         .as_array()
         .unwrap()
         .iter()
@@ -465,7 +465,7 @@ fn members_of_calls_go_back_with_their_calls() {
             (call["id"].as_str().unwrap(), call["extra_content"]["google"]["thought_signature"].as_str())
         })
         .collect();
-    assert_eq!(told, [("a", Some("T")), ("b", Some("S")), ("c", None)]);
+    assert_eq!(reported, [("a", Some("T")), ("b", Some("S")), ("c", None)]);
     let mut cut = chunks.to_vec();
     cut[3] = stop("length");
     assert_eq!(at(&google, &cut).unwrap().raw, None);
@@ -577,23 +577,23 @@ fn errors_behind_a_status_of_200() {
 
 #[test]
 fn an_error_that_says_the_request_is_wrong_is_not_tried_again() {
-    let told = |kind: &str, code: Value| {
+    let reported = |kind: &str, code: Value| {
         let error = json!({"error": {"message": "no", "type": kind, "code": code}});
         let whole = end(error.to_string().as_bytes()).unwrap_err();
         assert_eq!(stream(&[error]).unwrap_err(), whole);
         (whole.kind, whole.is_retryable())
     };
-    assert_eq!(told("invalid_request_error", Value::Null), (LlmErrorKind::InvalidRequest, false));
+    assert_eq!(reported("invalid_request_error", Value::Null), (LlmErrorKind::InvalidRequest, false));
     // A code that passes by itself is believed before the type.
-    assert_eq!(told("invalid_request_error", json!(503)), (LlmErrorKind::Overloaded, true));
+    assert_eq!(reported("invalid_request_error", json!(503)), (LlmErrorKind::Overloaded, true));
     assert_eq!(
-        told("invalid_request_error", json!("rate_limit_exceeded")),
+        reported("invalid_request_error", json!("rate_limit_exceeded")),
         (LlmErrorKind::RateLimited, true)
     );
-    assert_eq!(told("authentication_error", Value::Null), (LlmErrorKind::Auth, false));
-    assert_eq!(told("permission_error", Value::Null), (LlmErrorKind::Permission, false));
-    assert_eq!(told("not_found_error", Value::Null), (LlmErrorKind::ModelNotFound, false));
-    assert_eq!(told("server_error", Value::Null), (LlmErrorKind::ServerError, true));
+    assert_eq!(reported("authentication_error", Value::Null), (LlmErrorKind::Auth, false));
+    assert_eq!(reported("permission_error", Value::Null), (LlmErrorKind::Permission, false));
+    assert_eq!(reported("not_found_error", Value::Null), (LlmErrorKind::ModelNotFound, false));
+    assert_eq!(reported("server_error", Value::Null), (LlmErrorKind::ServerError, true));
 }
 
 // wire WE26
@@ -708,8 +708,8 @@ fn a_secret_in_a_reply_is_masked_however_it_is_cut() {
     let thought = |piece: &str| delta(json!({"reasoning": piece}));
     let mut chunks: Vec<_> = pieces.iter().flat_map(|piece| [text(piece), thought(piece)]).collect();
     let wanted = "The key is [masked], or sk and more: s";
-    let (told, thoughts, end) = masked(&sse(&chunks));
-    assert_eq!((told.as_str(), thoughts.as_str()), (wanted, wanted));
+    let (reported, thoughts, end) = masked(&sse(&chunks));
+    assert_eq!((reported.as_str(), thoughts.as_str()), (wanted, wanted));
     assert_eq!(&*end.unwrap_err().partial.unwrap().text, wanted);
     chunks.push(stop("stop"));
     let Ok(ModelEvent::Finished(reply)) = masked(&sse(&chunks)).2 else { panic!("it is whole") };
@@ -864,8 +864,8 @@ fn each_call_of_a_whole_message_is_one_whatever_its_id() {
         (json!("c"), json!("d")),
     ] {
         let reply = whole(first.clone(), second.clone());
-        let told: Vec<_> = calls(&reply).into_iter().map(|(_, name, arguments)| (name, arguments)).collect();
-        assert_eq!(told, [("a", "{\"x\":1}"), ("a", "{\"x\":2}")], "{first} {second}");
+        let reported: Vec<_> = calls(&reply).into_iter().map(|(_, name, arguments)| (name, arguments)).collect();
+        assert_eq!(reported, [("a", "{\"x\":1}"), ("a", "{\"x\":2}")], "{first} {second}");
         assert_ne!(reply.tool_calls[0].id, reply.tool_calls[1].id, "{first} {second}");
     }
 }

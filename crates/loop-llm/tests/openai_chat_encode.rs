@@ -67,8 +67,8 @@ fn a_plain_request_has_these_bytes() {
 // wire WC30
 #[test]
 fn results_follow_their_calls_in_order() {
-    let told = results(vec![result("b", true, "station offline"), result("a", false, "3")]);
-    let turns = [Message::user("?"), two_calls(), told];
+    let reported = results(vec![result("b", true, "station offline"), result("a", false, "3")]);
+    let turns = [Message::user("?"), two_calls(), reported];
     let function = |arguments: &str| json!({"name": "look", "arguments": arguments});
     let calls = json!([
         {"id": "a", "type": "function", "function": function("{\"b\": 1.0,\"a\":2}")},
@@ -159,10 +159,10 @@ fn schemas_are_made_binding_where_they_can_be() {
 fn pictures_of_results_come_after_all_results() {
     let mut first = result("a", false, "a chart");
     first.images.push(Image { media_type: "image/png".into(), base64: "QUJD".into() });
-    let told =
+    let reported =
         [Message::user("?"), two_calls(), results(vec![first, result("b", false, "")]), Message::user("So?")];
     let roles = |wire: Wire| {
-        let body = wire.turns(&told).sent();
+        let body = wire.turns(&reported).sent();
         let turns = body["messages"].as_array().unwrap();
         (turns.iter().map(|turn| turn["role"].as_str().unwrap().to_owned()).collect::<Vec<_>>(), body.clone())
     };
@@ -407,14 +407,14 @@ fn an_effort_goes_to_the_models_that_take_it() {
     let sent = |profile: &str, model: &str, effort: Effort| {
         let wire = Wire::new(profile, model).with(|request| request.effort = Some(effort));
         let body = wire.sent();
-        let told = body["reasoning_effort"].as_str().unwrap_or(if body.get("thinking").is_some() {
+        let reported = body["reasoning_effort"].as_str().unwrap_or(if body.get("thinking").is_some() {
             "off"
         } else {
             ""
         });
-        (told.to_owned(), wire.warnings().join(" "))
+        (reported.to_owned(), wire.warnings().join(" "))
     };
-    let is = |told: &str, warning: &str| (told.to_owned(), warning.to_owned());
+    let is = |reported: &str, warning: &str| (reported.to_owned(), warning.to_owned());
     let (changed, dropped) = ("param_changed(reasoning_effort)", "param_dropped(reasoning_effort)");
     assert_eq!(sent("groq", "openai/gpt-oss-120b", Effort::High), is("high", ""));
     assert_eq!(sent("groq", "openai/gpt-oss-120b", Effort::Max), is("high", changed));
@@ -499,16 +499,16 @@ fn what_is_not_asked_for_is_told() {
 #[test]
 fn each_profile_has_its_own_body() {
     let profiles = Profile::all().iter().filter(|profile| profile.api == Api::OpenaiChat);
-    let told: String = profiles.map(|profile| full(&Wire::new(&profile.name, "m"))).collect();
+    let reported: String = profiles.map(|profile| full(&Wire::new(&profile.name, "m"))).collect();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/profiles.txt");
     if std::env::var_os("UPDATE_SAMPLES").is_some() {
-        fs::write(&path, &told).unwrap();
+        fs::write(&path, &reported).unwrap();
     }
     let committed = fs::read_to_string(&path).unwrap();
-    for (told, committed) in told.split("\n\n").zip(committed.split("\n\n")) {
-        assert_eq!(told, committed);
+    for (reported, committed) in reported.split("\n\n").zip(committed.split("\n\n")) {
+        assert_eq!(reported, committed);
     }
-    assert_eq!(told.len(), committed.len());
+    assert_eq!(reported.len(), committed.len());
 }
 
 /// A conversation with calls and every setting, and what is warned of.

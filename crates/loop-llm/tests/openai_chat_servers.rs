@@ -52,20 +52,20 @@ fn a_complete_reply_that_does_not_say_why_it_ended_is_complete() {
             chunk["choices"][0]["finish_reason"] = word.clone();
             chunk
         };
-        let told = |reply: &ModelReply| reply.warnings.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let reported = |reply: &ModelReply| reply.warnings.iter().map(ToString::to_string).collect::<Vec<_>>();
         let reply = at(&server, &[with(text("Hi"))]).unwrap();
         assert_eq!((&*reply.text, reply.stop, reply.raw_stop.as_deref()), ("Hi", Some(Stop::EndTurn), None));
-        assert_eq!(told(&reply), ["no_finish_reason"]);
+        assert_eq!(reported(&reply), ["no_finish_reason"]);
         let reply = at(&server, &[with(text("I look.")), with(asked())]).unwrap();
         assert_eq!((calls(&reply), reply.stop), (vec![("a", "find", "{\"q\":1}")], Some(Stop::ToolUse)));
-        assert_eq!(told(&reply), ["no_finish_reason"]);
+        assert_eq!(reported(&reply), ["no_finish_reason"]);
         // The same as one body.
         let message = |message: Value| {
             json!({"choices": [{"index": 0, "message": message, "finish_reason": word}]}).to_string()
         };
         let reply = server.end(message(json!({"role": "assistant", "content": "Hi"}))).unwrap();
         assert_eq!(
-            (&*reply.text, reply.stop, told(&reply)),
+            (&*reply.text, reply.stop, reported(&reply)),
             ("Hi", Some(Stop::EndTurn), vec!["no_finish_reason".to_owned()])
         );
         let call = json!({"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}});
@@ -148,14 +148,14 @@ fn a_call_that_names_no_tool_is_left_out_and_text_stays_text() {
 // X5: Groq answers members that it does not know with 400.
 #[test]
 fn only_members_that_a_server_takes_go_back() {
-    let told = json!({"role": "assistant", "content": "Hi", "channel": "final", "executed_tools": [{"name": "s"}],
+    let reported = json!({"role": "assistant", "content": "Hi", "channel": "final", "executed_tools": [{"name": "s"}],
         "padding": "xxxx", "annotations": [{"url": "u"}], "tool_calls": [{"id": "a", "type": "function", "token_id": 7,
         "function": {"name": "find", "arguments": "{}"}, "extra_content": {"google": {"thought_signature": "S"}}}]});
-    let whole = json!({"choices": [{"message": told, "finish_reason": "tool_calls"}]}).to_string();
+    let whole = json!({"choices": [{"message": reported, "finish_reason": "tool_calls"}]}).to_string();
     let piece = {
-        let mut told = told;
-        told["tool_calls"][0]["index"] = 0.into();
-        delta(told)
+        let mut reported = reported;
+        reported["tool_calls"][0]["index"] = 0.into();
+        delta(reported)
     };
     let plain = json!({"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}});
     let mut signed = plain.clone();
@@ -216,7 +216,7 @@ fn a_message_at_the_end_of_a_stream_repeats_no_call_and_an_empty_entry_is_none()
     let empty = r#"{"choices":[{"message":{"content":"hello","tool_calls":[{"id":"","type":"function","function":{"name":"","arguments":""}}]},"finish_reason":"stop"}]}"#;
     let reply = end(empty.as_bytes()).unwrap();
     assert_eq!((reply.tool_calls.len(), reply.stop), (0, Some(Stop::EndTurn)));
-    let told = r#"{"id":"r","choices":[],"usage":{"prompt_tokens":3000,"completion_tokens":400}}"#;
-    let error = end(told.as_bytes()).unwrap_err();
+    let reported = r#"{"id":"r","choices":[],"usage":{"prompt_tokens":3000,"completion_tokens":400}}"#;
+    let error = end(reported.as_bytes()).unwrap_err();
     assert_eq!(error.partial.unwrap().usage.unwrap().output, 400);
 }

@@ -476,8 +476,8 @@ fn servers_that_tell_less() {
     ];
     for keys in [&["output_index"][..], &["item_id"], &["item_id", "output_index", "content_index"]] {
         let reply = end(&strip(&events, keys)).unwrap();
-        let told = (&*reply.text, &*calls(&reply), &*reply.warnings);
-        assert_eq!(told, ("So", &[("a", "find", "{\"q\":1}")][..], &[][..]), "{keys:?}");
+        let reported = (&*reply.text, &*calls(&reply), &*reply.warnings);
+        assert_eq!(reported, ("So", &[("a", "find", "{\"q\":1}")][..], &[][..]), "{keys:?}");
     }
     // No items that are done: pieces, and their ends.
     let pieces: Vec<Value> =
@@ -580,16 +580,16 @@ fn tokens_in_disjoint_buckets() {
         last["response"]["usage"] = usage;
         wire.end(named(&[last])).unwrap()
     };
-    let told = json!({"input_tokens": 2006, "input_tokens_details": {"cached_tokens": 1000, "cache_write_tokens": 500},
+    let reported = json!({"input_tokens": 2006, "input_tokens_details": {"cached_tokens": 1000, "cache_write_tokens": 500},
         "output_tokens": 10, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 2016});
     let counts =
         Usage { input: 506, cache_read: 1000, cache_write_short: 500, output: 10, ..Usage::default() };
-    assert_eq!(usage(told.clone(), false).usage, Some(counts));
+    assert_eq!(usage(reported.clone(), false).usage, Some(counts));
     // Nothing is asked to be kept for long, so nothing is counted as that.
-    assert_eq!(usage(told, true).usage, Some(counts));
-    let told = json!({"input_tokens": 10, "input_tokens_details": {"cached_tokens": 20}, "output_tokens": 300,
+    assert_eq!(usage(reported, true).usage, Some(counts));
+    let reported = json!({"input_tokens": 10, "input_tokens_details": {"cached_tokens": 20}, "output_tokens": 300,
         "output_tokens_details": {"reasoning_tokens": 192}});
-    let reply = usage(told, false);
+    let reply = usage(reported, false);
     let counts = Usage { cache_read: 10, output: 108, reasoning: 192, ..Usage::default() };
     assert_eq!((reply.usage, &*reply.warnings), (Some(counts), &["usage_inconsistent".into()][..]));
     assert_eq!(usage(Value::Null, false).usage, None);
@@ -768,7 +768,7 @@ fn a_part_that_is_whole_under_another_index_is_told_once() {
             texts.iter().map(|text| json!({"type": "output_text", "text": text})).collect();
         json!({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": parts})
     };
-    let told = |events: Vec<Value>, item: Value| {
+    let reported = |events: Vec<Value>, item: Value| {
         let mut all = vec![created()];
         all.extend(events);
         all.extend([done(0, &item), completed(&[item])]);
@@ -778,16 +778,16 @@ fn a_part_that_is_whole_under_another_index_is_told_once() {
     };
     for (in_pieces, in_whole) in [(0, 1), (1, 0), (0, 0), (3, 7)] {
         let events = vec![piece(in_pieces, "po"), piece(in_pieces, "ng"), whole(in_whole, "pong")];
-        assert_eq!(told(events.clone(), item(&["pong"])), "pong", "{in_pieces} and {in_whole}");
-        assert_eq!(told(events[..2].to_vec(), item(&["", "pong"])), "pong");
+        assert_eq!(reported(events.clone(), item(&["pong"])), "pong", "{in_pieces} and {in_whole}");
+        assert_eq!(reported(events[..2].to_vec(), item(&["", "pong"])), "pong");
     }
     // Parts that say the same are two, and so are one that came in pieces and one that did not.
     assert_eq!(
-        told(vec![piece(0, "a"), whole(0, "a"), piece(1, "a"), whole(1, "a")], item(&["a", "a"])),
+        reported(vec![piece(0, "a"), whole(0, "a"), piece(1, "a"), whole(1, "a")], item(&["a", "a"])),
         "aa"
     );
-    assert_eq!(told(vec![piece(0, "a")], item(&["a", "a"])), "aa");
-    assert_eq!(told(vec![piece(1, "a"), piece(2, "ab")], item(&["a", "ab"])), "aab");
+    assert_eq!(reported(vec![piece(0, "a")], item(&["a", "a"])), "aa");
+    assert_eq!(reported(vec![piece(1, "a"), piece(2, "ab")], item(&["a", "ab"])), "aab");
 }
 
 // X7: xAI gives one id to several items of reasoning.

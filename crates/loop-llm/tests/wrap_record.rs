@@ -166,15 +166,15 @@ fn pieces(before: &str, secret: &str) -> impl Iterator<Item = Arc<str>> {
 
 #[tokio::test(start_paused = true)]
 async fn no_secret_is_written_in_any_form() {
-    let told = |phase| {
+    let reported = |phase| {
         let partial = Partial { text: format!("so far {KEY}").into(), ..Partial::default() };
         let mut error = LlmError::new(LlmErrorKind::Auth, phase, format!("wrong key {KEY}"));
         error.partial = Some(partial.into());
         error.detail.get_or_insert_default().request = Some(KEY.into());
         error
     };
-    let broken = Step::Give(vec![Ok(text(&KEY[..15])), Err(told(ErrorPhase::Stream))], Duration::ZERO);
-    let fake = Fake::new([give(leak()), broken, Step::Refuse(told(ErrorPhase::Headers)), Step::Hang]);
+    let broken = Step::Give(vec![Ok(text(&KEY[..15])), Err(reported(ErrorPhase::Stream))], Duration::ZERO);
+    let fake = Fake::new([give(leak()), broken, Step::Refuse(reported(ErrorPhase::Headers)), Step::Hang]);
     let tape = Tape::new(Secrets::new([KEY, PASSWORD, &KEY.to_lowercase()].map(SecretString::from)));
     let model = Recording::new(fake, tape.recorder.clone(), KEY);
     let mut asked = ModelRequest::new(format!("model-{KEY}"), format!("rules {KEY}"), format!("user {KEY}"));
@@ -199,14 +199,14 @@ async fn no_secret_is_written_in_any_form() {
     }
     // Pieces are as many as they were, and say the same as the whole text.
     let line = &tape.lines()[0];
-    let told: Vec<&str> = line["events"]
+    let reported: Vec<&str> = line["events"]
         .as_array()
         .unwrap()
         .iter()
         .filter(|event| event["event"] == "text_delta")
         .map(|event| event["text"].as_str().unwrap())
         .collect();
-    assert_eq!((told.len(), told.concat().as_str()), (11, "you are [masked]"));
+    assert_eq!((reported.len(), reported.concat().as_str()), (11, "you are [masked]"));
     assert_eq!(line["end"]["reply"]["text"], "you are [masked], are you?");
     assert_eq!(line["end"]["reply"]["tool_calls"][0]["arguments"]["key"], "[masked]");
     assert_eq!(tape.lines()[1]["events"][0]["text"], "[masked]", "more than half of a secret is one");

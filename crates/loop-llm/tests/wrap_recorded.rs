@@ -61,8 +61,8 @@ fn everything() -> Vec<ModelEvent> {
 }
 
 fn steps() -> Vec<Step> {
-    let mut told = LlmError::new(LlmErrorKind::ContextTooLong, ErrorPhase::Headers, "too long");
-    let detail = told.detail.get_or_insert_default();
+    let mut reported = LlmError::new(LlmErrorKind::ContextTooLong, ErrorPhase::Headers, "too long");
+    let detail = reported.detail.get_or_insert_default();
     (detail.status, detail.used_tokens, detail.max_tokens) = (Some(400), Some(9), Some(8));
     let mut cut = LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "cut");
     cut.partial = Some(
@@ -75,7 +75,7 @@ fn steps() -> Vec<Step> {
     );
     vec![
         Step::Give(everything().into_iter().map(Ok).collect(), Duration::ZERO),
-        Step::Refuse(told),
+        Step::Refuse(reported),
         Step::Refuse(LlmError { detail: None, ..asks(LlmErrorKind::RateLimited, 30) }),
         Step::Give(vec![Ok(text("w")), Err(cut)], Duration::ZERO),
         Step::Give(vec![Ok(text("w"))], Duration::ZERO),
@@ -234,15 +234,15 @@ async fn a_run_with_another_nonce_gets_its_own_and_records_the_same_file() {
         let recorded = Arc::new(played(&file));
         let tape = Tape::new(Secrets::default());
         let received = hear(&tape.model(Arc::clone(&recorded)), &prompt(second)).await;
-        let told: String = received
+        let reported: String = received
             .iter()
             .map(|event| match event {
                 Ok(ModelEvent::TextDelta { text }) => text.to_string(),
                 _ => String::new(),
             })
             .collect();
-        assert_eq!(told, format!("{{\"nonce\": \"{second}\"}}"));
-        assert!(matches!(received.last(), Some(Ok(ModelEvent::Finished(reply))) if *reply.text == *told));
+        assert_eq!(reported, format!("{{\"nonce\": \"{second}\"}}"));
+        assert!(matches!(received.last(), Some(Ok(ModelEvent::Finished(reply))) if *reply.text == *reported));
         assert_eq!(received.len(), 4);
         assert_eq!(tape.text(), file);
     }

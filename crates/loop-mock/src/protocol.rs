@@ -25,7 +25,7 @@ pub(super) trait Protocol: Sync {
     fn said(&self, trouble: Trouble) -> Said;
 
     /// An error as the provider answers with it.
-    fn error(&self, told: &Told<'_>) -> ErrorAnswer;
+    fn error(&self, reported: &Reported<'_>) -> ErrorAnswer;
 
     /// The beginning of a line of a stream that holds visible text.
     fn line(&self) -> &'static str;
@@ -67,7 +67,7 @@ pub(super) trait Writer: Send {
     fn whole(&mut self, reply: &ModelReply) -> Value;
 
     /// A failure in the middle of a stream.
-    fn fail(&mut self, told: &Told<'_>, out: &mut Frames);
+    fn fail(&mut self, reported: &Reported<'_>, out: &mut Frames);
 
     /// An event that cannot be read.
     fn nonsense(&mut self, out: &mut Frames) {
@@ -225,7 +225,7 @@ impl Said {
 
 /// A failure as it is to be told.
 #[derive(Debug)]
-pub(super) struct Told<'a> {
+pub(super) struct Reported<'a> {
     pub(super) said: Said,
     pub(super) message: &'a str,
     pub(super) param: Option<&'a str>,

@@ -3,7 +3,7 @@
 use futures::StreamExt;
 
 use super::http::{Answer, EVENT_STREAM, JSON};
-use super::protocol::{Asked, Frames, Head, Protocol, Told, Trouble, Ways, Wire, Writer, bytes_of, wire};
+use super::protocol::{Asked, Frames, Head, Protocol, Reported, Trouble, Ways, Wire, Writer, bytes_of, wire};
 use super::server::Ending;
 use super::twist::{Twist, Twister};
 use loop_llm::{
@@ -59,8 +59,8 @@ impl Exchange<'_, '_> {
         param: Option<&str>,
     ) -> Result<(), Ending> {
         let said = self.protocol.said(trouble);
-        let told = Told { said, message, param, wait: None, request: &self.request };
-        let error = self.protocol.error(&told);
+        let reported = Reported { said, message, param, wait: None, request: &self.request };
+        let error = self.protocol.error(&reported);
         self.answer.json(error.status, &error.headers, &bytes_of(&error.body)).await
     }
 
@@ -120,20 +120,20 @@ impl Exchange<'_, '_> {
             self.answer.events().await?;
         }
         let mut out = Frames::new();
-        let mut told = Progress::default();
+        let mut reported = Progress::default();
         loop {
             let event = self.answer.wait(events.next()).await?;
             // Held until something is known of the reply, so that tokens which are known at once stand in it.
-            if !told.has_begun
+            if !reported.has_begun
                 && !matches!(event, Some(Ok(ModelEvent::Started { .. } | ModelEvent::Usage(_))))
             {
                 writer.begin(&mut out);
-                told.has_begun = true;
+                reported.has_begun = true;
             }
             match event {
                 Some(Ok(ModelEvent::Finished(reply))) => {
                     self.answer.usage = reply.usage;
-                    told.rest(&reply, writer.as_mut(), &mut out);
+                    reported.rest(&reply, writer.as_mut(), &mut out);
                     writer.end(&reply, &mut out);
                     twister.frames(&mut out);
                     self.write(&mut out).await?;
@@ -145,11 +145,11 @@ impl Exchange<'_, '_> {
                     }
                     let fails =
                         matches!(event, ModelEvent::TextDelta { .. }).then(|| twister.failure()).flatten();
-                    told.pass_on(event, writer.as_mut(), &mut out);
+                    reported.pass_on(event, writer.as_mut(), &mut out);
                     if let Some(trouble) = fails {
                         let message = "the upstream failed in the middle of its reply";
                         let said = self.protocol.said(trouble);
-                        let failure = Told { said, message, param: None, wait: None, request: &self.request };
+                        let failure = Reported { said, message, param: None, wait: None, request: &self.request };
                         writer.fail(&failure, &mut out);
                         self.write(&mut out).await?;
                         return self.answer.finish().await;
@@ -192,7 +192,7 @@ impl Exchange<'_, '_> {
     async fn refuse(&mut self, error: &LlmError, asked: &Asked) -> Result<(), Ending> {
         match wire(error) {
             Wire::Said(trouble) => {
-                let error = self.protocol.error(&self.told(trouble, error));
+                let error = self.protocol.error(&self.reported(trouble, error));
                 self.answer.json(error.status, &error.headers, &bytes_of(&error.body)).await
             }
             Wire::NoAnswer => Err(Ending::Cut),
@@ -213,7 +213,7 @@ impl Exchange<'_, '_> {
         mut out: Frames,
     ) -> Result<(), Ending> {
         match wire(error) {
-            Wire::Said(trouble) => writer.fail(&self.told(trouble, error), &mut out),
+            Wire::Said(trouble) => writer.fail(&self.reported(trouble, error), &mut out),
             Wire::NoAnswer | Wire::BrokenOff => {
                 self.write(&mut out).await?;
                 self.answer.flush().await?;
@@ -225,12 +225,12 @@ impl Exchange<'_, '_> {
         self.answer.finish().await
     }
 
-    fn told<'e>(&'e self, trouble: Trouble, error: &'e LlmError) -> Told<'e> {
+    fn reported<'e>(&'e self, trouble: Trouble, error: &'e LlmError) -> Reported<'e> {
         let wait = match error.retry {
             RetryAdvice::After(delay) => Some(delay),
             RetryAdvice::Never | RetryAdvice::Backoff | RetryAdvice::AfterChange(_) => None,
         };
-        Told {
+        Reported {
             said: self.protocol.said(trouble),
             message: &error.message,
             param: None,

@@ -220,10 +220,10 @@ impl<'a> Twister<'a> {
                     let Some(found) = json.pointer(pointer).filter(|found| found.is_object()) else {
                         continue;
                     };
-                    let told = found.clone();
+                    let reported = found.clone();
                     let before = match tokens {
-                        Tokens::TwiceGrowing => Some(scaled(&told, |count| count / 2)),
-                        Tokens::TwiceShrinking => Some(scaled(&told, |count| count.saturating_mul(2))),
+                        Tokens::TwiceGrowing => Some(scaled(&reported, |count| count / 2)),
+                        Tokens::TwiceShrinking => Some(scaled(&reported, |count| count.saturating_mul(2))),
                         _ => None,
                     };
                     if let Some(before) = before {
@@ -239,7 +239,7 @@ impl<'a> Twister<'a> {
                             );
                         }
                     }
-                    dialect::set(json, &[*pointer], tokens.tell(told));
+                    dialect::set(json, &[*pointer], tokens.tell(reported));
                 }
             }
             Twist::Text(piece) => {
@@ -304,27 +304,27 @@ impl Piece {
 
 impl Tokens {
     /// These tokens, told in this way.
-    fn tell(self, told: Value) -> Value {
+    fn tell(self, reported: Value) -> Value {
         match self {
             Self::Never => Value::Null,
-            Self::Zero => scaled(&told, |_| 0),
-            Self::Negative => each(&told, &|_| json!(-7)),
-            Self::ThousandTimes => scaled(&told, |count| count.saturating_mul(1_000)),
-            Self::Huge => scaled(&told, |_| u64::MAX),
-            Self::BeyondWords => each(&told, &|_| HUGE.into()),
-            Self::Fractions => each(&told, &|count| json!(count as f64 + 0.5)),
-            Self::Texts => each(&told, &|count| count.to_string().into()),
-            Self::AList => json!([told]),
-            Self::TwiceGrowing | Self::TwiceShrinking => told,
+            Self::Zero => scaled(&reported, |_| 0),
+            Self::Negative => each(&reported, &|_| json!(-7)),
+            Self::ThousandTimes => scaled(&reported, |count| count.saturating_mul(1_000)),
+            Self::Huge => scaled(&reported, |_| u64::MAX),
+            Self::BeyondWords => each(&reported, &|_| HUGE.into()),
+            Self::Fractions => each(&reported, &|count| json!(count as f64 + 0.5)),
+            Self::Texts => each(&reported, &|count| count.to_string().into()),
+            Self::AList => json!([reported]),
+            Self::TwiceGrowing | Self::TwiceShrinking => reported,
             Self::Swapped => {
-                let mut swapped = told.clone();
+                let mut swapped = reported.clone();
                 let pairs = [
                     ("prompt_tokens", "completion_tokens"),
                     ("input_tokens", "output_tokens"),
                     ("promptTokenCount", "candidatesTokenCount"),
                 ];
                 for (one, other) in pairs {
-                    if let (Some(a), Some(b)) = (told.get(one), told.get(other)) {
+                    if let (Some(a), Some(b)) = (reported.get(one), reported.get(other)) {
                         dialect::set(&mut swapped, &[&format!("/{one}")], b.clone());
                         dialect::set(&mut swapped, &[&format!("/{other}")], a.clone());
                     }

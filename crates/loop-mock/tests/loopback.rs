@@ -459,14 +459,14 @@ async fn one_connection_serves_many_requests_with_lengths_and_chunks() {
 
 #[tokio::test]
 async fn observers_see_each_request_when_it_has_ended_and_only_the_latest_are_kept() {
-    let (seen, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let (seen, mut reported) = tokio::sync::mpsc::unbounded_channel();
     let service = Service::replies([Behaviour::status(500, "abc")])
         .keeping(1)
         .observed(move |received| seen.send((received.status, received.bytes_out, received.ending)).unwrap());
     let server = Server::start(service).unwrap();
     for _ in 0..2 {
         post(&server, &streamed("hi")).await;
-        assert_eq!(told.recv().await, Some((Some(500), 3, Some(Ending::Whole))));
+        assert_eq!(reported.recv().await, Some((Some(500), 3, Some(Ending::Whole))));
     }
     assert_eq!(soon(server.ended(2)).await.len(), 1);
 }

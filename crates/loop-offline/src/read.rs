@@ -261,8 +261,8 @@ fn listed_line(line: &str) -> Option<Listed<'_>> {
     let (at, word, length) = found.min_by_key(|(at, _, _)| *at)?;
     let call = line.get(..at)?;
     let (tool, parameters) = call.split_once(" (").unwrap_or((call, ""));
-    let told = line.get(at + length..)?;
-    let undone = [NOT_RUN, SKIPPED].contains(&word) && !told.starts_with("already ");
+    let reported = line.get(at + length..)?;
+    let undone = [NOT_RUN, SKIPPED].contains(&word) && !reported.starts_with("already ");
     Some(Listed { tool, parameters: parameters.strip_suffix(')').unwrap_or(parameters), undone })
 }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use loop_core::policy::{is_forbidden, is_selectable};
-use loop_core::{CommandKey, Digest, PromptSize, Run, RunSpec, Slot, StopReason, Told, ToolSpec};
+use loop_core::{CommandKey, Digest, PromptSize, Run, RunSpec, Slot, StopReason, Instruction, ToolSpec};
 use minijinja::Value;
 
 use crate::anchors::EVIDENCE;
 use crate::parts;
-use crate::template::{ANALYSIS, FINAL_PASS, SELECTOR, REFINEMENT, REPAIR, TOLD};
+use crate::template::{ANALYSIS, FINAL_PASS, SELECTOR, REFINEMENT, REPAIR, INSTRUCTION};
 use crate::text::{clean, fence, line, line_without};
 use crate::{Layout, Prompts, Turn};
 
@@ -175,16 +175,16 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
         &REFINEMENT
     };
     let mut turn = prompts.templates().user(template, &variables);
-    tell(&mut turn, prompts, run.told_for(done as u32 + 1));
+    tell(&mut turn, prompts, run.instructions_for(done as u32 + 1));
     turn
 }
 
 /// Adds what people told the run, where they did: behind the instructions, since it goes before them.
-fn tell<'a>(turn: &mut String, prompts: &Prompts, told: impl Iterator<Item = &'a Told>) {
-    let texts: Vec<String> = told.map(|told| clean(&told.text).trim().to_owned()).collect();
+fn tell<'a>(turn: &mut String, prompts: &Prompts, instruction: impl Iterator<Item = &'a Instruction>) {
+    let texts: Vec<String> = instruction.map(|instruction| clean(&instruction.text).trim().to_owned()).collect();
     if !texts.is_empty() {
         turn.push_str("\n\n");
-        turn.push_str(&prompts.templates().user(&TOLD, &[("told", Value::from(texts.join("\n\n")))]));
+        turn.push_str(&prompts.templates().user(&INSTRUCTION, &[("instruction", Value::from(texts.join("\n\n")))]));
     }
 }
 
@@ -265,7 +265,7 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
         )
     };
     // No turn before this one is shown again, so all that was said stands here.
-    tell(&mut user, prompts, run.told().iter().filter(|told| told.from_pass <= key.pass));
+    tell(&mut user, prompts, run.instructions().iter().filter(|instruction| instruction.from_pass <= key.pass));
     Prompt::of(rules.into(), vec![Turn::User(user.into())])
 }
 

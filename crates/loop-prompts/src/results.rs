@@ -33,14 +33,14 @@ pub struct CallResult {
 /// The text of a success is the observation's Markdown unchanged: texts are cleaned where observations are made. One that is given again (C5) has the line
 /// `(cached, pass N)` before it, and is otherwise the same; the line keeps a model from taking it for a new look.
 pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
-    let told = match &action.verdict {
+    let reported = match &action.verdict {
         Verdict::Run => match settled(run, action) {
             Some(evidence) => observed(run, action, &evidence.observation),
             None => wrong(run, action, Failure::refused("cancelled", CUT_OFF)),
         },
         Verdict::Kept => kept(run, action),
         Verdict::UnknownTool { similar } => {
-            Told::error(unknown_tool(run.spec().protocol.errors(), &action.action.tool, similar))
+            Rendered::error(unknown_tool(run.spec().protocol.errors(), &action.action.tool, similar))
         }
         Verdict::InvalidArguments { .. } => {
             let message = format!("{INVALID}: {}", action.verdict.reason());
@@ -55,7 +55,7 @@ pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
             wrong(run, action, Failure::refused(code, &message))
         }
         Verdict::Duplicate { .. } => duplicate(run, action),
-        Verdict::Skipped => Told::plain("skipped: nice_to_have"),
+        Verdict::Skipped => Rendered::plain("skipped: nice_to_have"),
         Verdict::NeedsPerson { why, .. } => {
             let message = match why {
                 None => format!("Not run: {}, and nobody gave it", action.verdict.reason()),
@@ -80,8 +80,8 @@ pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
         Verdict::OneAtATime => not_run(run, action, "one_at_a_time"),
         Verdict::Ended { reason } => not_run(run, action, reason.name()),
     };
-    let status = status_of(run, action, told.is_error);
-    let Told { is_error, text, digest } = told;
+    let status = status_of(run, action, reported.is_error);
+    let Rendered { is_error, text, digest } = reported;
     CallResult {
         id: Arc::clone(&action.action.id),
         is_error,
@@ -145,13 +145,13 @@ pub(crate) fn short_result(run: &Run, action: &JudgedAction) -> CallResult {
 }
 
 /// A text, and whether it tells of an error.
-struct Told {
+struct Rendered {
     is_error: bool,
     text: Arc<str>,
     digest: Option<Digest>,
 }
 
-impl Told {
+impl Rendered {
     fn plain(text: impl Into<Arc<str>>) -> Self {
         Self { is_error: false, text: text.into(), digest: None }
     }
@@ -178,9 +178,9 @@ impl<'a> Failure<'a> {
     }
 }
 
-fn wrong(run: &Run, action: &JudgedAction, failure: Failure<'_>) -> Told {
+fn wrong(run: &Run, action: &JudgedAction, failure: Failure<'_>) -> Rendered {
     let Failure { code, message, is_refusal } = failure;
-    Told::error(match run.spec().protocol.errors() {
+    Rendered::error(match run.spec().protocol.errors() {
         ErrorStyle::Plain | ErrorStyle::Prefixed => format!("Error: {message}"),
         ErrorStyle::Quoted => quote(&name(action), message),
         ErrorStyle::Named => format!("Error executing {}: {message}", name(action)),
@@ -190,7 +190,7 @@ fn wrong(run: &Run, action: &JudgedAction, failure: Failure<'_>) -> Told {
 }
 
 /// Of a call that was not run: the reason of its verdict.
-fn not_run(run: &Run, action: &JudgedAction, code: &str) -> Told {
+fn not_run(run: &Run, action: &JudgedAction, code: &str) -> Rendered {
     wrong(run, action, Failure::refused(code, &format!("Not run: {}", action.verdict.reason())))
 }
 
@@ -209,19 +209,19 @@ pub fn unknown_tool(style: ErrorStyle, name: &str, similar: &[Arc<str>]) -> Stri
     }
 }
 
-fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Told {
+fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Rendered {
     if observation.status == Status::Ok && observation.failure.is_none() {
         let digest = observation.markdown_digest();
-        return Told { digest, ..Told::plain(Arc::clone(&observation.markdown)) };
+        return Rendered { digest, ..Rendered::plain(Arc::clone(&observation.markdown)) };
     }
     let message = message_of(observation);
     let code = match observation.status {
-        Status::Ok | Status::Skipped => return Told::plain(message),
+        Status::Ok | Status::Skipped => return Rendered::plain(message),
         Status::Empty | Status::Pending => {
             return match run.spec().protocol.errors() {
-                ErrorStyle::Quoted => Told::plain(markdown_of(observation)),
+                ErrorStyle::Quoted => Rendered::plain(markdown_of(observation)),
                 ErrorStyle::Plain | ErrorStyle::Named | ErrorStyle::Prefixed | ErrorStyle::Tagged => {
-                    Told::plain(message)
+                    Rendered::plain(message)
                 }
             };
         }
@@ -242,7 +242,7 @@ fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Told
     };
     if run.spec().protocol.errors() == ErrorStyle::Quoted && !observation.text().trim().is_empty() {
         // Under the tool's title, or in its own words (S0-67).
-        return Told::error(markdown_of(observation));
+        return Rendered::error(markdown_of(observation));
     }
     let is_invalid = observation.status == Status::InvalidInput && !message.starts_with(INVALID);
     let message = match is_invalid && run.spec().protocol.errors() != ErrorStyle::Tagged {
@@ -260,15 +260,15 @@ fn message_of(observation: &Observation) -> String {
 }
 
 /// A call that the protocol took itself: an output, or what submits one.
-fn kept(run: &Run, action: &JudgedAction) -> Told {
+fn kept(run: &Run, action: &JudgedAction) -> Rendered {
     let output = run.spec().protocol.output();
     let Some(output) = output.filter(|output| output.submit.as_deref() == Some(action.tool_name())) else {
-        return Told::plain("Output received.");
+        return Rendered::plain("Output received.");
     };
     let begun = run.attempts().partition_point(|attempt| attempt.from_pass <= action.key.pass);
     let attempt = begun.checked_sub(1).and_then(|at| run.attempts().get(at));
     if attempt.is_some_and(|attempt| attempt.output.is_some()) {
-        return Told::plain("Output submitted.");
+        return Rendered::plain("Output submitted.");
     }
     let message = format!("Nothing to submit: call {} first", output.tool);
     wrong(run, action, Failure::refused("submit_before_output", &message))
@@ -276,9 +276,9 @@ fn kept(run: &Run, action: &JudgedAction) -> Told {
 
 /// A repeat that was refused: the earlier result again, or the reason, and where that result stands (C5). The second time
 /// that the same call is refused the model is told that asking again does not help.
-fn duplicate(run: &Run, action: &JudgedAction) -> Told {
+fn duplicate(run: &Run, action: &JudgedAction) -> Rendered {
     let Verdict::Duplicate { rule, .. } = &action.verdict else {
-        return Told::plain("");
+        return Rendered::plain("");
     };
     let repeats = run.spec().repeats();
     let earlier = settled(run, action);
@@ -287,10 +287,10 @@ fn duplicate(run: &Run, action: &JudgedAction) -> Told {
     let is_second = !is_plain && is_refused_again(run, action);
     if replays(run) {
         if let Some(earlier) = earlier {
-            let Told { is_error, text, .. } = observed(run, action, &earlier.observation);
+            let Rendered { is_error, text, .. } = observed(run, action, &earlier.observation);
             let nudge = if is_second { format!(": {NUDGE}") } else { String::new() };
             let text = format!("(cached, pass {}{nudge})\n{text}", earlier.pass);
-            return Told { is_error, text: text.into(), digest: None };
+            return Rendered { is_error, text: text.into(), digest: None };
         }
         if repeats == Repeats::Reuse {
             let message = "Not run: the same call before it was not run";

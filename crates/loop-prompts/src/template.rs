@@ -114,11 +114,11 @@ pub(crate) const REJECTION: TemplateFile = TemplateFile {
     anchors: &[("message", "message of the validator")],
 };
 
-pub(crate) const TOLD: TemplateFile = TemplateFile {
-    name: "told.md",
-    builtin: include_str!("../templates/told.md"),
+pub(crate) const INSTRUCTION: TemplateFile = TemplateFile {
+    name: "instruction.md",
+    builtin: include_str!("../templates/instruction.md"),
     form: Form::User,
-    anchors: &[("told", "what a person said")],
+    anchors: &[("instruction", "what a person said")],
 };
 
 const ALL: [&TemplateFile; 11] = [
@@ -132,7 +132,7 @@ const ALL: [&TemplateFile; 11] = [
     &ITEM,
     &LAST_REPLY,
     &REJECTION,
-    &TOLD,
+    &INSTRUCTION,
 ];
 
 /// Variables that are the same for every run of a domain.
@@ -141,7 +141,7 @@ const DOMAIN_VARIABLES: [&str; 6] = ["kind", "goal", "sections", "tools", "endin
 /// Variables that differ from run to run, or from call to call.
 const RUN_VARIABLES: [&str; 15] = [
     "nonce", "title", "item", "evidence", "executed", "final_pass", "missing", "index", "cause", "reply",
-    "results", "target", "by", "message", "told",
+    "results", "target", "by", "message", "instruction",
 ];
 
 /// The only variable that is a number.

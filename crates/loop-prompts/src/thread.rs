@@ -28,7 +28,7 @@ pub struct Thread {
     /// How many rejected attempts.
     rejected: usize,
     /// How much of what people told the run.
-    told: usize,
+    instruction: usize,
     /// The operator's turn at the end, as long as its reply has not come.
     last_reply: Option<Arc<str>>,
     hash: Option<Digest>,
@@ -93,7 +93,7 @@ impl Thread {
         for record in run.passes().get(self.passes..done).unwrap_or_default() {
             self.pass(prompts, run, record, &mut turns);
         }
-        self.told(run, key.pass, &mut turns);
+        self.instruction(run, key.pass, &mut turns);
         if let (Some(text), None) = (last_reply, &self.last_reply) {
             turns.push(Turn::Operator(Arc::clone(&text)));
             self.last_reply = Some(text);
@@ -123,7 +123,7 @@ impl Thread {
 
     /// A pass: its reply, what came of its calls, and what was said to the output that it ended with.
     fn pass(&mut self, prompts: &Prompts, run: &Run, record: &PassRecord, turns: &mut Vec<Turn>) {
-        self.told(run, record.pass, turns);
+        self.instruction(run, record.pass, turns);
         if record.final_pass && self.last_reply.take().is_none() {
             turns.push(Turn::Operator(last_reply(prompts, run)));
         }
@@ -157,12 +157,12 @@ impl Thread {
     }
 
     /// What people told the run for this pass, or for one before it.
-    fn told(&mut self, run: &Run, pass: u32, turns: &mut Vec<Turn>) {
-        let rest = run.told().get(self.told..).unwrap_or_default();
-        let new = rest.iter().take_while(|told| told.from_pass <= pass);
+    fn instruction(&mut self, run: &Run, pass: u32, turns: &mut Vec<Turn>) {
+        let rest = run.instructions().get(self.instruction..).unwrap_or_default();
+        let new = rest.iter().take_while(|instruction| instruction.from_pass <= pass);
         let before = turns.len();
-        turns.extend(new.map(|told| Turn::User(clean(&told.text).into())));
-        self.told += turns.len() - before;
+        turns.extend(new.map(|instruction| Turn::User(clean(&instruction.text).into())));
+        self.instruction += turns.len() - before;
     }
 
     /// What is said to the output that the last pass ended with, where another attempt came after it (S2-83).

@@ -10,6 +10,6 @@ mod prefix;
 mod results;
 mod snapshots;
 mod thread;
-mod told;
+mod instruction;
 mod ways_out;
 mod wording;

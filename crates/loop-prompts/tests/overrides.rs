@@ -16,7 +16,7 @@ const FILES: [(&str, &str); 11] = [
     ("item.md", include_str!("../templates/item.md")),
     ("last_reply.md", include_str!("../templates/last_reply.md")),
     ("rejection.md", include_str!("../templates/rejection.md")),
-    ("told.md", include_str!("../templates/told.md")),
+    ("instruction.md", include_str!("../templates/instruction.md")),
 ];
 
 fn builtin(file: &str) -> &'static str {
@@ -78,7 +78,7 @@ fn a_lost_anchor_is_named_with_its_file() {
     lacks("item.md", "item", "work item");
     lacks("last_reply.md", "cause", "reason for the last reply");
     lacks("rejection.md", "message", "message of the validator");
-    lacks("told.md", "told", "what a person said");
+    lacks("instruction.md", "instruction", "what a person said");
     // An anchor that is there but never renders is missing too.
     let hidden = builtin("selector.md").replace("{{ item }}", "{% if false %}{{ item }}{% endif %}");
     assert!(matches!(with("selector.md", &hidden), Err(PromptError::MissingAnchor { anchor: "item", .. })));
@@ -180,7 +180,7 @@ fn an_unknown_file_name_is_refused_with_those_there_are() {
     refused(
         "analyse.md",
         "x",
-        "prompts/analyse.md: no template has this name; there are analysis.md, refinement.md, final_pass.md, selector.md, repair.md, filter.md, agent.md, item.md, last_reply.md, rejection.md, told.md",
+        "prompts/analyse.md: no template has this name; there are analysis.md, refinement.md, final_pass.md, selector.md, repair.md, filter.md, agent.md, item.md, last_reply.md, rejection.md, instruction.md",
     );
 }
 

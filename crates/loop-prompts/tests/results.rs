@@ -41,7 +41,7 @@ fn in_style(mut spec: RunSpec, style: ErrorStyle) -> RunSpec {
 }
 
 /// One line for each result: `case: text`, with a mark for errors.
-fn told(world: &Native, cases: &[(&str, NativeCall)]) -> String {
+fn reported(world: &Native, cases: &[(&str, NativeCall)]) -> String {
     let results = world.run.actions().iter().map(|action| call_result(&world.run, action));
     let mut out = String::new();
     for ((case, _), result) in cases.iter().zip(results) {
@@ -82,7 +82,7 @@ fn observed(style: ErrorStyle) -> String {
         let text = observation_text(&world.run, action, &evidence.observation);
         assert_eq!(text, call_result(&world.run, action).text);
     }
-    told(&world, &cases)
+    reported(&world, &cases)
 }
 
 /// What came of calls that were not run, as the core judges them.
@@ -106,7 +106,7 @@ fn refused(style: ErrorStyle) -> String {
     world.replied(calls("", cases.each_ref().map(|(_, call)| call.clone())));
     world.tools_end(|_| ok("found 1", "x"));
     world.grow();
-    let mut out = told(&world, &cases);
+    let mut out = reported(&world, &cases);
 
     // Over the limit, and what the core judges so only elsewhere.
     let mut spec = in_style(conversation(), style);
@@ -254,9 +254,9 @@ fn a_result_of_every_style_says_how_its_call_ended_and_who_wrote_it() {
             assert_eq!(result.status, status, "{style:?}");
             let is_doubted = result.text.contains("may or may not have happened");
             assert_eq!(is_doubted, status == Status::InDoubt, "{style:?} {status:?}");
-            let is_told = [Status::Denied, Status::Duplicate, Status::Skipped].contains(&status);
+            let is_reported = [Status::Denied, Status::Duplicate, Status::Skipped].contains(&status);
             let of_tool = ResultOrigin::Tool { untrusted: false, private: false };
-            let origin = if is_told { ResultOrigin::Verdict } else { of_tool };
+            let origin = if is_reported { ResultOrigin::Verdict } else { of_tool };
             assert_eq!(result.origin, origin, "{style:?} {status:?}");
         }
     }
@@ -290,54 +290,54 @@ fn asked_again(change: impl FnOnce(&mut loop_core::RunSpec)) -> Vec<String> {
     let mut spec = conversation();
     change(&mut spec);
     let mut world = begin(spec, message("What is it?"));
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for n in 0..4 {
         world.replied(calls("", [look("a", "fetch_bike", "FR-0042")]));
         world.tools_end(|_| ok("found 1", "{\"frame\": 1}\n"));
         world.grow();
         if n > 1 {
-            told.extend(world.results());
+            reported.extend(world.results());
         }
     }
-    told
+    reported
 }
 
 #[test]
 fn a_refused_repeat_says_why_and_the_second_time_what_to_do() {
     // S3-23, S4-40, I-32: the reason, then one nudge.
-    let told = asked_again(|_| {});
+    let reported = asked_again(|_| {});
     let why = "! Error: Tool 'fetch_bike' has already brought the same result 2 times, and nothing was \
                changed since; its result is that of pass 2";
     let nudge = "asking again changes nothing; use what you have, try something else, or finish";
-    assert_eq!(told, [why.to_owned(), format!("{why}; {nudge}")]);
+    assert_eq!(reported, [why.to_owned(), format!("{why}; {nudge}")]);
 }
 
 #[test]
 fn a_refused_repeat_gives_the_earlier_result_again_where_that_is_set() {
     // C5
-    let told = asked_again(|spec| spec.gate.on_duplicate = loop_core::OnDuplicate::ReplayCached);
+    let reported = asked_again(|spec| spec.gate.on_duplicate = loop_core::OnDuplicate::ReplayCached);
     let nudge = "asking again changes nothing; use what you have, try something else, or finish";
     let again = [
         "(cached, pass 2)\n{\"frame\": 1}\n".to_owned(),
         format!("(cached, pass 2: {nudge})\n{{\"frame\": 1}}\n"),
     ];
-    assert_eq!(told, again);
-    let told = asked_again(|spec| spec.gate.on_duplicate = loop_core::OnDuplicate::Deny);
-    assert!(told[0].starts_with("! Error: Not permitted: Tool 'fetch_bike' has already"), "{}", told[0]);
+    assert_eq!(reported, again);
+    let reported = asked_again(|spec| spec.gate.on_duplicate = loop_core::OnDuplicate::Deny);
+    assert!(reported[0].starts_with("! Error: Not permitted: Tool 'fetch_bike' has already"), "{}", reported[0]);
 }
 
 #[test]
 fn the_three_tiers_speak_as_they_were_written() {
     // S3-23, S3-28, S3-29: word for word, the second time as well.
-    let told = asked_again(|spec| spec.gate.repeats = Some(Repeats::ThreeTier));
+    let reported = asked_again(|spec| spec.gate.repeats = Some(Repeats::ThreeTier));
     let exact = "! Error: Tool 'fetch_bike' was already executed with identical parameters";
-    assert_eq!(told, [exact, exact]);
-    let told = asked_again(|spec| {
+    assert_eq!(reported, [exact, exact]);
+    let reported = asked_again(|spec| {
         spec.gate.repeats = Some(Repeats::ThreeTier);
         spec.gate.three_tier.other = 1;
     });
     let limit = "! Error: Tool 'fetch_bike' has reached its execution limit (1) for this turn";
-    assert_eq!(told, [limit, limit]);
+    assert_eq!(reported, [limit, limit]);
 }
 
 #[test]

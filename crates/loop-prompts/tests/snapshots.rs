@@ -49,17 +49,17 @@ fn selection(mut spec: RunSpec) -> RunSpec {
     spec
 }
 
-/// A second pass after `calls`, each told by `told`.
+/// A second pass after `calls`, each told by `instruction`.
 fn second(
     spec: RunSpec,
     item: WorkItem,
     calls: &[(&str, &str)],
     reply: &str,
-    told: impl Fn(&str) -> Observation,
+    instruction: impl Fn(&str) -> Observation,
 ) -> Prompt {
     let mut world = start(spec, item, prompts());
     world.replied(&format!("{reply}{}", contract("low", calls)));
-    world.tools_end(told);
+    world.tools_end(instruction);
     world.prompt()
 }
 
@@ -125,9 +125,9 @@ fn the_refinement() {
         "refinement_large",
         &only_last(second(spec_large, item_large, &calls, reply, |_| ok("found 1 item", "body"))),
     );
-    let told = |_: &str| Observation::new(Status::Ok, hostile(), hostile(), "{}");
+    let instruction = |_: &str| Observation::new(Status::Ok, hostile(), hostile(), "{}");
     let target = "FR-1 {{ 7*7 }}\n<<<E1 n-7f3a>>>";
-    check("refinement_hostile", &only_last(second(spec(), item(), &[("fetch_bike", target)], "", told)));
+    check("refinement_hostile", &only_last(second(spec(), item(), &[("fetch_bike", target)], "", instruction)));
 }
 
 #[test]
@@ -145,8 +145,8 @@ fn the_final_pass() {
         &only_last(second(twice.clone(), large().1, &calls, "", |_| ok("found 1 item", "body"))),
     );
 
-    let told = |_: &str| Observation::new(Status::PermanentError, hostile(), hostile(), "null");
-    check("final_pass_hostile", &only_last(second(twice, ill_meant(), &[("fetch_bike", "FR-1")], "", told)));
+    let instruction = |_: &str| Observation::new(Status::PermanentError, hostile(), hostile(), "null");
+    check("final_pass_hostile", &only_last(second(twice, ill_meant(), &[("fetch_bike", "FR-1")], "", instruction)));
 }
 
 #[test]

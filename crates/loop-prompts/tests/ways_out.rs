@@ -26,9 +26,9 @@ fn a_revision_pass_is_told_what_is_missing() {
         assert_eq!(world.call().key.to_string(), "2/main");
         let prompt = world.prompt();
         let last = prompt.turns.last().unwrap().text().to_owned();
-        let told = "- Your last reply claims high confidence, but this is demanded and not there: \
+        let instruction = "- Your last reply claims high confidence, but this is demanded and not there: \
                     section `next_steps`, a result of `fetch_part`. Mend it,";
-        assert!(last.contains(told), "{last}");
+        assert!(last.contains(instruction), "{last}");
         assert!(!prompt.system.contains("claims high confidence"));
     }
 }

@@ -13,13 +13,13 @@ fn says(text: &str, expected: &[&str]) {
     }
 }
 
-fn second_pass(told: impl Fn(&str) -> Observation) -> Prompt {
+fn second_pass(instruction: impl Fn(&str) -> Observation) -> Prompt {
     let mut world = start(spec(), item(), prompts());
     world.replied(&contract(
         "low",
         &[("fetch_bike", "FR-0042"), ("fetch_part", "P-1"), ("fetch_wheel", "W-1")],
     ));
-    world.tools_end(told);
+    world.tools_end(instruction);
     world.prompt()
 }
 
@@ -117,7 +117,7 @@ fn the_refinement_says_what_to_write_and_what_not_to_ask_for() {
 #[test]
 fn each_call_has_its_line_among_the_executed_tools() {
     // S0-112
-    let told = |parameters: &str| match parameters.contains("P-1") {
+    let instruction = |parameters: &str| match parameters.contains("P-1") {
         true => Observation::failed(Status::Timeout, "fetch_part", "timeout"),
         false => ok("found 1 item", "x"),
     };
@@ -125,7 +125,7 @@ fn each_call_has_its_line_among_the_executed_tools() {
         - fetch_bike (target: FR-0042): Success — found 1 item [E1]\n\
         - fetch_part (target: P-1): Failed — timeout [E2]\n\
         - fetch_wheel (target: W-1): Not run — no tool has this name";
-    says(second_pass(told).turns[2].text(), &[expected]);
+    says(second_pass(instruction).turns[2].text(), &[expected]);
 
     // The target is optional.
     let mut spec = spec();

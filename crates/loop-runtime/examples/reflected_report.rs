@@ -47,10 +47,10 @@ fn users_named(name: &str) -> Vec<User> {
 pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let search = read("search_user", "Search users by name");
     let report = OutputTool::<Report>::new("report", "Takes the final report").reflect(Report::to_markdown);
-    let (told, received) = mpsc::channel();
+    let (instructions, received) = mpsc::channel();
     let callbacks = Callbacks::new().on_tool_result(move |at, tool, result| {
         let first_line = result.lines().next().unwrap_or_default();
-        told.send(format!("pass {}: {tool} -> {first_line}", at.pass))
+        instructions.send(format!("pass {}: {tool} -> {first_line}", at.pass))
     });
     let agent = Agent::output(Offline::new(), report)
         .helper(search, |search: Search| async move { users_named(&search.name) })

@@ -566,7 +566,7 @@ impl Driver {
             Control::Stop(how) => Some(EventKind::StopRequested { how }),
             Control::WithdrawStop => self.run.is_stop_asked().then_some(EventKind::StopWithdrawn),
             Control::Answer(key, answer, binding) => self.answered(key, answer, binding),
-            Control::Tell(text) => self.run.may_be_told(&text).is_ok().then_some(EventKind::Told { text }),
+            Control::Tell(text) => self.run.takes_instruction(&text).is_ok().then_some(EventKind::Instruction { text }),
         }
     }
 
@@ -740,8 +740,8 @@ impl Driver {
                 let actions = || self.run.actions().iter().rev();
                 if let Some(action) = actions().find(|action| settled.is_some() && action.evidence == settled)
                 {
-                    let told = observation_text(&self.run, action, observation);
-                    self.caller.tool_result(&self.progress(action.key.pass), action.tool_name(), &told);
+                    let reported = observation_text(&self.run, action, observation);
+                    self.caller.tool_result(&self.progress(action.key.pass), action.tool_name(), &reported);
                 }
             }
             _ => {}

@@ -176,7 +176,7 @@ pub(crate) struct Load {
     waiting: AtomicUsize,
     text_bytes: AtomicU64,
     most_text_bytes: u64,
-    pub(crate) told: AtomicU64,
+    pub(crate) reported: AtomicU64,
     pub(crate) lost: AtomicU64,
 }
 
@@ -294,8 +294,8 @@ impl Drop for Place {
 
 impl Load {
     pub(crate) fn new(most_text_bytes: u64) -> Self {
-        let (waiting, text_bytes, told, lost) = Default::default();
-        Self { waiting, text_bytes, most_text_bytes, told, lost }
+        let (waiting, text_bytes, reported, lost) = Default::default();
+        Self { waiting, text_bytes, most_text_bytes, reported, lost }
     }
 
     /// Whether there is room for an event.
@@ -318,7 +318,7 @@ impl Load {
 
     fn added(&self, event: &RunEvent) {
         self.waiting.fetch_add(1, Ordering::Release);
-        self.told.fetch_add(1, Ordering::Relaxed);
+        self.reported.fetch_add(1, Ordering::Relaxed);
         self.text_bytes.fetch_add(text_bytes(event), Ordering::Relaxed);
     }
 

@@ -442,8 +442,8 @@ fn failure(error: LlmError, received: StreamProgress, cap: OutputCap) -> ModelFa
         RetryAdvice::AfterChange(change) => change == Change::Feedback,
         RetryAdvice::After(_) | RetryAdvice::Backoff => true,
     };
-    let told = error.partial.as_ref().map_or(0, |partial| partial.bytes());
-    let bytes = received.bytes.max(told);
+    let reported = error.partial.as_ref().map_or(0, |partial| partial.bytes());
+    let bytes = received.bytes.max(reported);
     let extent = match error.extent() {
         // Calls and reasoning that are not in what the error tells were heard all the same.
         CallExtent::NoReply if bytes > 0 => CallExtent::Open,
@@ -454,8 +454,8 @@ fn failure(error: LlmError, received: StreamProgress, cap: OutputCap) -> ModelFa
     // What the client says at the end counts, also where it takes an earlier count back. What was reported before a reply
     // broke off are not the tokens of the whole.
     let (text, usage, so_far) = match error.partial {
-        Some(told) if told.text.is_empty() => (received.text.into(), told.usage, told.usage_so_far),
-        Some(told) => (told.text, told.usage, told.usage_so_far),
+        Some(reported) if reported.text.is_empty() => (received.text.into(), reported.usage, reported.usage_so_far),
+        Some(reported) => (reported.text, reported.usage, reported.usage_so_far),
         None => (received.text.into(), None, received.usage),
     };
     ModelFailure {

@@ -81,10 +81,10 @@ impl Watcher {
 
     /// Waits until everything that was queued before is heard.
     pub(crate) async fn caught_up(&self) {
-        let told = self.load.told.load(Ordering::Relaxed);
+        let reported = self.load.reported.load(Ordering::Relaxed);
         loop {
             let went_on = self.progress.went_on.notified();
-            if self.progress.received.load(Ordering::Acquire) >= told {
+            if self.progress.received.load(Ordering::Acquire) >= reported {
                 return;
             }
             went_on.await;
@@ -157,7 +157,7 @@ mod tests {
         drop(release);
         watcher.caught_up().await;
         let received: Vec<_> = received.try_iter().collect();
-        let told: Vec<_> = received
+        let reported: Vec<_> = received
             .iter()
             .enumerate()
             .filter_map(|(n, (run, event))| match event {
@@ -169,7 +169,7 @@ mod tests {
         // The one that the observer was busy with made room for another.
         assert!((MAX_EVENTS..=MAX_EVENTS + 1).contains(&entries), "{entries}");
         let missed = (MAX_EVENTS + 8 - entries) as u64;
-        assert_eq!(told, [(entries, "a", missed - 1), (entries + 1, "b", 1)]);
+        assert_eq!(reported, [(entries, "a", missed - 1), (entries + 1, "b", 1)]);
         assert_eq!(watcher.observed(), Observed { received: received.len() as u64, lost: missed, panics: 0 });
     }
 }

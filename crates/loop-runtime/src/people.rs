@@ -19,7 +19,7 @@ pub struct PeopleReport {
     /// What they were asked, in the order in which it was.
     pub asked: Vec<AskedOnce>,
     /// What they told the run, in its order.
-    pub told: Vec<ToldReport>,
+    pub instructions: Vec<InstructionReport>,
 }
 
 /// An action about which a person was asked, and what came of it.
@@ -51,7 +51,7 @@ pub struct AskedOnce {
 
 /// What a run was told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ToldReport {
+pub struct InstructionReport {
     /// What.
     pub text: String,
     /// The first pass whose prompt could hold it.
@@ -82,7 +82,7 @@ impl PeopleReport {
 
     /// Whether no person had anything to do with it.
     pub fn is_empty(&self) -> bool {
-        self.asked.is_empty() && self.told.is_empty()
+        self.asked.is_empty() && self.instructions.is_empty()
     }
 
     /// What became of the newest asking about an action.
@@ -103,9 +103,9 @@ impl PeopleReport {
             self.settle(key, answer, text, unix_ms);
             open.retain(|waits| waits != key);
         }
-        if let (EventKind::Told { text }, Some(told)) = (&entry.event.kind, run.told().last()) {
-            let (text, from_pass) = (text.to_string(), told.from_pass);
-            self.told.push(ToldReport { text, from_pass, unix_ms });
+        if let (EventKind::Instruction { text }, Some(instructions)) = (&entry.event.kind, run.instructions().last()) {
+            let (text, from_pass) = (text.to_string(), instructions.from_pass);
+            self.instructions.push(InstructionReport { text, from_pass, unix_ms });
         }
         let asked = run.asked();
         let is_over = |key: &CommandKey| !asked.iter().any(|asked| asked.key == *key);

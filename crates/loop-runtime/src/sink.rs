@@ -26,7 +26,7 @@ pub(crate) fn kind(secrets: &Secrets, mut kind: EventKind) -> EventKind {
             PersonAnswer::Approved => {}
             PersonAnswer::Denied { why: said } | PersonAnswer::Answered { text: said } => text(secrets, said),
         },
-        EventKind::Told { text: told } => text(secrets, told),
+        EventKind::Instruction { text: reported } => text(secrets, reported),
         EventKind::Validated { result, .. } => match result {
             Validation::Valid => {}
             Validation::Invalid { by, message } | Validation::Broken { by, message } => {

@@ -167,9 +167,9 @@ impl AskModel for Asker {
                 Ok(Answer { text, usage, received, served_model })
             }
             Err(error) => {
-                let told = error.partial.as_ref().and_then(|partial| partial.usage);
+                let reported = error.partial.as_ref().and_then(|partial| partial.usage);
                 // A call that no model saw costs nothing.
-                let usage = if error.is_free() { Some(Usage::default()) } else { told };
+                let usage = if error.is_free() { Some(Usage::default()) } else { reported };
                 let bytes = error.partial.as_ref().map_or(0, |partial| partial.bytes());
                 let reported = error.partial.as_ref().and_then(|partial| partial.usage_so_far);
                 let reported = reported.unwrap_or_default();

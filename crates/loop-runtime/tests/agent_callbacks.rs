@@ -29,7 +29,7 @@ fn telling(said: &Said) -> Callbacks {
         .on_attempt_start(move |at| attempt.say(format!("attempt {}", place(at))))
         .on_pass(move |at| pass.say(format!("pass {} ({} calls)", place(at), at.totals.model_calls)))
         .on_tool_call(move |at, tool, input| call.say(format!("call {} {tool} {input}", place(at))))
-        .on_tool_result(move |at, tool, told| result.say(format!("result {} {tool} {told}", place(at))))
+        .on_tool_result(move |at, tool, reported| result.say(format!("result {} {tool} {reported}", place(at))))
         .on_validation_failure(move |at, by, what| {
             failure.say(format!("rejected {} {by}: {what}", place(at)))
         })
@@ -124,7 +124,7 @@ async fn a_retry_is_told_where_it_is_and_a_call_once_however_often_it_is_asked_a
             async move {
                 Ok::<_, String>(match first {
                     true => ToolResult::retryable("fetch", "Fetch", "busy"),
-                    false => ToolResult::told("fetch", json!("it")),
+                    false => ToolResult::value("fetch", json!("it")),
                 })
             }
         })
@@ -133,7 +133,7 @@ async fn a_retry_is_told_where_it_is_and_a_call_once_however_often_it_is_asked_a
             async move {
                 Ok::<_, String>(match times {
                     0..2 => ToolResult::pending("wait", "Wait", 100),
-                    _ => ToolResult::told("wait", json!("ready")),
+                    _ => ToolResult::value("wait", json!("ready")),
                 })
             }
         });
@@ -172,7 +172,7 @@ async fn a_retry_that_a_person_approved_is_counted() {
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                 Ok::<_, String>(match first {
                     true => ToolResult::retryable("revise", "Revise", "busy"),
-                    false => ToolResult::told("revise", json!("it")),
+                    false => ToolResult::value("revise", json!("it")),
                 })
             }
         },

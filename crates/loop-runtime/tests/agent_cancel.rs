@@ -189,7 +189,7 @@ async fn a_write_that_is_cut_off_is_in_doubt() {
     // S2-51, I-6
     let said = Said::default();
     let write = change().effect(loop_runtime::tools::Effect::WriteIrreversible);
-    let told = said.clone();
+    let reported = said.clone();
     let model = scripted([
         looks(&["ok"]).and_call("change", target("hang")).and_call("look", target("late")),
         ScriptedReply::call("change", target("hang")),
@@ -197,17 +197,17 @@ async fn a_write_that_is_cut_off_is_in_doubt() {
     let reads = said.clone();
     let agent = Agent::new(model)
         .tool(look(), move |target: agents::Target, _| agents::behave(target, reads.clone()))
-        .tool(write, move |target: agents::Target, _| agents::behave(target, told.clone()))
+        .tool(write, move |target: agents::Target, _| agents::behave(target, reported.clone()))
         .approve("change")
         .build()
         .unwrap();
     let (_, mut messages, error) = cancelled(&agent, 500).await;
     assert_eq!(said.lines(), ["begins ok", "ends ok", "begins hang"]);
     assert_eq!(agents::statuses(meta_of(&error)), [Status::Ok, Status::InDoubt, Status::Cancelled]);
-    let told = texts(&messages);
-    assert_eq!(told[0], "saw ok");
-    assert!(told[1].contains("may or may not have happened"), "{told:?}");
-    assert!(told[2].starts_with("!Error: cancelled"), "{told:?}");
+    let reported = texts(&messages);
+    assert_eq!(reported[0], "saw ok");
+    assert!(reported[1].contains("may or may not have happened"), "{reported:?}");
+    assert!(reported[2].starts_with("!Error: cancelled"), "{reported:?}");
     let marks: Vec<_> =
         agents::results(&messages).iter().map(|result| (result.status, result.origin)).collect();
     let of_tool = Some(ResultOrigin::Tool { untrusted: false, private: false });
@@ -232,9 +232,9 @@ async fn side_by_side_what_had_ended_stays() {
     let model = scripted([looks(&["hang", "slow-100", "slow-900"])]);
     let agent = conversation(&model, &said).parallel().build().unwrap();
     let (_, messages, _) = cancelled(&agent, 500).await;
-    let told = texts(&messages);
-    assert_eq!(told[1], "saw slow-100");
-    assert!(told[0].starts_with("!Error: cancelled") && told[2].starts_with("!Error: cancelled"), "{told:?}");
+    let reported = texts(&messages);
+    assert_eq!(reported[1], "saw slow-100");
+    assert!(reported[0].starts_with("!Error: cancelled") && reported[2].starts_with("!Error: cancelled"), "{reported:?}");
 }
 
 #[tokio::test(start_paused = true)]

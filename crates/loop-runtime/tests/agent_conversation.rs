@@ -160,7 +160,7 @@ async fn every_call_is_answered_in_order_whatever_becomes_of_it() {
     let mut messages = ask("Go");
     let answer = agent.chat(&mut messages).await.unwrap();
     assert_eq!(shape(&messages), "UCTA", "all results are in one message");
-    let told = texts(&messages);
+    let reported = texts(&messages);
     let begin = [
         "saw ok",
         "!Error: no such thing",
@@ -173,9 +173,9 @@ async fn every_call_is_answered_in_order_whatever_becomes_of_it() {
         "!Error: Invalid arguments: ",
         "!Error: Not run: ",
     ];
-    assert_eq!(told.len(), begin.len());
-    for (told, begin) in told.iter().zip(begin) {
-        assert!(told.starts_with(begin), "{told} begins with {begin}");
+    assert_eq!(reported.len(), begin.len());
+    for (reported, begin) in reported.iter().zip(begin) {
+        assert!(reported.starts_with(begin), "{reported} begins with {begin}");
     }
     assert_eq!(statuses(&answer.meta), [Status::Ok, Status::PermanentError, Status::PermanentError]);
     let (looked, changed, unknown) =
@@ -316,7 +316,7 @@ async fn a_tool_that_hangs_is_cut_off_and_the_model_is_told() {
 }
 
 /// What the model reads of a value that a tool gives.
-async fn told<T: Serialize + Send + 'static>(
+async fn reported<T: Serialize + Send + 'static>(
     declaration: ToolDeclaration,
     value: impl Fn() -> T + Send + Sync + 'static,
 ) -> String {
@@ -335,24 +335,24 @@ async fn told<T: Serialize + Send + 'static>(
 #[tokio::test]
 async fn a_tool_may_give_anything_that_is_json() {
     // S2-31, S2-32, S1-30
-    assert_eq!(told(look(), || "plain text").await, "plain text");
-    assert_eq!(told(look(), || 7).await, "7");
-    assert_eq!(told(look(), || true).await, "true");
-    assert_eq!(told(look(), || vec![1, 2]).await, "[1,2]");
-    assert_eq!(told(look(), || User { id: 1, name: "A" }).await, r#"{"id":1,"name":"A"}"#);
-    assert_eq!(told(look(), || Some("there")).await, "there");
+    assert_eq!(reported(look(), || "plain text").await, "plain text");
+    assert_eq!(reported(look(), || 7).await, "7");
+    assert_eq!(reported(look(), || true).await, "true");
+    assert_eq!(reported(look(), || vec![1, 2]).await, "[1,2]");
+    assert_eq!(reported(look(), || User { id: 1, name: "A" }).await, r#"{"id":1,"name":"A"}"#);
+    assert_eq!(reported(look(), || Some("there")).await, "there");
     // Nothing is nothing found; a write that has nothing to tell is done.
-    assert_eq!(told(look(), || ()).await, "No data found");
-    assert_eq!(told(look(), String::new).await, "No data found");
-    assert_eq!(told(look(), Vec::<u8>::new).await, "No data found");
-    assert_eq!(told(change(), || ()).await, "Done.");
-    assert_eq!(told(change(), String::new).await, "Done.");
+    assert_eq!(reported(look(), || ()).await, "No data found");
+    assert_eq!(reported(look(), String::new).await, "No data found");
+    assert_eq!(reported(look(), Vec::<u8>::new).await, "No data found");
+    assert_eq!(reported(change(), || ()).await, "Done.");
+    assert_eq!(reported(change(), String::new).await, "Done.");
     // A result is what it says, and not told as JSON.
-    assert_eq!(told(look(), || ToolResult::ok("look", "s", "## Whole", 1)).await, "## Whole");
-    assert_eq!(told(look(), || ToolResult::failed("look", "Look", "gone")).await, "!Error: gone");
+    assert_eq!(reported(look(), || ToolResult::ok("look", "s", "## Whole", 1)).await, "## Whole");
+    assert_eq!(reported(look(), || ToolResult::failed("look", "Look", "gone")).await, "!Error: gone");
     // What is no JSON is an error of the tool's.
     let odd = || std::collections::BTreeMap::from([((1, 2), 3)]);
-    assert!(told(look(), odd).await.starts_with("!Error: its result is no JSON"));
+    assert!(reported(look(), odd).await.starts_with("!Error: its result is no JSON"));
 }
 
 #[tokio::test]
@@ -691,13 +691,13 @@ async fn a_call_is_made_again_as_long_as_it_may_bring_something() {
     let mut messages = ask("Go");
     let answer = agent.chat(&mut messages).await.unwrap();
     assert_eq!(&*answer.text, "Done.");
-    let told = texts(&messages);
+    let reported = texts(&messages);
     let same = "!Error: Tool 'look' has already brought the same result 2 times, and nothing was changed since; \
                 its result is that of pass 2";
     let failed =
         "!Error: Tool 'look' has already failed with identical parameters; its result is that of pass 4";
     let round = "!Error: The last 2 calls have gone round 2 times with the same results, and tool 'look' would \
                  begin the next round; its result is that of pass";
-    assert_eq!((&*told[2], &*told[4]), (same, failed));
-    assert!(told[9].starts_with(round), "{}", told[9]);
+    assert_eq!((&*reported[2], &*reported[4]), (same, failed));
+    assert!(reported[9].starts_with(round), "{}", reported[9]);
 }

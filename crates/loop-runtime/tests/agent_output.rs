@@ -93,9 +93,9 @@ async fn errors_of_helpers_are_told_and_the_model_recovers() {
     let agent = agent(&model, lead_tool(), &said).build().unwrap();
     let mut messages = ask("Go");
     assert!(agent.chat(&mut messages).await.is_ok());
-    let told = texts(&messages);
-    assert_eq!(told[..2], ["!Error: the tool panicked: it went to pieces", "!Error: Unknown tool nobody"]);
-    assert!(told[2].starts_with("!Error: Invalid arguments: "), "{}", told[2]);
+    let reported = texts(&messages);
+    assert_eq!(reported[..2], ["!Error: the tool panicked: it went to pieces", "!Error: Unknown tool nobody"]);
+    assert!(reported[2].starts_with("!Error: Invalid arguments: "), "{}", reported[2]);
     assert_valid(&messages);
 }
 
@@ -188,9 +188,9 @@ async fn a_formatter_that_fails_is_told_and_sees_sound_outputs_alone() {
     let mut messages = ask("Go");
     let found = agent.chat(&mut messages).await.unwrap();
     assert_eq!(found.value, lead("Bob", 1));
-    let told = texts(&messages);
-    assert!(told[0].starts_with("!Error: Invalid arguments: "), "{}", told[0]);
-    assert_eq!(told[1..4], ["!Error: too long to show", "!Error: the tool panicked: unlucky", "# Bob"]);
+    let reported = texts(&messages);
+    assert!(reported[0].starts_with("!Error: Invalid arguments: "), "{}", reported[0]);
+    assert_eq!(reported[1..4], ["!Error: too long to show", "!Error: the tool panicked: unlucky", "# Bob"]);
     assert_eq!(said.lines(), ["Ann", "Eve", "Bob"], "never the one that nobody could read");
     assert_valid(&messages);
 }
@@ -210,9 +210,9 @@ async fn an_output_of_which_a_member_has_the_wrong_type_does_not_count() {
     let mut messages = ask("Go");
     let found = agent.chat(&mut messages).await.unwrap();
     assert_eq!(found.value, Card { name: "Ann".into(), phone: Some("1".into()) });
-    let told = texts(&messages);
-    assert_eq!(told[0], "Ann");
-    assert!(told[1].starts_with("!Error: ") && told[1].contains("/phone"), "{}", told[1]);
+    let reported = texts(&messages);
+    assert_eq!(reported[0], "Ann");
+    assert!(reported[1].starts_with("!Error: ") && reported[1].contains("/phone"), "{}", reported[1]);
     assert_eq!(found.meta.attempts, 1);
     assert_valid(&messages);
 }

@@ -293,8 +293,8 @@ async fn one_result_is_shown_in_the_form_of_each_document() {
         let mut messages = vec![Message::user("Find both")];
         let answer = agent.chat(&mut messages).await.unwrap();
         let Message::Tool { results } = &messages[2] else { panic!("{messages:?}") };
-        let told: Vec<_> = results.iter().map(|result| (&*result.text, result.is_error)).collect();
-        assert_eq!(told, [("1 user named Bob", false), (failed, true)], "{style:?}");
+        let reported: Vec<_> = results.iter().map(|result| (&*result.text, result.is_error)).collect();
+        assert_eq!(reported, [("1 user named Bob", false), (failed, true)], "{style:?}");
         // The observation behind it is the same in each: status, summary, Markdown, data.
         let evidence = &answer.meta.outcome.evidence;
         let seen = |n: usize| (evidence[n].observation.status, &*evidence[n].observation.summary);

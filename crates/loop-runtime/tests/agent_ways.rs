@@ -27,7 +27,7 @@ use loop_runtime::{
 };
 
 /// Everything that was written down, but for names that are new each time and the wall time.
-async fn told(runner: &Runner, run: &RunId) -> String {
+async fn reported(runner: &Runner, run: &RunId) -> String {
     let entries = runner.journal().read(run).await.unwrap().entries;
     let EventKind::Started(started) = &entries[0].event.kind else { panic!("{:?}", entries[0]) };
     let unix_ms = format!("\"unix_ms\":{}", started.unix_ms);
@@ -70,14 +70,14 @@ async fn every_way_of_conversing_leaves_the_same_journal_and_messages() {
     let agent = conversation();
     let mut expected = ask("Go");
     let answer = agent.chat(&mut expected).await.unwrap();
-    let journal = told(agent.runner(), &answer.meta.run).await;
+    let journal = reported(agent.runner(), &answer.meta.run).await;
     assert!(journal.len() > 4_000 && answer.meta.latency_ms > 900, "{} {journal}", answer.meta.latency_ms);
     assert_eq!(shape(&expected), "UCTCTA");
 
     let agent = conversation();
     let mut messages = ask("Go");
     let (recursed, depth) = agent.chat(&mut messages).recurse().await.unwrap();
-    assert_eq!(told(agent.runner(), &recursed.meta.run).await, journal, "by recursion");
+    assert_eq!(reported(agent.runner(), &recursed.meta.run).await, journal, "by recursion");
     assert_eq!((&messages, depth, &recursed.text), (&expected, 3, &answer.text));
 
     let agent = conversation();
@@ -90,14 +90,14 @@ async fn every_way_of_conversing_leaves_the_same_journal_and_messages() {
         }
     }
     let meta = stream.finish().await;
-    assert_eq!(told(agent.runner(), &meta.run).await, journal, "as a stream");
+    assert_eq!(reported(agent.runner(), &meta.run).await, journal, "as a stream");
     assert_eq!((&messages, meta.outcome.answer.as_deref()), (&expected, Some(&*answer.text)));
     assert!(texts.ends_with("Done.\nReally."), "{texts}");
 
     let agent = conversation();
     let mut messages = ask("Go");
     let meta = agent.chat(&mut messages).stream().await.unwrap().finish().await;
-    assert_eq!(told(agent.runner(), &meta.run).await, journal, "as a stream that nobody reads");
+    assert_eq!(reported(agent.runner(), &meta.run).await, journal, "as a stream that nobody reads");
     assert_eq!(messages, expected);
 
     let agent = conversation();
@@ -105,7 +105,7 @@ async fn every_way_of_conversing_leaves_the_same_journal_and_messages() {
     let mut handle = agent.chat(&mut messages).start().await.unwrap();
     let (run, mut events) = (handle.id().clone(), handle.events().unwrap());
     let answer_by_handle = handle.wait().await.unwrap();
-    assert_eq!(told(agent.runner(), &run).await, journal, "by a handle");
+    assert_eq!(reported(agent.runner(), &run).await, journal, "by a handle");
     assert_eq!((&messages, &answer_by_handle.text), (&expected, &answer.text));
     assert!(
         matches!(events.recv().await, Some(RunEvent::Recorded(_))),
@@ -114,18 +114,18 @@ async fn every_way_of_conversing_leaves_the_same_journal_and_messages() {
 
     let agent = conversation();
     let answer_by_prompt = agent.prompt("Go").await.unwrap();
-    assert_eq!(told(agent.runner(), &answer_by_prompt.meta.run).await, journal, "by a prompt");
+    assert_eq!(reported(agent.runner(), &answer_by_prompt.meta.run).await, journal, "by a prompt");
 
     let agent = conversation();
     let mut queue = std::pin::pin!(agent.queue(futures::stream::iter([ask("Go")]), 4));
     let (n, messages, answer) = queue.next().await.unwrap();
-    assert_eq!(told(agent.runner(), &answer.unwrap().meta.run).await, journal, "from a queue");
+    assert_eq!(reported(agent.runner(), &answer.unwrap().meta.run).await, journal, "from a queue");
     assert_eq!((n, messages), (0, expected.clone()));
 
     let agent = conversation();
     let item = WorkItem::message("message", "Go", "Go");
     let outcome = agent.runner().run(item).start().await.unwrap().wait().await;
-    assert_eq!(told(agent.runner(), &outcome.run).await, journal, "by a handle of its loop");
+    assert_eq!(reported(agent.runner(), &outcome.run).await, journal, "by a handle of its loop");
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,13 +134,13 @@ async fn every_way_to_an_output_leaves_the_same_journal_and_messages() {
     let agent = output();
     let mut expected = ask("Go");
     let found = agent.chat(&mut expected).await.unwrap();
-    let journal = told(agent.runner(), &found.meta.run).await;
+    let journal = reported(agent.runner(), &found.meta.run).await;
     assert_eq!((shape(&expected), found.meta.attempts), ("UCTCTCTUCTCT".to_owned(), 2));
 
     let agent = output();
     let mut messages = ask("Go");
     let (recursed, depth) = agent.chat(&mut messages).recurse().await.unwrap();
-    assert_eq!(told(agent.runner(), &recursed.meta.run).await, journal, "by recursion");
+    assert_eq!(reported(agent.runner(), &recursed.meta.run).await, journal, "by recursion");
     assert_eq!((&messages, depth, recursed.value), (&expected, 5, found.value));
 
     let agent = output();
@@ -148,7 +148,7 @@ async fn every_way_to_an_output_leaves_the_same_journal_and_messages() {
     let mut stream = agent.chat(&mut messages).stream().await.unwrap();
     while stream.next().await.is_some() {}
     let meta = stream.finish().await;
-    assert_eq!(told(agent.runner(), &meta.run).await, journal, "as a stream");
+    assert_eq!(reported(agent.runner(), &meta.run).await, journal, "as a stream");
     assert_eq!(messages, expected);
 
     let agent = output();
@@ -161,13 +161,13 @@ async fn every_way_to_an_output_leaves_the_same_journal_and_messages() {
     let handle = agent.chat(&mut messages).start().await.unwrap();
     let run = handle.id().clone();
     assert_eq!(handle.wait().await.unwrap().value, lead("Ann", 1));
-    assert_eq!(told(agent.runner(), &run).await, journal, "by a handle");
+    assert_eq!(reported(agent.runner(), &run).await, journal, "by a handle");
     assert_eq!(messages, expected);
 
     let agent = output();
     let queue = agent.runner().run_all([WorkItem::message("message", "Go", "Go")], 4);
     let (_, outcome) = std::pin::pin!(queue).next().await.unwrap();
-    assert_eq!(told(agent.runner(), &outcome.unwrap().run).await, journal, "from a queue");
+    assert_eq!(reported(agent.runner(), &outcome.unwrap().run).await, journal, "from a queue");
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,7 +216,7 @@ async fn a_stream_that_is_paused_goes_on_as_if_it_had_not_been() {
     // S1-45
     let straight = conversation();
     let answer = straight.chat(&mut ask("Go")).await.unwrap();
-    let expected = told(straight.runner(), &answer.meta.run).await;
+    let expected = reported(straight.runner(), &answer.meta.run).await;
     let agent = conversation();
     let mut messages = ask("Go");
     let mut stream = agent.chat(&mut messages).stream().await.unwrap();
@@ -230,7 +230,7 @@ async fn a_stream_that_is_paused_goes_on_as_if_it_had_not_been() {
         assert_eq!(written.len() as u64, n, "nothing goes on");
     }
     stream.finish().await;
-    assert_eq!(told(agent.runner(), &run.unwrap()).await, expected);
+    assert_eq!(reported(agent.runner(), &run.unwrap()).await, expected);
 }
 
 /// A model that calls a tool so many times, one reply at a time, and then answers.

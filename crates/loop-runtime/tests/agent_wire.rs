@@ -167,7 +167,7 @@ struct Garbling(Arc<Scripted>);
 #[async_trait::async_trait]
 impl ChatModel for Garbling {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
-        let told = |event| match event {
+        let reported = |event| match event {
             Ok(ModelEvent::Finished(mut reply))
                 if reply.finish == FinishReason::ToolUse && reply.tool_calls.is_empty() =>
             {
@@ -176,7 +176,7 @@ impl ChatModel for Garbling {
             }
             event => event,
         };
-        Ok(self.0.stream(request).await?.map(told).boxed())
+        Ok(self.0.stream(request).await?.map(reported).boxed())
     }
 }
 

@@ -256,8 +256,8 @@ fn what_was_true_beside_the_reason_is_told() {
     let change = TierChange { pass: 2, from: Tier::Base, to: Tier::Selector, why: TierCause::Cost };
     let other = condition(StopReason::TierChanged, Measure::Tiers(vec![change]));
     let stop = Certificate::new(condition(StopReason::MaxPasses, Measure::Count(2)), vec![other]);
-    let told = "Also true: tier_changed (from pass 2 selector instead of base: the cost limit does not pay for the model).";
-    assert!(explain(&stop).ends_with(told), "{}", explain(&stop));
+    let reported = "Also true: tier_changed (from pass 2 selector instead of base: the cost limit does not pay for the model).";
+    assert!(explain(&stop).ends_with(reported), "{}", explain(&stop));
     let change = Some(Change { setting: Setting::OutputTokens, to: Measure::Count(1) });
     let silent = Condition { change, ..condition(StopReason::TokenLimit, Measure::Count(0)) };
     reads(silent, "No call may write anything. It would have gone on with limits.output_tokens = 1.");

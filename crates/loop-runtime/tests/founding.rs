@@ -49,7 +49,7 @@ async fn a_tool_gets_the_callers_trace_apart_from_its_idempotency_key() {
         let run = outcome.run.as_str();
         let received = received.lock().unwrap().clone();
         let trace = given.unwrap_or(run);
-        assert!(received.iter().all(|(told, _)| told == trace), "one trace for the whole run: {received:?}");
+        assert!(received.iter().all(|(reported, _)| reported == trace), "one trace for the whole run: {received:?}");
         let mut keys: Vec<&str> = received.iter().map(|(_, key)| key.as_str()).collect();
         keys.sort_unstable();
         let expected = ["1/action-0", "1/action-1", "2/action-0"].map(|key| format!("{run}/{key}"));
@@ -395,8 +395,8 @@ async fn totals_are_there_whether_it_succeeds_or_fails() {
         let limits = Limits { tokens, cost_mode: CostMode::After, ..Limits::extract(2, 3) };
         let agent = with_tools(builder.limits(limits), &Said::default()).build().unwrap();
         let result = agent.prompt("Go").await;
-        let told = result.as_ref().err().map(AgentError::code);
-        assert_eq!(told.as_deref().unwrap_or_default(), code, "{result:?}");
+        let reported = result.as_ref().err().map(AgentError::code);
+        assert_eq!(reported.as_deref().unwrap_or_default(), code, "{result:?}");
         let meta = match &result {
             Ok(found) => found.meta.clone(),
             Err(error) => error.meta().unwrap().clone(),
@@ -488,12 +488,12 @@ async fn the_report_names_what_a_section_a_pass_and_an_action_are() {
     let outcome = handle.wait().await;
     let report = serde_json::to_value(Report::new(&started, &outcome)).unwrap();
     let sections = report["document"]["sections"].as_array().unwrap();
-    let told: Vec<Value> = sections
+    let reported: Vec<Value> = sections
         .iter()
         .map(|it| json!([it["type"], it["heading"], it["heading_text"], it["emoji"], it["pass"]]))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             json!(["situation", "🔍 Situation", "Situation", "🔍", 1]),
             json!(["findings", "📋 Findings", "Findings", "📋", 2]),
@@ -501,12 +501,12 @@ async fn the_report_names_what_a_section_a_pass_and_an_action_are() {
         ]
     );
     let passes = report["passes"].as_array().unwrap();
-    let told: Vec<Value> = passes
+    let reported: Vec<Value> = passes
         .iter()
         .map(|it| json!([it["pass"], it["tier"], it["confidence"], it["confidence_reason"], it["changed"]]))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             json!([1, "base", "medium", "because", ["situation", "findings", "next_steps"]]),
             json!([2, "base", "high", "because", ["findings"]]),

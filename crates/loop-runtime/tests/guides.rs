@@ -134,7 +134,7 @@ async fn a_closure_s_result_is_told_as_the_guide_says() -> Tested {
     let builder = Agent::new(Scripted::new([calls, ScriptedReply::text("Done.")]));
     let tool = ToolDeclaration::read("try", "Answers in some way");
     let builder = builder.tool(tool, |kind: Search, _| async move {
-        let of = |value: serde_json::Value| Ok(ToolResult::told("try", value));
+        let of = |value: serde_json::Value| Ok(ToolResult::value("try", value));
         match &*kind.name {
             "text" => of(json!("two\nlines")),
             "json" => of(json!({"id": 7})),
@@ -149,7 +149,7 @@ async fn a_closure_s_result_is_told_as_the_guide_says() -> Tested {
     let mut messages = vec![Message::user("Try")];
     builder.build()?.chat(&mut messages).await?;
     let Message::Tool { results } = &messages[2] else { panic!("{messages:?}") };
-    let told: Vec<_> = results.iter().map(|result| (&*result.text, result.is_error)).collect();
+    let reported: Vec<_> = results.iter().map(|result| (&*result.text, result.is_error)).collect();
     let expected = [
         ("two\nlines", false),
         (r#"{"id":7}"#, false),
@@ -160,7 +160,7 @@ async fn a_closure_s_result_is_told_as_the_guide_says() -> Tested {
         ("Error: no route", true),
         ("Error: the tool panicked: what now", true),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::world::{Log, Play, Stage, answer, drained, look, runner, selections, says, told};
+use common::world::{Log, Play, Stage, answer, drained, look, runner, selections, says, reported};
 use loop_runtime::{
     Runner,
     observe::{Observed, RunEvent},
@@ -33,20 +33,20 @@ async fn a_run_is_the_same_whoever_watches_it() {
     let started = handle.started().clone();
     let events = handle.events().unwrap();
     let (_, outcome) = tokio::join!(drained(events), handle.wait());
-    let watched = told(&runner, &started, &outcome).await;
+    let watched = reported(&runner, &started, &outcome).await;
 
     // Nobody takes the queue.
     let (runner, handle) = begun().await;
     let started = handle.started().clone();
     let outcome = handle.wait().await;
-    assert_eq!(told(&runner, &started, &outcome).await, watched);
+    assert_eq!(reported(&runner, &started, &outcome).await, watched);
 
     // It is taken and dropped at once.
     let (runner, mut handle) = begun().await;
     let started = handle.started().clone();
     drop(handle.events());
     let outcome = handle.wait().await;
-    assert_eq!(told(&runner, &started, &outcome).await, watched);
+    assert_eq!(reported(&runner, &started, &outcome).await, watched);
 
     // It is dropped in the middle of things.
     let (runner, mut handle) = begun().await;
@@ -57,14 +57,14 @@ async fn a_run_is_the_same_whoever_watches_it() {
     }
     drop(events);
     let outcome = handle.wait().await;
-    assert_eq!(told(&runner, &started, &outcome).await, watched);
+    assert_eq!(reported(&runner, &started, &outcome).await, watched);
 
     // It is kept and never read.
     let (runner, mut handle) = begun().await;
     let started = handle.started().clone();
     let events = handle.events().unwrap();
     let outcome = handle.wait().await;
-    assert_eq!(told(&runner, &started, &outcome).await, watched);
+    assert_eq!(reported(&runner, &started, &outcome).await, watched);
     assert!(!drained(events).await.is_empty(), "everything is there for whoever reads late");
 }
 
@@ -152,7 +152,7 @@ async fn an_observer_that_panics_changes_nothing_and_is_counted() {
     let (runner, handle) = begun().await;
     let started = handle.started().clone();
     let outcome = handle.wait().await;
-    let unwatched = told(&runner, &started, &outcome).await;
+    let unwatched = reported(&runner, &started, &outcome).await;
 
     let (sender, received) = std::sync::mpsc::channel();
     let log = Log::new();
@@ -163,7 +163,7 @@ async fn an_observer_that_panics_changes_nothing_and_is_counted() {
     let handle = runner.run(common::item()).start().await.unwrap();
     let started = handle.started().clone();
     let outcome = handle.wait().await;
-    assert_eq!(told(&runner, &started, &outcome).await, unwatched);
+    assert_eq!(reported(&runner, &started, &outcome).await, unwatched);
     runner.observers_caught_up().await;
     let received: Vec<_> = received.try_iter().collect();
     let counts = Observed { received: received.len() as u64, lost: 0, panics: received.len() as u64 };
@@ -182,7 +182,7 @@ async fn an_observer_that_never_returns_holds_nothing_up() {
     let (runner, handle) = begun().await;
     let started = handle.started().clone();
     let outcome = handle.wait().await;
-    let unwatched = told(&runner, &started, &outcome).await;
+    let unwatched = reported(&runner, &started, &outcome).await;
 
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = std::sync::Mutex::new(blocked);
@@ -196,7 +196,7 @@ async fn an_observer_that_never_returns_holds_nothing_up() {
     let handle = runner.run(common::item()).start().await.unwrap();
     let started = handle.started().clone();
     let outcome = handle.wait().await;
-    assert_eq!(told(&runner, &started, &outcome).await, unwatched);
+    assert_eq!(reported(&runner, &started, &outcome).await, unwatched);
     assert_eq!(runner.observed()[0], Observed::default(), "it is still in its first call");
     let all = others.iter().take_while(|event| !is_last(event)).count();
     assert!(all > 10, "another one hears everything meanwhile: {all}");
@@ -222,10 +222,10 @@ async fn an_observer_that_is_too_slow_is_told_what_it_missed() {
     runner.run(common::item()).await.unwrap();
     drop(release);
     runner.observers_caught_up().await;
-    let told: u64 =
+    let reported: u64 =
         received.try_iter().map(|event| if let RunEvent::Lost { texts, .. } = event { texts } else { 0 }).sum();
     let [observed] = runner.observed()[..] else { panic!("{:?}", runner.observed()) };
-    assert_eq!((told, told > 7_000, observed.panics), (observed.lost, true, 0));
+    assert_eq!((reported, reported > 7_000, observed.panics), (observed.lost, true, 0));
 }
 
 fn is_last(event: &RunEvent) -> bool {

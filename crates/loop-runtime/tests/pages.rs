@@ -190,9 +190,9 @@ fn texts_of_results_are_those_that_a_model_is_told() {
         ErrorStyle::Tagged,
     ] {
         let row = named.iter().find(|row| row[0].to_lowercase().starts_with(style.name())).unwrap();
-        let told = snapshot(style);
+        let reported = snapshot(style);
         for text in &row[1..3] {
-            assert!(told.contains(text.trim_start()), "{}: {text}", style.name());
+            assert!(reported.contains(text.trim_start()), "{}: {text}", style.name());
         }
     }
 }

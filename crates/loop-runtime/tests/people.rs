@@ -166,8 +166,8 @@ async fn what_does_not_count_is_refused_and_nothing_of_it_is_written() {
         }
         assert!(runner.note_down(&run, said).await.is_err());
     }
-    let empty = runner.resume_with(&run, [EventKind::Told { text: " ".into() }]).start().await.map(drop);
-    assert!(matches!(empty, Err(StartError::Refused { rejected: Rejected::ToldNothing, .. })), "{empty:?}");
+    let empty = runner.resume_with(&run, [EventKind::Instruction { text: " ".into() }]).start().await.map(drop);
+    assert!(matches!(empty, Err(StartError::Refused { rejected: Rejected::EmptyInstruction, .. })), "{empty:?}");
     assert_eq!(facts(&runner, &run).await, before);
     assert_eq!(log.count("tool change"), 0);
     assert!(!runner.journal().runs().await.unwrap()[0].is_written, "nobody holds it");
@@ -186,8 +186,8 @@ async fn an_answer_is_written_down_and_the_run_left_until_somebody_goes_on() {
     // What is settled is not settled again.
     let again = runner.note_down(&run, [says_yes(&waiting, 1)]).await.map(drop);
     assert!(matches!(again, Err(StartError::Refused { .. })), "{again:?}");
-    let state = runner.note_down(&run, [EventKind::Told { text: "be brief".into() }]).await.unwrap();
-    assert_eq!(state.told().len(), 1);
+    let state = runner.note_down(&run, [EventKind::Instruction { text: "be brief".into() }]).await.unwrap();
+    assert_eq!(state.instructions().len(), 1);
     let outcome = runner.resume(&run).start().await.unwrap().wait().await;
     assert_eq!((outcome.stop.reason(), log.count("tool change(ok-2)")), (StopReason::Confident, 1));
 }
@@ -385,8 +385,8 @@ async fn what_a_run_is_told_stands_in_the_prompt_of_the_next_pass() {
     assert_eq!(holds, [0, 1, 1], "once, and from the second call on");
     let last = requests[1].messages.last().unwrap().text();
     assert!(last.ends_with("Mind the harbour office\n\nand hurry"), "{last}");
-    let told = facts(&runner, &outcome.run).await.into_iter().filter(|kind| *kind == "told").count();
-    assert_eq!(told, 2, "nothing is told with an empty text");
+    let instructions = facts(&runner, &outcome.run).await.into_iter().filter(|kind| *kind == "instructions").count();
+    assert_eq!(instructions, 2, "nothing is told with an empty text");
     // What comes after the end is told to nobody.
     remote.tell("late");
 }
@@ -403,7 +403,7 @@ async fn a_run_that_hangs_in_its_last_call_hears_nothing_more() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     handle.remote().tell("too late");
     let outcome = handle.wait().await;
-    assert!(!facts(&runner, &outcome.run).await.contains(&"told"));
+    assert!(!facts(&runner, &outcome.run).await.contains(&"instructions"));
 }
 
 // ---- where a run came from ----

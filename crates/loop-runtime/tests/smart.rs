@@ -98,7 +98,7 @@ async fn what_the_question_of_a_smart_tool_waits_for_is_told() {
     let events = handle.events().unwrap();
     let (outcome, events) = tokio::join!(handle.wait(), drained(events));
     assert_eq!(&*outcome.evidence[0].observation.summary, "Found 40 items, kept 1, chosen by a model");
-    let told: Vec<String> = events
+    let reported: Vec<String> = events
         .iter()
         .filter_map(|event| match event {
             RunEvent::Call { key, news, .. } => Some(match news {
@@ -112,7 +112,7 @@ async fn what_the_question_of_a_smart_tool_waits_for_is_told() {
         })
         .collect();
     let expected = ["1/action-0 retrying, try 2", "1/action-0 Sent", "1/action-0 silent for 5000"];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +129,7 @@ async fn a_silent_model_behind_a_smart_tool_is_told_within_a_second() {
     let mut handle = Runner::new(spec(|_| {}), registry, models).run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (_, events) = tokio::join!(handle.wait(), drained(events));
-    let told: Vec<&CallNews> = events
+    let reported: Vec<&CallNews> = events
         .iter()
         .filter_map(|event| match event {
             RunEvent::Call { news, .. } => Some(news),
@@ -138,7 +138,7 @@ async fn a_silent_model_behind_a_smart_tool_is_told_within_a_second() {
             }
         })
         .collect();
-    assert_eq!(told, [&CallNews::Silent { for_ms: 800 }]);
+    assert_eq!(reported, [&CallNews::Silent { for_ms: 800 }]);
 }
 
 fn summary(asked: &Asked) -> &str {

@@ -180,9 +180,9 @@ async fn a_model_that_never_ends_is_cut_at_a_multiple_of_what_it_was_granted() {
         let mut handle = runner.run(common::item()).start().await.unwrap();
         let events = handle.events().unwrap();
         let outcome = handle.wait().await;
-        let told = |condition: &Condition| matches!(condition.value, Measure::Output(written) if written.capped && written.tokens.is_none());
+        let reported = |condition: &Condition| matches!(condition.value, Measure::Output(written) if written.capped && written.tokens.is_none());
         let stop = &outcome.stop;
-        assert!(std::iter::once(&stop.primary).chain(&stop.also).any(told), "{event:?}: {stop:?}");
+        assert!(std::iter::once(&stop.primary).chain(&stop.also).any(reported), "{event:?}: {stop:?}");
         let is_text = matches!(event, ModelEvent::TextDelta { .. });
         // Where nothing is visible there is nothing to repair, and no other try would bring more.
         let calls = if is_text { 2 } else { 1 };
@@ -237,11 +237,11 @@ async fn a_call_that_fails_before_its_first_byte_is_made_again_after_a_while() {
 async fn a_call_waits_as_long_as_the_provider_says_and_not_for_ever() {
     // L1
     let log = Log::new();
-    let told = LlmError {
+    let reported = LlmError {
         retry: RetryAdvice::After(Duration::from_secs(7)),
         ..LlmError::new(LlmErrorKind::RateLimited, ErrorPhase::Headers, "slow down")
     };
-    let busy = || Play { refuses: Some(told.clone()), ..says("") };
+    let busy = || Play { refuses: Some(reported.clone()), ..says("") };
     let outcome = ran(&log, Stage::new(&log).on("main", [busy(), busy(), busy()])).await;
     assert_eq!([1, 2, 3].map(|n| log.at(&format!("model main {n}"))), [0, 7_000, 14_000]);
     assert_eq!((log.count("model "), log.now()), (3, 14_000), "three tries, and no wait after the last");

@@ -36,7 +36,7 @@ async fn a_tool_that_panics_is_a_failed_observation() {
 }
 
 /// What pass 2 is told of three tools that take this long.
-async fn told_after(delays: [u64; 3]) -> (Vec<String>, String) {
+async fn reported_after(delays: [u64; 3]) -> (Vec<String>, String) {
     let log = Log::new();
     // The names are the same whatever the delays, so that the prompts can be compared.
     let slow: Vec<String> = delays.iter().map(|ms| format!("slow-{ms:04}")).collect();
@@ -63,10 +63,10 @@ async fn told_after(delays: [u64; 3]) -> (Vec<String>, String) {
 #[tokio::test(start_paused = true)]
 async fn results_stand_in_the_order_in_which_they_were_asked_for_whichever_ends_first() {
     // I-20
-    let (asked, prompt) = told_after([100, 200, 300]).await;
+    let (asked, prompt) = reported_after([100, 200, 300]).await;
     assert_eq!(asked.len(), 3);
     for delays in [[100, 300, 200], [200, 100, 300], [200, 300, 100], [300, 100, 200], [300, 200, 100]] {
-        let (other, same) = told_after(delays).await;
+        let (other, same) = reported_after(delays).await;
         let expected: Vec<String> = delays
             .iter()
             .enumerate()

@@ -51,9 +51,9 @@ async fn a_retry_of_the_client_is_told_while_it_waits() {
     let events = handle.events().unwrap();
     let (outcome, events) = tokio::join!(handle.wait(), drained(events));
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
-    let told = news(&events);
-    let [CallNews::Retrying { next_try: 2, kind, message, .. }, CallNews::Sent] = &told[..] else {
-        panic!("{told:?}")
+    let reported = news(&events);
+    let [CallNews::Retrying { next_try: 2, kind, message, .. }, CallNews::Sent] = &reported[..] else {
+        panic!("{reported:?}")
     };
     assert_eq!((*kind, &**message), (LlmErrorKind::RateLimited, "not today"));
     // Before anything of the reply: while it waits and not afterwards.
@@ -61,7 +61,7 @@ async fn a_retry_of_the_client_is_told_while_it_waits() {
     let is_news = |event: &RunEvent| matches!(event, RunEvent::Call { .. });
     assert!(events.iter().position(is_news) < events.iter().position(is_reply));
     runner.observers_caught_up().await;
-    assert_eq!(news(&received.lock().unwrap()), told);
+    assert_eq!(news(&received.lock().unwrap()), reported);
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,8 +77,8 @@ async fn what_a_call_waits_for_is_told_without_the_secrets_of_the_run() {
     let events = handle.events().unwrap();
     let (outcome, events) = tokio::join!(handle.wait(), drained(events));
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
-    let told = news(&events);
-    let [CallNews::Retrying { message, .. }, CallNews::Sent] = &told[..] else { panic!("{told:?}") };
+    let reported = news(&events);
+    let [CallNews::Retrying { message, .. }, CallNews::Sent] = &reported[..] else { panic!("{reported:?}") };
     assert_eq!(&**message, "not today, [masked]");
 }
 
@@ -108,10 +108,10 @@ async fn a_call_that_waits_for_its_turn_says_for_how_long() {
     let events = handle.events().unwrap();
     let (outcome, events) = tokio::join!(handle.wait(), drained(events));
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
-    let told = news(&events);
+    let reported = news(&events);
     assert!(
-        matches!(told[..], [CallNews::Queued { wait_ms: Some(59_000..=60_000) }, CallNews::Sent]),
-        "{told:?}"
+        matches!(reported[..], [CallNews::Queued { wait_ms: Some(59_000..=60_000) }, CallNews::Sent]),
+        "{reported:?}"
     );
 }
 

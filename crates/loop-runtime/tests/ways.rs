@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::world::{End, Log, Play, Stage, answer, drained, look, runner, selections, says, told, unselected};
+use common::world::{End, Log, Play, Stage, answer, drained, look, runner, selections, says, reported, unselected};
 use futures::StreamExt;
 use loop_runtime::{
     Runner, Outcome, StopReason, WorkItem,
@@ -34,10 +34,10 @@ async fn written(runner: &Runner, run: &RunId) -> usize {
 }
 
 /// The outcome and the journal, but for names and wall time.
-async fn told_of(runner: &Runner, outcome: &Outcome) -> (Value, String) {
+async fn reported_of(runner: &Runner, outcome: &Outcome) -> (Value, String) {
     let entries = runner.journal().read(&outcome.run).await.unwrap().entries;
     let loop_core::EventKind::Started(started) = &entries[0].event.kind else { panic!("{:?}", entries[0]) };
-    told(runner, started, outcome).await
+    reported(runner, started, outcome).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,7 +45,7 @@ async fn every_way_of_driving_leaves_the_same_journal() {
     // C2, S2-11, S1-5, S1-45
     let awaited = busy();
     let outcome = awaited.run(common::item()).await.unwrap();
-    let expected = told_of(&awaited, &outcome).await;
+    let expected = reported_of(&awaited, &outcome).await;
     assert_eq!((outcome.stop.reason(), outcome.totals.tool_calls), (StopReason::Confident, 6));
     assert!(expected.1.len() > 5_000, "it is a whole journal: {}", expected.1);
 
@@ -53,23 +53,23 @@ async fn every_way_of_driving_leaves_the_same_journal() {
     let mut handle = handled.run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (_, outcome) = tokio::join!(drained(events), handle.wait());
-    assert_eq!(told_of(&handled, &outcome).await, expected, "by a handle");
+    assert_eq!(reported_of(&handled, &outcome).await, expected, "by a handle");
 
     let streamed = busy();
     let mut stream = streamed.run(common::item()).stream().await.unwrap();
     while stream.next().await.is_some() {}
     let outcome = stream.outcome().unwrap().clone();
-    assert_eq!(told_of(&streamed, &outcome).await, expected, "as a stream");
+    assert_eq!(reported_of(&streamed, &outcome).await, expected, "as a stream");
 
     let unread = busy();
     let outcome = unread.run(common::item()).stream().await.unwrap().into_outcome().await;
-    assert_eq!(told_of(&unread, &outcome).await, expected, "as a stream that nobody reads");
+    assert_eq!(reported_of(&unread, &outcome).await, expected, "as a stream that nobody reads");
 
     let queued = busy();
     let mut queue = std::pin::pin!(queued.run_all([common::item()], 4));
     let (n, outcome) = queue.next().await.unwrap();
     assert_eq!((n, queue.next().await.is_none()), (0, true));
-    assert_eq!(told_of(&queued, &outcome.unwrap()).await, expected, "from a queue");
+    assert_eq!(reported_of(&queued, &outcome.unwrap()).await, expected, "from a queue");
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,7 +106,7 @@ async fn a_pause_holds_a_run_where_it_is_and_is_not_counted() {
     // S1-45
     let straight = busy();
     let outcome = straight.run(common::item()).await.unwrap();
-    let expected = told_of(&straight, &outcome).await;
+    let expected = reported_of(&straight, &outcome).await;
     let runner = busy();
     let mut stream = runner.run(common::item()).stream().await.unwrap();
     let run = stream.id().clone();
@@ -120,7 +120,7 @@ async fn a_pause_holds_a_run_where_it_is_and_is_not_counted() {
         assert_eq!(written(&runner, &run).await, n);
     }
     let outcome = stream.into_outcome().await;
-    assert_eq!(told_of(&runner, &outcome).await, expected, "as if there had been no pause");
+    assert_eq!(reported_of(&runner, &outcome).await, expected, "as if there had been no pause");
 }
 
 #[tokio::test(start_paused = true)]

@@ -67,14 +67,14 @@ fn why(seen: &Observation) -> (&str, &str) {
 async fn a_call_runs_by_name_and_by_alias_with_what_it_was_given() {
     // S0-37, S0-66, S0-84, S0-86, S0-d3
     let registry = one(|parameters, context, credentials| async move {
-        let told = json!([
+        let reported = json!([
             parameters,
             &*context.key,
             context.scope.account,
             credentials.get("crm"),
             context.ask.is_some()
         ]);
-        ToolResult::ok("fetch_x", "s", "m", told)
+        ToolResult::ok("fetch_x", "s", "m", reported)
     });
     let credentials: Credentials = [("crm", "secret")].into_iter().collect();
     for name in ["fetch_x", "fetch_xs"] {

@@ -113,7 +113,7 @@ impl ToolResult {
 
     /// A success that is told as it is: a text is what the model reads, and any other value is its JSON (S2-32). The
     /// summary is its first line.
-    pub fn told(tool: impl Into<String>, value: Value) -> Self {
+    pub fn value(tool: impl Into<String>, value: Value) -> Self {
         let text = match &value {
             Value::String(text) => text.clone(),
             other => other.to_string(),

@@ -14,37 +14,37 @@ pub(crate) fn schema_violations(validator: &Validator, value: &Value) -> Option<
     if validator.is_valid(value) {
         return None;
     }
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for error in validator.iter_errors(value) {
-        tell(&error, &mut told);
-        if told.len() >= SCHEMA_VIOLATIONS {
+        tell(&error, &mut reported);
+        if reported.len() >= SCHEMA_VIOLATIONS {
             break;
         }
     }
-    told.truncate(SCHEMA_VIOLATIONS);
-    (!told.is_empty()).then(|| told.join("; "))
+    reported.truncate(SCHEMA_VIOLATIONS);
+    (!reported.is_empty()).then(|| reported.join("; "))
 }
 
 /// Says one error; where it is that no alternative fits, what is wrong with the one that was meant.
-fn tell(error: &ValidationError<'_>, told: &mut Vec<String>) {
+fn tell(error: &ValidationError<'_>, reported: &mut Vec<String>) {
     let pointer = error.instance_path().as_str();
     match error.kind() {
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
             if let Some(tags) = tags(context) {
-                told.push(tags);
+                reported.push(tags);
                 return;
             }
             let meant = context.iter().min_by_key(|errors| distance(errors, pointer));
             match meant.filter(|errors| !errors.is_empty()) {
-                Some(errors) => errors.iter().for_each(|error| tell(error, told)),
-                None => told.push(at(pointer, &error.to_string())),
+                Some(errors) => errors.iter().for_each(|error| tell(error, reported)),
+                None => reported.push(at(pointer, &error.to_string())),
             }
         }
         // The pointer names the member itself, as the core's own check does.
         ValidationErrorKind::Required { property: Value::String(name) } => {
-            told.push(format!("{pointer}/{}: is required", name.replace('~', "~0").replace('/', "~1")));
+            reported.push(format!("{pointer}/{}: is required", name.replace('~', "~0").replace('/', "~1")));
         }
-        _ => told.push(at(pointer, &error.to_string())),
+        _ => reported.push(at(pointer, &error.to_string())),
     }
 }
 

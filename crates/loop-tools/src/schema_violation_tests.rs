@@ -43,8 +43,8 @@ struct Args {
 #[track_caller]
 fn check(value: &Value, expected: &str) {
     let validator = jsonschema::validator_for(&schema_of::<Args>()).unwrap();
-    let told = schema_violations(&validator, value);
-    assert_eq!(told.as_deref().unwrap_or("it fits"), expected, "{value}");
+    let reported = schema_violations(&validator, value);
+    assert_eq!(reported.as_deref().unwrap_or("it fits"), expected, "{value}");
 }
 
 #[test]

@@ -238,8 +238,8 @@ mod tests {
         for blank in ["", " \r\n\t", "\u{200b} \u{202e}", "\u{1b}[31m\u{1b}[0m", " \u{1b}]0;title\u{7}\n"] {
             assert!(is_blank(blank), "{blank:?}");
         }
-        for told in ["x", " \n é", "\u{200b}x", "\u{1b}[31mx"] {
-            assert!(!is_blank(told), "{told:?}");
+        for reported in ["x", " \n é", "\u{200b}x", "\u{1b}[31mx"] {
+            assert!(!is_blank(reported), "{reported:?}");
         }
     }
 

@@ -14,18 +14,18 @@ pub(crate) fn stops(api: Api, exchange: &Exchange, expect: &Expect) -> Option<Ve
     if expect.refusal.as_deref().is_some_and(|refusal| !refusal.is_empty()) {
         return Some(vec![Stop::Refusal]);
     }
-    let told = by_word(api, word, &exchange.body);
-    Some(match told {
+    let reported = by_word(api, word, &exchange.body);
+    Some(match reported {
         Stop::Refusal
         | Stop::ContentFilter
         | Stop::MalformedToolCall
         | Stop::MaxTokens
         | Stop::ContextWindow
         | Stop::PauseTurn
-        | Stop::Compaction => vec![told],
+        | Stop::Compaction => vec![reported],
         // What was not written down is not held against anything.
         Stop::ToolUse if has_calls.is_none() => vec![Stop::ToolUse, Stop::MalformedToolCall],
-        _ if has_calls.is_none() => vec![told, Stop::ToolUse, Stop::Empty],
+        _ if has_calls.is_none() => vec![reported, Stop::ToolUse, Stop::Empty],
         _ if has_calls == Some(true) => vec![Stop::ToolUse],
         Stop::ToolUse => vec![Stop::MalformedToolCall],
         Stop::EndTurn if expect.text.is_none() => vec![Stop::EndTurn, Stop::Empty],
@@ -35,7 +35,7 @@ pub(crate) fn stops(api: Api, exchange: &Exchange, expect: &Expect) -> Option<Ve
                 !expect.server_tools.is_empty() || OTHERS.iter().any(|word| holds(&exchange.body, word));
             if has_other { vec![Stop::EndTurn, Stop::Empty] } else { vec![Stop::Empty] }
         }
-        told => vec![told],
+        reported => vec![reported],
     })
 }
 
@@ -106,8 +106,8 @@ const OTHERS: [&str; 7] = [
 ];
 
 /// The buckets out of what the provider said; `None` where there is nothing to count with.
-pub(crate) fn usage(api: Api, told: &Value) -> Option<Usage> {
-    let at = |pointer: &str| told.pointer(pointer).and_then(Value::as_u64);
+pub(crate) fn usage(api: Api, reported: &Value) -> Option<Usage> {
+    let at = |pointer: &str| reported.pointer(pointer).and_then(Value::as_u64);
     let first = |pointers: &[&str]| pointers.iter().find_map(|pointer| at(pointer));
     let zero = |pointer: &str| at(pointer).unwrap_or(0);
     let mut usage = Usage::default();
@@ -274,8 +274,8 @@ mod tests {
     use super::super::exchange::ExpectedCall;
     use super::*;
 
-    fn buckets(api: Api, told: &Value) -> [u64; 6] {
-        let usage = usage(api, told).unwrap();
+    fn buckets(api: Api, reported: &Value) -> [u64; 6] {
+        let usage = usage(api, reported).unwrap();
         let writes = (usage.cache_write_short, usage.cache_write_long);
         [usage.input, usage.cache_read, writes.0, writes.1, usage.output, usage.reasoning]
     }

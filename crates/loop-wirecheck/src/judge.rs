@@ -103,8 +103,8 @@ pub(crate) fn judge(api: Api, exchange: &Exchange, decoded: &Decoded) -> Option<
         return Some(findings);
     }
     let expect = exchange.expect.as_ref()?;
-    if let Some(told) = &expect.error {
-        error(&expected::kinds_within(told), decoded, &mut findings);
+    if let Some(reported) = &expect.error {
+        error(&expected::kinds_within(reported), decoded, &mut findings);
         return Some(findings);
     }
     let interrupted = [LlmErrorKind::StreamInterrupted, LlmErrorKind::BadResponse];
@@ -163,16 +163,16 @@ fn compare(api: Api, exchange: &Exchange, expect: &Expect, reply: &ModelReply, f
     if let Some(stops) = &stops {
         let ours = reply.stop.filter(|stop| stops.contains(stop));
         let names: Vec<&str> = stops.iter().map(|stop| stop.name()).collect();
-        let told = reply.stop.map_or("nothing", |stop| stop.name());
-        findings.add(Column::Stop, ours.is_none().then(|| Difference::new("stop", names.join(" or "), told)));
+        let reported = reply.stop.map_or("nothing", |stop| stop.name());
+        findings.add(Column::Stop, ours.is_none().then(|| Difference::new("stop", names.join(" or "), reported)));
     }
     if let Some(calls) = &expect.calls {
         // Calls of a reply that was cut, refused or filtered are not meant.
         let is_meant = stops.as_ref().is_none_or(|stops| stops.contains(&loop_llm::Stop::ToolUse));
         findings.add(Column::Calls, self::calls(if is_meant { calls } else { &[] }, reply));
     }
-    if let Some(told) = &expect.usage {
-        let expected = expected::usage(api, told);
+    if let Some(reported) = &expect.usage {
+        let expected = expected::usage(api, reported);
         // Whoever says something has used tokens: a count of none is no count.
         let is_silent = reply.usage.is_none() && expected.is_none_or(|usage| usage.total_output() == 0);
         let differs = expected != reply.usage && !is_silent;

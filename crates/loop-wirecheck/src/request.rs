@@ -77,8 +77,8 @@ fn model(api: Api, exchange: &Exchange, body: &Value) -> String {
         let (_, name) = exchange.path.rsplit_once("/models/")?;
         Some(name.split([':', '?']).next().unwrap_or_default().to_owned())
     };
-    let told = || Some(canon::text(body, "model").to_owned()).filter(|name| !name.is_empty());
-    let model = if api == Api::Gemini { in_path() } else { told() };
+    let reported = || Some(canon::text(body, "model").to_owned()).filter(|name| !name.is_empty());
+    let model = if api == Api::Gemini { in_path() } else { reported() };
     model.unwrap_or_else(|| exchange.model.clone())
 }
 

@@ -210,7 +210,7 @@ fn gemini() -> Vec<Value> {
     vec![first, second]
 }
 
-fn told(report: &Report) -> String {
+fn reported(report: &Report) -> String {
     report.text(100).join("\n")
 }
 
@@ -218,7 +218,7 @@ fn told(report: &Report) -> String {
 fn what_was_recorded_as_it_is_meant_agrees_in_every_column() {
     let report = compare(&exchanges(), &[]);
     let sums = report.sums();
-    assert_eq!((sums.agreed, sums.of), (8, 8), "{}", told(&report));
+    assert_eq!((sums.agreed, sums.of), (8, 8), "{}", reported(&report));
     assert!(verdict(&report).is_ok());
     for column in [Column::Text, Column::Calls, Column::Stop, Column::Usage, Column::Request] {
         assert!(report.judged.iter().all(|it| it.findings.as_ref().unwrap().columns.contains_key(&column)));
@@ -239,7 +239,7 @@ fn a_decoder_that_understands_nothing_shows_in_every_exchange() {
     for end in broken {
         let decode = |_: &Exchange, _: &Codec, _: &ModelRequest| Decoded { end: end(), faults: Vec::new() };
         let report = compare_with(&exchanges(), &[], &decode);
-        assert_eq!(report.sums().differ, 8, "{}", told(&report));
+        assert_eq!(report.sums().differ, 8, "{}", reported(&report));
         assert!(matches!(verdict(&report), Err(Failure::Check(_))));
     }
 }
@@ -262,7 +262,7 @@ fn a_decoder_that_loses_one_thing_shows() {
             decoded
         };
         let report = compare_with(&exchanges(), &[], &decode);
-        assert!(report.sums().differ >= 3, "fault {nth}: {}", told(&report));
+        assert!(report.sums().differ >= 3, "fault {nth}: {}", reported(&report));
     }
 }
 
@@ -330,8 +330,8 @@ fn what_has_no_place_is_named_and_not_agreed() {
     tools.push(json!({"type": "web_search"}));
     let report = compare(&all, &[]);
     let sums = report.sums();
-    assert_eq!((sums.agreed, sums.partly, sums.differ), (0, 1, 0), "{}", told(&report));
-    assert!(told(&report).contains("not expressed: tool of the server: web_search: 1"));
+    assert_eq!((sums.agreed, sums.partly, sums.differ), (0, 1, 0), "{}", reported(&report));
+    assert!(reported(&report).contains("not expressed: tool of the server: web_search: 1"));
     assert!(verdict(&report).is_ok());
 }
 
@@ -353,7 +353,7 @@ fn what_a_client_says_without_need_is_no_difference() {
         }
     }
     let report = compare(&all, &[]);
-    assert_eq!((report.sums().agreed, report.sums().of), (4, 4), "{}", told(&report));
+    assert_eq!((report.sums().agreed, report.sums().of), (4, 4), "{}", reported(&report));
     // What means something has no place, and is named.
     for exchange in &mut all {
         let tool = &mut exchange.request.as_mut().unwrap()["tools"][0];
@@ -362,7 +362,7 @@ fn what_a_client_says_without_need_is_no_difference() {
         }
     }
     let report = compare(&all, &[]);
-    assert_eq!((report.sums().agreed, report.sums().partly), (2, 2), "{}", told(&report));
+    assert_eq!((report.sums().agreed, report.sums().partly), (2, 2), "{}", reported(&report));
 }
 
 // X1, X10: the order of what is required says nothing, that of properties does, in tools and in the form of the text.
@@ -440,7 +440,7 @@ fn a_turn_with_members_that_the_client_did_not_send_shows() {
         decoded
     };
     let report = compare_with(&all, &[], &decode);
-    let shown = told(&report);
+    let shown = reported(&report);
     assert!(
         shown.contains("replay/0/channel") && shown.contains("replay/0/tool_calls/0/token_id"),
         "{shown}"
@@ -473,7 +473,7 @@ fn a_row_excuses_its_own_field_and_says_when_it_is_not_needed() {
     };
     let report = compare(&all, &[row("chat#0", "text", "I look."), row("chat#1", "text", "Cold.")]);
     let sums = report.sums();
-    assert_eq!((sums.agreed, sums.excepted, sums.excused, sums.differ), (7, 1, 1, 0), "{}", told(&report));
+    assert_eq!((sums.agreed, sums.excepted, sums.excused, sums.differ), (7, 1, 1, 0), "{}", reported(&report));
     assert!(report.exceptions.iter().any(|line| line == "exception not needed any more: chat#1 text"));
     let report = compare(&all, &[row("chat#0", "text", "not in it"), row("chat#0", "usage", "I look.")]);
     assert_eq!(report.sums().differ, 1);

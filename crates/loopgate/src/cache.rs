@@ -20,7 +20,7 @@ struct Call {
 enum End {
     Open,
     /// The tokens, where the provider told them.
-    Told(Option<Usage>),
+    Instruction(Option<Usage>),
 }
 
 /// A table with a line for each request, and what it sums up to.
@@ -35,7 +35,7 @@ pub(crate) fn table(entries: &[Entry]) -> String {
         "{:<16} {:<9} {:>10}  {:<24} {:>10} {:>10} {:>10}",
         "request", "tier", "bytes", "shared with the last one", "input", "from cache", "to cache"
     );
-    let (mut total, mut told) = (Usage::default(), 0_usize);
+    let (mut total, mut reported) = (Usage::default(), 0_usize);
     for call in &calls {
         let name =
             if call.attempt > 1 { format!("{} try {}", call.key, call.attempt) } else { call.key.clone() };
@@ -48,14 +48,14 @@ pub(crate) fn table(entries: &[Entry]) -> String {
             grouped(call.prompt_bytes)
         );
         let _ = match &call.end {
-            End::Told(Some(usage)) => {
-                told += 1;
+            End::Instruction(Some(usage)) => {
+                reported += 1;
                 total = total.plus(usage);
                 let written = usage.cache_write_short.saturating_add(usage.cache_write_long);
                 let columns = [usage.total_input(), usage.cache_read, written].map(grouped);
                 writeln!(text, "{:>10} {:>10} {:>10}", columns[0], columns[1], columns[2])
             }
-            End::Told(None) => writeln!(text, "{:>32}", "the provider did not say"),
+            End::Instruction(None) => writeln!(text, "{:>32}", "the provider did not say"),
             End::Open => writeln!(text, "{:>32}", "not ended"),
         };
     }
@@ -68,10 +68,10 @@ pub(crate) fn table(entries: &[Entry]) -> String {
         calls.len(),
         share(shared, bytes)
     );
-    if told > 0 {
+    if reported > 0 {
         let _ = writeln!(
             text,
-            "{} of the input tokens of {told} replies were read from the provider's cache",
+            "{} of the input tokens of {reported} replies were read from the provider's cache",
             share(total.cache_read, total.total_input())
         );
     }
@@ -104,7 +104,7 @@ fn calls(entries: &[Entry]) -> Vec<Call> {
 
 fn settle(calls: &mut [Call], key: &str, attempt: u32, usage: Option<Usage>) {
     if let Some(call) = calls.iter_mut().rev().find(|call| call.key == key && call.attempt == attempt) {
-        call.end = End::Told(usage);
+        call.end = End::Instruction(usage);
     }
 }
 

@@ -98,8 +98,8 @@ impl Live {
             None => self.run = Run::open(&entry.event, Arc::clone(&self.spec)).ok().map(|(run, _)| run),
         }
         self.kind(&entry.event.kind);
-        for told in &entry.notes {
-            self.note(told, entry.event.at);
+        for reported in &entry.notes {
+            self.note(reported, entry.event.at);
         }
     }
 
@@ -171,7 +171,7 @@ impl Live {
             },
             EventKind::StopRequested { .. } => note(Line::new().styled(ODD, "a stop was asked for")),
             EventKind::StopWithdrawn => note("the stop was taken back"),
-            EventKind::Told { text } => note(Line::new().styled(BOLD, "instruction").plain(" ").plain(text)),
+            EventKind::Instruction { text } => note(Line::new().styled(BOLD, "instruction").plain(" ").plain(text)),
             EventKind::Resumed { away_ms } => note(format!("resumed after {away_ms} ms")),
             EventKind::CallRefused { .. }
             | EventKind::ToolStarted { .. }
@@ -181,8 +181,8 @@ impl Live {
         }
     }
 
-    fn note(&self, told: &Note, at: Millis) {
-        match told {
+    fn note(&self, reported: &Note, at: Millis) {
+        match reported {
             Note::Selected { by: SelectedBy::Selector, runs: 0 } => note("  no tool is selected"),
             Note::Selected { by: SelectedBy::Selector, .. } => {}
             Note::Selected { by: SelectedBy::Defaults { why }, runs } => {

@@ -93,8 +93,8 @@ fn request(args: &ModelCallArgs) -> Result<ModelRequest, Failure> {
 
 /// What a reader of JSON says, in words for people.
 fn plain(error: &serde_json::Error) -> String {
-    let told = error.to_string();
-    let Some((found, rest)) = told.split_once(", expected ") else { return told };
+    let reported = error.to_string();
+    let Some((found, rest)) = reported.split_once(", expected ") else { return reported };
     let (expected, place) = rest.rsplit_once(" at line ").unwrap_or((rest, ""));
     let expected = match expected {
         "u32" | "u64" | "usize" => "a whole number of 0 or more",

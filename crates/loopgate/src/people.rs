@@ -110,13 +110,13 @@ pub(crate) async fn tell(args: TellArgs) -> Result<ExitCode, Failure> {
     }
     let found = Found::open(&args.run, &args.go_on).await?;
     let id = found.id();
-    found.run.may_be_told(text).map_err(|_| {
+    found.run.takes_instruction(text).map_err(|_| {
         let phase = found.run.phase().name();
         Failure::new(format!(
             "run {id} will make no further call that could read the instruction ({phase}); nothing was recorded"
         ))
     })?;
-    let kind = EventKind::Told { text: text.into() };
+    let kind = EventKind::Instruction { text: text.into() };
     found.go_on(vec![kind], &args.go_on).await
 }
 

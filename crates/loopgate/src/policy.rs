@@ -24,8 +24,8 @@ pub(crate) fn check(args: &PolicyArgs) -> Result<ExitCode, Failure> {
         for problem in &problems {
             stream::note(format!("problem: {problem}"));
         }
-        for told in &notes {
-            stream::note(format!("note: {told}"));
+        for reported in &notes {
+            stream::note(format!("note: {reported}"));
         }
     }
     Ok(ExitCode::from(u8::from(!problems.is_empty())))

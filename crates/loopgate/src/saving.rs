@@ -17,19 +17,19 @@ use crate::stream;
 /// A loop that runs this domain, and saves where it says if it `saves`.
 pub(crate) fn to_loop(domain: &Domain, saves: bool) -> Runner {
     match &domain.save {
-        Some(target) if saves => domain.to_loop().with_saver(Arc::new(Told { target: target.clone() })),
+        Some(target) if saves => domain.to_loop().with_saver(Arc::new(ReportingSaver { target: target.clone() })),
         _ => domain.unsaved_loop(),
     }
 }
 
 /// Tells on standard error of a save that takes its time, or is tried again.
 #[derive(Debug)]
-struct Told {
+struct ReportingSaver {
     target: SaveTarget,
 }
 
 #[async_trait]
-impl Saver for Told {
+impl Saver for ReportingSaver {
     fn secrets(&self) -> Secrets {
         self.target.secrets()
     }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use loop_core::{AttemptState, Outcome, Overridden, PassRecord, Reserve, Run, RunId, Totals};
 use loop_runtime::{
     journal::{Entry, Journal, JournalError, Recorded, RunLine, replay},
-    people::{AskedOnce, PeopleReport, ToldReport},
+    people::{AskedOnce, PeopleReport, InstructionReport},
     report::{CallReport, Report},
     tools::{ToolUse, ToolUses},
 };
@@ -316,7 +316,7 @@ fn with_people(text: &mut String, people: &PeopleReport) {
         };
         lines.push((answered_unix_ms.unwrap_or(*asked_unix_ms), format!("{action} {tool} {said}")));
     }
-    for ToldReport { text, from_pass, unix_ms } in &people.told {
+    for InstructionReport { text, from_pass, unix_ms } in &people.instructions {
         lines.push((*unix_ms, format!("instruction, from pass {from_pass} on: {text}")));
     }
     lines.sort_by_key(|(unix_ms, _)| *unix_ms);

@@ -362,10 +362,10 @@ fn saving_has_the_limit_of_the_domain_and_says_what_it_waits_for() {
     let url = format!("save={{ url = \"http://{}/in\", limit_ms = 1500 }}", server.local_addr().unwrap());
     let ran = shell.run(&["run", HELPDESK, &ticket(1042), "--set", &url]);
     assert_eq!(ran.code, 0, "the outcome is what it is: {}", ran.err);
-    let told: Vec<&str> =
+    let reported: Vec<&str> =
         ran.err.lines().filter(|line| line.starts_with("saving:") || line.starts_with("saved:")).collect();
     let slow = "saving:  not done yet; Ctrl-C ends it, and the journal has the outcome";
-    assert_eq!(told, [slow, "saved:   no: not saved after 1.5 s; the journal has it"], "{}", ran.err);
+    assert_eq!(reported, [slow, "saved:   no: not saved after 1.5 s; the journal has it"], "{}", ran.err);
 }
 
 #[test]
@@ -392,9 +392,9 @@ fn a_save_that_is_tried_again_says_so() {
     let ran = shell.run(&["run", HELPDESK, &ticket(1042), "--set", &url]);
     answers.join().unwrap();
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let told: Vec<&str> =
+    let reported: Vec<&str> =
         ran.err.lines().filter(|line| line.starts_with("saving:") || line.starts_with("saved:")).collect();
-    let [again, saved] = told[..] else { panic!("{}", ran.err) };
+    let [again, saved] = reported[..] else { panic!("{}", ran.err) };
     assert!(again.contains("503") && again.ends_with("; it is tried again"), "{again}");
     assert!(saved.starts_with("saved:   http://127.0.0.1:"), "{saved}");
 }

@@ -59,10 +59,10 @@ fn named_policies_are_the_rows_and_json_holds_the_same() {
     assert_eq!(all["policies"][0]["successful"]["calls_lost"], 10);
     assert_eq!(all["runs"][0]["run"], "one");
     assert_eq!(all["runs"].as_array().unwrap().len(), 1);
-    let told = shell.run(&["guard", "score", file, "--policy", "consecutive:10,last3", "--details"]);
+    let reported = shell.run(&["guard", "score", file, "--policy", "consecutive:10,last3", "--details"]);
     let line = "consecutive:10: one [successful]: step 10 get_order (more than 10 times in a row); step 11 get_order \
         (more than 10 times in a row)";
-    assert!(told.out.lines().any(|found| found == line), "{}", told.out);
+    assert!(reported.out.lines().any(|found| found == line), "{}", reported.out);
 }
 
 #[test]

@@ -224,21 +224,21 @@ fn a_journal_that_may_not_grow_ends_the_run_with_its_outcome_and_advice() {
         (ran.code, ran.err)
     };
     // The journal takes about 100 KB: the limit is reached before the run began, then in the middle of it.
-    let (code, told) = with_limit(16);
-    assert_eq!(code, 1, "{told}");
-    assert!(told.contains("raise it (`ulimit -f`)"), "{told}");
+    let (code, reported) = with_limit(16);
+    assert_eq!(code, 1, "{reported}");
+    assert!(reported.contains("raise it (`ulimit -f`)"), "{reported}");
     let in_the_middle: Vec<String> = [48, 64, 80, 96]
         .into_iter()
         .map(with_limit)
-        .filter_map(|(code, told)| {
-            assert!([0, 1, 6].contains(&code), "ended by a signal, or otherwise: {code} {told}");
-            (code == 6).then_some(told)
+        .filter_map(|(code, reported)| {
+            assert!([0, 1, 6].contains(&code), "ended by a signal, or otherwise: {code} {reported}");
+            (code == 6).then_some(reported)
         })
         .collect();
     assert!(!in_the_middle.is_empty(), "no limit was reached in the middle of a run");
-    for told in in_the_middle {
-        assert!(told.contains("stopped: storage_failed (failed)"), "{told}");
-        assert!(told.contains("raise it (`ulimit -f`)") && told.contains("totals:"), "{told}");
+    for reported in in_the_middle {
+        assert!(reported.contains("stopped: storage_failed (failed)"), "{reported}");
+        assert!(reported.contains("raise it (`ulimit -f`)") && reported.contains("totals:"), "{reported}");
     }
     assert_eq!(with_limit(4096).0, 0);
 }

@@ -79,8 +79,8 @@ fn a_run_that_waits_ends_its_process_and_an_approval_drives_it_to_its_end() {
     for again in [&arguments[..], &["deny", &run, "3/action-0"]] {
         shell.run(again).fails_with(&["3/action-0", "approved already", "counts once"]);
     }
-    let told = facts(&shell, &run);
-    assert_eq!(told.iter().filter(|kind| *kind == "person_answered").count(), 1, "{told:?}");
+    let instructions = facts(&shell, &run);
+    assert_eq!(instructions.iter().filter(|kind| *kind == "person_answered").count(), 1, "{instructions:?}");
 }
 
 /// What stands in the register before anything is changed: its working copy is made when it is first read.
@@ -291,8 +291,8 @@ fn a_question_is_answered_and_a_run_is_told_things() {
     let id = pending(&shell)[0]["id"].as_str().unwrap().to_owned();
     let ran = shell.run(&["answer", &run, &id, "The one in Minsk"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "It is done.\n"), "{}", ran.err);
-    let told = facts(&shell, &run);
-    assert_eq!(told.iter().filter(|kind| *kind == "told").count(), 2, "{told:?}");
+    let instructions = facts(&shell, &run);
+    assert_eq!(instructions.iter().filter(|kind| *kind == "instructions").count(), 2, "{instructions:?}");
     let outcome = shell.json(&["show", &run, "--json"]);
     assert_eq!(outcome["evidence"][0]["status"], "ok");
     assert!(shell.run(&["show", &run, "--events"]).out.contains("The one in Minsk"));
@@ -394,7 +394,7 @@ fn what_people_said_stands_in_what_is_shown_of_a_run() {
     assert_eq!((asked(0, "question"), asked(1, "question")), (true.into(), false.into()));
     assert!(asked(1, "answered_unix_ms").as_u64() >= asked(1, "asked_unix_ms").as_u64());
     assert_eq!(
-        (&people["told"][0]["text"], &people["told"][0]["from_pass"]),
+        (&people["instructions"][0]["text"], &people["instructions"][0]["from_pass"]),
         (&"Be brief".into(), &2.into())
     );
 }

@@ -35,8 +35,8 @@ pub(super) fn run() -> Result<(), Failure> {
 }
 
 /// The instructions in what callgrind tells at its end.
-fn collected(told: &str) -> Option<u64> {
-    let (_, rest) = told.split_once("Collected : ")?;
+fn collected(reported: &str) -> Option<u64> {
+    let (_, rest) = reported.split_once("Collected : ")?;
     rest.split_whitespace().next()?.parse().ok()
 }
 
@@ -46,9 +46,9 @@ mod tests {
 
     #[test]
     fn the_count_is_read_from_what_callgrind_tells() {
-        let told =
+        let reported =
             "==7== Events    : Ir\n==7== Collected : 4291547\n==7== \n==7== I   refs:      4,291,547\n";
-        assert_eq!(collected(told), Some(4_291_547));
+        assert_eq!(collected(reported), Some(4_291_547));
         assert_eq!(collected("==7== an error"), None);
     }
 }

@@ -47,10 +47,10 @@ fn watched(
     let times = times.to_string();
     let out = cmd!(shell, "valgrind {tool...} {program} count {case} {times}");
     let output = out.quiet().ignore_status().output()?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    read(&told)
+    let reported = String::from_utf8_lossy(&output.stderr);
+    read(&reported)
         .filter(|_| output.status.success())
-        .ok_or_else(|| Failure::Check(format!("valgrind counted nothing of {case}:\n{told}")))
+        .ok_or_else(|| Failure::Check(format!("valgrind counted nothing of {case}:\n{reported}")))
 }
 
 #[cfg(test)]

@@ -35,8 +35,8 @@ pub(super) fn run() -> Result<(), Failure> {
 }
 
 /// The allocations in what memcheck tells at its end.
-fn allocations(told: &str) -> Option<u64> {
-    let (_, rest) = told.split_once("total heap usage: ")?;
+fn allocations(reported: &str) -> Option<u64> {
+    let (_, rest) = reported.split_once("total heap usage: ")?;
     let (count, _) = rest.split_once(" allocs")?;
     count.replace(',', "").parse().ok()
 }
@@ -47,9 +47,9 @@ mod tests {
 
     #[test]
     fn the_count_is_read_from_what_memcheck_tells() {
-        let told =
+        let reported =
             "==7== in use at exit: 0 bytes\n==7==   total heap usage: 12,345 allocs, 12 frees, 9 bytes\n";
-        assert_eq!(allocations(told), Some(12_345));
+        assert_eq!(allocations(reported), Some(12_345));
         assert_eq!(allocations("==7== an error"), None);
     }
 }

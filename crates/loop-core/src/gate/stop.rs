@@ -292,14 +292,14 @@ impl Certificate {
 
     /// The certificate of conditions in the gate's order, each reason told once; `None` where nothing was true.
     pub(crate) fn of(conditions: impl IntoIterator<Item = Condition>) -> Option<Self> {
-        let mut told: Vec<Condition> = Vec::new();
+        let mut reported: Vec<Condition> = Vec::new();
         for condition in conditions {
-            if told.iter().all(|known| known.reason != condition.reason) {
-                told.push(condition);
+            if reported.iter().all(|known| known.reason != condition.reason) {
+                reported.push(condition);
             }
         }
-        let mut told = told.into_iter();
-        Some(Self::new(told.next()?, told.collect()))
+        let mut reported = reported.into_iter();
+        Some(Self::new(reported.next()?, reported.collect()))
     }
 
     /// The same certificate with more conditions, each reason told once.

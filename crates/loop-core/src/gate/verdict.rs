@@ -288,10 +288,10 @@ pub fn policy_verdict(ask: &PolicyAsk<'_>) -> Option<Verdict> {
     match policy::ruling(ask) {
         policy::Ruling::Runs => None,
         policy::Ruling::NeedsPerson(reasons) => {
-            Some(Verdict::NeedsPerson { effect: ask.tool.effect, why: policy::told(&reasons) })
+            Some(Verdict::NeedsPerson { effect: ask.tool.effect, why: policy::rendered(&reasons) })
         }
         policy::Ruling::Denied(reasons) => {
-            Some(Verdict::Denied { why: policy::told(&reasons).unwrap_or_default(), by: DeniedBy::Policy })
+            Some(Verdict::Denied { why: policy::rendered(&reasons).unwrap_or_default(), by: DeniedBy::Policy })
         }
     }
 }

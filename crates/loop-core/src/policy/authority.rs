@@ -17,10 +17,10 @@ use crate::types::sorted;
 const MAX: usize = 256;
 
 /// So many of them are told; one is enough to hold the call up.
-const TOLD: usize = 3;
+const INSTRUCTION: usize = 3;
 
 /// The most characters of a value that are told.
-const TOLD_CHARS: usize = 80;
+const REPORTED_CHARS: usize = 80;
 
 /// A value of an authority-bearing parameter that nobody gave who may.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,9 +145,9 @@ impl<'a> Reached<'a> {
                 return vec![UntrustedOrigin { pointer, value: None }];
             }
             if !by_policy && !is_given(value) {
-                found.push(UntrustedOrigin { pointer, value: Some(quoted(value, TOLD_CHARS).into()) });
+                found.push(UntrustedOrigin { pointer, value: Some(quoted(value, REPORTED_CHARS).into()) });
             }
-            if found.len() >= TOLD {
+            if found.len() >= INSTRUCTION {
                 break;
             }
         }

@@ -106,7 +106,7 @@ impl fmt::Display for Reason {
 }
 
 /// The reasons in one line; nothing where there are none.
-pub fn told(reasons: &[Reason]) -> Option<Arc<str>> {
+pub fn rendered(reasons: &[Reason]) -> Option<Arc<str>> {
     let parts: Vec<String> = reasons.iter().map(Reason::to_string).collect();
     (!parts.is_empty()).then(|| parts.join("; ").into())
 }

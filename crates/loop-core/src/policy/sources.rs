@@ -10,7 +10,7 @@ use crate::policy::echo::{Asked, Parts};
 use crate::policy::free_text::gives;
 use crate::policy::scalar::Scalar;
 use crate::spec::RunSpec;
-use crate::types::{Evidence, Status, Told, WorkItem};
+use crate::types::{Evidence, Status, Instruction, WorkItem};
 
 /// Who can vouch for values.
 pub trait Sources {
@@ -35,7 +35,7 @@ pub struct RunSources<'a> {
     /// What was observed, in its order.
     pub evidence: &'a [Evidence],
     /// What a person said in between.
-    pub told: &'a [Told],
+    pub instructions: &'a [Instruction],
     /// The parameters of tool calls in the messages before the run, each a JSON text.
     pub asked_before: &'a BTreeSet<Arc<str>>,
 }
@@ -46,8 +46,8 @@ impl Sources for RunSources<'_> {
         let open = values.iter().enumerate().filter_map(|(at, value)| Some((at, wanted(value)?))).collect();
         let mut search = Search { open, given: vec![false; values.len()] };
         self.in_item(&mut search);
-        for told in self.told {
-            search.find(|wanted| gives(&told.text, wanted));
+        for instructions in self.instructions {
+            search.find(|wanted| gives(&instructions.text, wanted));
         }
         self.in_tools(&mut search);
         search.given
@@ -176,7 +176,7 @@ impl fmt::Debug for RunSources<'_> {
         f.debug_struct("RunSources")
             .field("item", &self.item.id)
             .field("evidence", &self.evidence.len())
-            .field("told", &self.told.len())
+            .field("instructions", &self.instructions.len())
             .finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::policy::{PolicyAsk, Reason, Ruling, ruling, told};
+use crate::policy::{PolicyAsk, Reason, Ruling, ruling, rendered};
 use crate::spec::{RunSpec, TaintRule, ToolSpec};
 use crate::types::{Effect, Taint};
 
@@ -115,13 +115,13 @@ fn cell(spec: &RunSpec, tool: &ToolSpec, taint: Taint) -> Cell {
             Cell { may: May::Runs, why: why.into() }
         }
         Ruling::NeedsPerson(reasons) => {
-            let why = told(&reasons).unwrap_or_else(|| "gate.approved does not name it".into());
+            let why = rendered(&reasons).unwrap_or_else(|| "gate.approved does not name it".into());
             Cell { may: asks, why: alone(why, people) }
         }
         Ruling::Denied(reasons) => {
             let by_rule =
                 reasons.iter().any(|reason| matches!(reason, Reason::Forbidden | Reason::NotAllowed));
-            let why = told(&reasons).unwrap_or_default();
+            let why = rendered(&reasons).unwrap_or_default();
             Cell { may: May::Denied, why: if by_rule { why } else { alone(why, people) } }
         }
     }

@@ -21,17 +21,17 @@ pub(crate) struct Trace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Step {
     call: Digest,
-    told: Digest,
+    reported: Digest,
     is_read: bool,
 }
 
 impl Trace {
     /// A call has told something.
-    pub(crate) fn push(&mut self, call: Digest, told: Digest, is_read: bool) {
+    pub(crate) fn push(&mut self, call: Digest, reported: Digest, is_read: bool) {
         if self.steps.len() == LONGEST * ROUNDS {
             self.steps.pop_front();
         }
-        self.steps.push_back(Step { call, told, is_read });
+        self.steps.push_back(Step { call, reported, is_read });
     }
 
     pub(crate) fn clear(&mut self) {
@@ -57,7 +57,7 @@ impl Trace {
     fn is_settled(&self, call: &Digest, length: usize) -> bool {
         let round = || self.steps.iter().rev().take(length);
         let writes = round().any(|step| !step.is_read);
-        let changes = |step: &Step| round().any(|other| other.call == step.call && other.told != step.told);
+        let changes = |step: &Step| round().any(|other| other.call == step.call && other.reported != step.reported);
         round().any(|step| step.call != *call)
             && !round().any(|step| (step.call == *call || !writes) && changes(step))
     }

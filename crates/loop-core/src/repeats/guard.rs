@@ -3,7 +3,7 @@
 use crate::repeats::fingerprint::{CallFacts, Rules, Fingerprint};
 use crate::repeats::ledger::{Ledger, Settled, OtherCalls, CallStatus};
 use crate::repeats::rule::RepeatRule;
-use crate::repeats::stable::{stable_digest, told};
+use crate::repeats::stable::{stable_digest, reported};
 use crate::repeats::waiting::is_not_ready;
 use crate::spec::{Repeats, ThreeTier, ToolRepeats};
 use crate::types::{CommandKey, Digest, EvidenceId, Slot, Status};
@@ -119,9 +119,9 @@ impl Guard {
         let Running { number, signature, rules, key, attempt } = call;
         self.open.retain(|(open, ..)| *open != number);
         let (result, ignored) = stable_digest(data, &rules);
-        let told = told(status, result);
+        let reported = reported(status, result);
         let waits = status == Status::Pending || status == Status::Ok && is_not_ready(data);
         let polled = 0;
-        self.ledger.settled(&[Settled { signature, key, attempt, polled, status, told, ignored, waits }]);
+        self.ledger.settled(&[Settled { signature, key, attempt, polled, status, reported, ignored, waits }]);
     }
 }

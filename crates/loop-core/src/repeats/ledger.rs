@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::repeats::cycle::Trace;
 use crate::repeats::fingerprint::{Query, Rules, Fingerprint};
 use crate::repeats::rule::RepeatRule;
-use crate::repeats::stable::told_by;
+use crate::repeats::stable::reported_by;
 use crate::repeats::three_tier::likeness;
 use crate::repeats::waiting::waits;
 use crate::spec::{Repeats, ToolRepeats};
@@ -31,7 +31,7 @@ pub struct Ledger {
     tools: BTreeMap<Arc<str>, ToolLog>,
     /// What calls that ask for nearly the same told, by what they share.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    near_duplicate: BTreeMap<Digest, Told>,
+    near_duplicate: BTreeMap<Digest, LastResult>,
     trace: Trace,
     /// How often the world was changed, as far as can be told.
     changes: u64,
@@ -78,10 +78,10 @@ struct Entry {
     query: Option<Query>,
     /// What it told, failures that may pass apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    told: Option<Told>,
+    reported: Option<LastResult>,
     /// The last such failure, if it failed last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    failed: Option<Told>,
+    failed: Option<LastResult>,
     /// What was not looked at in the last result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ignored: Vec<Arc<str>>,
@@ -96,7 +96,7 @@ struct Entry {
 
 /// What a call told last, and how often in a row with nothing changed between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct Told {
+struct LastResult {
     result: Digest,
     times: u32,
     /// Changes by others before it.
@@ -119,7 +119,7 @@ struct ToolLog {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Asked {
     query: Query,
-    told: Digest,
+    reported: Digest,
     brought: bool,
     key: CommandKey,
     evidence: EvidenceId,
@@ -167,7 +167,7 @@ pub struct Settled {
     /// How it ended.
     pub status: Status,
     /// What it told: equal digests tell the same.
-    pub told: Digest,
+    pub reported: Digest,
     /// JSON pointers to what was left out of that.
     pub ignored: Vec<Arc<str>>,
     /// Whether it says that what was asked for is under way.
@@ -184,9 +184,9 @@ impl Settled {
         observation: &Observation,
         rules: &ToolRepeats,
     ) -> Self {
-        let (told, ignored) = told_by(observation, rules);
+        let (reported, ignored) = reported_by(observation, rules);
         let waits = waits(observation);
-        Self { signature, key, attempt, polled, status: observation.status, told, ignored, waits }
+        Self { signature, key, attempt, polled, status: observation.status, reported, ignored, waits }
     }
 }
 
@@ -308,7 +308,7 @@ impl Ledger {
                 is_read: fingerprint.is_read,
                 near_duplicate: fingerprint.near_duplicate,
                 query: fingerprint.query.clone(),
-                told: None,
+                reported: None,
                 failed: None,
                 ignored: Vec::new(),
                 waited: 0,
@@ -363,7 +363,7 @@ impl Ledger {
         };
         self.entries.retain(|signature, entry| stays(signature, entry));
         for entry in self.entries.values_mut() {
-            (entry.told, entry.failed) = (None, None);
+            (entry.reported, entry.failed) = (None, None);
         }
         self.tools.clear();
         self.near_duplicate.clear();
@@ -392,8 +392,8 @@ impl Ledger {
         let log = self.tools.entry(Arc::clone(&entry.tool)).or_default();
         log.calls += 1;
         log.last = Some((settled.key, entry.evidence));
-        let last = Told {
-            result: settled.told,
+        let last = LastResult {
+            result: settled.reported,
             times: 1,
             others: self.changes - entry.own,
             key: settled.key,
@@ -406,17 +406,17 @@ impl Ledger {
         entry.waited = if waits { entry.waited + 1 } else { 0 };
         let is_waiting = waits && entry.waited <= entry.polls;
         let may_pass = status.is_retryable();
-        let is_news = entry.told.is_none_or(|told| told.result != settled.told);
-        let is_first = entry.told.is_none();
+        let is_news = entry.reported.is_none_or(|reported| reported.result != settled.reported);
+        let is_first = entry.reported.is_none();
         if may_pass {
             entry.failed = Some(last.after(entry.failed));
         } else {
-            entry.told = Some(last.after(entry.told.filter(|_| !is_waiting)));
+            entry.reported = Some(last.after(entry.reported.filter(|_| !is_waiting)));
             entry.failed = None;
             entry.ignored.clone_from(&settled.ignored);
             match is_waiting {
                 true => self.trace.clear(),
-                false => self.trace.push(settled.signature, settled.told, entry.is_read),
+                false => self.trace.push(settled.signature, settled.reported, entry.is_read),
             }
         }
         let is_over = !is_waiting && (!may_pass || settled.attempt >= entry.tries);
@@ -424,7 +424,7 @@ impl Ledger {
         let is_violation = status == Status::InvalidInput;
         if let Some(near_duplicate) = entry.near_duplicate.filter(|_| is_over && !is_violation) {
             let before = self.near_duplicate.get(&near_duplicate).copied();
-            self.near_duplicate.insert(near_duplicate, Told { others: self.changes, ..last }.after(before));
+            self.near_duplicate.insert(near_duplicate, LastResult { others: self.changes, ..last }.after(before));
         }
         if let Some(query) = entry.query.as_ref().filter(|_| is_over) {
             if log.queries.len() == QUERIES {
@@ -432,7 +432,7 @@ impl Ledger {
             }
             log.queries.push_back(Asked {
                 query: query.clone(),
-                told: settled.told,
+                reported: settled.reported,
                 brought: status.is_citable(),
                 key: settled.key,
                 evidence: entry.evidence,
@@ -526,23 +526,23 @@ impl Ledger {
         let entry = self.entries.get(&fingerprint.signature);
         let beside = other_calls.same(fingerprint);
         let is_quiet = other_calls.changes_by_others(fingerprint) == 0;
-        let unchanged = |told: &Told, own: u64| is_quiet && told.others == self.changes - own;
+        let unchanged = |reported: &LastResult, own: u64| is_quiet && reported.others == self.changes - own;
         let repeat = |of, evidence, rule| CallStatus::Repeat { of: Some(of), evidence, rule: Some(rule) };
         if let Some(entry) = entry {
             let settled = |rule| repeat(entry.key, Some(entry.evidence), rule);
-            let told = entry.told.filter(|told| unchanged(told, entry.own));
+            let reported = entry.reported.filter(|reported| unchanged(reported, entry.own));
             let failed = entry.failed.filter(|failed| unchanged(failed, entry.own));
             match entry.status {
                 Some(Status::Pending) if beside.is_none() && entry.attempts <= fingerprint.polls => {
                     return CallStatus::Again { key: entry.key, attempt: entry.attempts + 1 };
                 }
                 Some(_) if beside.is_none() && entry.has_tries() => return entry.again(),
-                Some(status) if status.is_retryable() && failed.is_some_and(|told| told.times >= TWICE) => {
+                Some(status) if status.is_retryable() && failed.is_some_and(|reported| reported.times >= TWICE) => {
                     return settled(RepeatRule::Failed);
                 }
                 Some(
                     Status::PermanentError | Status::InvalidInput | Status::MalformedResult | Status::Denied,
-                ) if told.is_some() || entry.told.is_none() && is_quiet => {
+                ) if reported.is_some() || entry.reported.is_none() && is_quiet => {
                     return settled(RepeatRule::Failed);
                 }
                 Some(_) | None => {}
@@ -550,20 +550,20 @@ impl Ledger {
             if let Some(length) = self.trace.cycle(&fingerprint.signature).filter(|_| other_calls.calls.is_empty()) {
                 return settled(RepeatRule::Cycle { length, times: Trace::rounds() });
             }
-            if let Some(told) = told.filter(|told| told.times >= TWICE) {
+            if let Some(reported) = reported.filter(|reported| reported.times >= TWICE) {
                 let ignored = entry.ignored.clone();
-                return settled(RepeatRule::SameResult { times: told.times, ignored });
+                return settled(RepeatRule::SameResult { times: reported.times, ignored });
             }
         }
         let similar = fingerprint.near_duplicate.and_then(|near_duplicate| self.near_duplicate.get(&near_duplicate));
-        let similar = similar.filter(|told| unchanged(told, 0));
+        let similar = similar.filter(|reported| unchanged(reported, 0));
         if let Some(similar) = similar.filter(|similar| similar.times >= TWICE) {
             let rule = RepeatRule::SameResult { times: similar.times, ignored: Vec::new() };
             return repeat(similar.key, Some(similar.evidence), rule);
         }
         // What stands twice before it will hardly tell more the third time.
-        let earlier = entry.and_then(|entry| entry.told.filter(|told| unchanged(told, entry.own)));
-        let earlier = earlier.filter(|told| !told.is_failure).map_or(0, |told| told.times);
+        let earlier = entry.and_then(|entry| entry.reported.filter(|reported| unchanged(reported, entry.own)));
+        let earlier = earlier.filter(|reported| !reported.is_failure).map_or(0, |reported| reported.times);
         match beside {
             Some(other_call)
                 if other_call.times + earlier >= TWICE && other_call.others == other_calls.changes_by_others(fingerprint) =>
@@ -596,7 +596,7 @@ impl Ledger {
                 last.filter(|(last, _)| {
                     let stands = |asked: &Asked| asked.changes_at == self.changes && other_calls.changes == 0;
                     before
-                        .is_some_and(|(before, _)| stands(last) && stands(before) && last.told == before.told)
+                        .is_some_and(|(before, _)| stands(last) && stands(before) && last.reported == before.reported)
                 })
             }
         };
@@ -643,7 +643,7 @@ impl Entry {
     }
 }
 
-impl Told {
+impl LastResult {
     /// This, after that: told once more, if it is the same and nobody else has changed anything between.
     fn after(self, before: Option<Self>) -> Self {
         let is_same = |before: &Self| before.result == self.result && before.others == self.others;

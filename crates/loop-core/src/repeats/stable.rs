@@ -22,27 +22,27 @@ pub fn stable_digest(data: &str, rules: &ToolRepeats) -> (Digest, Vec<Arc<str>>)
 }
 
 /// What an observation told, as far as repeats go, and what in it was left out.
-pub(crate) fn told_by(observation: &Observation, rules: &ToolRepeats) -> (Digest, Vec<Arc<str>>) {
+pub(crate) fn reported_by(observation: &Observation, rules: &ToolRepeats) -> (Digest, Vec<Arc<str>>) {
     let status = observation.status;
     if !status.is_citable() {
         // A failure has no data: what it says is all there is.
         let text = format!("{}\n{}\n{}", status.name(), observation.summary, observation.digest);
-        return (Digest::of("told", text.as_bytes()), Vec::new());
+        return (Digest::of("reported", text.as_bytes()), Vec::new());
     }
     // A plain text has nothing to leave out, and its digest is known.
     if observation.data.as_text().is_some() {
-        return (told(status, observation.digest), Vec::new());
+        return (reported(status, observation.digest), Vec::new());
     }
     let (result, ignored) = stable_digest(&observation.data, rules);
-    (told(status, result), ignored)
+    (reported(status, result), ignored)
 }
 
 /// A result of a status: the same text as a success and as a failure are two things.
-pub(super) fn told(status: Status, result: Digest) -> Digest {
+pub(super) fn reported(status: Status, result: Digest) -> Digest {
     let mut bytes = status.name().as_bytes().to_vec();
     bytes.push(b'\n');
     bytes.extend(result.0);
-    Digest::of("told", &bytes)
+    Digest::of("reported", &bytes)
 }
 
 fn leave_out(value: &mut Value, rules: &ToolRepeats) -> Vec<Arc<str>> {

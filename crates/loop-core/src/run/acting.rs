@@ -131,7 +131,7 @@ impl Run {
             spec,
             item: &state.started.item,
             evidence: &state.knowledge.evidence,
-            told: state.inbox.told(),
+            instructions: state.inbox.instructions(),
             asked_before: state.started.history.as_ref().map_or(&NOTHING, |history| &history.asked),
         };
         JudgeContext {

@@ -138,8 +138,8 @@ pub enum Rejected {
         why: AnswerFault,
     },
     /// A person told the run nothing.
-    #[error("what the run is told is empty")]
-    ToldNothing,
+    #[error("the instruction is empty")]
+    EmptyInstruction,
     /// The deadline has not come.
     #[error("deadline_reached at {at} ms, before the deadline")]
     Early {
@@ -248,7 +248,7 @@ impl Run {
             EventKind::PersonAnswered { key, answer, binding } => {
                 self.person_answered(key, answer, binding.as_ref(), &mut notes)
             }
-            EventKind::Told { text } => self.take_told(text),
+            EventKind::Instruction { text } => self.take_instruction(text),
             EventKind::StopRequested { how } => self.stop_requested(*how, &mut notes),
             EventKind::StopWithdrawn => self.stop_withdrawn(),
             EventKind::DeadlineReached => self.deadline_reached(deadline, &mut notes),

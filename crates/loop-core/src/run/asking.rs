@@ -10,7 +10,7 @@ use crate::run::event::PersonAnswer;
 use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Purpose, Work};
 use crate::run::{Rejected, Run};
-use crate::types::{CommandKey, Digest, Effect, Millis, Observation, Status, Told, digest, is_invisible};
+use crate::types::{CommandKey, Digest, Effect, Millis, Observation, Status, Instruction, digest, is_invisible};
 
 /// An action that waits for a person, with all that they have to know to decide (K8).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,13 +141,13 @@ impl Run {
     }
 
     /// What people told the run, in their order.
-    pub fn told(&self) -> &[Told] {
-        self.state.inbox.told()
+    pub fn instructions(&self) -> &[Instruction] {
+        self.state.inbox.instructions()
     }
 
     /// What people told the run for this pass alone: what its prompt holds and no prompt before it did.
-    pub fn told_for(&self, pass: u32) -> impl Iterator<Item = &Told> {
-        self.state.inbox.told_for(pass).iter()
+    pub fn instructions_for(&self, pass: u32) -> impl Iterator<Item = &Instruction> {
+        self.state.inbox.instructions_for(pass).iter()
     }
 
     fn action(&self, key: &CommandKey) -> Option<&JudgedAction> {
@@ -197,7 +197,7 @@ impl Run {
     ///
     /// # Errors
     /// Why it cannot.
-    pub fn may_be_told(&self, text: &str) -> Result<(), Rejected> {
+    pub fn takes_instruction(&self, text: &str) -> Result<(), Rejected> {
         let is_last = match &self.state.phase {
             // What the last call was tried with, it is tried with again.
             Phase::Calling { call, purpose: Purpose::Final { .. } } => {
@@ -206,15 +206,15 @@ impl Run {
             phase => !phase.is_working(),
         };
         if is_last {
-            return self.out_of_order("told");
+            return self.out_of_order("instructions");
         }
-        if text.trim().is_empty() { Err(Rejected::ToldNothing) } else { Ok(()) }
+        if text.trim().is_empty() { Err(Rejected::EmptyInstruction) } else { Ok(()) }
     }
 
     /// Keeps what a person says for the next pass whose call has not been announced: a prompt that was named already
     /// stays as it is.
-    pub(super) fn take_told(&mut self, text: &Arc<str>) -> Result<(), Rejected> {
-        self.may_be_told(text)?;
+    pub(super) fn take_instruction(&mut self, text: &Arc<str>) -> Result<(), Rejected> {
+        self.takes_instruction(text)?;
         let announced = self.state.phase.main_call().is_some_and(|call| call.started.is_some());
         let from_pass = self.state.draft.passes.len() as u32 + 1 + u32::from(announced);
         if self.spec.protocol.properties().has_contract {

@@ -15,11 +15,11 @@ impl Run {
         let before = history.map_or(1, |history| history.counted.unwrap_or(history.messages));
         let rejected = |attempt: &&Attempt| matches!(attempt.state, AttemptState::Rejected(_));
         let next = self.state.draft.passes.len() as u32 + 1;
-        let told = self.state.inbox.count_through(next);
+        let reported = self.state.inbox.count_through(next);
         let repaired = self.state.draft.revisions.len();
         let said = self.state.draft.attempts.iter().filter(rejected).count()
             + self.state.draft.passes.len()
-            + told
+            + reported
             + repaired;
         before.saturating_add((said + self.state.calls.actions.len()) as u32)
     }

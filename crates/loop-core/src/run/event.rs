@@ -103,7 +103,7 @@ pub enum EventKind {
         binding: Option<Digest>,
     },
     /// A person told the run something; it stands in the next pass's prompt.
-    Told {
+    Instruction {
         /// What.
         text: Arc<str>,
     },
@@ -151,7 +151,7 @@ impl EventKind {
             Self::ToolStarted { .. } => "tool_started",
             Self::ToolFinished { .. } => "tool_finished",
             Self::PersonAnswered { .. } => "person_answered",
-            Self::Told { .. } => "told",
+            Self::Instruction { .. } => "reported",
             Self::StopRequested { .. } => "stop_requested",
             Self::StopWithdrawn => "stop_withdrawn",
             Self::DeadlineReached => "deadline_reached",

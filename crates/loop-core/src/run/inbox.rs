@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::{Millis, Told};
+use crate::types::{Millis, Instruction};
 
 /// Instructions for passes to come, and a stop that is asked for.
 ///
@@ -13,28 +13,28 @@ use crate::types::{Millis, Told};
 pub(super) struct Inbox {
     /// Since when a stop at the next gate is asked for.
     pub(super) stop_asked: Option<Millis>,
-    told: Vec<Told>,
+    instructions: Vec<Instruction>,
 }
 
 impl Inbox {
     /// All instructions, in their order.
-    pub(super) fn told(&self) -> &[Told] {
-        &self.told
+    pub(super) fn instructions(&self) -> &[Instruction] {
+        &self.instructions
     }
 
     /// The instructions for this pass alone: what its prompt holds and no prompt before it did.
-    pub(super) fn told_for(&self, pass: u32) -> &[Told] {
-        let from = self.told.partition_point(|told| told.from_pass < pass);
-        self.told.get(from..self.count_through(pass)).unwrap_or_default()
+    pub(super) fn instructions_for(&self, pass: u32) -> &[Instruction] {
+        let from = self.instructions.partition_point(|instructions| instructions.from_pass < pass);
+        self.instructions.get(from..self.count_through(pass)).unwrap_or_default()
     }
 
     /// How many instructions the prompts up to this pass hold.
     pub(super) fn count_through(&self, pass: u32) -> usize {
-        self.told.partition_point(|told| told.from_pass <= pass)
+        self.instructions.partition_point(|instructions| instructions.from_pass <= pass)
     }
 
     /// Keeps an instruction for the prompts from `from_pass` on.
     pub(super) fn keep(&mut self, from_pass: u32, text: &Arc<str>) {
-        self.told.push(Told { from_pass, text: Arc::clone(text) });
+        self.instructions.push(Instruction { from_pass, text: Arc::clone(text) });
     }
 }

@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn seconds_have_no_more_digits_than_they_take() {
-        let told = [0, 1, 500, 1_000, 1_250, 120_000].map(|ms| Millis(ms).in_seconds());
-        assert_eq!(told, ["0", "0.001", "0.5", "1", "1.25", "120"]);
+        let reported = [0, 1, 500, 1_000, 1_250, 120_000].map(|ms| Millis(ms).in_seconds());
+        assert_eq!(reported, ["0", "0.001", "0.5", "1", "1.25", "120"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// What a person told a run while it was on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Told {
+pub struct Instruction {
     /// The first pass whose prompt holds it.
     pub from_pass: u32,
     /// What they said.

@@ -39,7 +39,7 @@ pub use effect::Effect;
 pub use evidence::Evidence;
 pub use failure::{FailureKind, ModelFailure};
 pub use ids::{Digest, EvidenceId, InvalidDigest, Millis, RunId};
-pub use instruction::Told;
+pub use instruction::Instruction;
 pub use invisible::{is_blank, is_invisible};
 pub use item::{Scope, WorkItem};
 pub use item_form::ItemForm;

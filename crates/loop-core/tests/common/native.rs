@@ -302,8 +302,8 @@ fn attempts_follow_each_other(run: &Run) -> Result<(), String> {
     let valid = attempts.iter().filter(|attempt| attempt.state == AttemptState::Valid).count();
     must(valid <= 1, || "two valid outputs".to_owned())?;
     if let Some(outcome) = run.outcome() {
-        let told = outcome.output.as_ref().is_some_and(|output| output.valid);
-        must(told == (valid == 1), || "the outcome says otherwise of the output".to_owned())?;
+        let reported = outcome.output.as_ref().is_some_and(|output| output.valid);
+        must(reported == (valid == 1), || "the outcome says otherwise of the output".to_owned())?;
     }
     Ok(())
 }

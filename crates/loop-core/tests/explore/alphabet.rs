@@ -22,7 +22,7 @@ pub enum Used {
     /// As many hundredths of its reserve, input and output alike.
     Hundredths(u64),
     /// Nothing: the reserve is charged.
-    Untold,
+    Unreported,
 }
 
 /// A small world.
@@ -37,7 +37,7 @@ pub struct Alphabet {
     /// The parameters of tool calls in them, each a JSON text.
     pub asked_before: Vec<&'static str>,
     /// What a person may tell the run, once.
-    pub told: Vec<&'static str>,
+    pub instructions: Vec<&'static str>,
     /// What a main call or a final pass is answered with, by its pass; the last list goes for all that follow.
     pub replies: Vec<Vec<Reply>>,
     pub repairs: Vec<Reply>,
@@ -100,8 +100,8 @@ impl Alphabet {
             }
             asked.push(EventKind::StopRequested { how: StopMode::Now });
         }
-        if is_working(run) && run.told().is_empty() {
-            asked.extend(self.told.iter().map(|text| EventKind::Told { text: (*text).into() }));
+        if is_working(run) && run.instructions().is_empty() {
+            asked.extend(self.instructions.iter().map(|text| EventKind::Instruction { text: (*text).into() }));
         }
         let now = run.now();
         let mut events = Vec::new();
@@ -123,9 +123,9 @@ impl Alphabet {
             if late > 0 {
                 instants.push(deadline.max(now).plus(late));
             }
-            let told = |at: Millis| Edict { event: Event { at, kind: EventKind::DeadlineReached }, must: true };
+            let instructions = |at: Millis| Edict { event: Event { at, kind: EventKind::DeadlineReached }, must: true };
             if self.deadlines || commanded.is_empty() || !is_working(run) {
-                events.extend(instants.into_iter().map(told));
+                events.extend(instants.into_iter().map(instructions));
             }
         }
         events
@@ -182,7 +182,7 @@ impl Alphabet {
                 Used::Hundredths(n) => {
                     Some(used(reserve.input_tokens * n / 100, reserve.output_tokens * n / 100))
                 }
-                Used::Untold => None,
+                Used::Unreported => None,
             };
             facts.extend(replies.iter().map(|reply| EventKind::ModelReplied {
                 key,
@@ -207,7 +207,7 @@ impl Alphabet {
 
 /// Whether it is told something that only the last call could read, and that one was tried already.
 fn is_late_to_tell(run: &Run, kind: &EventKind) -> bool {
-    matches!(kind, EventKind::Told { .. })
+    matches!(kind, EventKind::Instruction { .. })
         && matches!(run.phase(), Phase::Calling { purpose: Purpose::Final { .. }, .. })
 }
 

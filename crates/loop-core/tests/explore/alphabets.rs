@@ -79,7 +79,7 @@ pub fn base(name: &'static str, setup: Setup) -> Alphabet {
         history: None,
         read_before: Taint::default(),
         asked_before: Vec::new(),
-        told: Vec::new(),
+        instructions: Vec::new(),
         replies: Vec::new(),
         repairs: Vec::new(),
         selections: Vec::new(),
@@ -403,7 +403,7 @@ fn spending(name: &'static str, setup: Setup, mode: CostMode, wide: bool) -> Alp
     let docs = |said: Said, names: &[&str]| {
         names.iter().fold(said, |said, name| said.asks("fetch_docs", target(name)))
     };
-    let beyond = if mode == CostMode::Strict { Used::Untold } else { Used::Hundredths(250) };
+    let beyond = if mode == CostMode::Strict { Used::Unreported } else { Used::Hundredths(250) };
     let mut usages = vec![Used::Hundredths(60), beyond];
     // Other targets in each pass, so that sub-calls run side by side in the second one too.
     let of_pass =
@@ -532,7 +532,7 @@ pub fn everything(max_passes: u32) -> Alphabet {
         ]),
         repairs: replies([said_bare("high"), asks(said_bare("medium"), &["r"]), text("what?")]),
         failures: failures(),
-        usages: vec![Used::Fixed(100, 50), Used::Untold],
+        usages: vec![Used::Fixed(100, 50), Used::Unreported],
         observations: |key| match key.slot {
             Slot::Action(0) => vec![found(&key.to_string()), observed(Status::RetryableError)],
             _ => vec![sub_calls(key).remove(1), observed(Status::Timeout)],

@@ -24,7 +24,7 @@ pub const OF_A_STATE: [(&str, OfAState); 18] = [
     ("a live state owes work", a_live_state_owes_work),
     ("I-1 the reserve", |run, _| money::is_what_is_in_flight(run)),
     ("I-4 limits", limits_hold),
-    ("I-5, I-32 every action is told", every_action_is_told),
+    ("I-5, I-32 every action is told", every_action_is_reported),
     ("I-5, S2-14 calls and attempts", |run, _| is_sound(run)),
     ("I-6 idempotency keys", every_try_settles_once),
     ("I-7 no repeat of what is done", no_repeat_of_what_is_done),
@@ -49,7 +49,7 @@ pub const OF_A_STEP: [(&str, OfAStep); 25] = [
     ("I-9 nothing after the reason", native::nothing_after_the_reason),
     ("compaction goes on", native::compaction_goes_on),
     ("I-10 the gate", oracle::decides_as_documented),
-    ("I-10 true conditions", truth::is_told),
+    ("I-10 true conditions", truth::is_reported),
     ("I-10 all true conditions", whole::every_true_condition_is_told),
     ("P1 tiers as they were", whole::tiers_are_told_as_they_were),
     ("P4 estimated charges", whole::what_is_not_reported_is_estimated),
@@ -113,7 +113,7 @@ fn limits_hold(run: &Run, _: &Ghost) -> Result {
     Ok(())
 }
 
-fn every_action_is_told(run: &Run, _: &Ghost) -> Result {
+fn every_action_is_reported(run: &Run, _: &Ghost) -> Result {
     for action in run.actions() {
         let ran = action.evidence.is_some();
         let open = matches!(run.phase(), Phase::WaitingForPerson { .. });
@@ -243,15 +243,15 @@ fn effects_in_doubt_are_told(run: &Run, ghost: &Ghost) -> Result {
     let Some(outcome) = run.outcome() else { return Ok(()) };
     let unknown = ghost.effects.iter().filter(|(_, begun)| begun.runs || begun.unknown);
     let unknown: Vec<String> = unknown.map(|(key, _)| key.to_string()).collect();
-    let told = outcome.stop.also.iter().find(|condition| condition.reason == StopReason::InDoubt);
-    let told: Vec<String> = match told.map(|condition| &condition.value) {
+    let reported = outcome.stop.also.iter().find(|condition| condition.reason == StopReason::InDoubt);
+    let reported: Vec<String> = match reported.map(|condition| &condition.value) {
         Some(Measure::Names(names)) => {
             names.iter().map(|name| name.split(' ').next().unwrap_or_default().to_owned()).collect()
         }
         Some(other) => return Err(format!("{other:?} are no effects")),
         None => Vec::new(),
     };
-    must(told == unknown, || format!("{unknown:?} are in doubt, told are {told:?}"))?;
+    must(reported == unknown, || format!("{unknown:?} are in doubt, told are {reported:?}"))?;
     let is_by_hand = outcome.stop.reason() == StopReason::ManualStop;
     must(unknown.is_empty() || is_by_hand || outcome.stop.class == StopClass::InDoubt, || {
         format!("an effect is in doubt and the class is {:?}", outcome.stop.class)
@@ -306,15 +306,15 @@ fn nothing_is_lost(edge: &Edge<'_>) -> Result {
         });
         must(kept, || format!("{} is lost", evidence.id))?;
     }
-    let mut told: Vec<_> = work(edge.before)
+    let mut reported: Vec<_> = work(edge.before)
         .iter()
         .filter_map(|work| work.observation.as_ref().map(|observation| (work.evidence, observation.digest)))
         .collect();
     if let EventKind::ToolFinished { key, attempt, observation } = &edge.event.kind {
         let of = work(edge.before).iter().find(|work| work.key == *key && work.attempt == *attempt);
-        told.extend(of.map(|work| (work.evidence, observation.digest)));
+        reported.extend(of.map(|work| (work.evidence, observation.digest)));
     }
-    for (id, digest) in told {
+    for (id, digest) in reported {
         let in_batch = work(edge.after).iter().any(|work| {
             let polled = work.poll.as_ref().map(|poll| &poll.last);
             let mut held = work.observation.iter().chain(polled);
@@ -369,8 +369,8 @@ fn what_is_not_named_stays(edge: &Edge<'_>) -> Result {
         must(before.is_none_or(|before| before.pass <= section.pass), || {
             format!("section {} went back to pass {}", section.id, section.pass)
         })?;
-        let is_told = changed.contains(&&*section.id) || &*section.id == loop_core::PREAMBLE;
-        must(before.is_some() || is_told, || format!("section {} came from nowhere", section.id))?;
+        let is_reported = changed.contains(&&*section.id) || &*section.id == loop_core::PREAMBLE;
+        must(before.is_some() || is_reported, || format!("section {} came from nowhere", section.id))?;
     }
     Ok(())
 }

@@ -281,7 +281,7 @@ pub fn vouched(wide: bool) -> Alphabet {
         all.push(calls(&[("fetch_docs", target("b"))]));
     }
     Alphabet {
-        told: vec!["Take web-4."],
+        instructions: vec!["Take web-4."],
         replies: always(all),
         observations: names_something,
         reaches: &[Completed, MaxPasses],
@@ -315,7 +315,7 @@ pub fn echoes(wide: bool) -> Alphabet {
     });
     let asks = |name: &str| said("low").asks("fetch_device", target(name));
     Alphabet {
-        told: vec![PLANTED_BLOCK],
+        instructions: vec![PLANTED_BLOCK],
         replies: always([asks("a"), asks("b"), parrot(), said("high")]),
         repairs: replies([said_bare("low"), parrot(), text("what?")]),
         observations: |_| {

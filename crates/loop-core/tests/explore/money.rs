@@ -56,27 +56,27 @@ pub fn holds(edge: &Edge<'_>, honest: bool) -> Result<(), String> {
     for headroom in headrooms(edge) {
         let Headroom { name, limit, before, after, overshoot, final_pass } = headroom;
         let started = matches!(edge.event.kind, EventKind::CallStarted { .. });
-        let told = format!("{name}: {before} -> {after} of {limit}, {overshoot} beyond the reserves");
+        let reported = format!("{name}: {before} -> {after} of {limit}, {overshoot} beyond the reserves");
         match limits.cost_mode {
             CostMode::Strict | CostMode::Estimated => {
                 if after > limit.max(before.saturating_add(overshoot)) {
-                    return Err(format!("{told}: a limit was passed"));
+                    return Err(format!("{reported}: a limit was passed"));
                 }
                 if started && after > limit {
-                    return Err(format!("{told}: a call was started beyond the limit"));
+                    return Err(format!("{reported}: a call was started beyond the limit"));
                 }
                 // The final pass's share is left when another call starts.
                 let held = final_pass.map_or(0, |final_pass| final_pass.min(limit / 4));
                 if after.saturating_add(held) > limit && final_pass.is_some() {
-                    return Err(format!("{told}: {held} for the final pass were not held back"));
+                    return Err(format!("{reported}: {held} for the final pass were not held back"));
                 }
                 if limits.cost_mode == CostMode::Strict && honest && after > limit {
-                    return Err(format!("{told}: a strict limit was passed"));
+                    return Err(format!("{reported}: a strict limit was passed"));
                 }
             }
             CostMode::After => {
                 if started && before >= limit {
-                    return Err(format!("{told}: a call was started after the money was used up"));
+                    return Err(format!("{reported}: a call was started after the money was used up"));
                 }
             }
         }
@@ -141,12 +141,12 @@ pub fn reserved(run: &Run) -> Reserve {
 
 /// What the run says is in flight is what its phase shows.
 pub fn is_what_is_in_flight(run: &Run) -> Result<(), String> {
-    let (told, shown) = (run.reserved(), reserved(run));
-    let same = (told.input_tokens, told.output_tokens) == (shown.input_tokens, shown.output_tokens);
-    if same && told.cost.unwrap_or_default() == shown.cost.unwrap_or_default() {
+    let (reported, shown) = (run.reserved(), reserved(run));
+    let same = (reported.input_tokens, reported.output_tokens) == (shown.input_tokens, shown.output_tokens);
+    if same && reported.cost.unwrap_or_default() == shown.cost.unwrap_or_default() {
         return Ok(());
     }
-    Err(format!("{told:?} is said to be in flight, {shown:?} is"))
+    Err(format!("{reported:?} is said to be in flight, {shown:?} is"))
 }
 
 fn tokens(run: &Run) -> u64 {

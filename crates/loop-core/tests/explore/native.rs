@@ -198,9 +198,9 @@ pub fn every_call_is_judged_once(edge: &Edge<'_>) -> Result {
         must(same && judged.key == loop_core::CommandKey::new(pass, Slot::Action(n)), || {
             format!("{call:?} was judged as {judged:?}")
         })?;
-        let is_it = |note: &&Note| matches!(note, Note::ActionJudged(told) if told.key == judged.key);
-        let told = edge.notes.iter().filter(is_it).count();
-        must(told == 1, || format!("{} was told {told} times", judged.key))?;
+        let is_it = |note: &&Note| matches!(note, Note::ActionJudged(reported) if reported.key == judged.key);
+        let reported = edge.notes.iter().filter(is_it).count();
+        must(reported == 1, || format!("{} was told {reported} times", judged.key))?;
     }
     Ok(())
 }
@@ -309,7 +309,7 @@ pub fn nothing_after_the_reason(edge: &Edge<'_>) -> Result {
 /// A conversation gives way from its beginning on: first what stands before the run, then half of what is whole.
 pub fn compaction_goes_on(edge: &Edge<'_>) -> Result {
     let shown = |run: &Run| (run.compacted_through(), run.is_history_compacted());
-    let ((was, told_before), now) = (shown(edge.before), shown(edge.after));
+    let ((was, reported_before), now) = (shown(edge.before), shown(edge.after));
     let spec = edge.after.spec();
     let refused = matches!(
         &edge.event.kind,
@@ -325,14 +325,14 @@ pub fn compaction_goes_on(edge: &Edge<'_>) -> Result {
     };
     let refused = refused || found_too_long;
     let next = if !refused || !spec.protocol.properties().native_calls {
-        (was, told_before)
-    } else if edge.after.started().history.is_some() && !told_before {
+        (was, reported_before)
+    } else if edge.after.started().history.is_some() && !reported_before {
         (was, true)
     } else {
-        (was + (passes - was).div_ceil(2), told_before)
+        (was + (passes - was).div_ceil(2), reported_before)
     };
     must(now == next, || format!("{now:?} is shown in short, not {next:?}"))?;
-    let gave_up = refused && now == (was, told_before);
+    let gave_up = refused && now == (was, reported_before);
     must(
         !gave_up
             || spec.protocol.output().is_none() && !spec.protocol.properties().native_calls

@@ -130,7 +130,7 @@ fn announced_as_another(run: &Run, call: &Call) -> Vec<EventKind> {
         Err(Refusal::NotCommanded) => return Vec::new(),
         quote => quote,
     };
-    let told = |key: CommandKey, attempt: u32| match &quote {
+    let reported = |key: CommandKey, attempt: u32| match &quote {
         Ok(quote) => EventKind::CallStarted {
             key,
             attempt,
@@ -152,8 +152,8 @@ fn announced_as_another(run: &Run, call: &Call) -> Vec<EventKind> {
     let slots = [Slot::Select, Slot::Main, Slot::Repair, Slot::Final, Slot::Action(0), Slot::Validate];
     let passes = [call.key.pass.saturating_sub(1), call.key.pass, call.key.pass + 1];
     let keys = passes.into_iter().flat_map(|pass| slots.map(|slot| CommandKey::new(pass, slot)));
-    let others = keys.filter(|key| *key != call.key).map(|key| told(key, call.attempt));
-    let tries = [call.attempt + 1, call.attempt - 1].map(|attempt| told(call.key, attempt));
+    let others = keys.filter(|key| *key != call.key).map(|key| reported(key, call.attempt));
+    let tries = [call.attempt + 1, call.attempt - 1].map(|attempt| reported(call.key, attempt));
     others.chain(tries).collect()
 }
 

@@ -183,11 +183,11 @@ pub fn what_ends_the_run_ends_it(edge: &Edge<'_>) -> Result<(), String> {
         _ => None,
     });
     let Some(certificate) = stopped else { return Err(format!("{reasons:?}, and the run goes on")) };
-    let mut told = std::iter::once(&certificate.primary).chain(&certificate.also).map(|it| it.reason);
+    let mut reported = std::iter::once(&certificate.primary).chain(&certificate.also).map(|it| it.reason);
     // Whoever asked for the end gets it, whatever is lost with it.
     let by_hand = certificate.reason() == StopReason::ManualStop;
-    match by_hand || reasons.iter().all(|reason| told.clone().any(|it| it == *reason)) {
+    match by_hand || reasons.iter().all(|reason| reported.clone().any(|it| it == *reason)) {
         true => Ok(()),
-        false => Err(format!("{reasons:?}, and the run says {:?}", told.by_ref().collect::<Vec<_>>())),
+        false => Err(format!("{reasons:?}, and the run says {:?}", reported.by_ref().collect::<Vec<_>>())),
     }
 }

@@ -9,7 +9,7 @@ use crate::edge::{Edge, call};
 use crate::{native, trouble};
 
 /// I-10: every condition that a certificate lists holds.
-pub fn is_told(edge: &Edge<'_>) -> Result<(), String> {
+pub fn is_reported(edge: &Edge<'_>) -> Result<(), String> {
     for note in edge.notes {
         let Note::Stopped { certificate } = note else { continue };
         let conditions = || std::iter::once(&certificate.primary).chain(&certificate.also);

@@ -42,20 +42,20 @@ pub fn every_true_condition_is_told(edge: &Edge<'_>) -> Result {
     });
     let changed = edge.was.after(edge).is_elsewhere;
     if let Some(stopped) = stopped {
-        let told = reasons(stopped);
+        let reported = reasons(stopped);
         let late = edge.after.elapsed_ms() >= edge.after.spec().limits.wall_ms;
-        must(!late || told.contains(&StopReason::Timeout), || format!("{told:?} after the wall clock"))?;
-        let says = told.contains(&StopReason::TierChanged);
-        must(says == changed, || format!("tiers changed: {changed}, told {told:?}"))?;
-        must(told.first() != Some(&StopReason::TierChanged), || "a change of tier stops nothing".to_owned())?;
+        must(!late || reported.contains(&StopReason::Timeout), || format!("{reported:?} after the wall clock"))?;
+        let says = reported.contains(&StopReason::TierChanged);
+        must(says == changed, || format!("tiers changed: {changed}, told {reported:?}"))?;
+        must(reported.first() != Some(&StopReason::TierChanged), || "a change of tier stops nothing".to_owned())?;
     }
     // What settles after the reason is fixed belongs to the outcome.
     let is_over = |run: &Run| matches!(run.phase(), Phase::Saving { .. } | Phase::Done { .. });
     let ended = edge.after.outcome().filter(|_| !is_over(edge.before)).map(|outcome| &outcome.stop);
     let Some(certificate) = ended.or(stopped) else { return Ok(()) };
-    let told = reasons(certificate);
+    let reported = reasons(certificate);
     for reason in used_up(edge.after) {
-        must(told.contains(&reason), || format!("{reason} is true, told are {told:?}"))?;
+        must(reported.contains(&reason), || format!("{reason} is true, told are {reported:?}"))?;
     }
     if let (Some(ended), Some(stopped)) = (ended, stopped) {
         let before = reasons(stopped);
@@ -143,8 +143,8 @@ fn length(reply: &Reply) -> u64 {
 pub fn tiers_are_told_as_they_were(edge: &Edge<'_>) -> Result {
     for note in edge.notes {
         let Note::Stopped { certificate } = note else { continue };
-        let told = certificate.also.iter().find(|condition| condition.reason == StopReason::TierChanged);
-        let Some(Measure::Tiers(changes)) = told.map(|condition| &condition.value) else { continue };
+        let reported = certificate.also.iter().find(|condition| condition.reason == StopReason::TierChanged);
+        let Some(Measure::Tiers(changes)) = reported.map(|condition| &condition.value) else { continue };
         let used = edge.after.passes().iter().map(|pass| pass.tier).filter(|tier| *tier != Tier::Base);
         for tier in used {
             must(changes.iter().any(|change| change.to == tier), || {

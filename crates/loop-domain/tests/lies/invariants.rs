@@ -49,9 +49,9 @@ pub(super) fn broken(shown: &Shown) -> Vec<String> {
     }
 
     // The certificate: each reason once, the class that follows, each limit that was reached.
-    let told: Vec<StopReason> = reasons(&outcome.stop).collect();
-    let once: BTreeSet<StopReason> = told.iter().copied().collect();
-    check(once.len() == told.len(), format!("a reason is told twice: {told:?}"));
+    let reported: Vec<StopReason> = reasons(&outcome.stop).collect();
+    let once: BTreeSet<StopReason> = reported.iter().copied().collect();
+    check(once.len() == reported.len(), format!("a reason is told twice: {reported:?}"));
     let again = Certificate::new(outcome.stop.primary.clone(), outcome.stop.also.clone());
     check(again.class == outcome.stop.class, format!("class {:?}", outcome.stop.class));
     if !shown.waits {

@@ -199,7 +199,7 @@ impl World {
                         .or(Some(StopAt { during_pass: pass.max(1), how: *how }));
                 }
                 EventKind::StopWithdrawn => received.stop = None,
-                EventKind::Told { .. } => {
+                EventKind::Instruction { .. } => {
                     return Err(RecordError::NoPlace { what: "was told something on its way" });
                 }
                 EventKind::Resumed { .. } => {

@@ -89,7 +89,7 @@ fn is_forbidden(judged: &JudgedAction) -> bool {
 }
 
 /// Whether a verdict is one that a person is asked for, or policy's refusal, and says one of these words.
-fn told(judged: &JudgedAction, words: &[&str]) -> bool {
+fn reported(judged: &JudgedAction, words: &[&str]) -> bool {
     let reason = match &judged.verdict {
         verdict @ Verdict::NeedsPerson { .. } => verdict.reason(),
         verdict if is_forbidden(judged) => verdict.reason(),
@@ -156,7 +156,7 @@ pub const GUARDS: [Guard; 16] = [
         },
         redeclare: leave,
         fires: |seen| {
-            seen.verdicts(|judged| is_forbidden(judged) && !told(judged, &TAINTED) && !told(judged, &AUTHORITY))
+            seen.verdicts(|judged| is_forbidden(judged) && !reported(judged, &TAINTED) && !reported(judged, &AUTHORITY))
         },
     },
     Guard {
@@ -167,8 +167,8 @@ pub const GUARDS: [Guard; 16] = [
         fires: |seen| {
             seen.verdicts(|judged| {
                 matches!(judged.verdict, Verdict::NeedsPerson { .. })
-                    && !told(judged, &TAINTED)
-                    && !told(judged, &AUTHORITY)
+                    && !reported(judged, &TAINTED)
+                    && !reported(judged, &AUTHORITY)
             })
         },
     },
@@ -177,14 +177,14 @@ pub const GUARDS: [Guard; 16] = [
         does: "minds what was read before an effect",
         off: |spec| spec.gate.taint = TaintRule::Off,
         redeclare: leave,
-        fires: |seen| seen.verdicts(|judged| told(judged, &TAINTED)),
+        fires: |seen| seen.verdicts(|judged| reported(judged, &TAINTED)),
     },
     Guard {
         name: "authority",
         does: "minds where recipients and amounts come from",
         off: |_| {},
         redeclare: |declaration| declaration.policy.authority.clear(),
-        fires: |seen| seen.verdicts(|judged| told(judged, &AUTHORITY)),
+        fires: |seen| seen.verdicts(|judged| reported(judged, &AUTHORITY)),
     },
     Guard {
         name: "evidence",

@@ -68,7 +68,7 @@ impl Metrics {
     /// The metrics of these results. A case that could not be run counts as a case that did not pass, and as nothing else.
     pub fn of(results: &[CaseResult]) -> Self {
         let ran: Vec<&CaseResult> = results.iter().filter(|result| result.error.is_none()).collect();
-        let told = || ran.iter().filter(|result| !result.expected.is_empty());
+        let reported = || ran.iter().filter(|result| !result.expected.is_empty());
         let class_of = |name: &str| {
             let reason = serde_json::from_value::<StopReason>(name.into()).ok();
             reason.map(StopReason::class)
@@ -93,10 +93,10 @@ impl Metrics {
             completion: Share::of(
                 ran.iter().filter(answers).map(|result| result.class == StopClass::Answered.name()),
             ),
-            correct_stop_reason: Share::of(told().map(|result| result.correct_reason == Some(true))),
+            correct_stop_reason: Share::of(reported().map(|result| result.correct_reason == Some(true))),
             invalid_actions: Share { part: sum(|result| result.actions.invalid), of: proposed },
             repeated_actions: Share { part: sum(|result| result.actions.repeated), of: proposed },
-            escalation_accuracy: Share::of(told().map(|result| result.escalated() == hands_over(result))),
+            escalation_accuracy: Share::of(reported().map(|result| result.escalated() == hands_over(result))),
             replay: Share::of(ran.iter().map(|result| result.replayed)),
             tokens: ran.iter().map(|result| result.tokens).sum(),
             tool_calls: u64::from(sum(|result| result.tool_calls)),

@@ -121,10 +121,10 @@ fn success(name: &str, title: &str, scope: &Scope, outcome: MockedOutcome) -> To
     let rows = data.as_ref().and_then(Value::as_array).filter(|rows| rows.iter().all(Value::is_object));
     let mut result = match (rows, data.as_ref()) {
         (Some(rows), _) if markdown.is_none() => ToolResult::found(name, title, scope, rows.clone()),
-        (_, Some(data)) => ToolResult::told(name, data.clone()),
+        (_, Some(data)) => ToolResult::value(name, data.clone()),
         (_, None) => {
             let text = markdown.clone().unwrap_or(if reason.is_empty() { "done".to_owned() } else { reason });
-            ToolResult::told(name, text.into())
+            ToolResult::value(name, text.into())
         }
     };
     result.markdown = markdown.unwrap_or(result.markdown);

@@ -15,7 +15,7 @@ mod prepared;
 mod published;
 mod score;
 mod show;
-mod told;
+mod reported;
 mod trajectory;
 
 pub use effects::{Effects, EffectsError};

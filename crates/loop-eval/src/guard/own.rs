@@ -7,7 +7,7 @@ use loop_core::{RepeatRule, Repeats, Status, ThreeTier, ToolRepeats};
 
 use super::effects::ActionKind;
 use super::policy::Judge;
-use super::prepared::{Call, Told};
+use super::prepared::{Call, Reported};
 
 /// How often a call is tried that fails in a way that may pass.
 const TRIES: u32 = 3;
@@ -48,19 +48,19 @@ impl Judge for Own {
         }
     }
 
-    fn told(&mut self, call: &Call<'_>, told: &Told<'_>) {
+    fn reported(&mut self, call: &Call<'_>, reported: &Reported<'_>) {
         let Some(running) = self.running.take() else { return };
-        let text = match told.is_whole {
-            true => Cow::Borrowed(told.result),
-            false => Cow::Owned(format!("{} {}", told.sha256, told.result)),
+        let text = match reported.is_whole {
+            true => Cow::Borrowed(reported.result),
+            false => Cow::Owned(format!("{} {}", reported.sha256, reported.result)),
         };
-        match told.is_of_unknown_kind {
+        match reported.is_of_unknown_kind {
             // To the guard a failure changes nothing; a program may have done much before it failed.
             true if call.action == ActionKind::Run => {
                 self.guard.after(running, Status::Ok, &format!("failed: {text}"))
             }
             true => self.guard.after_failure(running, &text),
-            false => self.guard.after(running, told.status, &text),
+            false => self.guard.after(running, reported.status, &text),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use loop_core::{Repeats, ThreeTier};
 
 use super::own::Own;
-use super::prepared::{Call, Told};
+use super::prepared::{Call, Reported};
 use super::published::{Consecutive, Cycles, Last, OpenHands};
 
 /// How often the same call may be made in a row under `consecutive` without a number.
@@ -118,5 +118,5 @@ pub(super) trait Judge {
     fn refuses(&mut self, call: &Call<'_>) -> Option<String>;
 
     /// What the call brought that was not refused just now.
-    fn told(&mut self, call: &Call<'_>, told: &Told<'_>);
+    fn reported(&mut self, call: &Call<'_>, reported: &Reported<'_>);
 }

@@ -7,7 +7,7 @@ use loop_core::canonical;
 use serde_json::Value;
 
 use super::effects::{ActionKind, Effects};
-use super::told;
+use super::reported;
 use super::trajectory::{Step, Trajectory};
 
 /// One call, as policies see it.
@@ -21,12 +21,12 @@ pub(super) struct Call<'a> {
     pub(super) same: u32,
     pub(super) action: ActionKind,
     /// What it brought.
-    pub(super) told: Told<'a>,
+    pub(super) reported: Reported<'a>,
 }
 
 /// What a call brought.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Told<'a> {
+pub(super) struct Reported<'a> {
     /// Results that are the same have the same number, failures apart from successes.
     pub(super) same: u32,
     pub(super) is_error: bool,
@@ -50,22 +50,22 @@ pub(super) fn prepare<'a>(run: &'a Trajectory, effects: &Effects) -> Vec<Call<'a
         let next = u32::try_from(calls.len()).unwrap_or(u32::MAX);
         let same = *calls.entry((&*step.tool, canonical(&step.arguments))).or_insert(next);
         let next = u32::try_from(results.len()).unwrap_or(u32::MAX);
-        let told = *results.entry((step.is_error, &*step.result_sha256)).or_insert(next);
-        (same, told)
+        let reported = *results.entry((step.is_error, &*step.result_sha256)).or_insert(next);
+        (same, reported)
     };
     let calls = run.steps.iter().map(|step| {
-        let (same, told) = numbered(step);
+        let (same, reported) = numbered(step);
         let status = step
             .status
-            .unwrap_or_else(|| told::status(&step.tool, &step.arguments, &step.result, step.is_error));
+            .unwrap_or_else(|| reported::status(&step.tool, &step.arguments, &step.result, step.is_error));
         Call {
             turn: step.turn,
             tool: &step.tool,
             arguments: &step.arguments,
             same,
             action: effects.action(&step.tool, &step.arguments),
-            told: Told {
-                same: told,
+            reported: Reported {
+                same: reported,
                 is_error: step.is_error,
                 status,
                 is_of_unknown_kind: step.status.is_none() && status == Status::PermanentError,

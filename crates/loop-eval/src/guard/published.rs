@@ -1,7 +1,7 @@
 //! The published rules of others, each written from its description. All look at one turn only.
 
 use super::policy::Judge;
-use super::prepared::{Call, Told};
+use super::prepared::{Call, Reported};
 
 /// The same one to five calls, five times in a row. It counts a call before it is run, and looks at no result.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl Judge for Cycles {
             .map(|length| format!("five times the same {length}"))
     }
 
-    fn told(&mut self, _: &Call<'_>, _: &Told<'_>) {}
+    fn reported(&mut self, _: &Call<'_>, _: &Reported<'_>) {}
 }
 
 /// Pairs of call and result. It looks at what was run, before the next call.
@@ -38,7 +38,7 @@ pub(super) struct OpenHands {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pair {
     call: u32,
-    told: u32,
+    reported: u32,
     is_error: bool,
 }
 
@@ -70,8 +70,8 @@ impl Judge for OpenHands {
         }
     }
 
-    fn told(&mut self, call: &Call<'_>, told: &Told<'_>) {
-        self.pairs.push(Pair { call: call.same, told: told.same, is_error: told.is_error });
+    fn reported(&mut self, call: &Call<'_>, reported: &Reported<'_>) {
+        self.pairs.push(Pair { call: call.same, reported: reported.same, is_error: reported.is_error });
     }
 }
 
@@ -99,7 +99,7 @@ impl Judge for Consecutive {
         (self.times > self.max).then(|| format!("more than {} times in a row", self.max))
     }
 
-    fn told(&mut self, _: &Call<'_>, _: &Told<'_>) {}
+    fn reported(&mut self, _: &Call<'_>, _: &Reported<'_>) {}
 }
 
 /// The last three calls, this one among them, are the same.
@@ -120,5 +120,5 @@ impl Judge for Last {
         (before == Some(call.same) && first == before).then(|| "the last three calls are the same".to_owned())
     }
 
-    fn told(&mut self, _: &Call<'_>, _: &Told<'_>) {}
+    fn reported(&mut self, _: &Call<'_>, _: &Reported<'_>) {}
 }

@@ -59,7 +59,7 @@ fn judge(policy: Policy, calls: &[Call<'_>]) -> RunScore {
                 break;
             }
         } else {
-            judge.told(call, &call.told);
+            judge.reported(call, &call.reported);
             seen.add(call);
         }
     }
@@ -72,27 +72,27 @@ struct Seen<'a> {
     /// What each call told last.
     last: BTreeMap<u32, u32>,
     /// What each tool told in this turn.
-    told: BTreeSet<(&'a str, u32)>,
+    reported: BTreeSet<(&'a str, u32)>,
 }
 
 impl<'a> Seen<'a> {
     fn new_turn(&mut self) {
-        self.told.clear();
+        self.reported.clear();
     }
 
     fn is_new(&self, call: &Call<'a>) -> bool {
         match self.last.get(&call.same) {
-            Some(last) => *last != call.told.same,
+            Some(last) => *last != call.reported.same,
             None => {
-                call.action != ActionKind::Read && !call.told.is_error
-                    || !self.told.contains(&(call.tool, call.told.same))
+                call.action != ActionKind::Read && !call.reported.is_error
+                    || !self.reported.contains(&(call.tool, call.reported.same))
             }
         }
     }
 
     fn add(&mut self, call: &Call<'a>) {
-        self.last.insert(call.same, call.told.same);
-        self.told.insert((call.tool, call.told.same));
+        self.last.insert(call.same, call.reported.same);
+        self.reported.insert((call.tool, call.reported.same));
     }
 }
 

@@ -63,8 +63,8 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    fn call(&mut self, tool: &str, arguments: Value, told: impl ToText, failed: bool) {
-        let result = told.to_text();
+    fn call(&mut self, tool: &str, arguments: Value, reported: impl ToText, failed: bool) {
+        let result = reported.to_text();
         let sha: String =
             Sha256::digest(result.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
         self.steps.push(json!({
@@ -84,38 +84,38 @@ impl Draft {
         assert!(known.is_none_or(|known| known == effect), "{tool} is both {known:?} and {effect}");
     }
 
-    pub(crate) fn read(&mut self, tool: &str, arguments: Value, told: impl ToText) {
+    pub(crate) fn read(&mut self, tool: &str, arguments: Value, reported: impl ToText) {
         self.with(tool, "read");
-        self.call(tool, arguments, told, false);
+        self.call(tool, arguments, reported, false);
     }
 
-    pub(crate) fn read_fails(&mut self, tool: &str, arguments: Value, told: impl ToText) {
+    pub(crate) fn read_fails(&mut self, tool: &str, arguments: Value, reported: impl ToText) {
         self.with(tool, "read");
-        self.call(tool, arguments, told, true);
+        self.call(tool, arguments, reported, true);
     }
 
-    pub(crate) fn write(&mut self, tool: &str, arguments: Value, told: impl ToText) {
+    pub(crate) fn write(&mut self, tool: &str, arguments: Value, reported: impl ToText) {
         self.with(tool, "write");
-        self.call(tool, arguments, told, false);
+        self.call(tool, arguments, reported, false);
     }
 
-    pub(crate) fn write_fails(&mut self, tool: &str, arguments: Value, told: impl ToText) {
+    pub(crate) fn write_fails(&mut self, tool: &str, arguments: Value, reported: impl ToText) {
         self.with(tool, "write");
-        self.call(tool, arguments, told, true);
+        self.call(tool, arguments, reported, true);
     }
 
-    pub(crate) fn exec(&mut self, tool: &str, arguments: Value, told: impl ToText) {
+    pub(crate) fn exec(&mut self, tool: &str, arguments: Value, reported: impl ToText) {
         self.with(tool, "exec");
-        self.call(tool, arguments, told, false);
+        self.call(tool, arguments, reported, false);
     }
 
     /// A shell command: what it does is known by its first word alone.
-    pub(crate) fn shell(&mut self, command: &str, told: &str) {
-        self.call("bash", json!({ "command": command }), told, false);
+    pub(crate) fn shell(&mut self, command: &str, reported: &str) {
+        self.call("bash", json!({ "command": command }), reported, false);
     }
 
-    pub(crate) fn shell_fails(&mut self, command: &str, told: &str) {
-        self.call("bash", json!({ "command": command }), told, true);
+    pub(crate) fn shell_fails(&mut self, command: &str, reported: &str) {
+        self.call("bash", json!({ "command": command }), reported, true);
     }
 
     /// The next call is the first that should be refused.

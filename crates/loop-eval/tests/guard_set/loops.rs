@@ -103,8 +103,8 @@ fn error(rng: &mut Rng, draft: &mut Draft) {
         }
         _ => {
             let command = format!("python -m tool_{n} --check");
-            let told = format!("No module named tool_{n}");
-            again(draft, more, |draft, _| draft.shell_fails(&command, &told));
+            let reported = format!("No module named tool_{n}");
+            again(draft, more, |draft, _| draft.shell_fails(&command, &reported));
         }
     }
 }
@@ -192,8 +192,8 @@ fn circle_shell(rng: &mut Rng, draft: &mut Draft) {
         if round == 2 {
             draft.loops();
         }
-        for (command, told) in &chosen {
-            draft.shell(command, told);
+        for (command, reported) in &chosen {
+            draft.shell(command, reported);
         }
     }
 }
@@ -237,13 +237,13 @@ fn paraphrase(rng: &mut Rng, draft: &mut Draft) {
         format!("what about {} in my {}", subject[1..].join(" "), subject[0]),
     ];
     let more = rng.times(1, 5);
-    let told = match rng.chance() {
+    let reported = match rng.chance() {
         true => json!([]),
         false => json!([{ "title": world.thing(3), "score": 41 }]),
     };
     let key = *rng.select(&["query", "q", "question"]);
     again(draft, more, |draft, n| {
-        draft.read(world.search, json!({ key: texts[n], "limit": 5 }), told.clone());
+        draft.read(world.search, json!({ key: texts[n], "limit": 5 }), reported.clone());
     });
 }
 
@@ -257,9 +257,9 @@ fn past_end(rng: &mut Rng, draft: &mut Draft) {
         let items: Vec<String> = (0..3).map(|n| world.thing(page * 3 + n)).collect();
         draft.read(world.list, json!({ key: page * size, "limit": 20 }), json!(items));
     }
-    let told = rng.select(&["[]", "{\"items\":[]}", "No more results."]);
+    let reported = rng.select(&["[]", "{\"items\":[]}", "No more results."]);
     again(draft, more, |draft, n| {
-        draft.read(world.list, json!({ key: (pages + n as u64) * size, "limit": 20 }), *told);
+        draft.read(world.list, json!({ key: (pages + n as u64) * size, "limit": 20 }), *reported);
     });
 }
 
@@ -268,9 +268,9 @@ fn idle_write(rng: &mut Rng, draft: &mut Draft) {
     let more = rng.times(1, 5);
     if rng.chance() {
         let file = rng.select(FILES);
-        let told = rng.select(&["written", "{\"ok\":true}", "0 bytes changed"]);
+        let reported = rng.select(&["written", "{\"ok\":true}", "0 bytes changed"]);
         again(draft, more, |draft, _| {
-            draft.write("write_file", json!({ "path": file, "content": "version = 2\n" }), *told);
+            draft.write("write_file", json!({ "path": file, "content": "version = 2\n" }), *reported);
         });
     } else {
         let world = rng.select(WORLDS);
@@ -300,20 +300,20 @@ fn volatile(rng: &mut Rng, draft: &mut Draft) {
     let (item, value, more) = (rng.number(1, 90), *rng.select(&world.values), rng.times(1, 6));
     let form = rng.number(0, 3);
     again(draft, more, |draft, n| {
-        let mut told = world.record(item, value);
+        let mut reported = world.record(item, value);
         match form {
-            0 => told["timestamp"] = json!(format!("2025-03-04T10:{:02}:00Z", 11 + n)),
-            1 => told["meta"] = json!({ "request_id": format!("req-{}", 7001 + n * 13), "took_ms": 12 + n }),
+            0 => reported["timestamp"] = json!(format!("2025-03-04T10:{:02}:00Z", 11 + n)),
+            1 => reported["meta"] = json!({ "request_id": format!("req-{}", 7001 + n * 13), "took_ms": 12 + n }),
             2 => {
-                told["generated_at"] = json!(1_741_082_400 + n * 9);
-                told["trace_id"] = json!(format!("{:08x}", 0x5a5a_0000 + n * 77));
+                reported["generated_at"] = json!(1_741_082_400 + n * 9);
+                reported["trace_id"] = json!(format!("{:08x}", 0x5a5a_0000 + n * 77));
             }
             _ => {
-                told["served_at"] = json!(format!("10:{:02}:31", 20 + n));
-                told["elapsed_ms"] = json!(30 + n * 3);
+                reported["served_at"] = json!(format!("10:{:02}:31", 20 + n));
+                reported["elapsed_ms"] = json!(30 + n * 3);
             }
         }
-        draft.read(world.get, world.name(item), told);
+        draft.read(world.get, world.name(item), reported);
     });
 }
 
@@ -375,7 +375,7 @@ fn settles(rng: &mut Rng, draft: &mut Draft) {
         }
         let moved = if round == 0 { rng.number(1, 5) } else { 0 };
         draft.write("sync_now", json!({ "what": world.noun }), json!({ "moved": moved }));
-        let told = if round == 0 { &before } else { &after };
-        draft.read(world.get, world.name(n), told.clone());
+        let reported = if round == 0 { &before } else { &after };
+        draft.read(world.get, world.name(n), reported.clone());
     }
 }

@@ -75,8 +75,8 @@ fn batch_read(rng: &mut Rng, draft: &mut Draft) {
     match rng.number(0, 2) {
         0 => {
             for n in 0..times {
-                let told = json!({ "in_stock": rng.number(0, 3) > 0 });
-                draft.read("check_stock", json!({ "sku": format!("K{}", first * 100 + n) }), told);
+                let reported = json!({ "in_stock": rng.number(0, 3) > 0 });
+                draft.read("check_stock", json!({ "sku": format!("K{}", first * 100 + n) }), reported);
             }
         }
         1 => {
@@ -151,8 +151,8 @@ fn paging(rng: &mut Rng, draft: &mut Draft) {
             let mut cursor = json!(null);
             for page in 1..=pages {
                 let next = format!("cur{:x}", page * 7919);
-                let told = json!({ "items": [world.thing(page)], "next": next });
-                draft.read(world.list, json!({ "cursor": cursor }), told);
+                let reported = json!({ "items": [world.thing(page)], "next": next });
+                draft.read(world.list, json!({ "cursor": cursor }), reported);
                 cursor = json!(next);
             }
             draft.read(world.list, json!({ "cursor": cursor }), json!({ "items": [], "next": null }));
@@ -175,8 +175,8 @@ fn polling(rng: &mut Rng, draft: &mut Draft) {
     match rng.number(0, 2) {
         0 => {
             for n in 0..times {
-                let told = json!({ "job": job, "percent": n * 100 / times, "log": format!("step {n}") });
-                draft.read("get_job", json!({ "job": job }), told);
+                let reported = json!({ "job": job, "percent": n * 100 / times, "log": format!("step {n}") });
+                draft.read("get_job", json!({ "job": job }), reported);
             }
             draft.read(
                 "get_job",
@@ -186,14 +186,14 @@ fn polling(rng: &mut Rng, draft: &mut Draft) {
         }
         1 => {
             for n in 0..times {
-                let told = format!("epoch {n}: loss 0.{}", 900 - n * 41);
-                draft.shell(&format!("tail -n 1 train-{job}.log"), &told);
+                let reported = format!("epoch {n}: loss 0.{}", 900 - n * 41);
+                draft.shell(&format!("tail -n 1 train-{job}.log"), &reported);
             }
         }
         _ => {
             for n in 0..times {
-                let told = json!({ "depth": (times - n) * 17, "oldest_s": n * 5 });
-                draft.read("queue_stats", json!({ "queue": format!("mail-{job}") }), told);
+                let reported = json!({ "depth": (times - n) * 17, "oldest_s": n * 5 });
+                draft.read("queue_stats", json!({ "queue": format!("mail-{job}") }), reported);
             }
         }
     }
@@ -207,8 +207,8 @@ fn waiting(rng: &mut Rng, draft: &mut Draft) {
     for _ in 0..times {
         draft.read("export_status", json!({ "export": format!("x{id}") }), json!({ key: word }));
     }
-    let told = json!({ key: "done", "url": format!("/exports/x{id}.csv") });
-    draft.read("export_status", json!({ "export": format!("x{id}") }), told);
+    let reported = json!({ key: "done", "url": format!("/exports/x{id}.csv") });
+    draft.read("export_status", json!({ "export": format!("x{id}") }), reported);
 }
 
 fn reread(rng: &mut Rng, draft: &mut Draft) {
@@ -290,10 +290,10 @@ fn test_edit_test(rng: &mut Rng, draft: &mut Draft) {
     for n in 0..=times {
         let failed = if stubborn { 3 } else { times - n };
         if in_shell {
-            let told = format!("{failed} failed, 12 passed");
+            let reported = format!("{failed} failed, 12 passed");
             match failed {
-                0 => draft.shell("pytest -q tests", &told),
-                _ => draft.shell_fails("pytest -q tests", &told),
+                0 => draft.shell("pytest -q tests", &reported),
+                _ => draft.shell_fails("pytest -q tests", &reported),
             }
         } else {
             draft.exec("run_test_suite", json!({}), json!({ "failed": failed }));
@@ -309,10 +309,10 @@ fn rebuild(rng: &mut Rng, draft: &mut Draft) {
     let times = rng.number(3, 7);
     let file = rng.select(FILES);
     let build = *rng.select(&["make", "cargo build --quiet", "npm run build", "docker compose build"]);
-    let told = *rng.select(&["", "Build finished", "warning: unused variable"]);
+    let reported = *rng.select(&["", "Build finished", "warning: unused variable"]);
     for n in 0..times {
         draft.shell(&format!("sed -i s/level={n}/level={}/ {file}", n + 1), "");
-        draft.shell(build, told);
+        draft.shell(build, reported);
         draft.shell("git status --short", &format!(" M {file}"));
     }
 }
@@ -328,11 +328,11 @@ fn refine(rng: &mut Rng, draft: &mut Draft) {
             1 => format!("{} {word}", subject[0]),
             _ => format!("{word} {}", subject[1..].join(" ")),
         };
-        let told = match n as u64 % 3 < found {
+        let reported = match n as u64 % 3 < found {
             true => json!([{ "title": world.thing(n as u64), "for": word }]),
             false => json!([]),
         };
-        draft.read(world.search, json!({ "query": query }), told);
+        draft.read(world.search, json!({ "query": query }), reported);
     }
 }
 
@@ -372,30 +372,30 @@ fn times_matter(rng: &mut Rng, draft: &mut Draft) {
     match rng.number(0, 3) {
         0 => {
             for n in 0..times {
-                let told =
+                let reported =
                     json!({ "stop": "Harbour", "departs": format!("{:02}:{:02}", first % 24, 4 + n * 6) });
-                draft.read("next_departure", json!({ "stop": "Harbour" }), told);
+                draft.read("next_departure", json!({ "stop": "Harbour" }), reported);
             }
         }
         1 => {
             let world = rng.select(WORLDS);
             for n in 0..times {
-                let told = json!({ "owner": "mo", "updated_at": format!("2025-05-0{}T09:00:00Z", n + 1) });
-                draft.read(world.get, world.name(first % 90), told);
+                let reported = json!({ "owner": "mo", "updated_at": format!("2025-05-0{}T09:00:00Z", n + 1) });
+                draft.read(world.get, world.name(first % 90), reported);
             }
         }
         2 => {
             for n in 0..times {
-                let told =
+                let reported =
                     json!({ "reading": { "timestamp": 1_741_000_000 + first * 60 + n * 60, "celsius": 21 } });
-                draft.read("read_sensor", json!({ "sensor": "hall" }), told);
+                draft.read("read_sensor", json!({ "sensor": "hall" }), reported);
             }
         }
         _ => {
             for n in 0..times {
-                let told =
+                let reported =
                     json!({ "timestamp": 1_741_000_000 + first + n, "bid": 100 + n * 3 % 7, "ask": 104 + n });
-                draft.read("get_quote", json!({ "symbol": "LPG" }), told);
+                draft.read("get_quote", json!({ "symbol": "LPG" }), reported);
             }
         }
     }

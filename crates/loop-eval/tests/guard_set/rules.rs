@@ -48,7 +48,7 @@ struct Call {
     /// What it is the same as, where it only reads. Each loosening by itself.
     loose: [String; 2],
     reads: bool,
-    told: String,
+    reported: String,
     changed: bool,
     set_aside: bool,
     passes: bool,
@@ -82,11 +82,11 @@ fn read(step: &Value, said: &BTreeMap<String, String>, effects: &Effects, before
         arguments => arguments.clone(),
     };
     let exact = format!("{tool} {}", canonical(&arguments));
-    let told = format!("{failed} {}", without_volatile(text));
+    let reported = format!("{failed} {}", without_volatile(text));
     let reads = effects.is_read(tool, &arguments);
     // A shell is the only tool of the set whose effect is not said.
     let runs = tool == "bash" || said.get(tool).is_some_and(|effect| effect == "exec");
-    let told_before = before.iter().any(|call| call.exact == exact && call.told == told);
+    let reported_before = before.iter().any(|call| call.exact == exact && call.reported == reported);
     let waits = serde_json::from_str::<Value>(text).is_ok_and(|value| {
         let small = value
             .as_object()
@@ -105,8 +105,8 @@ fn read(step: &Value, said: &BTreeMap<String, String>, effects: &Effects, before
         loose: [worded, paged].map(|loosen| format!("{tool} {}", loosen(&arguments))),
         exact,
         reads,
-        told,
-        changed: !reads && (!failed || runs) && !told_before,
+        reported,
+        changed: !reads && (!failed || runs) && !reported_before,
         set_aside: waits || passes,
         passes,
     }
@@ -122,7 +122,7 @@ fn third(before: &[Call], call: &Call) -> bool {
     let times: Vec<usize> = (0..before.len()).filter(|at| same(&before[*at], call)).collect();
     let [.., one, other] = times[..] else { return false };
     !before[one].set_aside
-        && before[one].told == before[other].told
+        && before[one].reported == before[other].reported
         && before[one + 1..].iter().all(|between| !between.changed)
 }
 
@@ -135,22 +135,22 @@ fn round(before: &[Call], call: &Call) -> bool {
         let reads_only = one.iter().all(|it| it.reads);
         let is_steady = one
             .iter()
-            .all(|a| one.iter().all(|b| !same(a, b) || a.told == b.told || !reads_only && !same(a, call)));
+            .all(|a| one.iter().all(|b| !same(a, b) || a.reported == b.reported || !reads_only && !same(a, call)));
         same(&one[0], call)
             && (length == 1 || one.iter().any(|it| !same(it, call)))
             && is_steady
             && one
                 .iter()
                 .zip(other)
-                .all(|(one, other)| same(one, other) && one.told == other.told && !one.set_aside)
+                .all(|(one, other)| same(one, other) && one.reported == other.reported && !one.set_aside)
     })
 }
 
 /// Rule 3.
 fn does_not_pass(before: &[Call], call: &Call) -> bool {
     let Some(from) = before.len().checked_sub(3) else { return false };
-    let told = &before[from].told;
-    before[from..].iter().all(|failed| failed.passes && same(failed, call) && failed.told == *told)
+    let reported = &before[from].reported;
+    before[from..].iter().all(|failed| failed.passes && same(failed, call) && failed.reported == *reported)
 }
 
 /// A text of plain words, without the capital of its first one and the marks of a sentence; nothing for any other text.

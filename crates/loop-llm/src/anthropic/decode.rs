@@ -358,7 +358,7 @@ impl Messages {
     fn count(&mut self, report: Option<&Report<'_>>, reply: &mut Assembly) {
         if let Some(report) = report {
             self.take(report, reply);
-            reply.set_usage(self.counts.told(/*is_over*/ false, self.long_writes));
+            reply.set_usage(self.counts.reported(/*is_over*/ false, self.long_writes));
         }
     }
 
@@ -422,7 +422,7 @@ impl Messages {
                 self.begun.close(call, reply)?;
             }
         }
-        reply.set_usage(self.counts.told(/*is_over*/ true, self.long_writes));
+        reply.set_usage(self.counts.reported(/*is_over*/ true, self.long_writes));
         reply.stop(&word, stop);
         reply.over();
         Ok(())

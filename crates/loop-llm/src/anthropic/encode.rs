@@ -25,19 +25,19 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     let mut members = Members::new(&request.extra);
     let max = request.max_output_tokens.unwrap_or(abilities.max_output);
     members.add("max_tokens", &max);
-    let told = thinking(request, target, &abilities, max, &mut warnings)?;
+    let reported = thinking(request, target, &abilities, max, &mut warnings)?;
     let has_system = !request.system.trim().is_empty() && !request.extra.contains_key("system");
     let marks =
         |has_instruction| Marks::of(target.profile.cache_marks, &request.cache, &turns, has_instruction);
     let mark = Some(marks(false)).filter(|marks| marks.head).map(|marks| marks.json());
     let given =
-        Given { abilities: &abilities, has_budget: told.has_budget(), mark: mark.filter(|_| !has_system) };
+        Given { abilities: &abilities, has_budget: reported.has_budget(), mark: mark.filter(|_| !has_system) };
     let choice = tools::add(request, target, &given, &mut members, &mut warnings)?;
-    if let Some(thinking) = &told.thinking {
+    if let Some(thinking) = &reported.thinking {
         members.add("thinking", thinking);
     }
-    let form = output(request, target, &abilities, told.effort, &mut members, &mut warnings)?;
-    sampling(request, &abilities, told.thinks, &mut members, &mut warnings)?;
+    let form = output(request, target, &abilities, reported.effort, &mut members, &mut warnings)?;
+    sampling(request, &abilities, reported.thinks, &mut members, &mut warnings)?;
     if request.seed.is_some() {
         warnings.leave_out("seed")?;
     }

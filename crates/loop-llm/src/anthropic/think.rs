@@ -12,7 +12,7 @@ use crate::warnings::Warnings;
 
 /// What is said of thinking.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Reported {
     /// The member `thinking`.
     pub(super) thinking: Option<Value>,
     pub(super) effort: Option<Effort>,
@@ -20,7 +20,7 @@ pub(super) struct Told {
     pub(super) thinks: bool,
 }
 
-impl Told {
+impl Reported {
     /// Whether it was given a number of tokens.
     pub(super) fn has_budget(&self) -> bool {
         self.thinking.as_ref().is_some_and(|thinking| thinking.get("budget_tokens").is_some())
@@ -33,7 +33,7 @@ pub(super) fn thinking(
     abilities: &Abilities,
     max: u64,
     warnings: &mut Warnings,
-) -> Result<Told, LlmError> {
+) -> Result<Reported, LlmError> {
     let has_efforts = !abilities.efforts.is_empty() && target.profile.effort;
     match abilities.thinking {
         Thinking::Never => {
@@ -43,7 +43,7 @@ pub(super) fn thinking(
             if request.reasoning_tokens.is_some() {
                 warnings.leave_out("reasoning_tokens")?;
             }
-            Ok(Told::default())
+            Ok(Reported::default())
         }
         Thinking::Budget => budget(request, target, max, warnings),
         Thinking::Either if request.reasoning_tokens.is_some() || !has_efforts => {
@@ -64,15 +64,15 @@ fn budget(
     target: &Target<'_>,
     max: u64,
     warnings: &mut Warnings,
-) -> Result<Told, LlmError> {
+) -> Result<Reported, LlmError> {
     let is_off = request.effort == Some(Effort::None) && request.reasoning_tokens.is_none();
     let wanted = match (request.reasoning_tokens, request.effort) {
-        _ if is_off => return Ok(Told::default()),
+        _ if is_off => return Ok(Reported::default()),
         (Some(tokens), _) => tokens,
-        (None, None) => return Ok(Told::default()),
+        (None, None) => return Ok(Reported::default()),
         (None, Some(_)) if !target.profile.effort => {
             warnings.leave_out("reasoning_effort")?;
-            return Ok(Told::default());
+            return Ok(Reported::default());
         }
         (None, Some(effort)) => tokens_of(effort),
     };
@@ -81,7 +81,7 @@ fn budget(
     let room = if request.reasoning_tokens.is_some() { max.saturating_sub(1) } else { max - max / 4 };
     if room < LEAST_BUDGET {
         warnings.leave_out(name)?;
-        return Ok(Told::default());
+        return Ok(Reported::default());
     }
     let tokens = wanted.clamp(LEAST_BUDGET, room);
     if tokens != wanted && request.reasoning_tokens.is_some() {
@@ -90,10 +90,10 @@ fn budget(
     if answers_without_thinking(request, target) {
         // A turn whose calls are being answered would have to begin with thinking, and there is none to give back.
         warnings.warn(format!("param_dropped({name})"));
-        return Ok(Told::default());
+        return Ok(Reported::default());
     }
     let thinking = json!({"type": "enabled", "budget_tokens": tokens});
-    Ok(Told { thinking: Some(thinking), effort: None, thinks: true })
+    Ok(Reported { thinking: Some(thinking), effort: None, thinks: true })
 }
 
 /// For models that think as long as they like.
@@ -102,19 +102,19 @@ fn adaptive(
     abilities: &Abilities,
     has_efforts: bool,
     warnings: &mut Warnings,
-) -> Result<Told, LlmError> {
+) -> Result<Reported, LlmError> {
     let thinks_anyway = matches!(abilities.thinking, Thinking::Always(_));
     let mut wanted = request.effort;
     if wanted == Some(Effort::None) {
         match abilities.thinking {
             Thinking::Always(Off::Disabled) => {
-                return Ok(Told { thinking: Some(json!({"type": "disabled"})), ..Told::default() });
+                return Ok(Reported { thinking: Some(json!({"type": "disabled"})), ..Reported::default() });
             }
             Thinking::Always(Off::BetweenTools) => {
-                return Ok(Told { thinking: Some(json!({"type": "between_tools"})), ..Told::default() });
+                return Ok(Reported { thinking: Some(json!({"type": "between_tools"})), ..Reported::default() });
             }
             Thinking::Always(Off::Never) => {}
-            _ => return Ok(Told::default()),
+            _ => return Ok(Reported::default()),
         }
     }
     if wanted.is_some() && !has_efforts {
@@ -130,7 +130,7 @@ fn adaptive(
     if let (true, Some(Value::Object(thinking))) = (request.show_reasoning, &mut thinking) {
         thinking.insert("display".to_owned(), "summarized".into());
     }
-    Ok(Told { thinking, effort, thinks })
+    Ok(Reported { thinking, effort, thinks })
 }
 
 /// `temperature`, `top_p` and `top_k`.

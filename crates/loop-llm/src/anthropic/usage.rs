@@ -3,7 +3,7 @@
 use loop_core::Usage;
 use serde::Deserialize;
 
-use crate::codec::{Count, Maybe, Text, UsageTold};
+use crate::codec::{Count, Maybe, Text, UsageReport};
 
 /// What one event reports.
 #[derive(Debug, Default, Deserialize)]
@@ -65,10 +65,10 @@ impl Counts {
 
     /// The counts in buckets. Where the reply is over, a count that is missing is missing for good; writes to the cache
     /// of which nobody says for how long are long ones where that was asked for.
-    pub(super) fn told(&self, is_over: bool, long_writes: bool) -> UsageTold {
+    pub(super) fn reported(&self, is_over: bool, long_writes: bool) -> UsageReport {
         let (Some(input), Some(all)) = (self.input, self.output) else {
             let is_silent = self.input.is_none() && self.output.is_none() && !self.is_odd;
-            return if is_over && !is_silent { UsageTold::Unusable } else { UsageTold::Nothing };
+            return if is_over && !is_silent { UsageReport::Unusable } else { UsageReport::Nothing };
         };
         let (short, long) = (self.short.unwrap_or(0), self.long.unwrap_or(0));
         let other = self.written.unwrap_or(0).saturating_sub(short.saturating_add(long));
@@ -83,6 +83,6 @@ impl Counts {
             reasoning,
             estimated: false,
         };
-        UsageTold::Counts { usage, is_odd: self.is_odd || self.thinking > self.output }
+        UsageReport::Counts { usage, is_odd: self.is_odd || self.thinking > self.output }
     }
 }

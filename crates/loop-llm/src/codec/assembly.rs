@@ -58,7 +58,7 @@ pub(crate) struct Assembly {
 
 /// What a server said about the tokens of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum UsageTold {
+pub(crate) enum UsageReport {
     /// Nothing.
     Nothing,
     /// Something that cannot be counted with: a count is missing, negative or absurd.
@@ -121,8 +121,8 @@ impl Assembly {
         self.damage("invalid_utf8");
         self.received += piece.len();
         let piece = self.fitting(piece);
-        let told = self.text_masker.push(piece);
-        self.add_text(&told);
+        let reported = self.text_masker.push(piece);
+        self.add_text(&reported);
     }
 
     /// A piece of reasoning.
@@ -130,8 +130,8 @@ impl Assembly {
         self.damage("invalid_utf8");
         self.received += piece.len();
         let piece = self.fitting(piece);
-        let told = self.reasoning_masker.push(piece);
-        self.add_reasoning(&told);
+        let reported = self.reasoning_masker.push(piece);
+        self.add_reasoning(&reported);
     }
 
     /// A piece of a refusal.
@@ -249,14 +249,14 @@ impl Assembly {
     }
 
     /// Tokens so far, in place of what was said before.
-    pub(crate) fn set_usage(&mut self, told: UsageTold) {
-        match told {
-            UsageTold::Nothing => {}
-            UsageTold::Unusable => {
+    pub(crate) fn set_usage(&mut self, reported: UsageReport) {
+        match reported {
+            UsageReport::Nothing => {}
+            UsageReport::Unusable => {
                 self.usage = None;
                 self.warn("usage_unusable");
             }
-            UsageTold::Counts { usage, is_odd } => {
+            UsageReport::Counts { usage, is_odd } => {
                 if is_odd {
                     self.warn("usage_inconsistent");
                 }
@@ -287,9 +287,9 @@ impl Assembly {
         match &mut self.stop {
             None => self.stop = Some((word, stop)),
             Some((first, _)) if **first == *word => {}
-            Some(told) => {
-                if severity(stop) > severity(told.1) {
-                    *told = (word, stop);
+            Some(reported) => {
+                if severity(stop) > severity(reported.1) {
+                    *reported = (word, stop);
                 }
                 self.warn("second_finish_reason");
             }

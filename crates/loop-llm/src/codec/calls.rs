@@ -56,7 +56,7 @@ pub(crate) struct Open {
     pub(crate) arguments: String,
     masker: Masker,
     /// Whether its beginning was told.
-    is_told: bool,
+    is_reported: bool,
     /// How many bytes of its arguments went to the masker.
     masked: usize,
 }
@@ -72,16 +72,16 @@ impl Open {
         if self.is_nameless() {
             return (false, "".into());
         }
-        let begins = !std::mem::replace(&mut self.is_told, true);
-        let mut told = self.masker.push(self.arguments.get(self.masked..).unwrap_or_default());
+        let begins = !std::mem::replace(&mut self.is_reported, true);
+        let mut reported = self.masker.push(self.arguments.get(self.masked..).unwrap_or_default());
         self.masked = self.arguments.len();
         if is_over {
             let held = self.masker.finish();
             if !held.is_empty() {
-                told.to_mut().push_str(&held);
+                reported.to_mut().push_str(&held);
             }
         }
-        (begins, told)
+        (begins, reported)
     }
 }
 
@@ -130,7 +130,7 @@ impl Calls {
             name: String::new(),
             arguments: String::new(),
             masker: Masker::new(secrets),
-            is_told: false,
+            is_reported: false,
             masked: 0,
         });
         Some(self.open.len() - 1)

@@ -39,7 +39,7 @@ use crate::request::{AssistantTurn, ModelRequest};
 use crate::secrets::Secrets;
 use crate::{anthropic, gemini, openai_chat, openai_responses};
 
-pub(crate) use assembly::{Assembly, UsageTold};
+pub(crate) use assembly::{Assembly, UsageReport};
 pub use body::Body;
 pub(crate) use body::Sending;
 pub(crate) use calls::Open;

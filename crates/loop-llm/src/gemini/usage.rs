@@ -3,7 +3,7 @@
 use loop_core::Usage;
 use serde::Deserialize;
 
-use crate::codec::{Count, Text, UsageTold};
+use crate::codec::{Count, Text, UsageReport};
 
 /// What one chunk reports.
 #[derive(Debug, Default, Deserialize)]
@@ -41,8 +41,8 @@ pub(super) struct Counts {
 
 impl Counts {
     /// What is known once `report` is.
-    pub(super) fn add(&mut self, report: &Report<'_>) -> UsageTold {
-        for (count, told) in [
+    pub(super) fn add(&mut self, report: &Report<'_>) -> UsageReport {
+        for (count, reported) in [
             (&mut self.prompt, report.prompt_token_count),
             (&mut self.cached, report.cached_content_token_count),
             (&mut self.candidates, report.candidates_token_count),
@@ -50,31 +50,31 @@ impl Counts {
             (&mut self.tools, report.tool_use_prompt_token_count),
             (&mut self.total, report.total_token_count),
         ] {
-            if told != Count::Missing {
-                *count = told;
+            if reported != Count::Missing {
+                *count = reported;
             }
         }
         self.usage()
     }
 
-    fn usage(&self) -> UsageTold {
+    fn usage(&self) -> UsageReport {
         let mut is_odd = false;
         let mut get = |count: Count| count.get(&mut is_odd);
         let (prompt, total) = (get(self.prompt), get(self.total));
         let (candidates, thoughts) = (get(self.candidates), get(self.thoughts));
         if is_odd {
-            return UsageTold::Unusable;
+            return UsageReport::Unusable;
         }
         let cached = self.cached.get(&mut is_odd).unwrap_or(0);
         let tools = self.tools.get(&mut is_odd).unwrap_or(0);
-        let told = candidates.unwrap_or(0) + thoughts.unwrap_or(0);
+        let reported = candidates.unwrap_or(0) + thoughts.unwrap_or(0);
         let prompt = match (prompt, total) {
             (Some(prompt), _) => prompt,
-            (None, Some(total)) => total.saturating_sub(told + tools),
-            (None, None) => return UsageTold::Nothing,
+            (None, Some(total)) => total.saturating_sub(reported + tools),
+            (None, None) => return UsageReport::Nothing,
         };
         // What nobody told of is what is left of the total.
-        let left = total.unwrap_or(0).saturating_sub(prompt + tools + told);
+        let left = total.unwrap_or(0).saturating_sub(prompt + tools + reported);
         let (output, reasoning) = match (candidates, thoughts) {
             (Some(candidates), Some(thoughts)) => (candidates, thoughts),
             (Some(candidates), None) => (candidates, left),
@@ -83,7 +83,7 @@ impl Counts {
         is_odd |= cached > prompt || total.is_some_and(|total| total < prompt);
         let cache_read = cached.min(prompt);
         let input = prompt - cache_read + tools;
-        UsageTold::Counts {
+        UsageReport::Counts {
             usage: Usage { input, cache_read, output, reasoning, ..Usage::default() },
             is_odd,
         }

@@ -2,7 +2,7 @@
 
 use loop_core::Usage;
 
-use crate::codec::UsageTold;
+use crate::codec::UsageReport;
 
 /// What a server counted, in OpenAI's terms: what was cached is part of the prompt.
 #[derive(Debug, Default)]
@@ -22,9 +22,9 @@ pub(crate) struct Counts {
 impl Counts {
     /// The counts in disjoint buckets; reasoning is counted beside the completion where the endpoint does so. Writes to
     /// the cache are short ones: no others are asked for.
-    pub(crate) fn usage(self, beside: bool) -> UsageTold {
+    pub(crate) fn usage(self, beside: bool) -> UsageReport {
         let (Some(prompt), Some(completion)) = (self.prompt, self.completion) else {
-            return if self.is_silent { UsageTold::Nothing } else { UsageTold::Unusable };
+            return if self.is_silent { UsageReport::Nothing } else { UsageReport::Unusable };
         };
         let cached = self.cached.unwrap_or(0);
         let written = self.written.unwrap_or(0);
@@ -49,6 +49,6 @@ impl Counts {
             reasoning,
             estimated: false,
         };
-        UsageTold::Counts { usage, is_odd }
+        UsageReport::Counts { usage, is_odd }
     }
 }

@@ -12,7 +12,7 @@ use super::turn::{Kept, is_nothing};
 use super::usage::Report;
 use crate::call::{Stop, ToolCall};
 use crate::codec::{
-    self, Assembly, End, Fields, List, Maybe, Number, Protocol, Target, Text, UsageTold, again, unreadable,
+    self, Assembly, End, Fields, List, Maybe, Number, Protocol, Target, Text, UsageReport, again, unreadable,
     within,
 };
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
@@ -261,13 +261,13 @@ impl Chat {
     }
 
     fn usage(&self, report: &Report, reply: &mut Assembly) {
-        let told = report.usage(self.reasoning_beside);
-        if let UsageTold::Counts { usage, .. } = told
+        let reported = report.usage(self.reasoning_beside);
+        if let UsageReport::Counts { usage, .. } = reported
             && (1..self.least_input).contains(&usage.total_input())
         {
             reply.warn("context_truncated_suspected");
         }
-        reply.set_usage(told);
+        reply.set_usage(reported);
         if let Some(dollars) = report.cost.0 {
             reply.set_cost(dollars);
         }
@@ -314,8 +314,8 @@ impl Chat {
             let details: List<Fields<'_>> =
                 serde_json::from_str(details.get()).map_err(|it| unreadable(&it))?;
             for detail in details.iter() {
-                let told = [detail.text("text"), detail.text("summary")];
-                reply.reason(told.iter().find_map(Text::some).unwrap_or_default());
+                let reported = [detail.text("text"), detail.text("summary")];
+                reply.reason(reported.iter().find_map(Text::some).unwrap_or_default());
             }
         }
         for (key, value) in &message.0 {

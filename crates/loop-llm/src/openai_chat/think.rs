@@ -69,8 +69,8 @@ impl Tags {
                         continue;
                     }
                     let kept = begun(&self.held, CLOSE);
-                    let told = self.held.len() - kept;
-                    let rest = self.held.split_off(told);
+                    let reported = self.held.len() - kept;
+                    let rest = self.held.split_off(reported);
                     push(&mut parts, Part::Reasoning(std::mem::replace(&mut self.held, rest)));
                     return parts;
                 }

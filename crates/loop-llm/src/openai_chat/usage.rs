@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::codec::{Count, Maybe, Number, UsageTold};
+use crate::codec::{Count, Maybe, Number, UsageReport};
 use crate::openai::Counts;
 
 /// What a server reports, in the words of many.
@@ -35,7 +35,7 @@ struct OutputDetails {
 
 impl Report {
     /// The counts; see [`Counts::usage`].
-    pub(super) fn usage(&self, beside: bool) -> UsageTold {
+    pub(super) fn usage(&self, beside: bool) -> UsageReport {
         let mut is_odd = false;
         let details = self.prompt_tokens_details.get().or(self.prompt_token_details.get());
         let counts = Counts {

@@ -28,14 +28,14 @@ pub(super) struct Item {
     /// Whether it is a call that is counted and not read.
     is_unread: bool,
     /// What was told of each of its parts.
-    parts: Vec<Told>,
+    parts: Vec<Reported>,
     /// As it is written once it is done.
     pub(super) done: Option<Box<str>>,
 }
 
 /// What was told of a part.
 #[derive(Debug)]
-struct Told {
+struct Reported {
     kind: Part,
     index: u64,
     text: String,
@@ -43,7 +43,7 @@ struct Told {
     came: [bool; 2],
 }
 
-impl Told {
+impl Reported {
     fn new(kind: Part, index: u64) -> Self {
         Self { kind, index, text: String::new(), came: [false; 2] }
     }
@@ -189,8 +189,8 @@ impl Items {
     /// A piece of a part.
     pub(super) fn piece(&mut self, at: At<'_>, part: (Part, u64), piece: &str, reply: &mut Assembly) {
         let Some(nth) = self.find_or_add(at) else { return reply.overflows() };
-        if let Some(told) = self.said(nth, part) {
-            told.text.push_str(piece);
+        if let Some(reported) = self.said(nth, part) {
+            reported.text.push_str(piece);
         }
         self.tell(part.0, piece, reply);
     }
@@ -327,11 +327,11 @@ impl Items {
         if whole.is_empty() {
             return;
         }
-        let Some(told) = self.whole_of(nth, part, by, whole) else { return };
-        told.came(by);
-        match whole.strip_prefix(told.text.as_str()) {
+        let Some(reported) = self.whole_of(nth, part, by, whole) else { return };
+        reported.came(by);
+        match whole.strip_prefix(reported.text.as_str()) {
             Some(rest) => {
-                told.text.push_str(rest);
+                reported.text.push_str(rest);
                 self.tell(part.0, rest, reply);
             }
             // What was told cannot be taken back.
@@ -347,21 +347,21 @@ impl Items {
         (kind, index): (Part, u64),
         by: Whole,
         whole: &str,
-    ) -> Option<&mut Told> {
+    ) -> Option<&mut Reported> {
         let parts = &self.list.get(nth)?.parts;
         let at = index.min(MAX_PARTS);
-        let is_open = |told: &&Told| told.kind == kind && !told.has_come(by);
-        let begins = |told: &Told| whole.starts_with(told.text.as_str());
-        let is_here = parts.iter().any(|told| is_open(&told) && told.index == at && begins(told));
-        let is_it = |told: &Told| is_open(&told) && !told.text.is_empty() && begins(told);
+        let is_open = |reported: &&Reported| reported.kind == kind && !reported.has_come(by);
+        let begins = |reported: &Reported| whole.starts_with(reported.text.as_str());
+        let is_here = parts.iter().any(|reported| is_open(&reported) && reported.index == at && begins(reported));
+        let is_it = |reported: &Reported| is_open(&reported) && !reported.text.is_empty() && begins(reported);
         if let Some(place) = parts.iter().position(is_it).filter(|_| !is_here) {
             return self.list.get_mut(nth)?.parts.get_mut(place);
         }
         if by == Whole::OfItem
-            && parts.iter().any(|told| told.kind == kind && told.index == at && told.has_come(by))
+            && parts.iter().any(|reported| reported.kind == kind && reported.index == at && reported.has_come(by))
         {
             let parts = &mut self.list.get_mut(nth)?.parts;
-            parts.push(Told::new(kind, at));
+            parts.push(Reported::new(kind, at));
             return parts.last_mut();
         }
         self.said(nth, (kind, index))
@@ -372,9 +372,9 @@ impl Items {
             _ if piece.is_empty() => {}
             Part::Text if self.cut.is_idle() => reply.say(piece),
             Part::Text => {
-                let told = self.cut.push(piece);
-                if !told.is_empty() {
-                    reply.say(&told);
+                let reported = self.cut.push(piece);
+                if !reported.is_empty() {
+                    reply.say(&reported);
                 }
             }
             Part::Refusal => reply.refuse(piece),
@@ -406,12 +406,12 @@ impl Items {
         call
     }
 
-    fn said(&mut self, nth: usize, (kind, index): (Part, u64)) -> Option<&mut Told> {
+    fn said(&mut self, nth: usize, (kind, index): (Part, u64)) -> Option<&mut Reported> {
         let index = index.min(MAX_PARTS);
         let parts = &mut self.list.get_mut(nth)?.parts;
-        let known = parts.iter().rposition(|told| (told.kind, told.index) == (kind, index));
+        let known = parts.iter().rposition(|reported| (reported.kind, reported.index) == (kind, index));
         let known = known.unwrap_or_else(|| {
-            parts.push(Told::new(kind, index));
+            parts.push(Reported::new(kind, index));
             parts.len() - 1
         });
         parts.get_mut(known)
@@ -458,8 +458,8 @@ impl Item {
     }
 
     /// Whether something was told of it that its own form would have to say.
-    pub(super) fn is_told(&self) -> bool {
-        self.call.is_some() || self.parts.iter().any(|told| !told.text.is_empty())
+    pub(super) fn is_reported(&self) -> bool {
+        self.call.is_some() || self.parts.iter().any(|reported| !reported.text.is_empty())
     }
 }
 

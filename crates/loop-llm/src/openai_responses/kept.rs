@@ -17,7 +17,7 @@ pub(super) fn raw(items: &Items, end: &End, calls: &[ToolCall], is_stored: bool)
         return None;
     }
     let items = items.in_order();
-    if items.iter().any(|item| item.done.is_none() && item.is_told()) {
+    if items.iter().any(|item| item.done.is_none() && item.is_reported()) {
         return None;
     }
     let written: Vec<Fields<'_>> = items

@@ -64,19 +64,19 @@ mod tests {
 
     #[test]
     fn the_text_ends_before_the_stop_that_is_complete_first() {
-        let check = |stops: &[&str], text: &str, told: &str, found: Option<&str>| {
+        let check = |stops: &[&str], text: &str, reported: &str, found: Option<&str>| {
             let stops: Vec<_> = stops.iter().map(|stop| (*stop).into()).collect();
             for cut in 0..=text.len() {
                 let (first, second) = text.split_at(text.floor_char_boundary(cut));
                 let mut pieces = Cut::new(&stops);
                 let mut all = pieces.push(first) + &pieces.push(second);
                 all += &pieces.finish();
-                assert_eq!((&*all, pieces.found()), (told, found), "{text} cut at {cut}");
+                assert_eq!((&*all, pieces.found()), (reported, found), "{text} cut at {cut}");
             }
             let mut letters = Cut::new(&stops);
             let mut all: String = text.chars().map(|c| letters.push(c.encode_utf8(&mut [0; 4]))).collect();
             all += &letters.finish();
-            assert_eq!((&*all, letters.found()), (told, found), "{text} letter by letter");
+            assert_eq!((&*all, letters.found()), (reported, found), "{text} letter by letter");
         };
         check(&["END"], "Ä text. ENDing", "Ä text. ", Some("END"));
         check(&["abcd", "c"], "xabcd", "xab", Some("c"));

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::codec::{Count, Maybe, Number, UsageTold};
+use crate::codec::{Count, Maybe, Number, UsageReport};
 use crate::openai::Counts;
 
 /// What a server reports.
@@ -33,7 +33,7 @@ struct OutputDetails {
 
 impl Report {
     /// The counts; see [`Counts::usage`].
-    pub(super) fn usage(&self) -> UsageTold {
+    pub(super) fn usage(&self) -> UsageReport {
         let mut is_odd = false;
         let input = self.input_tokens_details.get();
         let output = self.output_tokens_details.get();

@@ -150,7 +150,7 @@ impl Exchange {
     ///
     /// # Errors
     /// Where that leaves no exchange.
-    pub(super) fn told(&self, nonce: Option<&str>) -> Result<(Vec<ModelEvent>, End), serde_json::Error> {
+    pub(super) fn reported(&self, nonce: Option<&str>) -> Result<(Vec<ModelEvent>, End), serde_json::Error> {
         let (mut events, mut end) = (self.events.clone(), self.end.clone());
         if let (Some(word), Some(nonce)) = (&self.nonce, nonce) {
             said(&mut events, &mut end, word, nonce)?;

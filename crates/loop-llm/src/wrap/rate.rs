@@ -126,12 +126,12 @@ impl RateGate {
         }
         let place = Place::last(self, tokens);
         let gone = patience.end();
-        let mut told: Option<Instant> = None;
+        let mut reported: Option<Instant> = None;
         loop {
             let turn = self.lock().turn(place.id, Instant::now(), &self.limits);
             let (from, is_first) = match turn {
                 Turn::Now => {
-                    if told.is_some() {
+                    if reported.is_some() {
                         progress.tell(&CallProgress::Sent);
                     }
                     return Ok(Permit { gate: self.clone(), id: place.id });
@@ -145,8 +145,8 @@ impl RateGate {
                 return Err(too_long(wait));
             }
             // Told again only where the wait became longer than what was told.
-            if told.is_none_or(|until| from > later(until, NOTICEABLE)) {
-                told = Some(from.max(now));
+            if reported.is_none_or(|until| from > later(until, NOTICEABLE)) {
+                reported = Some(from.max(now));
                 progress.tell(&CallProgress::Queued { wait: (!wait.is_zero()).then_some(wait) });
             }
             // Only the first in the line has an instant of its own; the others are woken.
@@ -182,10 +182,10 @@ impl RateGate {
         {
             self.close(asked);
         }
-        let told = error.partial.as_ref().and_then(|partial| partial.usage);
+        let reported = error.partial.as_ref().and_then(|partial| partial.usage);
         if error.is_free() {
             self.lock().correct(id, 0);
-        } else if let Some(usage) = told {
+        } else if let Some(usage) = reported {
             self.lock().correct(id, usage.total());
         }
     }

@@ -85,7 +85,7 @@ impl Recorder {
                 match job {
                     Job::Write(received) => tape.write(*received),
                     // Whoever asked may be gone.
-                    Job::Tell(to) => drop(to.send(tape.told())),
+                    Job::Tell(to) => drop(to.send(tape.reported())),
                 }
             }
         });
@@ -180,7 +180,7 @@ impl<W: Write> Tape<W> {
         RecordError { message }
     }
 
-    fn told(&self) -> Result<u64, RecordError> {
+    fn reported(&self) -> Result<u64, RecordError> {
         self.fault.clone().map_or(Ok(self.written), Err)
     }
 }

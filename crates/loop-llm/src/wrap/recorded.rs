@@ -181,7 +181,7 @@ impl ChatModel for Recorded {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let asked = Asked::of(request, &self.secrets).map_err(|error| unplayable(&error))?;
         let exchange = self.take(&asked)?;
-        let (events, end) = exchange.told(asked.nonce.as_deref()).map_err(|error| unplayable(&error))?;
+        let (events, end) = exchange.reported(asked.nonce.as_deref()).map_err(|error| unplayable(&error))?;
         let last = match end {
             End::Refused { error } => return Err(error),
             End::Reply { reply } => Some(Ok(ModelEvent::Finished(reply))),
@@ -230,7 +230,7 @@ fn left(events: &[ModelEvent], is_late: bool) -> LlmError {
             ModelEvent::Started { model, .. } => partial.served_model.clone_from(model),
             ModelEvent::TextDelta { text: piece } => text.push_str(piece),
             ModelEvent::ReasoningDelta { text: piece } => reasoning.push_str(piece),
-            ModelEvent::Usage(told) => partial.usage = Some(*told),
+            ModelEvent::Usage(reported) => partial.usage = Some(*reported),
             _ => {}
         }
     }

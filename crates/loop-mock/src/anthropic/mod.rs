@@ -9,7 +9,7 @@ mod write;
 
 use serde_json::{Value, json};
 
-use super::protocol::{Asked, ErrorAnswer, Head, Protocol, Said, Target, Told, Trouble, Unfit, Writer};
+use super::protocol::{Asked, ErrorAnswer, Head, Protocol, Said, Target, Reported, Trouble, Unfit, Writer};
 
 /// Anthropic's Messages.
 #[derive(Debug)]
@@ -49,11 +49,11 @@ impl Protocol for Anthropic {
         }
     }
 
-    fn error(&self, told: &Told<'_>) -> ErrorAnswer {
+    fn error(&self, reported: &Reported<'_>) -> ErrorAnswer {
         // It counts in whole seconds.
-        let wait = told.wait.map(|wait| ("retry-after", wait.as_millis().div_ceil(1_000).to_string()));
+        let wait = reported.wait.map(|wait| ("retry-after", wait.as_millis().div_ceil(1_000).to_string()));
         let headers = wait.into_iter().collect();
-        ErrorAnswer { status: told.said.status, headers, body: error_object(told) }
+        ErrorAnswer { status: reported.said.status, headers, body: error_object(reported) }
     }
 
     fn line(&self) -> &'static str {
@@ -70,12 +70,12 @@ impl Protocol for Anthropic {
     }
 }
 
-fn error_object(told: &Told<'_>) -> Value {
-    let mut error = json!({"type": told.said.kind, "message": told.message});
-    if let (Some(code), Some(error)) = (told.said.code, error.as_object_mut()) {
+fn error_object(reported: &Reported<'_>) -> Value {
+    let mut error = json!({"type": reported.said.kind, "message": reported.message});
+    if let (Some(code), Some(error)) = (reported.said.code, error.as_object_mut()) {
         error.insert("details".to_owned(), json!({"error_code": code}));
     }
-    json!({"type": "error", "error": error, "request_id": told.request})
+    json!({"type": "error", "error": error, "request_id": reported.request})
 }
 
 const INVALID: &str = "invalid_request_error";

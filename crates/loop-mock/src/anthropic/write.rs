@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{SIGNATURE, error_object};
 use crate::received::is_name;
-use crate::protocol::{Frames, Head, Told, Writer, halves, named_event, stop};
+use crate::protocol::{Frames, Head, Reported, Writer, halves, named_event, stop};
 use crate::seal::seal;
 
 /// Writes one reply.
@@ -185,8 +185,8 @@ impl Writer for AnthropicWriter {
         message
     }
 
-    fn fail(&mut self, told: &Told<'_>, out: &mut Frames) {
-        out.push(named_event("error", &error_object(told)));
+    fn fail(&mut self, reported: &Reported<'_>, out: &mut Frames) {
+        out.push(named_event("error", &error_object(reported)));
     }
 
     fn nonsense(&mut self, out: &mut Frames) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::protocol::{
-    Asked, ErrorAnswer, Head, Protocol, Said, Target, Told, Trouble, Unfit, Writer, bytes_of,
+    Asked, ErrorAnswer, Head, Protocol, Said, Target, Reported, Trouble, Unfit, Writer, bytes_of,
 };
 
 /// OpenAI's Chat Completions, and with it the servers that are compatible.
@@ -30,8 +30,8 @@ impl Protocol for Chat {
         openai_words(trouble)
     }
 
-    fn error(&self, told: &Told<'_>) -> ErrorAnswer {
-        openai_error(told)
+    fn error(&self, reported: &Reported<'_>) -> ErrorAnswer {
+        openai_error(reported)
     }
 
     fn line(&self) -> &'static str {
@@ -73,22 +73,22 @@ pub(super) fn openai_words(trouble: Trouble) -> Said {
 }
 
 /// An error of OpenAI's.
-pub(super) fn openai_error(told: &Told<'_>) -> ErrorAnswer {
-    let wait = told.wait.map(|wait| ("retry-after-ms", wait.as_millis().to_string()));
-    ErrorAnswer { status: told.said.status, headers: wait.into_iter().collect(), body: error_object(told) }
+pub(super) fn openai_error(reported: &Reported<'_>) -> ErrorAnswer {
+    let wait = reported.wait.map(|wait| ("retry-after-ms", wait.as_millis().to_string()));
+    ErrorAnswer { status: reported.said.status, headers: wait.into_iter().collect(), body: error_object(reported) }
 }
 
 /// The object that says what went wrong.
-pub(super) fn error_object(told: &Told<'_>) -> Value {
+pub(super) fn error_object(reported: &Reported<'_>) -> Value {
     json!({"error": {
-        "message": told.message, "type": told.said.kind, "param": told.param, "code": told.said.code,
+        "message": reported.message, "type": reported.said.kind, "param": reported.param, "code": reported.said.code,
     }})
 }
 
 /// An error that no question to a model has led to.
 pub(super) fn plain_error(message: &str, code: Option<&'static str>) -> Vec<u8> {
     let said = Said::new(400, INVALID, code);
-    bytes_of(&error_object(&Told { said, message, param: None, wait: None, request: "" }))
+    bytes_of(&error_object(&Reported { said, message, param: None, wait: None, request: "" }))
 }
 
 /// The list of models.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::error_object;
 use crate::http::KEEP_ALIVE;
-use crate::protocol::{Frames, Head, Told, Writer, bytes_of, halves, stop};
+use crate::protocol::{Frames, Head, Reported, Writer, bytes_of, halves, stop};
 
 /// Writes one reply.
 pub(super) struct ChatWriter {
@@ -142,8 +142,8 @@ impl Writer for ChatWriter {
         })
     }
 
-    fn fail(&mut self, told: &Told<'_>, out: &mut Frames) {
-        out.push(data(&error_object(told)));
+    fn fail(&mut self, reported: &Reported<'_>, out: &mut Frames) {
+        out.push(data(&error_object(reported)));
     }
 }
 

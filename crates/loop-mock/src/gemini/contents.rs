@@ -175,12 +175,12 @@ fn read_response(place: &str, value: &Value, call: &ToolCall) -> Result<ToolResu
             "Invalid value at '{place}.response' (type.googleapis.com/google.protobuf.Struct)"
         )));
     };
-    let (told, is_error) = match (response.get("error"), response.get("output")) {
+    let (reported, is_error) = match (response.get("error"), response.get("output")) {
         (Some(error), _) => (error, true),
         (None, Some(output)) => (output, false),
         (None, None) => (response, false),
     };
-    let text = told.as_str().map_or_else(|| told.to_string(), str::to_owned);
+    let text = reported.as_str().map_or_else(|| reported.to_string(), str::to_owned);
     let mut said = Content { text, images: Vec::new() };
     for part in member(value, "parts").and_then(Value::as_array).into_iter().flatten() {
         let data = member(part, "inlineData")

@@ -9,7 +9,7 @@ mod write;
 
 use serde_json::{Map, Value, json};
 
-use super::protocol::{Asked, ErrorAnswer, Head, Protocol, Said, Target, Told, Trouble, Unfit, Writer};
+use super::protocol::{Asked, ErrorAnswer, Head, Protocol, Said, Target, Reported, Trouble, Unfit, Writer};
 
 /// Gemini's `generateContent` and `streamGenerateContent`.
 #[derive(Debug)]
@@ -51,8 +51,8 @@ impl Protocol for Gemini {
         }
     }
 
-    fn error(&self, told: &Told<'_>) -> ErrorAnswer {
-        ErrorAnswer { status: told.said.status, headers: Vec::new(), body: error_object(told) }
+    fn error(&self, reported: &Reported<'_>) -> ErrorAnswer {
+        ErrorAnswer { status: reported.said.status, headers: Vec::new(), body: error_object(reported) }
     }
 
     fn line(&self) -> &'static str {
@@ -69,8 +69,8 @@ impl Protocol for Gemini {
 }
 
 /// What went wrong, with the details that only it has.
-fn error_object(told: &Told<'_>) -> Value {
-    let Said { status, kind, code } = told.said;
+fn error_object(reported: &Reported<'_>) -> Value {
+    let Said { status, kind, code } = reported.said;
     let mut details = Vec::new();
     match code {
         Some(quota) if kind == EXHAUSTED => details.push(json!({
@@ -81,11 +81,11 @@ fn error_object(told: &Told<'_>) -> Value {
         })),
         None => {}
     }
-    if let Some(wait) = told.wait {
+    if let Some(wait) = reported.wait {
         let delay = format!("{}.{:03}s", wait.as_secs(), wait.subsec_millis());
         details.push(json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}));
     }
-    json!({"error": {"code": status, "message": told.message, "status": kind, "details": details}})
+    json!({"error": {"code": status, "message": reported.message, "status": kind, "details": details}})
 }
 
 /// What the signature of a call is bound to.

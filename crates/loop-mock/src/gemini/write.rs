@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{SIGNATURE, bound, error_object};
 use crate::http::KEEP_ALIVE;
-use crate::protocol::{Frames, Head, Told, Writer, bytes_of, stop};
+use crate::protocol::{Frames, Head, Reported, Writer, bytes_of, stop};
 use crate::seal::seal;
 
 /// Writes one reply.
@@ -194,8 +194,8 @@ impl Writer for GeminiWriter {
         self.response(parts, Some(reply), reply.usage.as_ref().map(usage), model)
     }
 
-    fn fail(&mut self, told: &Told<'_>, out: &mut Frames) {
-        self.frame(&error_object(told), out);
+    fn fail(&mut self, reported: &Reported<'_>, out: &mut Frames) {
+        self.frame(&error_object(reported), out);
         if self.head.ways.is_array {
             out.push(b"]".to_vec());
         }

@@ -118,10 +118,10 @@ pub(super) struct Liar<'a> {
 impl ChatModel for Liar<'_> {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let honest = complete(self.honest, request).await?;
-        let told = honest.usage.filter(|_| self.say.is_none());
+        let reported = honest.usage.filter(|_| self.say.is_none());
         let mut reply =
             self.say.map_or(honest.clone(), |say| say(&Prompt::of(request, self.describe), honest));
-        let usage = told.unwrap_or_else(|| {
+        let usage = reported.unwrap_or_else(|| {
             let mut usage = estimated(request, &reply);
             usage.output += reply.refusal.as_ref().map_or(0, |refusal| refusal.len().div_ceil(4) as u64);
             usage

@@ -9,7 +9,7 @@ mod write;
 use serde_json::Value;
 
 use super::chat::{openai_error, openai_words};
-use super::protocol::{Asked, ErrorAnswer, Head, Protocol, Said, Target, Told, Trouble, Unfit, Writer};
+use super::protocol::{Asked, ErrorAnswer, Head, Protocol, Said, Target, Reported, Trouble, Unfit, Writer};
 
 /// OpenAI's Responses.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ impl Protocol for Responses {
         openai_words(trouble)
     }
 
-    fn error(&self, told: &Told<'_>) -> ErrorAnswer {
-        openai_error(told)
+    fn error(&self, reported: &Reported<'_>) -> ErrorAnswer {
+        openai_error(reported)
     }
 
     fn line(&self) -> &'static str {

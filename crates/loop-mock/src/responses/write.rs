@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{REASONED, SEAL, bound};
 use crate::http::KEEP_ALIVE;
-use crate::protocol::{Frames, Head, Told, Writer, halves, named_event, stop};
+use crate::protocol::{Frames, Head, Reported, Writer, halves, named_event, stop};
 use crate::seal::seal;
 
 /// Writes one reply.
@@ -213,11 +213,11 @@ impl Writer for ResponsesWriter {
         self.ended(reply).1
     }
 
-    fn fail(&mut self, told: &Told<'_>, out: &mut Frames) {
+    fn fail(&mut self, reported: &Reported<'_>, out: &mut Frames) {
         let mut response = self.response("failed", &self.head.model);
         if let Some(members) = response.as_object_mut() {
-            let code = told.said.code.unwrap_or(told.said.kind);
-            members.insert("error".to_owned(), json!({"code": code, "message": told.message}));
+            let code = reported.said.code.unwrap_or(reported.said.kind);
+            members.insert("error".to_owned(), json!({"code": code, "message": reported.message}));
         }
         self.event("response.failed", json!({"response": response}), out);
     }

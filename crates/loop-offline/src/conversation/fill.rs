@@ -305,7 +305,7 @@ impl<'t> Filler<'t> {
             return Some(Value::Array(names)).filter(|_| user_request.subjects().next().is_some());
         }
         if let Form::Object(fields) = &item.form {
-            let records = self.conversation.made.iter().flat_map(|made| &made.told.records);
+            let records = self.conversation.made.iter().flat_map(|made| &made.reported.records);
             let rows = records.filter_map(|record| Filler { record: Some(record), ..*self }.row(fields));
             let rows: Vec<Value> = rows.collect();
             return if rows.is_empty() { None } else { Some(Value::Array(rows)) };

@@ -6,7 +6,7 @@ use loop_llm::{Message, ModelRequest, ToolChoice, ToolResult, ToolSpec};
 use loop_prompts::anchors::{DEMANDED, ITEM, NOT_ACCEPTED};
 use serde_json::{Map, Value};
 
-use super::records::{self, Record, Told};
+use super::records::{self, Record, Reported};
 use super::schema::{Field, Role, fields, parts};
 use super::user_request::{Kind, Stands, UserRequest, kind_of};
 use crate::read::{fenced, title};
@@ -56,7 +56,7 @@ pub(super) struct Made<'a> {
     pub(super) tool: &'a str,
     pub(super) arguments: Map<String, Value>,
     pub(super) result: Option<&'a ToolResult>,
-    pub(super) told: Told,
+    pub(super) reported: Reported,
     /// It was made for this command, not for an earlier one.
     pub(super) is_of_user_request: bool,
 }
@@ -102,7 +102,7 @@ impl<'a> Conversation<'a> {
         let mut conversation =
             Conversation { user_request, tools, made: Vec::new(), output: None, submit: None, is_rejected: false, demanded };
         let mut ends = conversation.tools.iter().filter(|tool| tool.fields.is_empty());
-        conversation.submit = ends.find(|tool| tool.is_final() || is_told(request, tool.name)).map(|tool| tool.name);
+        conversation.submit = ends.find(|tool| tool.is_final() || is_reported(request, tool.name)).map(|tool| tool.name);
         conversation.output = conversation.output_tool(request);
         conversation.made = made(&request.messages, conversation.output.is_some() || !conversation.demanded.is_empty());
         let Some(output) = conversation.output else { return conversation };
@@ -163,7 +163,7 @@ impl<'a> Conversation<'a> {
     pub(super) fn target(&self, subject: Option<&str>) -> Target<'_> {
         for made in self.made.iter().rev().filter(|made| made.is_ok()) {
             let known: Vec<&Record> =
-                made.told.records.iter().filter(|record| record.id().is_some()).collect();
+                made.reported.records.iter().filter(|record| record.id().is_some()).collect();
             let asked = subject.is_some_and(|subject| made.arguments.values().any(|value| value == subject));
             let best =
                 subject.map(|subject| known.iter().map(|record| record.fits(subject)).max().unwrap_or(0));
@@ -190,7 +190,7 @@ impl<'a> Conversation<'a> {
                 [record] => return Target::One { record, tool: made.tool },
                 many => {
                     return Target::Many(many.len().max(if many.len() == known.len() {
-                        made.told.total
+                        made.reported.total
                     } else {
                         0
                     }));
@@ -202,7 +202,7 @@ impl<'a> Conversation<'a> {
 
     /// The record with this id.
     pub(super) fn record(&self, id: &Value) -> Option<&Record> {
-        let mut records = self.made.iter().rev().flat_map(|made| &made.told.records);
+        let mut records = self.made.iter().rev().flat_map(|made| &made.reported.records);
         records.find(|record| record.id().is_some_and(|known| plain(known) == plain(id)))
     }
 
@@ -220,8 +220,8 @@ impl<'a> Conversation<'a> {
         let may = |tool: &&Tool<'_>| {
             !tool.fields.is_empty() && matches!(tool.kind, Kind::Save | Kind::Create | Kind::Other)
         };
-        let told = |tool: &&Tool<'_>| is_told(request, tool.name);
-        let named = self.tools.iter().filter(may).find(told);
+        let reported = |tool: &&Tool<'_>| is_reported(request, tool.name);
+        let named = self.tools.iter().filter(may).find(reported);
         if let Some(tool) = named.or_else(|| self.tools.iter().filter(may).find(|tool| tool.is_final())) {
             return Some(tool.name);
         }
@@ -242,7 +242,7 @@ impl Made<'_> {
 
     /// Whether it brought something.
     pub(super) fn is_found(&self) -> bool {
-        self.is_ok() && !self.told.is_empty
+        self.is_ok() && !self.reported.is_empty
     }
 }
 
@@ -285,7 +285,7 @@ impl<'a> Tool<'a> {
 }
 
 /// Whether the rules say that the result goes into this tool.
-fn is_told(request: &ModelRequest, tool: &str) -> bool {
+fn is_reported(request: &ModelRequest, tool: &str) -> bool {
     let wanted = stems(&format!("{FINAL} result"));
     let mut lines = request.system.lines().filter(|line| line.contains(&format!("`{tool}`")));
     lines.any(|line| overlap(&stems(line), &wanted) > 0)
@@ -312,9 +312,9 @@ fn made<'a>(messages: &'a [Message], is_one_user_request: bool) -> Vec<Made<'a>>
         for call in message.calls() {
             let Some(value) = call.arguments.object() else { continue };
             let result = results.iter().find(|result| result.call == call.id);
-            let told = result.map(|result| records::read(&result.text)).unwrap_or_default();
+            let reported = result.map(|result| records::read(&result.text)).unwrap_or_default();
             let is_of_user_request = is_one_user_request || at >= user_request;
-            all.push(Made { tool: &call.name, arguments: value, result, told, is_of_user_request });
+            all.push(Made { tool: &call.name, arguments: value, result, reported, is_of_user_request });
         }
     }
     all

@@ -121,18 +121,18 @@ fn change(conversation: &Conversation<'_>, tool: &Tool<'_>) -> Vec<Wanted> {
     };
     for subject in subjects {
         let mut filler = Filler { conversation, tool, subject, record: None, is_output: false };
-        let is_told = !tool.needs_id() || filler.fill().missing.is_empty();
+        let is_reported = !tool.needs_id() || filler.fill().missing.is_empty();
         let target = conversation.target(subject);
         if let Target::One { record, tool: source } = target {
             filler.record = Some(record);
             let details = conversation.reads().filter(|detail| detail.needs_id());
             let of_same = details.filter(|detail| is_same_noun(conversation, detail, source));
             let details: Vec<Wanted> = of_same.filter_map(|detail| by_id(conversation, detail, record)).collect();
-            if !details.is_empty() && !is_told {
+            if !details.is_empty() && !is_reported {
                 calls.extend(details);
                 continue;
             }
-        } else if !is_told {
+        } else if !is_reported {
             if matches!(target, Target::None) {
                 calls.extend(reads(conversation));
             }

@@ -61,7 +61,7 @@ impl Record {
 
 /// What a result says.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Reported {
     pub(super) records: Vec<Record>,
     /// How many things there are, which may be more than are told.
     pub(super) total: usize,
@@ -70,7 +70,7 @@ pub(super) struct Told {
 }
 
 /// The records of a result's text.
-pub(super) fn read(text: &str) -> Told {
+pub(super) fn read(text: &str) -> Reported {
     let body = fenced(text).unwrap_or(text).trim();
     let mut records = match serde_json::from_str::<Value>(body) {
         Ok(value) => {
@@ -78,7 +78,7 @@ pub(super) fn read(text: &str) -> Told {
             json(&value, &mut records, 2);
             let total = total(&value).unwrap_or_default().max(records.len());
             let is_empty = is_nothing(&value) || (records.is_empty() && has_empty_list(&value));
-            return Told { records, total, is_empty };
+            return Reported { records, total, is_empty };
         }
         Err(_) => table(body),
     };
@@ -94,7 +94,7 @@ pub(super) fn read(text: &str) -> Told {
     let none = lower.starts_with("no ") || ["none", "none."].contains(&lower.as_str());
     let is_empty = records.is_empty() && (body.is_empty() || is_table || says_nothing || none);
     let total = records.len();
-    Told { records, total, is_empty }
+    Reported { records, total, is_empty }
 }
 
 /// The objects of a value: those of its lists, or itself.
@@ -234,9 +234,9 @@ mod tests {
 
     #[track_caller]
     fn ids(text: &str, expected: &[Value]) {
-        let told = read(text);
-        let ids: Vec<Value> = told.records.iter().filter_map(|record| record.id().cloned()).collect();
-        assert_eq!(ids, expected, "{told:?}");
+        let reported = read(text);
+        let ids: Vec<Value> = reported.records.iter().filter_map(|record| record.id().cloned()).collect();
+        assert_eq!(ids, expected, "{reported:?}");
     }
 
     #[test]
@@ -248,8 +248,8 @@ mod tests {
         ids("- **ID**: 42\n- **Name**: Bob", &[json!(42)]);
         ids("Found: Bob Brown (id: 42)", &[json!(42)]);
         ids("<<<r n-1>>>\n{\"id\": 3}\n<<<end r n-1>>>", &[json!(3)]);
-        let told = read("Found: Bob Brown (id: 42)");
-        assert_eq!(told.records.first().and_then(Record::title), Some("Bob Brown"));
+        let reported = read("Found: Bob Brown (id: 42)");
+        assert_eq!(reported.records.first().and_then(Record::title), Some("Bob Brown"));
         assert_eq!(read(r#"{"users": [{"id": 1}], "total": 9}"#).total, 9);
     }
 

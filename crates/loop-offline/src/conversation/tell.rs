@@ -62,19 +62,19 @@ fn found(conversation: &Conversation<'_>) -> Vec<String> {
         conversation.made_now().filter(|made| is_look_up(conversation, made) && made.is_ok()).collect();
     let mut lines = Vec::new();
     for (at, made) in reads.iter().enumerate() {
-        let is_in_full = made.told.records.len() == 1
+        let is_in_full = made.reported.records.len() == 1
             && reads.iter().skip(at + 1).any(|later| {
-                let ids = |made: &Made<'_>| made.told.records.first().and_then(Record::id).map(plain);
-                later.told.records.len() == 1 && ids(later).is_some() && ids(later) == ids(made)
+                let ids = |made: &Made<'_>| made.reported.records.first().and_then(Record::id).map(plain);
+                later.reported.records.len() == 1 && ids(later).is_some() && ids(later) == ids(made)
             });
         // What another tool found for the same name is not missing.
         let is_of_same = |other: &Made<'_>| {
             other.arguments.values().any(|value| made.arguments.values().any(|own| own == value))
         };
         let is_in_vain =
-            made.told.is_empty && reads.iter().any(|other| other.is_found() && is_of_same(other));
+            made.reported.is_empty && reads.iter().any(|other| other.is_found() && is_of_same(other));
         if !is_in_full && !is_in_vain {
-            lines.push(told(conversation, made));
+            lines.push(reported(conversation, made));
         }
     }
     lines.dedup();
@@ -85,22 +85,22 @@ fn is_look_up(conversation: &Conversation<'_>, made: &Made<'_>) -> bool {
     conversation.reads().any(|tool| tool.name == made.tool)
 }
 
-fn told(conversation: &Conversation<'_>, made: &Made<'_>) -> String {
+fn reported(conversation: &Conversation<'_>, made: &Made<'_>) -> String {
     let tool = conversation.tool(made.tool);
     let noun = tool.map_or("result", |tool| tool.noun.as_str());
     let asked = asked(tool, made);
-    match made.told.records.as_slice() {
-        _ if made.told.is_empty => format!("Found no {noun}{asked}."),
+    match made.reported.records.as_slice() {
+        _ if made.reported.is_empty => format!("Found no {noun}{asked}."),
         [] => {
             let words: Vec<&str> = made.result.map_or("", |result| &result.text).split_whitespace().collect();
             let text = quote(&words.join(" "));
             if text.trim().is_empty() { format!("`{}` said nothing.", made.tool) } else { text }
         }
-        [record] if made.told.total == 1 => {
+        [record] if made.reported.total == 1 => {
             belonging(conversation, record).unwrap_or_else(|| format!("Found 1 {noun}{asked}: {}.", shown(record)))
         }
         records => {
-            let total = made.told.total;
+            let total = made.reported.total;
             let mut lines = vec![format!("Found {total} {}{asked}.", plural(noun)), String::new()];
             lines.extend(records.iter().take(LISTED).map(|record| format!("- {}", shown(record))));
             if total > LISTED {

@@ -231,9 +231,9 @@ impl World {
         prompt
     }
 
-    /// Every commanded tool ends as `told` says of its parameters.
+    /// Every commanded tool ends as `instruction` says of its parameters.
     #[track_caller]
-    pub fn tools_end(&mut self, told: impl Fn(&str) -> Observation) {
+    pub fn tools_end(&mut self, instruction: impl Fn(&str) -> Observation) {
         let commanded = self.run.commands().into_iter().filter_map(|command| match command {
             Command::RunTool(tool) => Some(tool),
             _ => None,
@@ -242,7 +242,7 @@ impl World {
         assert!(!commanded.is_empty(), "no tool is commanded");
         // What is asked for last ends first: prompts go by the order of asking.
         for tool in commanded.into_iter().rev() {
-            let observation = told(&tool.parameters);
+            let observation = instruction(&tool.parameters);
             self.tell(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
         }
     }

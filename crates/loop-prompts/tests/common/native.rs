@@ -209,7 +209,7 @@ impl Native {
 
     /// One commanded tool ends like this.
     #[track_caller]
-    pub fn tool_ends(&mut self, told: impl Fn(&str) -> Observation) {
+    pub fn tool_ends(&mut self, instruction: impl Fn(&str) -> Observation) {
         let commanded = self.run.commands().into_iter().find_map(|command| match command {
             Command::RunTool(tool) => Some(tool),
             _ => None,
@@ -218,15 +218,15 @@ impl Native {
         if !self.run.spec().tool(&tool.tool).unwrap().effect.is_read() {
             self.tell(EventKind::ToolStarted { key: tool.key, attempt: tool.attempt });
         }
-        let observation = told(&tool.parameters);
+        let observation = instruction(&tool.parameters);
         self.tell(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
     }
 
     /// All commanded tools end like this, one after another.
     #[track_caller]
-    pub fn tools_end(&mut self, told: impl Fn(&str) -> Observation) {
+    pub fn tools_end(&mut self, instruction: impl Fn(&str) -> Observation) {
         while self.run.commands().iter().any(|command| matches!(command, Command::RunTool(_))) {
-            self.tool_ends(&told);
+            self.tool_ends(&instruction);
         }
     }
 

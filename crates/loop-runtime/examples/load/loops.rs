@@ -123,7 +123,7 @@ pub(crate) fn document(options: &Options) -> Result<impl Fn() -> Looping + use<>
     let (text, pause) = (tool_text(), tool_pause());
     let registry = Registry::builder().typed(lookup(), move |_: Read, _: ToolContext| {
         let answer = answer(text.clone(), pause);
-        async move { answer.await.map(|text| ToolResult::told("lookup", serde_json::Value::String(text))) }
+        async move { answer.await.map(|text| ToolResult::value("lookup", serde_json::Value::String(text))) }
     });
     let (model, spec) = model(options)?;
     let spec = RunSpec {

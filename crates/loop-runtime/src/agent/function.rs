@@ -186,7 +186,7 @@ fn returned(tool: &ToolDeclaration, value: Value) -> ToolResult {
     // A write that has nothing to report is done, and a model that reads nothing would do it again.
     match is_blank && tool.effect.is_some_and(|effect| !effect.is_read()) {
         true => ToolResult::ok(&*tool.name, "done", "Done.", value),
-        false => ToolResult::told(&*tool.name, value),
+        false => ToolResult::value(&*tool.name, value),
     }
 }
 
@@ -336,9 +336,9 @@ mod tests {
         assert_eq!(shown("seven".to_owned(), &tool), "seven");
         assert_eq!(shown(vec![Point { x: 1 }], &tool), r#"[{"x":1}]"#);
         assert_eq!(shown(Some(Point { x: 1 }), &tool), r#"{"x":1}"#);
-        assert_eq!(shown(ToolResult::told("look", "told".into()), &tool), "told");
-        assert_eq!(shown(Ok::<_, String>(ToolResult::told("look", "told".into())), &tool), "told");
-        assert_eq!(shown(Ok::<_, &'static str>(ToolResult::told("look", "told".into())), &tool), "told");
+        assert_eq!(shown(ToolResult::value("look", "reported".into()), &tool), "reported");
+        assert_eq!(shown(Ok::<_, String>(ToolResult::value("look", "reported".into())), &tool), "reported");
+        assert_eq!(shown(Ok::<_, &'static str>(ToolResult::value("look", "reported".into())), &tool), "reported");
     }
 
     #[test]

@@ -229,7 +229,7 @@ where
             Err(error) => return ToolResult::invalid_input(name, title, error),
         };
         match (self.format)(output).await {
-            Ok(shown) => ToolResult::told(name, Value::String(shown)),
+            Ok(shown) => ToolResult::value(name, Value::String(shown)),
             Err(error) => ToolResult::failed(name, title, error),
         }
     }

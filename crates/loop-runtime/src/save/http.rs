@@ -141,8 +141,8 @@ impl HttpTarget {
         let named = named.and_then(|location| self.url.join(location).ok());
         let named = named.filter(|url| matches!(url.scheme(), "https" | "http"));
         // A place that is the target's own path names no report, and the path may be the key to it.
-        let told = named.filter(|url| (url.origin(), url.path()) != (self.url.origin(), self.url.path()));
-        let Some(mut url) = told else { return self.server().into() };
+        let reported = named.filter(|url| (url.origin(), url.path()) != (self.url.origin(), self.url.path()));
+        let Some(mut url) = reported else { return self.server().into() };
         url.set_query(None);
         url.set_fragment(None);
         // An http address takes both, so neither can fail.
@@ -263,8 +263,8 @@ mod tests {
     fn a_part_of_the_path_that_may_be_a_key_is_hidden_wherever_it_comes_back() {
         let key = "abcdefghijklmnopqrstuvwx";
         let target = HttpTarget::new(&format!("https://hooks.example/services/{key}")).unwrap();
-        let told = target.hidden_keys(&format!("https://hooks.example/services/{key}/7"));
-        assert_eq!(told, "https://hooks.example/services/•••/7");
+        let reported = target.hidden_keys(&format!("https://hooks.example/services/{key}/7"));
+        assert_eq!(reported, "https://hooks.example/services/•••/7");
         assert_eq!(target.hidden_path(&format!("no POST services/{key} here")), "no POST ••• here");
     }
 }

@@ -337,7 +337,7 @@ pub async fn drained(mut events: Events) -> Vec<RunEvent> {
 }
 
 /// All of an outcome but the run's name, and everything that was written down but the names and the wall time.
-pub async fn told(runner: &Runner, started: &loop_core::Started, outcome: &Outcome) -> (Value, String) {
+pub async fn reported(runner: &Runner, started: &loop_core::Started, outcome: &Outcome) -> (Value, String) {
     let mut report = serde_json::to_value(Report::new(started, outcome)).unwrap();
     report["run"] = Value::Null;
     without_instants(&mut report);

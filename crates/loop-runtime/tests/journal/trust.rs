@@ -212,7 +212,7 @@ async fn an_entry_that_is_too_large_is_one_clear_line_and_nothing_is_written() {
     let journal = SqliteJournal::open(&path).unwrap().with_entry_limit(max as u64);
     let mut writer = open(&journal, &header, &entries).await.unwrap();
     let mut large = blank(1);
-    large.event.kind = EventKind::Told { text: "x".repeat(max).into() };
+    large.event.kind = EventKind::Instruction { text: "x".repeat(max).into() };
     let error = writer.append(&Arc::new(large)).await.unwrap_err().to_string();
     let expected = format!("more than the journal takes ({max})");
     assert!(error.contains(&expected) && !error.contains('\n'), "{error}");

@@ -178,7 +178,7 @@ impl View {
             | EventKind::CallRefused { .. }
             | EventKind::ToolStarted { .. }
             | EventKind::PersonAnswered { .. }
-            | EventKind::Told { .. }
+            | EventKind::Instruction { .. }
             | EventKind::StopRequested { .. }
             | EventKind::StopWithdrawn
             | EventKind::DeadlineReached
@@ -186,14 +186,14 @@ impl View {
             | EventKind::Validated { .. }
             | EventKind::SaveFinished { .. } => {}
         }
-        for told in &entry.notes {
-            self.note(told, entry.event.at);
+        for reported in &entry.notes {
+            self.note(reported, entry.event.at);
         }
         self.begin_call();
     }
 
-    fn note(&mut self, told: &Note, at: Millis) {
-        match told {
+    fn note(&mut self, reported: &Note, at: Millis) {
+        match reported {
             Note::ActionJudged(judged) => {
                 let shown = match &judged.verdict {
                     Verdict::Run => Some(Shown::Runs(judged.key, at)),

@@ -109,8 +109,8 @@ impl Server {
             base_url: String::new(),
         };
         if let Some(stdout) = server.child.stdout.take() {
-            let told = BufReader::new(stdout).read_line(&mut server.base_url);
-            told.map_err(|error| cannot("read the server's address", error))?;
+            let reported = BufReader::new(stdout).read_line(&mut server.base_url);
+            reported.map_err(|error| cannot("read the server's address", error))?;
         }
         Ok(server)
     }
@@ -159,24 +159,24 @@ impl Server {
                 None => thread::sleep(Duration::from_millis(5)),
             }
         };
-        let (mut told, mut complaint) = (String::new(), String::new());
+        let (mut reported, mut complaint) = (String::new(), String::new());
         if let (Some(mut stdout), Some(mut stderr)) = (child.0.stdout.take(), child.0.stderr.take()) {
-            stdout.read_to_string(&mut told).map_err(|error| cannot("read a client's line", error))?;
+            stdout.read_to_string(&mut reported).map_err(|error| cannot("read a client's line", error))?;
             stderr
                 .read_to_string(&mut complaint)
                 .map_err(|error| cannot("read a client's complaint", error))?;
         }
-        match Line::read(&told).filter(|_| status.success()) {
+        match Line::read(&reported).filter(|_| status.success()) {
             Some(line) => Ok(line),
-            None => Err(Failure::Check(format!("{client:?}: {status}\n{told}{complaint}"))),
+            None => Err(Failure::Check(format!("{client:?}: {status}\n{reported}{complaint}"))),
         }
     }
 }
 
 impl Line {
     /// The line of a client whose loops all ended as expected.
-    fn read(told: &str) -> Option<Self> {
-        let line: Value = serde_json::from_str(told.trim()).ok()?;
+    fn read(reported: &str) -> Option<Self> {
+        let line: Value = serde_json::from_str(reported.trim()).ok()?;
         let number = |name: &str| line.get(name)?.as_f64();
         line.get("ok")?.as_bool().filter(|ok| *ok)?;
         Some(Self {

@@ -2,13 +2,13 @@
 
 use super::head;
 use super::overflow::is_overflow;
-use super::told::Told;
+use super::reported::Reported;
 use crate::error::LlmErrorKind as Kind;
 
 /// A response, as far as it is judged.
 #[derive(Debug)]
 pub(super) struct Case<'a> {
-    pub(super) told: &'a Told,
+    pub(super) reported: &'a Reported,
     pub(super) status: u16,
     /// Whether a header says when to come again.
     pub(super) has_delay: bool,
@@ -17,13 +17,13 @@ pub(super) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    pub(super) fn new(told: &'a Told, status: u16, has_delay: bool) -> Self {
-        let text = head(&told.message, super::MAX_JUDGED).to_ascii_lowercase();
-        Self { told, status, has_delay, text }
+    pub(super) fn new(reported: &'a Reported, status: u16, has_delay: bool) -> Self {
+        let text = head(&reported.message, super::MAX_JUDGED).to_ascii_lowercase();
+        Self { reported, status, has_delay, text }
     }
 
     fn has(&self, words: &[&str]) -> bool {
-        self.told.has(words)
+        self.reported.has(words)
     }
 
     fn says(&self, words: &[&str]) -> bool {
@@ -77,7 +77,7 @@ impl<'a> Case<'a> {
 
     fn is_out_of_quota(&self) -> bool {
         let is_daily =
-            || self.told.quotas.iter().any(|quota| quota.contains("perday") || quota.contains("daily"));
+            || self.reported.quotas.iter().any(|quota| quota.contains("perday") || quota.contains("daily"));
         // A limit of nothing is no limit that is waited for.
         let is_nothing = || {
             self.text.match_indices("limit: 0").any(|(at, found)| {
@@ -113,14 +113,14 @@ impl<'a> Case<'a> {
 
     fn is_filtered(&self) -> bool {
         self.has(&FILTERED)
-            || (self.status == 403 && !self.told.filters.is_empty())
+            || (self.status == 403 && !self.reported.filters.is_empty())
             || (matches!(self.status, 400 | 403)
                 && self.says(&["content filtering policy", "content violates usage guidelines"]))
     }
 
     /// Whether the model takes what was asked of it on the provider's other interface alone.
     pub(super) fn wants_other_api(&self) -> bool {
-        let is_effort = self.told.param == "reasoning_effort" || self.says(&["reasoning_effort"]);
+        let is_effort = self.reported.param == "reasoning_effort" || self.says(&["reasoning_effort"]);
         (self.status == 400 && is_effort && self.says(&["tool"]))
             || (matches!(self.status, 400 | 404) && self.says(&["v1/responses"]))
     }

@@ -2,7 +2,7 @@
 
 mod kinds;
 mod overflow;
-mod told;
+mod reported;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,8 +11,8 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use self::kinds::{Case, OVERLOADED, RATE_LIMITED, REFUSALS};
-use self::told::Told;
-pub(crate) use self::told::filtered;
+use self::reported::Reported;
+pub(crate) use self::reported::filtered;
 use crate::delay;
 use crate::error::{Change, ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::mask;
@@ -29,8 +29,8 @@ pub fn classify(
     now: SystemTime,
     secrets: &Secrets,
 ) -> LlmError {
-    let told = Told::of_text(&String::from_utf8_lossy(body));
-    let mut error = judge(&told, status, headers, now, secrets);
+    let reported = Reported::of_text(&String::from_utf8_lossy(body));
+    let mut error = judge(&reported, status, headers, now, secrets);
     error.phase = ErrorPhase::Headers;
     error.detail.get_or_insert_default().status = Some(status);
     error
@@ -38,35 +38,35 @@ pub fn classify(
 
 /// The error that an error object within a 200 stands for.
 pub(crate) fn within(body: &Value, secrets: &Secrets) -> LlmError {
-    let told = Told::of(body);
+    let reported = Reported::of(body);
     // The number beside the text is a status, where it can be one.
     let number: Option<u16> =
-        told.words.iter().find_map(|word| word.parse().ok().filter(|it| (400..600).contains(it)));
+        reported.words.iter().find_map(|word| word.parse().ok().filter(|it| (400..600).contains(it)));
     // What passes is told by a number or a code, whatever the type beside it says.
     let passes =
-        number.is_some_and(|it| it == 429 || it >= 500) || told.has(&RATE_LIMITED) || told.has(&OVERLOADED);
-    let faulty = REFUSALS.iter().find(|(word, _)| !passes && told.has(&[word])).map(|(_, status)| *status);
+        number.is_some_and(|it| it == 429 || it >= 500) || reported.has(&RATE_LIMITED) || reported.has(&OVERLOADED);
+    let faulty = REFUSALS.iter().find(|(word, _)| !passes && reported.has(&[word])).map(|(_, status)| *status);
     let status = number.filter(|_| faulty.is_none()).or(faulty).unwrap_or(500);
-    let mut error = judge(&told, status, &HeaderMap::new(), SystemTime::UNIX_EPOCH, secrets);
+    let mut error = judge(&reported, status, &HeaderMap::new(), SystemTime::UNIX_EPOCH, secrets);
     if faulty.is_some() && !matches!(error.retry, RetryAdvice::AfterChange(_)) {
         error.retry = RetryAdvice::Never;
     }
     error
 }
 
-fn judge(told: &Told, status: u16, headers: &HeaderMap, now: SystemTime, secrets: &Secrets) -> LlmError {
-    let theirs = |name: &str| told.headers.iter().find(|(other, _)| other == name).map(|(_, value)| &**value);
+fn judge(reported: &Reported, status: u16, headers: &HeaderMap, now: SystemTime, secrets: &Secrets) -> LlmError {
+    let theirs = |name: &str| reported.headers.iter().find(|(other, _)| other == name).map(|(_, value)| &**value);
     let header = |name: &str| {
         let ours = headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
         ours.or_else(|| theirs(name))
     };
     // No wait at all is no advice: it would be asked for again at once.
-    let asked = delay::asked(header, told.wait, head(&told.message, MAX_JUDGED), now)
+    let asked = delay::asked(header, reported.wait, head(&reported.message, MAX_JUDGED), now)
         .filter(|delay| !delay.is_zero());
     let has_delay = header("retry-after").is_some() || header("retry-after-ms").is_some();
-    let case = Case::new(told, status, has_delay);
+    let case = Case::new(reported, status, has_delay);
     let kind = case.kind();
-    let mut message = mask::line(&told.message, secrets);
+    let mut message = mask::line(&reported.message, secrets);
     if message.is_empty() {
         message = format!("status {status} without a message");
     }
@@ -74,10 +74,10 @@ fn judge(told: &Told, status: u16, headers: &HeaderMap, now: SystemTime, secrets
     if kind == LlmErrorKind::ContextTooLong {
         let (used, max) = overflow::numbers(&case.text);
         let detail = error.detail.get_or_insert_default();
-        (detail.used_tokens, detail.max_tokens) = (told.used.or(used), told.max.or(max));
+        (detail.used_tokens, detail.max_tokens) = (reported.used.or(used), reported.max.or(max));
     }
-    if kind == LlmErrorKind::ContentFilter && !told.filters.is_empty() {
-        let category = mask::line(&told.filters.join(", "), secrets);
+    if kind == LlmErrorKind::ContentFilter && !reported.filters.is_empty() {
+        let category = mask::line(&reported.filters.join(", "), secrets);
         error.detail.get_or_insert_default().category = Some(category.into());
     }
     if kind == LlmErrorKind::InvalidRequest && case.wants_other_api() {
@@ -89,7 +89,7 @@ fn judge(told: &Told, status: u16, headers: &HeaderMap, now: SystemTime, secrets
     let should_retry = match header("x-should-retry") {
         Some("true") => Some(true),
         Some("false") => Some(false),
-        _ => told.retryable,
+        _ => reported.retryable,
     };
     if should_retry == Some(true) && status != 413 && !error.is_retryable() {
         error.retry = RetryAdvice::Backoff;
@@ -102,7 +102,7 @@ fn judge(told: &Told, status: u16, headers: &HeaderMap, now: SystemTime, secrets
         error.retry = RetryAdvice::Never;
     }
     let request = request_id(headers, secrets)
-        .or_else(|| told.request.as_deref().map(|id| mask::line(id, secrets).into()));
+        .or_else(|| reported.request.as_deref().map(|id| mask::line(id, secrets).into()));
     if let Some(id) = request {
         error.detail.get_or_insert_default().request = Some(id);
     }

@@ -195,10 +195,10 @@ mod tests {
             (of_sqlite(ffi::SQLITE_NOTADB), &path, "not a SQLite database"),
         ] {
             let has_rights = says == NOT_WRITABLE;
-            let told = fault.at(path).to_string();
-            assert!(told.starts_with(&path.display().to_string()) && told.contains(says), "{says}: {told}");
-            assert_eq!(told.contains(rights), has_rights, "{told}");
-            assert_eq!(told.lines().count(), 1, "{told}");
+            let reported = fault.at(path).to_string();
+            assert!(reported.starts_with(&path.display().to_string()) && reported.contains(says), "{says}: {reported}");
+            assert_eq!(reported.contains(rights), has_rights, "{reported}");
+            assert_eq!(reported.lines().count(), 1, "{reported}");
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
     }

@@ -145,8 +145,8 @@ mod tests {
         // RFC 4231, test case 2: a key is padded with zeros.
         let mut key = [0; BYTES];
         key[..4].copy_from_slice(b"Jefe");
-        let told = hex(&hmac(&key, b"what do ya want for nothing?"));
-        assert_eq!(told, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+        let reported = hex(&hmac(&key, b"what do ya want for nothing?"));
+        assert_eq!(reported, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::delay;
 
 /// What an error body tells.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Reported {
     pub(super) message: String,
     /// Codes, types and reasons, in lower case.
     pub(super) words: Vec<String>,
@@ -30,7 +30,7 @@ pub(super) struct Told {
     pub(super) request: Option<String>,
 }
 
-impl Told {
+impl Reported {
     /// A body that is text: JSON, a proxy's page, or a line.
     pub(super) fn of_text(text: &str) -> Self {
         if let Ok(body) = serde_json::from_str::<Value>(text.trim()) {
@@ -51,34 +51,34 @@ impl Told {
             _ => body,
         };
         let metadata = object.get("metadata");
-        let mut told = Self::default();
-        told.words.extend(["code", "type", "status"].iter().filter_map(|key| word(object.get(key))));
+        let mut reported = Self::default();
+        reported.words.extend(["code", "type", "status"].iter().filter_map(|key| word(object.get(key))));
         let inner = [object.get("innererror"), metadata, Some(body)];
-        told.words.extend(inner.iter().filter_map(|it| word(it.as_ref()?.get("code"))));
-        told.words.extend(metadata.and_then(|metadata| word(metadata.get("error_type"))));
-        told.message = match error {
+        reported.words.extend(inner.iter().filter_map(|it| word(it.as_ref()?.get("code"))));
+        reported.words.extend(metadata.and_then(|metadata| word(metadata.get("error_type"))));
+        reported.message = match error {
             Some(Value::String(text)) => text.clone(),
             _ => text_of(object.get("message")).or_else(|| faults(body.get("detail"))).unwrap_or_default(),
         };
         if let Some(raw) = metadata.and_then(|metadata| text_of(metadata.get("raw"))) {
-            told.message = format!("{}: {raw}", told.message);
+            reported.message = format!("{}: {raw}", reported.message);
         }
         let number = |key: &str| object.get(key).and_then(Value::as_u64);
-        (told.used, told.max) = (number("n_prompt_tokens"), number("n_ctx"));
-        object.get("param").and_then(Value::as_str).unwrap_or_default().clone_into(&mut told.param);
-        told.request = body.get("request_id").and_then(Value::as_str).map(ToOwned::to_owned);
+        (reported.used, reported.max) = (number("n_prompt_tokens"), number("n_ctx"));
+        object.get("param").and_then(Value::as_str).unwrap_or_default().clone_into(&mut reported.param);
+        reported.request = body.get("request_id").and_then(Value::as_str).map(ToOwned::to_owned);
         let availability = metadata.and_then(|it| it.get("availability")).or(object.get("availability"));
-        told.retryable = availability.and_then(|it| it.get("retryable")).and_then(Value::as_bool);
+        reported.retryable = availability.and_then(|it| it.get("retryable")).and_then(Value::as_bool);
         let seconds = availability.and_then(|it| it.get("retry_after")).and_then(Value::as_f64);
-        told.wait = seconds.and_then(|delay| Duration::try_from_secs_f64(delay).ok());
+        reported.wait = seconds.and_then(|delay| Duration::try_from_secs_f64(delay).ok());
         let headers = metadata.and_then(|it| it.get("headers")).and_then(Value::as_object);
-        told.headers.extend(headers.into_iter().flatten().filter_map(|(name, value)| {
+        reported.headers.extend(headers.into_iter().flatten().filter_map(|(name, value)| {
             let value = text_of(Some(value))?;
             Some((name.to_ascii_lowercase(), value.trim().to_owned()))
         }));
-        told.details(object.get("details"));
-        told.filters(object, metadata);
-        told
+        reported.details(object.get("details"));
+        reported.filters(object, metadata);
+        reported
     }
 
     /// Anthropic's details, an object; Google's, a list of objects of many kinds.

@@ -8,7 +8,7 @@ use loop_core::{EventKind, PersonAnswer, Reply, RunSpec, ToolPolicy};
 use loop_prompts::{Layout, Prompts, Turn};
 
 fn tell(world: &mut World, text: &str) {
-    world.tell(EventKind::Told { text: text.into() });
+    world.tell(EventKind::Instruction { text: text.into() });
 }
 
 #[track_caller]
@@ -83,14 +83,14 @@ fn without_a_history_all_that_was_said_stands_in_each_prompt() {
 
 #[test]
 fn a_domain_may_say_it_in_its_own_words() {
-    let files = [("told.md".to_owned(), "PERSON: {{ told }}".to_owned())];
+    let files = [("instruction.md".to_owned(), "PERSON: {{ told }}".to_owned())];
     let mut world = start(spec(), item(), Prompts::with_overrides(files, Layout::Append).unwrap());
     tell(&mut world, "Hurry");
     assert!(world.prompt().turns[0].text().ends_with("\n\nPERSON: Hurry"));
 }
 
-fn told(native: &mut Native, text: &str) {
-    native.tell(EventKind::Told { text: text.into() });
+fn instruction(native: &mut Native, text: &str) {
+    native.tell(EventKind::Instruction { text: text.into() });
 }
 
 fn is_user(turn: &Turn, said: &str) -> bool {
@@ -101,20 +101,20 @@ fn is_user(turn: &Turn, said: &str) -> bool {
 fn what_a_conversation_is_told_is_a_message_of_its_user() {
     // I-17, S1-12
     let mut conversation = begin(conversation(), message("Find FR-0042"));
-    told(&mut conversation, "before");
+    instruction(&mut conversation, "before");
     conversation.announce(1_000);
-    told(&mut conversation, "while it is called");
+    instruction(&mut conversation, "while it is called");
     let call = conversation.call();
     let reply = calls("", [look("c1", "fetch_bike", "FR-0042")]);
     conversation.tell(EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply });
-    told(&mut conversation, "while a tool runs");
+    instruction(&mut conversation, "while a tool runs");
     conversation.tools_end(|_| ok("a bicycle", "FR-0042"));
     // It grows by what is new, and a thread that is made anew says the same.
     let grown = conversation.announce(1_000);
     assert!(!grown.anew);
     assert!(matches!(grown.turns[..2], [Turn::Assistant { .. }, Turn::Results(_)]));
     assert!(is_user(&grown.turns[2], "while it is called") && is_user(&grown.turns[3], "while a tool runs"));
-    told(&mut conversation, "for nobody");
+    instruction(&mut conversation, "for nobody");
     let call = conversation.call();
     conversation.tell(EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply: Reply::text("Done.") });
     assert!(conversation.run.is_done());
@@ -131,7 +131,7 @@ fn what_comes_with_the_last_call_stands_before_its_instruction() {
     let mut conversation = begin(spec, message("Find FR-0042"));
     conversation.replied(calls("", [look("c1", "fetch_bike", "FR-0042")]));
     conversation.tools_end(|_| ok("a bicycle", "FR-0042"));
-    told(&mut conversation, "Hurry");
+    instruction(&mut conversation, "Hurry");
     // It fails once: a thread that is made anew for the second try says the same as the one that grew.
     let grown = conversation.fails(/*retryable*/ true, None);
     let [.., person, last] = &grown.turns[..] else { panic!("{:?}", grown.turns) };
