@@ -63,6 +63,6 @@ fn ended(result: Result<(), Failure>) -> ExitCode {
             eprintln!("error: {message}");
             ExitCode::FAILURE
         }
-        Err(Failure::Said(code)) => ExitCode::from(code),
+        Err(Failure::Encoded(code)) => ExitCode::from(code),
     }
 }

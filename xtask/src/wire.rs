@@ -16,6 +16,6 @@ pub(crate) fn run(arguments: &[OsString]) -> Result<(), Failure> {
     let status = command.status().map_err(|error| Failure::Check(format!("cargo: {error}")))?;
     match status.code() {
         Some(0) => Ok(()),
-        code => Err(Failure::Said(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))),
+        code => Err(Failure::Encoded(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))),
     }
 }

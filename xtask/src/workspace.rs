@@ -13,14 +13,14 @@ pub(crate) enum Failure {
     /// A check failed, or could not be made: exit 1.
     Check(String),
     /// A command that was started has said why, and ended with this code.
-    Said(u8),
+    Encoded(u8),
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Usage(message) | Failure::Check(message) => f.write_str(message),
-            Failure::Said(code) => write!(f, "exit code {code}"),
+            Failure::Encoded(code) => write!(f, "exit code {code}"),
         }
     }
 }

@@ -39,7 +39,7 @@ fn a_text_that_quotes_a_turn_is_no_turn() {
 #[test]
 fn the_last_pass_of_an_output_calls_its_tool() {
     let shape = Shape { passes: 1, protocol: Protocol::Output, ..SHAPE };
-    let body = said(start(shape, None), &post("{}"));
+    let body = stated(start(shape, None), &post("{}"));
     assert!(body.contains("\"name\":\"save_finding\""), "{body}");
 }
 
@@ -54,7 +54,7 @@ fn what_was_sent_is_recorded_by_pass_and_gets_the_same_replies_again() {
     };
     assert_eq!(count(&bodies, "\"role\":\"tool\""), [0, 3, 6, 9]);
     let address = start(SHAPE, None);
-    let replies: Vec<String> = bodies.iter().map(|body| said(address, &post(body))).collect();
+    let replies: Vec<String> = bodies.iter().map(|body| stated(address, &post(body))).collect();
     assert_eq!(count(&replies, "\"name\":\"lookup\""), [3, 3, 3, 0]);
 }
 
@@ -62,11 +62,11 @@ fn what_was_sent_is_recorded_by_pass_and_gets_the_same_replies_again() {
 fn what_the_loop_does_not_hold_is_refused() {
     let address = start(Shape { passes: 1, ..SHAPE }, None);
     let after_the_end = post(r#"{"messages":[{"role":"assistant","content":"x"}]}"#);
-    assert!(said(address, &after_the_end).starts_with("HTTP/1.1 404 "));
+    assert!(stated(address, &after_the_end).starts_with("HTTP/1.1 404 "));
     let elsewhere = post("{}").replace("/chat/completions", "/models");
-    assert!(said(address, &elsewhere).starts_with("HTTP/1.1 404 "));
+    assert!(stated(address, &elsewhere).starts_with("HTTP/1.1 404 "));
     let no_length = "POST /v1/chat/completions HTTP/1.1\r\nhost: here\r\n\r\n";
-    assert!(said(address, no_length).starts_with("HTTP/1.1 411 "));
+    assert!(stated(address, no_length).starts_with("HTTP/1.1 411 "));
 }
 
 fn start(shape: Shape, record: Option<PathBuf>) -> SocketAddr {
@@ -106,12 +106,12 @@ fn post(body: &str) -> String {
 }
 
 /// What comes back, to its end.
-fn said(address: SocketAddr, request: &str) -> String {
+fn stated(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     // The server closes a connection when no more is coming.
     stream.shutdown(Shutdown::Write).unwrap();
-    let mut said = String::new();
-    stream.read_to_string(&mut said).unwrap();
-    said
+    let mut stated = String::new();
+    stream.read_to_string(&mut stated).unwrap();
+    stated
 }

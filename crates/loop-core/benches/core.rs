@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use common::native::{calls, conversation};
-use common::{PROMPT, Said, Setup, digest, facts, found, run, said, said_bare, target};
+use common::{PROMPT, DraftReply, Setup, digest, facts, found, run, draft, bare_draft, target};
 use loop_core::{Command, Event, EventKind, Repeats, Run, RunId};
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ struct Case {
     work: fn(&mut Run, &Event),
     event: Event,
     /// What the n-th of some passes asks for, where whole passes are measured.
-    asks: Option<fn(usize) -> Said>,
+    asks: Option<fn(usize) -> DraftReply>,
 }
 
 fn main() {
@@ -53,23 +53,23 @@ fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for size in SIZES {
         let run = with_ledger(size);
-        let two = said("medium")
+        let two = draft("medium")
             .asks("fetch_device", target("of-this-pass"))
             .asks("fetch_device", target("and-another"));
         let event = replied(&run, &two);
-        let asks: Option<fn(usize) -> Said> = Some(asks);
+        let asks: Option<fn(usize) -> DraftReply> = Some(asks);
         cases.push(Case { name: format!("gate-{size}"), run: run.clone(), work: apply, event, asks });
-        let event = replied(&run, &said("high"));
+        let event = replied(&run, &draft("high"));
         cases.push(Case { name: format!("clone-{size}"), run, work: clone, event, asks: None });
         for repeats in [Repeats::Progress, Repeats::ThreeTier] {
             let run = with_conversation(size, repeats);
             let event = replied(&run, &searches(PASSES));
-            let asks: Option<fn(usize) -> Said> = Some(searches);
+            let asks: Option<fn(usize) -> DraftReply> = Some(searches);
             cases.push(Case { name: format!("{}-{size}", repeats.name()), run, work: apply, event, asks });
         }
     }
     let run = with_ledger(10);
-    let mut long = said_bare("medium");
+    let mut long = bare_draft("medium");
     for heading in ["Situation", "Findings", "Next Steps"] {
         let body = "The disk of the server is full since Monday; the backup says so [E1].\n".repeat(48);
         long = long.section(heading, &body);
@@ -95,7 +95,7 @@ fn with_ledger(actions: u32) -> Run {
         limits.model_calls = 100;
         limits.cost = None;
     });
-    let all = (0..actions).fold(said("low"), |said, n| said.asks("fetch_device", target(&format!("d-{n}"))));
+    let all = (0..actions).fold(draft("low"), |draft, n| draft.asks("fetch_device", target(&format!("d-{n}"))));
     with_first_pass(setup, &all)
 }
 
@@ -133,7 +133,7 @@ fn query(n: usize) -> String {
     )
 }
 
-fn with_first_pass(setup: Setup, first: &Said) -> Run {
+fn with_first_pass(setup: Setup, first: &DraftReply) -> Run {
     let (mut run, ..) = Run::start(RunId::new("bench"), Arc::new(setup.spec), setup.item, facts());
     start_call(&mut run);
     let event = replied(&run, first);
@@ -164,10 +164,10 @@ fn start_call(run: &mut Run) {
     tell(run, kind);
 }
 
-fn replied(run: &Run, said: &Said) -> Event {
+fn replied(run: &Run, draft: &DraftReply) -> Event {
     let commands = run.commands();
     let [Command::CallModel(call)] = commands.as_slice() else { panic!("{commands:?}") };
-    let kind = EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply: said.reply() };
+    let kind = EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply: draft.reply() };
     Event { at: run.now(), kind }
 }
 
@@ -189,12 +189,12 @@ fn count(name: &str, times: usize) {
 }
 
 /// What is asked for in the n-th pass that is timed.
-fn asks(n: usize) -> Said {
-    said("medium").asks("fetch_device", target(&format!("of-pass-{n}"))).asks("fetch_device", target("d-1"))
+fn asks(n: usize) -> DraftReply {
+    draft("medium").asks("fetch_device", target(&format!("of-pass-{n}"))).asks("fetch_device", target("d-1"))
 }
 
 /// The same in a conversation: a search, a look, and a look that was made before.
-fn searches(n: usize) -> Said {
+fn searches(n: usize) -> DraftReply {
     calls(&[
         ("fetch_docs", target(&query(2_000 + n * 37))),
         ("fetch_device", target(&format!("of-pass-{n}"))),
@@ -215,7 +215,7 @@ fn next_pass(run: &mut Run) {
 /// Nanoseconds of each gate decision of a run that goes on from pass to pass, as a run does: its lists have grown with
 /// it, so that what is timed is the decision and not the first growth of a copy.
 #[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a bench program measures time")]
-fn passes(case: &Case, asks: fn(usize) -> Said) -> Vec<u128> {
+fn passes(case: &Case, asks: fn(usize) -> DraftReply) -> Vec<u128> {
     let mut run = case.run.clone();
     run.apply(&case.event).unwrap();
     next_pass(&mut run);

@@ -18,12 +18,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut driver = Driver::start(Arc::clone(&spec), item()?)?;
     driver.go_on(Some(7))?;
     driver.say("# the program dies here; only the journal is left");
-    let (journal, mut said) = (driver.journal, driver.said);
+    let (journal, mut draft) = (driver.journal, driver.draft);
 
     let mut driver = Driver::reopen(spec, journal, /*away_ms*/ 60_000)?;
     driver.go_on(None)?;
-    said.append(&mut driver.said);
-    said.iter().for_each(|line| println!("{line}"));
+    draft.append(&mut driver.draft);
+    draft.iter().for_each(|line| println!("{line}"));
     if let Some(outcome) = driver.run.outcome() {
         println!("\n{}", outcome.document.to_markdown());
     }
@@ -38,7 +38,7 @@ pub struct Driver {
     /// One line of JSON for each event, with the notes that were made of it.
     pub journal: Vec<String>,
     /// What is printed.
-    pub said: Vec<String>,
+    pub draft: Vec<String>,
     clock: Millis,
 }
 
@@ -56,14 +56,14 @@ impl Driver {
         };
         let (run, first, notes) = Run::start(RunId::new("run-1"), spec, item, facts);
         let journal = vec![serde_json::to_string(&(first, notes))?];
-        Ok(Self { run, journal, said: Vec::new(), clock: Millis(0) })
+        Ok(Self { run, journal, draft: Vec::new(), clock: Millis(0) })
     }
 
     /// A run whose driver is gone: its journal is replayed, and the run is told that it goes on.
     pub fn reopen(spec: Arc<RunSpec>, journal: Vec<String>, away_ms: u64) -> Result<Self, Box<dyn Error>> {
         let run = replay(spec, &journal)?;
         let clock = run.now().plus(away_ms);
-        let mut driver = Self { run, journal, said: Vec::new(), clock };
+        let mut driver = Self { run, journal, draft: Vec::new(), clock };
         if !driver.run.is_done() {
             driver.tell(EventKind::Resumed { away_ms })?;
         }
@@ -155,7 +155,7 @@ impl Driver {
     }
 
     fn say(&mut self, line: &str) {
-        self.said.push(line.to_owned());
+        self.draft.push(line.to_owned());
     }
 }
 

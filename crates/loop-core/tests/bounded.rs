@@ -41,7 +41,7 @@ fn a_state_grows_by_what_a_pass_asks_for_and_not_by_what_the_run_has_become() {
         if native {
             calls(&names.map(|name| ("fetch_device", target(&name))))
         } else {
-            names.iter().fold(said("low"), |said, name| said.asks("fetch_device", target(name)))
+            names.iter().fold(draft("low"), |draft, name| draft.asks("fetch_device", target(name)))
         }
     };
     for setup in [conversation().parallel(), run(), output().parallel()] {

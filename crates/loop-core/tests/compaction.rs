@@ -168,7 +168,7 @@ fn a_document_drops_its_oldest_evidence_one_by_one() {
     let setup = run().with(|spec| {
         spec.models.base = ModelSpec { context_tokens: 8_000, ..spec.models.base.clone() };
     });
-    let two = said("low").asks("fetch_device", target("a")).asks("fetch_device", target("b"));
+    let two = draft("low").asks("fetch_device", target("a")).asks("fetch_device", target("b"));
     let world = setup.start().replied(&two).all_finished().started_with(TOO_LARGE);
     assert_eq!((shortened(&world), world.run.compacted_through()), (vec![1], 0));
     assert!(world.run.evidence().iter().all(|evidence| !evidence.observation.text().is_empty()));

@@ -11,7 +11,7 @@ use loop_core::{
 };
 use serde_json::{Value, json};
 
-fn look(name: &str) -> Said {
+fn look(name: &str) -> DraftReply {
     calls(&[("fetch_device", target(name))])
 }
 
@@ -329,8 +329,8 @@ fn calls_that_were_cut_are_told_and_the_loop_goes_on() {
 #[test]
 fn a_refusal_ends_the_run_and_says_so() {
     // S2-d4: what it calls beside runs first.
-    for (said, reported) in [("I will not.\nEver.", "I will not."), ("", "no reason given")] {
-        let world = conversation().start().replied(&text(said).ending(FinishReason::Refusal));
+    for (draft, reported) in [("I will not.\nEver.", "I will not."), ("", "no reason given")] {
+        let world = conversation().start().replied(&text(draft).ending(FinishReason::Refusal));
         let world = world.ends(StopReason::Refused);
         assert_eq!(world.outcome().stop.primary.value, Measure::Text(reported.into()));
     }
@@ -457,7 +457,7 @@ fn half_an_answer_is_kept_and_is_no_reason_not_to_final_pass() {
 #[test]
 fn nothing_is_read_for_a_contract() {
     // A native reply has neither confidence nor sections.
-    let world = conversation().start().replied(&said("high")).ends(StopReason::Completed);
+    let world = conversation().start().replied(&draft("high")).ends(StopReason::Completed);
     assert!(world.outcome().document.sections.is_empty());
     assert!(world.outcome().answer.as_deref().unwrap().contains("analysis_confidence"));
 }

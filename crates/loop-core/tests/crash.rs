@@ -12,8 +12,8 @@ use loop_core::{
     StopMode, StopReason, SubCallUse,
 };
 
-fn device(name: &str) -> Said {
-    said("medium").asks("fetch_device", target(name))
+fn device(name: &str) -> DraftReply {
+    draft("medium").asks("fetch_device", target(name))
 }
 
 /// Straight runs that together see every phase and every event.
@@ -49,7 +49,7 @@ fn scripts() -> Vec<World> {
         .stop(StopMode::AtGate)
         .withdrawn()
         .finished("1/action-0", found("late"))
-        .replied(&said_bare("high").section("Findings", "See [E4]."))
+        .replied(&bare_draft("high").section("Findings", "See [E4]."))
         .saved(1, SaveResult::Failed { message: "busy".into(), retry_at: Some(Millis(9_000)) })
         .deadline()
         .saved(2, saved_at("x"));
@@ -58,7 +58,7 @@ fn scripts() -> Vec<World> {
         run().start().replied(&device("a")).stop(StopMode::Now).finished_while_stopping("1/action-0");
     vec![
         full.ends(StopReason::Confident),
-        finished.replied(&said("high")).ends(StopReason::MaxPasses),
+        finished.replied(&draft("high")).ends(StopReason::MaxPasses),
         stopped.ends(StopReason::ManualStop),
         run().start().started().stop(StopMode::Now).deadline().ends(StopReason::ManualStop),
         run()
@@ -71,9 +71,9 @@ fn scripts() -> Vec<World> {
         run()
             .people()
             .start()
-            .replied(&said("low").asks("wipe", target("a")))
+            .replied(&draft("low").asks("wipe", target("a")))
             .deadline()
-            .replied(&said("high")),
+            .replied(&draft("high")),
     ]
 }
 
@@ -148,7 +148,7 @@ fn a_run_that_is_resumed_after_any_event_comes_to_a_proper_end() {
     for world in scripts() {
         for length in 1..world.journal.len() {
             let resumed = cut(&world, length).resumed(60_000);
-            let ended = resumed.autopilot(&said("high"));
+            let ended = resumed.autopilot(&draft("high"));
             assert!(ended.run.is_done());
             ended.check_replay();
             // What was acknowledged before the crash is still there (I-13).
@@ -200,7 +200,7 @@ fn a_lost_call_is_charged_at_its_whole_reserve_and_made_again() {
     // S0-119, L3, H1
     let world = run().start().started().resumed(1_000).expect_call("1/main", 2);
     assert_eq!(world.run.totals().usage, loop_core::Usage { estimated: true, ..used(1_000, 4_096) });
-    let late = EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: said("high").reply() };
+    let late = EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: draft("high").reply() };
     world.rejects(late).started();
 }
 
@@ -228,11 +228,11 @@ fn a_kill_is_no_fault_of_the_model() {
 #[test]
 fn a_kill_uses_up_no_try_of_a_tool_that_fails() {
     // B14: two tries of `restart`, of which one was cut off by the end of the program.
-    let world = run().people().start().replied(&said("low").asks("restart", target("a")));
+    let world = run().people().start().replied(&draft("low").asks("restart", target("a")));
     let mut world = world.answered_by_person("1/action-0", PersonAnswer::Approved);
     world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let world = world.resumed(1).finished("1/action-0", observed(Status::RetryableError));
-    let world = world.replied(&said("low").asks("restart", target("a")));
+    let world = world.replied(&draft("low").asks("restart", target("a")));
     let world = world.answered_by_person("2/action-0", PersonAnswer::Approved);
     world.expect_tools(&["1/action-0#3 restart"]);
 }
@@ -241,7 +241,7 @@ fn a_kill_uses_up_no_try_of_a_tool_that_fails() {
 fn an_effect_whose_outcome_is_unknown_is_told_at_the_end_whatever_the_end_is() {
     // W5, H1
     let wipes = || {
-        let world = run().people().start().replied(&said("high").asks("wipe", target("a")));
+        let world = run().people().start().replied(&draft("high").asks("wipe", target("a")));
         world.answered_by_person("1/action-0", PersonAnswer::Approved)
     };
     let names = |world: &World| match &world.outcome().stop.also.last().unwrap().value {
@@ -250,7 +250,7 @@ fn an_effect_whose_outcome_is_unknown_is_told_at_the_end_whatever_the_end_is() {
     };
     let mut world = wipes();
     world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
-    let killed = world.clone().resumed(1).replied(&said("high")).ends(StopReason::Confident);
+    let killed = world.clone().resumed(1).replied(&draft("high")).ends(StopReason::Confident);
     let stop = &killed.outcome().stop;
     assert_eq!((stop.class, stop.class.exit_code()), (StopClass::InDoubt, 7));
     assert_eq!(stop.also.last().unwrap().reason, StopReason::InDoubt);
@@ -263,7 +263,7 @@ fn an_effect_whose_outcome_is_unknown_is_told_at_the_end_whatever_the_end_is() {
     assert_eq!(names(&cut.ends(StopReason::ManualStop)).len(), 1);
     // What came back is known.
     let done =
-        world.finished("1/action-0", found("wiped")).replied(&said("high")).ends(StopReason::Confident);
+        world.finished("1/action-0", found("wiped")).replied(&draft("high")).ends(StopReason::Confident);
     assert_eq!(done.outcome().stop.class, StopClass::Answered);
     // A journal that fails while it runs leaves it in doubt.
     let mut world = wipes();
@@ -275,20 +275,20 @@ fn an_effect_whose_outcome_is_unknown_is_told_at_the_end_whatever_the_end_is() {
 #[test]
 fn an_effect_in_doubt_that_is_made_again_and_comes_back_is_known() {
     // W5: a keyed write that was cut off, and the same call again under its key.
-    let restart = || said("low").asks("restart", target("a"));
+    let restart = || draft("low").asks("restart", target("a"));
     let asks = |world: World, pass: u32| {
         let world = world.replied(&restart());
         world.answered_by_person(&format!("{pass}/action-0"), PersonAnswer::Approved)
     };
     let world = asks(run().people().start(), 1).finished("1/action-0", observed(Status::Timeout));
-    let ended = world.clone().replied(&said("high")).ends(StopReason::Confident);
+    let ended = world.clone().replied(&draft("high")).ends(StopReason::Confident);
     assert_eq!(ended.outcome().stop.class, StopClass::InDoubt);
     let again = asks(world, 2).expect_tools(&["1/action-0#2 restart"]);
     let world = again.clone().finished("1/action-0", found("restarted"));
-    let world = world.replied(&said("high")).ends(StopReason::Confident);
+    let world = world.replied(&draft("high")).ends(StopReason::Confident);
     assert_eq!(world.outcome().stop.class, StopClass::Answered);
     let world = again.finished("1/action-0", observed(Status::RetryableError));
-    let world = world.replied(&said("high")).ends(StopReason::Confident);
+    let world = world.replied(&draft("high")).ends(StopReason::Confident);
     assert_eq!(world.outcome().stop.class, StopClass::InDoubt);
 }
 
@@ -323,7 +323,7 @@ fn reads_run_again_and_keep_their_key() {
 #[test]
 fn a_lost_write_is_repeated_if_that_is_safe_and_in_doubt_if_not() {
     // H1, T2, I-6
-    let both = said("low").asks("restart", target("a")).asks("wipe", target("a"));
+    let both = draft("low").asks("restart", target("a")).asks("wipe", target("a"));
     let mut world = run().people().start().replied(&both);
     for (action, tool) in [("1/action-0", "restart"), ("1/action-1", "wipe")] {
         assert!(world.run.actions().iter().any(|judged| &*judged.action.tool == tool));
@@ -350,13 +350,13 @@ fn a_lost_write_is_repeated_if_that_is_safe_and_in_doubt_if_not() {
 #[test]
 fn a_lost_sub_call_is_charged_and_its_tool_is_granted_another() {
     // S0-119, I-21
-    let world = run().start().replied(&said("low").asks("fetch_docs", target("a"))).resumed(1);
+    let world = run().start().replied(&draft("low").asks("fetch_docs", target("a"))).resumed(1);
     assert_eq!((world.run.totals().sub_calls, world.run.totals().usage.output), (1, 50 + 512));
     assert!(world.tools()[0].sub_call.is_some());
     let scarce = run()
         .limits(|limits| limits.model_calls = 3)
         .start()
-        .replied(&said("low").asks("fetch_docs", target("a")));
+        .replied(&draft("low").asks("fetch_docs", target("a")));
     let world = scarce.resumed(1);
     assert!(world.tools()[0].sub_call.is_none(), "the last call is for the document");
     world.all_finished().expect_call("2/final", 1);

@@ -172,9 +172,9 @@ fn an_identical_body_keeps_its_pass_across_passes_of_a_run() {
     // S0-11, S0-49: every pass is written down with what it changed.
     let world = run()
         .start()
-        .replied(&said("low").section("Findings", "a").asks("fetch_device", target("a")))
+        .replied(&draft("low").section("Findings", "a").asks("fetch_device", target("a")))
         .all_finished();
-    let world = world.replied(&said("high").section("Findings", "b"));
+    let world = world.replied(&draft("high").section("Findings", "b"));
     let passes: Vec<u32> = world.run.document().sections.iter().map(|section| section.pass).collect();
     assert_eq!(passes, [1, 2]);
     let records: Vec<_> =
@@ -186,7 +186,7 @@ fn an_identical_body_keeps_its_pass_across_passes_of_a_run() {
 fn the_document_is_updated_before_the_pass_is_written_down_and_judged() {
     // S0-48, S0-49, S0-52
     use loop_core::Note;
-    let world = run().start().replied(&said("high"));
+    let world = run().start().replied(&draft("high"));
     let order: Vec<&str> = world
         .notes()
         .iter()

@@ -23,7 +23,7 @@ fn setup(repeats: Repeats) -> Setup {
     setup.with(|spec| spec.gate.breakers = Breakers { tool_failures: 0, ..Breakers::default() })
 }
 
-fn write(tool: &str, name: &str) -> Said {
+fn write(tool: &str, name: &str) -> DraftReply {
     calls(&[(tool, target(name))])
 }
 

@@ -10,7 +10,7 @@ use loop_core::{
 };
 use serde_json::{Value, json};
 
-fn looks(names: &[&str]) -> Said {
+fn looks(names: &[&str]) -> DraftReply {
     let wanted: Vec<(&str, Value)> = names.iter().map(|name| ("fetch_device", target(name))).collect();
     calls(&wanted)
 }
@@ -134,7 +134,7 @@ fn a_write_that_may_have_happened_is_in_doubt_and_the_next_has_its_turn() {
 #[test]
 fn a_document_still_runs_what_was_allowed_side_by_side() {
     // S0-122
-    let both = said("low").asks("restart", target("a")).asks("wipe", target("a"));
+    let both = draft("low").asks("restart", target("a")).asks("wipe", target("a"));
     let world = run().people().start().replied(&both);
     let world = world.answered_by_person("1/action-0", PersonAnswer::Approved);
     let world = world.answered_by_person("1/action-1", PersonAnswer::Approved);
@@ -211,7 +211,7 @@ fn two_equal_calls_never_share_a_key_whichever_of_them_fails() {
 }
 
 #[track_caller]
-fn check_reuse(replies: &[Said], expected: &[&str]) {
+fn check_reuse(replies: &[DraftReply], expected: &[&str]) {
     let setup = conversation().approving(&["restart"]).repeating(Repeats::Reuse);
     let mut world = setup.start();
     for reply in replies {
@@ -276,7 +276,7 @@ fn a_denied_change_changed_nothing() {
 #[test]
 fn a_document_keeps_its_own_rule() {
     // S0-118
-    let ask = said("medium").asks("fetch_device", target("a"));
+    let ask = draft("medium").asks("fetch_device", target("a"));
     let world = run().start().replied(&ask).all_finished().replied(&ask.member("x", json!(1)));
     assert_eq!(world.ends(StopReason::NoNewActions).verdicts(), ["run", "duplicate"]);
 }

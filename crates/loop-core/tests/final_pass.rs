@@ -6,8 +6,8 @@ use common::*;
 
 use loop_core::{Measure, Millis, PromptSize, StopClass, StopReason};
 
-fn device(name: &str) -> Said {
-    said("medium").asks("fetch_device", target(name))
+fn device(name: &str) -> DraftReply {
+    draft("medium").asks("fetch_device", target(name))
 }
 
 fn last_pass() -> World {
@@ -22,7 +22,7 @@ fn last_pass() -> World {
 #[test]
 fn the_last_permitted_pass_is_the_final_pass() {
     // S0-50: a confident answer there is answered, and says so.
-    let world = last_pass().replied(&said("high")).ends(StopReason::MaxPasses);
+    let world = last_pass().replied(&draft("high")).ends(StopReason::MaxPasses);
     assert_eq!(world.reasons(), [StopReason::MaxPasses, StopReason::Confident]);
     assert_eq!(world.outcome().stop.class, StopClass::Answered);
     assert!(world.run.passes().last().unwrap().final_pass);
@@ -31,7 +31,7 @@ fn the_last_permitted_pass_is_the_final_pass() {
 #[test]
 fn the_last_permitted_model_call_is_the_final_pass() {
     let world = run().limits(|limits| limits.model_calls = 2).start().replied(&device("a")).all_finished();
-    let world = world.expect_call("2/final", 1).replied(&said("low")).ends(StopReason::MaxModelCalls);
+    let world = world.expect_call("2/final", 1).replied(&draft("low")).ends(StopReason::MaxModelCalls);
     assert_eq!(world.reasons(), [StopReason::MaxModelCalls, StopReason::NoNewActions]);
 }
 
@@ -45,7 +45,7 @@ fn a_retry_that_is_the_last_permitted_model_call_is_the_final_pass() {
         world.deadline().expect_call("1/final", 2).replied(&device("a")).ends(StopReason::MaxModelCalls);
     assert_eq!(world.verdicts(), ["ended"]);
     let lost = run().limits(|limits| limits.model_calls = 2).start().started().resumed(10);
-    lost.expect_call("1/final", 2).replied(&said("high")).ends(StopReason::MaxModelCalls);
+    lost.expect_call("1/final", 2).replied(&draft("high")).ends(StopReason::MaxModelCalls);
 }
 
 #[test]
@@ -128,5 +128,5 @@ fn a_final_pass_that_is_lost_again_and_again_keeps_its_cause() {
 #[test]
 fn one_pass_means_one_final_pass() {
     let world = run().limits(|limits| limits.passes = 1).start().expect_call("1/final", 1);
-    world.replied(&said("high")).ends(StopReason::MaxPasses);
+    world.replied(&draft("high")).ends(StopReason::MaxPasses);
 }

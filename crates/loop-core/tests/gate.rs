@@ -7,8 +7,8 @@ use common::*;
 use loop_core::{Confidence, Decision, FinishReason, Measure, Note, Status, StopClass, StopReason};
 use serde_json::{Value, json};
 
-fn device(name: &str) -> Said {
-    said("medium").asks("fetch_device", target(name))
+fn device(name: &str) -> DraftReply {
+    draft("medium").asks("fetch_device", target(name))
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn the_loop_analyses_fetches_refines_and_ends_by_itself() {
         .expect_tools(&["1/action-0#1 fetch_device"])
         .finished("1/action-0", found("Disk: 100 %"))
         .expect_call("2/main", 1)
-        .replied(&said_bare("high").section("Findings", "Full: 100 % [E1]."))
+        .replied(&bare_draft("high").section("Findings", "Full: 100 % [E1]."))
         .ends(StopReason::Confident);
     let outcome = world.outcome();
     assert_eq!((outcome.stop.class, outcome.stop.class.exit_code()), (StopClass::Answered, 0));
@@ -37,11 +37,11 @@ fn the_loop_analyses_fetches_refines_and_ends_by_itself() {
 #[test]
 fn high_confidence_ends_only_when_nothing_is_left_to_run() {
     // S0-41, S0-53, S0-100
-    run().start().replied(&said("high")).ends(StopReason::Confident);
-    run().start().replied(&said("high").asks("fetch_device", target("a"))).expect_phase("acting");
+    run().start().replied(&draft("high")).ends(StopReason::Confident);
+    run().start().replied(&draft("high").asks("fetch_device", target("a"))).expect_phase("acting");
     run()
         .start()
-        .replied(&said("high").asks_as("nice_to_have", "fetch_device", target("a")))
+        .replied(&draft("high").asks_as("nice_to_have", "fetch_device", target("a")))
         .ends(StopReason::Confident);
 }
 
@@ -49,7 +49,7 @@ fn high_confidence_ends_only_when_nothing_is_left_to_run() {
 fn nothing_new_at_lower_confidence_ends_with_no_new_actions() {
     // S0-42, S0-54
     for confidence in ["low", "medium"] {
-        let world = run().start().replied(&said(confidence)).ends(StopReason::NoNewActions);
+        let world = run().start().replied(&draft(confidence)).ends(StopReason::NoNewActions);
         assert_eq!(world.outcome().stop.class, StopClass::Partial);
     }
     run().start().replied(&device("a")).all_finished().replied(&device("a")).ends(StopReason::NoNewActions);
@@ -58,7 +58,7 @@ fn nothing_new_at_lower_confidence_ends_with_no_new_actions() {
 #[test]
 fn required_and_recommended_actions_run_and_nice_to_have_is_skipped() {
     // S0-23, S0-102, S0-104, S0-105
-    let reply = said("low")
+    let reply = draft("low")
         .asks_as("nice_to_have", "fetch_device", target("a"))
         .asks_as("recommended", "fetch_device", target("b"))
         .asks_as("required", "fetch_device", target("c"));
@@ -70,7 +70,7 @@ fn required_and_recommended_actions_run_and_nice_to_have_is_skipped() {
 #[test]
 fn actions_of_a_pass_run_side_by_side_and_all_settle_before_the_next() {
     // S0-122, S0-93, S0-129, I-22
-    let reply = said("low").asks("fetch_device", target("a")).asks("fetch_docs", target("b"));
+    let reply = draft("low").asks("fetch_device", target("a")).asks("fetch_docs", target("b"));
     let mut world = run().start().replied(&reply);
     assert_eq!(world.tools().len(), 2);
     world = world.finished("1/action-1", observed(Status::PermanentError)).expect_phase("acting");
@@ -100,7 +100,7 @@ fn every_failure_of_a_tool_is_an_observation_and_the_loop_goes_on() {
 #[test]
 fn an_unknown_confidence_is_never_high() {
     // S0-d9, S0-20
-    let garbled = said("certain");
+    let garbled = draft("certain");
     let world = run().start().replied(&garbled).expect_phase("repairing").started().failed(failure(false));
     world.ends(StopReason::NoNewActions);
 }
@@ -108,7 +108,7 @@ fn an_unknown_confidence_is_never_high() {
 #[test]
 fn high_confidence_without_what_the_domain_demands_is_not_confident() {
     // C30
-    let bare = said_bare("high").section("Findings", "Nothing.");
+    let bare = bare_draft("high").section("Findings", "Nothing.");
     let world = run().unrevised().start().replied(&bare).ends(StopReason::EvidenceMissing);
     let missing = Measure::Names(vec!["section `situation`".into()]);
     assert_eq!((&world.outcome().stop.primary.value, world.outcome().missing.len()), (&missing, 1));
@@ -118,22 +118,22 @@ fn high_confidence_without_what_the_domain_demands_is_not_confident() {
         sections[0].cite = loop_core::Cite::Any;
         run().unrevised().sections(sections)
     };
-    cites().start().replied(&said("high")).ends(StopReason::EvidenceMissing);
+    cites().start().replied(&draft("high")).ends(StopReason::EvidenceMissing);
     cites()
         .start()
-        .replied(&said_bare("high").section("Situation", "So says the item [E0]."))
+        .replied(&bare_draft("high").section("Situation", "So says the item [E0]."))
         .ends(StopReason::Confident);
     let failed =
         cites().start().replied(&device("a")).finished("1/action-0", observed(Status::PermanentError));
-    failed.replied(&said_bare("high").section("Situation", "x [E1]")).ends(StopReason::EvidenceMissing);
+    failed.replied(&bare_draft("high").section("Situation", "x [E1]")).ends(StopReason::EvidenceMissing);
     let absent = cites().start().replied(&device("a")).finished("1/action-0", observed(Status::Empty));
-    absent.replied(&said_bare("high").section("Situation", "none [E1]")).ends(StopReason::Confident);
+    absent.replied(&bare_draft("high").section("Situation", "none [E1]")).ends(StopReason::Confident);
 
     let demands =
         || run().unrevised().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]).start();
-    demands().replied(&said("high")).ends(StopReason::EvidenceMissing);
-    let observed = demands().replied(&said("low").asks("fetch_docs", target("a"))).all_finished();
-    observed.replied(&said("high")).ends(StopReason::Confident);
+    demands().replied(&draft("high")).ends(StopReason::EvidenceMissing);
+    let observed = demands().replied(&draft("low").asks("fetch_docs", target("a"))).all_finished();
+    observed.replied(&draft("high")).ends(StopReason::Confident);
 }
 
 #[test]
@@ -142,16 +142,16 @@ fn a_section_of_citations_alone_is_not_written() {
     for bare in ["[E1]", "[E0]", "- [E1]\n- [E1, E2]", "**[E1]**", "[E1]. [E1]!", "—"] {
         let world = run().unrevised().start().replied(&device("a")).all_finished();
         let had = world.run.document().clone();
-        let world = world.replied(&said_bare("high").section("Situation", bare).section("Findings", bare));
+        let world = world.replied(&bare_draft("high").section("Situation", bare).section("Findings", bare));
         // What was there stays, and what was not there is not written.
         assert_eq!(world.run.document(), &had, "{bare}");
-        let first = run().unrevised().start().replied(&said_bare("high").section("Situation", bare));
+        let first = run().unrevised().start().replied(&bare_draft("high").section("Situation", bare));
         let world = first.ends(StopReason::EvidenceMissing);
         assert_eq!(world.outcome().missing, ["section `situation`".into()], "{bare}");
     }
     // A word or a number is one.
     for own in ["Full [E1]", "[E1] 97 %", "満", "see [E1] [here]"] {
-        let world = run().start().replied(&said_bare("high").section("Situation", own));
+        let world = run().start().replied(&bare_draft("high").section("Situation", own));
         world.ends(StopReason::Confident);
     }
 }
@@ -164,7 +164,7 @@ fn the_work_item_is_no_evidence_where_evidence_is_demanded() {
         sections[0].cite = loop_core::Cite::Evidence;
         run().unrevised().sections(sections).start()
     };
-    let says = |body: &str| said_bare("high").section("Situation", body);
+    let says = |body: &str| bare_draft("high").section("Situation", body);
     let world = cites().replied(&says("So says the item [E0].")).ends(StopReason::EvidenceMissing);
     let missing = "a citation of evidence other than the work item (E0) in section `situation`";
     assert_eq!(world.outcome().missing, [missing.into()]);
@@ -190,20 +190,20 @@ fn what_returned_nothing_is_not_the_evidence_that_is_demanded() {
         || run().unrevised().with(|spec| spec.gate.required_tools = vec!["fetch_device".into()]).start();
     for status in [Status::Empty, Status::PermanentError, Status::InvalidInput, Status::MalformedResult] {
         let world = demands().replied(&device("a")).finished("1/action-0", observed(status));
-        let world = world.replied(&said("high")).ends(StopReason::EvidenceMissing);
+        let world = world.replied(&draft("high")).ends(StopReason::EvidenceMissing);
         assert_eq!(world.outcome().missing, ["a result of `fetch_device`".into()], "{status:?}");
     }
     // Another call of it that returns something is.
     let world = demands().replied(&device("a")).finished("1/action-0", observed(Status::Empty));
     let world = world.replied(&device("b")).all_finished();
-    world.replied(&said("high")).ends(StopReason::Confident);
+    world.replied(&draft("high")).ends(StopReason::Confident);
 }
 
 #[test]
 fn a_refusal_ends_the_run_once_nothing_is_left_to_run() {
     // L20
     let world =
-        run().start().replied(&said("high").member("refuse", json!("not my job"))).ends(StopReason::Refused);
+        run().start().replied(&draft("high").member("refuse", json!("not my job"))).ends(StopReason::Refused);
     assert_eq!(world.reasons(), [StopReason::Refused, StopReason::Confident]);
     assert_eq!((world.outcome().stop.class, world.outcome().stop.class.exit_code()), (StopClass::Refused, 4));
     run().start().replied(&device("a").member("refuse", json!("later"))).expect_phase("acting");
@@ -225,20 +225,20 @@ fn a_content_filter_is_not_the_models_refusal() {
 #[test]
 fn an_escalation_hands_the_work_to_a_person() {
     let world =
-        run().start().replied(&said("high").member("escalate", json!(true))).ends(StopReason::NeedsHuman);
+        run().start().replied(&draft("high").member("escalate", json!(true))).ends(StopReason::NeedsHuman);
     assert_eq!(world.outcome().stop.class.exit_code(), 5);
     for nothing in [Value::Null, json!(false), json!(" ")] {
-        run().start().replied(&said("high").member("escalate", nothing)).ends(StopReason::Confident);
+        run().start().replied(&draft("high").member("escalate", nothing)).ends(StopReason::Confident);
     }
 }
 
 #[test]
 fn what_only_a_person_may_allow_ends_the_run_where_nobody_can_be_asked() {
-    let world = run().start().replied(&said("low").asks("wipe", target("a"))).ends(StopReason::NeedsHuman);
+    let world = run().start().replied(&draft("low").asks("wipe", target("a"))).ends(StopReason::NeedsHuman);
     assert_eq!(world.outcome().stop.primary.change, None, "no setting brings somebody who can be asked");
     assert_eq!(world.outcome().undone().count(), 1);
     // What may run without a person runs first.
-    let both = said("low").asks("wipe", target("a")).asks("fetch_device", target("b"));
+    let both = draft("low").asks("wipe", target("a")).asks("fetch_device", target("b"));
     run().start().replied(&both).expect_tools(&["1/action-1#1 fetch_device"]);
 }
 
@@ -251,7 +251,7 @@ fn the_conditions_stand_in_the_gates_order_and_all_of_them_are_told() {
         limits.tokens = Some(150);
         limits.cost = usd(100 * 100_000 + 50 * 400_000);
     });
-    let world = tight.start().expect_call("1/final", 1).replied(&said("high")).ends(StopReason::MaxPasses);
+    let world = tight.start().expect_call("1/final", 1).replied(&draft("high")).ends(StopReason::MaxPasses);
     let expected = [
         StopReason::MaxPasses,
         StopReason::BudgetExceeded,

@@ -12,7 +12,7 @@ use loop_core::{
 };
 use serde_json::{Value, json};
 
-fn look(name: &str) -> Said {
+fn look(name: &str) -> DraftReply {
     calls(&[("fetch_device", target(name))])
 }
 
@@ -298,10 +298,10 @@ fn high_is_refused_where_a_section_cites_what_failed() {
         required: true,
         ..section("situation", "Situation")
     };
-    let cited = || said_bare("high").section("Situation", "The disk is full [E1].");
+    let cited = || bare_draft("high").section("Situation", "The disk is full [E1].");
     let ends = |status| {
         let world = run().sections(vec![cite.clone()]).unrevised().start();
-        let world = world.replied(&said("medium").asks("fetch_device", target("a")));
+        let world = world.replied(&draft("medium").asks("fetch_device", target("a")));
         world.finished("1/action-0", observed(status)).replied(&cited()).outcome().stop.reason()
     };
     assert_eq!(ends(Status::PermanentError), StopReason::EvidenceMissing);
@@ -309,8 +309,8 @@ fn high_is_refused_where_a_section_cites_what_failed() {
     let world = run().sections(vec![cite.clone()]).start().replied(&cited()).expect_call("2/main", 1);
     world.replied(&cited()).ends(StopReason::EvidenceMissing);
     // One citation that is sound does not vouch for those of what is not there, or failed.
-    let more = || said_bare("high").section("Situation", "It is full [E1]. So they say [E99, E2].");
-    let asks = said("medium").asks("fetch_device", target("a")).asks("fetch_docs", target("a"));
+    let more = || bare_draft("high").section("Situation", "It is full [E1]. So they say [E99, E2].");
+    let asks = draft("medium").asks("fetch_device", target("a")).asks("fetch_docs", target("a"));
     let world = run().sections(vec![cite]).unrevised().start().replied(&asks);
     let world =
         world.finished("1/action-0", found("a")).finished("1/action-1", observed(Status::PermanentError));
@@ -325,7 +325,7 @@ fn a_citation_counts_as_soon_as_what_it_cites_is_there() {
         required: true,
         ..section("situation", "Situation")
     };
-    let same = |confidence| said_bare(confidence).section("Situation", "Full [E1].");
+    let same = |confidence| bare_draft(confidence).section("Situation", "Full [E1].");
     let world = run().sections(vec![cite]).unrevised().start();
     let world = world.replied(&same("medium").asks("fetch_device", target("a"))).all_finished();
     world.replied(&same("high")).ends(StopReason::Confident);

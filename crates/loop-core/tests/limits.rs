@@ -6,8 +6,8 @@ use common::*;
 
 use loop_core::{Limits, Millis, Note, PromptSize, Refusal, StopClass, StopReason, SubCallUse, Tier};
 
-fn device(name: &str) -> Said {
-    said("medium").asks("fetch_device", target(name))
+fn device(name: &str) -> DraftReply {
+    draft("medium").asks("fetch_device", target(name))
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn using_as_many_tokens_as_the_limit_ends_the_run() {
 #[test]
 fn an_unknown_price_is_never_taken_for_nothing() {
     let unpriced = run().with(|spec| spec.models.base = model(None)).limits(|limits| limits.cost = None);
-    let world = unpriced.start().replied(&said("high")).ends(StopReason::Confident);
+    let world = unpriced.start().replied(&draft("high")).ends(StopReason::Confident);
     let cost = world.outcome().totals.cost;
     assert_eq!((cost.total(), cost.unknown_calls), (None, 1));
 }
@@ -211,7 +211,7 @@ fn a_grant_that_the_state_does_not_give_is_rejected() {
 #[test]
 fn a_prompt_that_does_not_fit_gives_up_its_oldest_evidence_first() {
     // T9: what a tool returned is more than the model takes; its number stays.
-    let reply = said("low").asks("fetch_device", target("a")).asks("fetch_device", target("b"));
+    let reply = draft("low").asks("fetch_device", target("a")).asks("fetch_device", target("b"));
     let huge = PromptSize { bytes: 1_000_000, shared_bytes: 0 };
     let world = run().start().replied(&reply).all_finished();
     let shortened = |world: &World| -> Vec<bool> {
@@ -227,7 +227,7 @@ fn a_prompt_that_does_not_fit_gives_up_its_oldest_evidence_first() {
     );
     let world = world.started_with(huge);
     assert_eq!(shortened(&world), [true, true]);
-    let fits = world.clone().replied(&said("high")).ends(StopReason::Confident);
+    let fits = world.clone().replied(&draft("high")).ends(StopReason::Confident);
     assert_eq!(fits.outcome().evidence.len(), 2);
     world.started_with(huge).ends(StopReason::TokenLimit);
 }
@@ -235,7 +235,7 @@ fn a_prompt_that_does_not_fit_gives_up_its_oldest_evidence_first() {
 #[test]
 fn a_sub_call_is_granted_only_while_a_call_is_left_for_the_document() {
     // S0-65, S0-119, I-4
-    let reply = said("low")
+    let reply = draft("low")
         .asks("fetch_docs", target("a"))
         .asks("fetch_docs", target("b"))
         .asks("fetch_docs", target("c"));
@@ -249,7 +249,7 @@ fn a_sub_call_is_granted_only_while_a_call_is_left_for_the_document() {
         .finished("1/action-1", filtered)
         .finished("1/action-2", found("y"))
         .expect_call("2/final", 1)
-        .replied(&said("high"))
+        .replied(&draft("high"))
         .ends(StopReason::MaxModelCalls);
     let totals = world.outcome().totals;
     assert_eq!((totals.model_calls, totals.sub_calls, totals.usage.total()), (4, 2, 2 * 150 + 2 * 1_020));
@@ -258,8 +258,8 @@ fn a_sub_call_is_granted_only_while_a_call_is_left_for_the_document() {
 #[test]
 fn a_grant_that_was_not_used_is_free_again() {
     // S0-128: without an answer the tool falls back to code, and what was used is charged all the same.
-    let reply = said("low").asks("fetch_docs", target("a"));
-    let again = said("low").asks("fetch_docs", target("b"));
+    let reply = draft("low").asks("fetch_docs", target("a"));
+    let again = draft("low").asks("fetch_docs", target("b"));
     let world =
         run().limits(|limits| limits.model_calls = 4).start().replied(&reply).all_finished().replied(&again);
     assert!(world.tools()[0].sub_call.is_some());
@@ -285,7 +285,7 @@ fn what_a_selection_asks_for_beyond_the_limit_is_counted_and_not_read() {
     assert_eq!(world.run.actions().len(), 64);
     let reported = Note::CallsNotRead { call: key("0/select"), limit: 64, count: 9_936 };
     assert!(world.all_notes().any(|note| *note == reported));
-    let world = world.all_finished().replied(&said("high")).ends(StopReason::Confident);
+    let world = world.all_finished().replied(&draft("high")).ends(StopReason::Confident);
     assert_eq!((world.outcome().totals.unread_calls, world.outcome().totals.tool_calls), (9_936, 5));
 }
 
@@ -293,9 +293,9 @@ fn what_a_selection_asks_for_beyond_the_limit_is_counted_and_not_read() {
 fn what_a_reply_asks_for_beyond_the_limit_is_counted_and_not_read() {
     // P5: in a document, and in a conversation, whose turn goes back without the calls that were not read.
     let names = many(100);
-    let asks = |said: Said| names.iter().fold(said, |said, name| said.asks("fetch_device", target(name)));
+    let asks = |draft: DraftReply| names.iter().fold(draft, |draft, name| draft.asks("fetch_device", target(name)));
     let few = |limits: &mut loop_core::Limits| limits.asked_calls = 3;
-    let world = run().limits(few).start().replied(&asks(said("low")));
+    let world = run().limits(few).start().replied(&asks(draft("low")));
     assert_eq!((world.run.actions().len(), world.run.passes()[0].unread_calls), (3, 97));
     assert_eq!(world.run.totals().unread_calls, 97);
     let mut world = common::native::conversation().limits(few).start().started();

@@ -42,8 +42,8 @@ const LINES: [&str; 12] = [
 fn every_chunking_of_a_reply_shows_the_same_and_never_the_contract() {
     let reply = format!(
         "{}## Findings\n\n```sh\ndf -h\n```\n\n{}",
-        said("low").text,
-        said_bare("high").asks("fetch_device", target("ä")).whole_text()
+        draft("low").text,
+        bare_draft("high").asks("fetch_device", target("ä")).whole_text()
     );
     let whole = shown(&[&reply]);
     assert!(whole.contains("The disk is full.") && whole.contains("df -h"));
@@ -70,11 +70,11 @@ fn a_fence_without_an_end_is_shown_unless_it_holds_the_contract() {
 #[test]
 fn what_is_shown_is_what_the_document_holds() {
     // S0-19: for a reply of sections and a contract.
-    let said = said("high").section("Findings", "b\n\n- c");
-    let world = run().start().replied(&said);
+    let draft = draft("high").section("Findings", "b\n\n- c");
+    let world = run().start().replied(&draft);
     let squeezed =
         |text: &str| text.lines().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>().join("\n");
-    assert_eq!(squeezed(&shown(&[&said.whole_text()])), squeezed(&world.run.document().to_markdown()));
+    assert_eq!(squeezed(&shown(&[&draft.whole_text()])), squeezed(&world.run.document().to_markdown()));
 }
 
 proptest! {

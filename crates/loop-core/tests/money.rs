@@ -25,7 +25,7 @@ proptest! {
     #[test]
     fn the_bill_is_the_sum_of_its_charges_and_every_call_is_charged_once(setup in setups(), choices in choices(50)) {
         // S0-119, I-21: retries, selector, sub-calls, failed and lost calls included.
-        let world = walked(setup, &choices).autopilot(&said("high"));
+        let world = walked(setup, &choices).autopilot(&draft("high"));
         let (mut usage, mut cost) = (Usage::default(), Cost::default());
         for (used, charged) in charges(&world) {
             usage = usage.plus(&used);
@@ -58,7 +58,7 @@ fn every_tier_is_charged_at_its_own_price() {
         .start()
         .selected(&[("fetch_docs", target("a"))])
         .finished("0/action-0", filtered)
-        .replied(&said("high"));
+        .replied(&draft("high"));
     let costs: Vec<_> = charges(&world).into_iter().map(|(_, cost)| cost).collect();
     let expected = [100 * 10 + 50 * 40, 1_000 * 10 + 10 * 40, 100 * 100_000 + 50 * 400_000];
     assert_eq!(costs, expected.map(usd));
@@ -75,7 +75,7 @@ fn charged(mode: CostMode, received: Received) -> (Usage, Option<loop_core::Pico
 #[test]
 fn a_complete_reply_without_usage_costs_what_came_and_not_its_reserve() {
     // P4, L21 (ADR 31): a short reply is not held to be as long as the longest that was granted.
-    let reply = said("high").using(None);
+    let reply = draft("high").using(None);
     let bytes = reply.reply().known_bytes();
     let world = run().start().replied(&reply);
     let totals = world.outcome().totals;
@@ -88,7 +88,7 @@ fn a_complete_reply_without_usage_costs_what_came_and_not_its_reserve() {
 fn a_reply_without_usage_that_is_longer_than_was_granted_costs_what_came() {
     // P4: reasoning and arguments count as text does, and so does what was dropped of them.
     let world = run().start().started();
-    let mut reply = said("high").using(None).reply();
+    let mut reply = draft("high").using(None).reply();
     reply.reasoning = Some("r".repeat(600_000).into());
     assert!(reply.known_bytes() > 600_000);
     reply.received = Received { bytes: 3 << 20, ..Received::ended() };
@@ -102,7 +102,7 @@ fn in_strict_mode_only_reported_usage_releases_a_reserve() {
     // P4
     let strict = |bytes| {
         let mut world = run().limits(|limits| limits.cost_mode = CostMode::Strict).start().started();
-        let mut reply = said("high").using(None).reply();
+        let mut reply = draft("high").using(None).reply();
         reply.received.bytes = bytes;
         world.tell(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
         world.outcome().totals.usage
@@ -189,7 +189,7 @@ fn the_model_that_served_a_sub_call_is_kept() {
 #[test]
 fn a_cost_that_the_provider_reports_is_taken() {
     let mut world = run().start().started();
-    let mut reply = said("high").reply();
+    let mut reply = draft("high").reply();
     reply.cost = usd(77);
     world.tell(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
     assert_eq!(world.outcome().totals.cost.total(), usd(77));
@@ -208,8 +208,8 @@ fn a_typical_run_of_the_founding_document_costs_what_it_says() {
         .start()
         .started()
         .answered(&text("[]").using(Some(used(700, 100))))
-        .replied(&said("low").asks("fetch_device", target("a")).using(Some(used(10_000, 500))))
+        .replied(&draft("low").asks("fetch_device", target("a")).using(Some(used(10_000, 500))))
         .all_finished()
-        .replied(&said("high").using(Some(used(13_000, 500))));
+        .replied(&draft("high").using(Some(used(13_000, 500))));
     assert_eq!(world.outcome().totals.cost.to_string(), "$0.007025");
 }

@@ -13,7 +13,7 @@ use loop_core::{
 
 /// One fact of every kind for a key, whether or not it may follow.
 fn every_kind(at: &str, attempt: u32) -> Vec<EventKind> {
-    let (key, reply) = (common::key(at), said("high").reply());
+    let (key, reply) = (common::key(at), draft("high").reply());
     let first = run().start().journal.remove(0).0.kind;
     vec![
         first,
@@ -43,14 +43,14 @@ fn every_kind(at: &str, attempt: u32) -> Vec<EventKind> {
     ]
 }
 
-fn device() -> Said {
-    said("low").asks("fetch_device", target("a"))
+fn device() -> DraftReply {
+    draft("low").asks("fetch_device", target("a"))
 }
 
 /// A run in every phase.
 fn phases() -> Vec<World> {
     let selection = run().selector(&[]).start();
-    let asking = run().people().start().replied(&said("low").asks("wipe", target("a")));
+    let asking = run().people().start().replied(&draft("low").asks("wipe", target("a")));
     vec![
         selection.clone(),
         selection.clone().started(),
@@ -65,8 +65,8 @@ fn phases() -> Vec<World> {
         run().limits(|limits| limits.passes = 1).start(),
         run().start().started().stop(StopMode::Now),
         run().start().replied(&device()).stop(StopMode::Now),
-        run().saving().start().replied(&said("high")),
-        run().start().replied(&said("high")),
+        run().saving().start().replied(&draft("high")),
+        run().start().replied(&draft("high")),
     ]
 }
 
@@ -102,9 +102,9 @@ fn a_settlement_is_taken_once() {
 fn a_settlement_before_its_start_is_rejected() {
     // I-25: nothing is answered that was not announced.
     let world = run().start();
-    let reply = EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: said("high").reply() };
+    let reply = EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: draft("high").reply() };
     let world = world.rejects(reply);
-    let asked = said("low").asks("wipe", target("a"));
+    let asked = draft("low").asks("wipe", target("a"));
     let world = world.replied(&asked);
     world.ends(StopReason::NeedsHuman);
     let approved =
@@ -120,7 +120,7 @@ fn a_settlement_before_its_start_is_rejected() {
 #[test]
 fn a_reply_of_an_earlier_try_is_rejected() {
     let world = run().start().started().failed(failure(true)).started();
-    let late = EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: said("high").reply() };
+    let late = EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: draft("high").reply() };
     world.rejects(late).expect_call("1/main", 2);
 }
 
@@ -140,7 +140,7 @@ fn a_call_is_not_announced_twice_nor_while_it_has_to_wait() {
 #[test]
 fn nothing_is_announced_once_a_stop_is_asked_for() {
     // I-9
-    let asked = said("low").asks("restart", target("a")).asks("wipe", target("b"));
+    let asked = draft("low").asks("restart", target("a")).asks("wipe", target("b"));
     let mut world = run().people().start().replied(&asked);
     for action in ["1/action-0", "1/action-1"] {
         world = world.answered_by_person(action, PersonAnswer::Approved);
@@ -176,7 +176,7 @@ fn a_rejection_says_what_was_wrong() {
     assert_eq!(reported(&mut run, 5, EventKind::DeadlineReached), "deadline_reached at 5 ms, before the deadline");
     let finished = EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
     assert_eq!(reported(&mut run, 0, finished), "tool_finished while calling");
-    let reply = EventKind::ModelReplied { key: key("2/main"), attempt: 1, reply: said("high").reply() };
+    let reply = EventKind::ModelReplied { key: key("2/main"), attempt: 1, reply: draft("high").reply() };
     assert_eq!(
         reported(&mut run, 0, reply),
         "model_replied for 2/main attempt 1, which is not open while calling"
@@ -206,7 +206,7 @@ fn a_run_begins_with_started_once_and_with_its_own_spec() {
 #[test]
 fn nothing_follows_the_end() {
     // I-9
-    let mut world = run().start().replied(&said("high")).ends(StopReason::Confident);
+    let mut world = run().start().replied(&draft("high")).ends(StopReason::Confident);
     for kind in every_kind("1/main", 1) {
         world = world.rejects(kind);
     }

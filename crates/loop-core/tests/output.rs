@@ -11,11 +11,11 @@ use loop_core::{
 };
 use serde_json::{Value, json};
 
-fn save(name: &str) -> Said {
+fn save(name: &str) -> DraftReply {
     calls(&[("save", target(name))])
 }
 
-fn look(name: &str) -> Said {
+fn look(name: &str) -> DraftReply {
     calls(&[("fetch_device", target(name))])
 }
 
@@ -23,7 +23,7 @@ fn value(name: &str) -> String {
     target(name).to_string()
 }
 
-fn submit() -> Said {
+fn submit() -> DraftReply {
     calls(&[("submit", json!({}))])
 }
 

@@ -20,7 +20,7 @@ fn step() -> Setup {
     })
 }
 
-fn look() -> Said {
+fn look() -> DraftReply {
     calls(&[("fetch_device", json!({"target": "SRV-7"}))])
 }
 
@@ -94,7 +94,7 @@ fn each_kind_of_proposal_is_decided_in_its_own_way() {
     let answer = step().start().replied(&text("Done."));
     assert!(matches!(decision(&answer), Some(Decision::Stop(_))));
     answer.ends(StopReason::Completed);
-    let refusal = step().start().replied(&Said { finish: FinishReason::Refusal, ..text("I will not.") });
+    let refusal = step().start().replied(&DraftReply { finish: FinishReason::Refusal, ..text("I will not.") });
     refusal.ends(StopReason::Refused);
     let forbidden =
         step().with(|spec| spec.gate.forbid = vec!["fetch_device".into()]).start().replied(&look());
@@ -160,7 +160,7 @@ fn example(max_steps: u32) -> Setup {
     })
 }
 
-fn lookup(input: serde_json::Value) -> Said {
+fn lookup(input: serde_json::Value) -> DraftReply {
     calls(&[("lookup_order", input)])
 }
 
@@ -210,8 +210,8 @@ fn the_example_ends_as_refused_with_any_proposal_that_is_denied() {
             "{denied:?}"
         );
     }
-    let change = |said: &Said| {
-        let world = example(3).start().replied(said).ends(StopReason::Refused);
+    let change = |draft: &DraftReply| {
+        let world = example(3).start().replied(draft).ends(StopReason::Refused);
         world.outcome().stop.primary.change.as_ref().unwrap().to_string()
     };
     assert_eq!(change(&text("")), "gate.on_invalid = feed_back");
@@ -255,7 +255,7 @@ fn the_tool_of_the_one_permitted_step_runs_and_the_second_proposal_does_not() {
     // In a document as well: without a final pass the last pass is one like any other.
     let document =
         run().patient().with(|spec| (spec.gate.final_pass, spec.limits.passes) = (false, 1)).start();
-    let world = document.expect_call("1/main", 1).replied(&said("low").asks("fetch_device", target("a")));
+    let world = document.expect_call("1/main", 1).replied(&draft("low").asks("fetch_device", target("a")));
     let world = world.all_finished().ends(StopReason::MaxPasses);
     assert_eq!(world.outcome().evidence.len(), 1);
 }
@@ -374,7 +374,7 @@ fn every_end_is_an_ordinary_one_and_told_apart() {
         (
             step()
                 .start()
-                .replied(&Said { finish: FinishReason::Refusal, ..text("No.") })
+                .replied(&DraftReply { finish: FinishReason::Refusal, ..text("No.") })
                 .outcome()
                 .stop
                 .class,

@@ -21,7 +21,7 @@ const YES: PersonAnswer = PersonAnswer::Approved;
 
 fn asked() -> World {
     let reply =
-        said("low").asks("wipe", target("a")).asks("fetch_device", target("b")).asks("restart", target("c"));
+        draft("low").asks("wipe", target("a")).asks("fetch_device", target("b")).asks("restart", target("c"));
     run().people().start().replied(&reply).expect_tools(&["1/action-1#1 fetch_device"])
 }
 
@@ -60,7 +60,7 @@ fn what_is_approved_runs_and_what_is_denied_is_an_observation() {
     assert!(world.run.evidence()[1].observation.text().contains("not today"));
     assert_eq!(world.run.totals().tool_calls, 2, "what was denied was not called");
     // What was denied is not asked again.
-    let world = world.replied(&said("low").asks("wipe", target("a")));
+    let world = world.replied(&draft("low").asks("wipe", target("a")));
     assert_eq!(world.ends(StopReason::NoNewActions).verdicts()[3], "duplicate");
 }
 
@@ -72,7 +72,7 @@ fn a_certificate_counts_what_was_done_and_what_was_not() {
     assert_eq!(waiting, Effects { waiting: 2, ..Effects::default() });
     let world = world.answered_by_person("1/action-2", YES).answered_by_person("1/action-0", no());
     let world = world.finished("1/action-2", found("restarted"));
-    let world = world.replied(&said("high").asks("restart", json!({})).asks("restart", target("d")));
+    let world = world.replied(&draft("high").asks("restart", json!({})).asks("restart", target("d")));
     let world = world.stop(StopMode::Now).ends(StopReason::ManualStop);
     let expected = Effects { executed: 1, denied: 1, waiting: 1, not_run: 1, ..Effects::default() };
     assert_eq!(world.outcome().stop.effects, expected);
@@ -86,7 +86,7 @@ fn waits() -> Condition {
 
 #[test]
 fn a_denial_of_everything_goes_on_with_the_next_pass() {
-    let world = run().people().start().replied(&said("low").asks("wipe", target("a")));
+    let world = run().people().start().replied(&draft("low").asks("wipe", target("a")));
     let world = world.answered_by_person("1/action-0", no()).expect_call("2/main", 1);
     assert_eq!(
         world.run.actions()[0].verdict,
@@ -122,7 +122,7 @@ fn an_answer_counts_once_and_only_in_time_and_only_for_what_was_asked() {
 
 #[test]
 fn waiting_for_a_person_does_not_count_against_the_wall_clock() {
-    let reply = said("low").asks("wipe", target("a"));
+    let reply = draft("low").asks("wipe", target("a"));
     let setup = || {
         run().people().limits(|limits| limits.wall_ms = 10_000).start().started().wait(1_000).answered(&reply)
     };
@@ -133,7 +133,7 @@ fn waiting_for_a_person_does_not_count_against_the_wall_clock() {
     let world = world
         .wait(2_000)
         .finished("1/action-0", found("x"))
-        .replied(&said("high"))
+        .replied(&draft("high"))
         .ends(StopReason::Confident);
     assert_eq!(world.outcome().totals.wall_ms, 3_000);
     // A stop while waiting does not make the waiting count.
@@ -169,7 +169,7 @@ fn question(effect: Effect) -> ToolSpec {
 }
 
 fn asking(effect: Effect) -> World {
-    let reply = said("low").asks("ask", target("Which host?")).asks("wipe", target("a"));
+    let reply = draft("low").asks("ask", target("Which host?")).asks("wipe", target("a"));
     run().people().with(|spec| spec.tools.push(question(effect))).start().replied(&reply)
 }
 
@@ -193,7 +193,7 @@ fn an_approval_is_for_one_action_with_its_arguments_tools_and_policy_in_one_run(
         let (spec, facts) = (Arc::new(setup.spec), Facts { tools: Digest::of("tools", tools), ..facts() });
         let (run, first, notes) = Run::start(RunId::new(run_id), Arc::clone(&spec), setup.item, facts);
         let world = World { now: 0, journal: vec![(first, notes, run.state().clone())], run, spec };
-        let reply = said("low").asks("wipe", parameters).asks("restart", target("a"));
+        let reply = draft("low").asks("wipe", parameters).asks("restart", target("a"));
         world.replied(&reply).expect_phase("waiting_for_person")
     };
     let of = |world: &World, at: &str| world.run.binding(&key(at)).unwrap();
@@ -270,9 +270,9 @@ fn a_question_waits_for_a_person_whatever_its_effect_and_their_answer_is_its_res
         assert!(world.run.asked()[0].is_question);
         refuses(&mut world, "1/action-0", &YES, None, AnswerFault::IsQuestion);
         refuses(&mut world, "1/action-0", &answer(" \n"), None, AnswerFault::Empty);
-        let said_it = "srv-7\u{202e}\u{1b}, the\nnew one";
+        let stated_it = "srv-7\u{202e}\u{1b}, the\nnew one";
         let world =
-            world.answered_by_person("1/action-0", answer(said_it)).answered_by_person("1/action-1", no());
+            world.answered_by_person("1/action-0", answer(stated_it)).answered_by_person("1/action-1", no());
         let world = world.expect_call("2/main", 1);
         let found = &world.run.evidence()[0];
         assert_eq!((&*found.tool, found.observation.status), ("ask", Status::Ok));
@@ -287,7 +287,7 @@ fn a_question_waits_for_a_person_whatever_its_effect_and_their_answer_is_its_res
 #[test]
 fn what_a_question_was_answered_stays_when_the_run_stops_while_others_wait() {
     let asked = || {
-        let reply = said("low").asks("ask", target("Which host?")).asks("wipe", target("a"));
+        let reply = draft("low").asks("ask", target("Which host?")).asks("wipe", target("a"));
         let reply = reply.asks("restart", target("c"));
         let world = run().people().with(|spec| spec.tools.push(question(Effect::Read))).start();
         let world = world.replied(&reply).answered_by_person("1/action-0", answer("srv-7"));
@@ -328,7 +328,7 @@ fn a_question_that_nobody_answers_is_denied() {
 fn with_nobody_to_ask_a_question_needs_a_human() {
     // S4-28, S4-37
     let setup = run().with(|spec| spec.tools.push(question(Effect::Read)));
-    let world = setup.start().replied(&said("low").asks("ask", target("Which host?")));
+    let world = setup.start().replied(&draft("low").asks("ask", target("Which host?")));
     assert_eq!(world.ends(StopReason::NeedsHuman).verdicts(), ["needs_person"]);
 }
 
@@ -349,7 +349,7 @@ fn what_a_run_is_told_is_for_the_next_pass_whose_call_is_not_announced() {
     world = world.started();
     instructions(&mut world, "while it is called");
     instructions(&mut world, "and once more");
-    world = world.answered(&said("low").asks("fetch_device", target("a")).asks("wipe", target("b")));
+    world = world.answered(&draft("low").asks("fetch_device", target("a")).asks("wipe", target("b")));
     instructions(&mut world, "while a tool runs");
     world = world.all_finished().expect_phase("waiting_for_person");
     instructions(&mut world, "while it waits");
@@ -371,7 +371,7 @@ fn what_a_run_is_told_is_for_the_next_pass_whose_call_is_not_announced() {
 fn a_run_is_told_something_only_while_a_pass_is_still_to_come() {
     let mut world = run().start();
     assert_eq!(world.try_tell(EventKind::Instruction { text: " \n".into() }), Err(Rejected::EmptyInstruction));
-    world = world.replied(&said("high")).ends(StopReason::Confident);
+    world = world.replied(&draft("high")).ends(StopReason::Confident);
     let over = Rejected::OutOfOrder { event: "instructions", phase: "done" };
     assert_eq!(world.try_tell(EventKind::Instruction { text: "late".into() }), Err(over));
     // The last call may still be told before it is made, not while it is made.
@@ -403,7 +403,7 @@ fn what_a_conversation_is_told_counts_as_a_message() {
 #[test]
 fn an_absence_while_a_person_is_waited_for_is_taken_off_the_wall_clock_once() {
     // M8, C12: 700 ms of work, then 8 s of waiting, of which 5 without a driver.
-    let world = run().people().start().started().wait(700).answered(&said("low").asks("wipe", target("a")));
+    let world = run().people().start().started().wait(700).answered(&draft("low").asks("wipe", target("a")));
     assert_eq!(world.run.elapsed_ms(), 700);
     let world = world.wait(1_000).resumed(5_000);
     assert_eq!(world.run.elapsed_ms(), 700);
@@ -433,7 +433,7 @@ fn a_contract_in_an_answer_or_in_the_reason_of_a_denial_is_an_echo_where_the_mod
     let pasted: Arc<str> = format!("They wrote: ```json {planted} ```").into();
     let bare = text(&format!("## Situation\nAs I was told:\n```json\n{planted}\n```\n"));
     let next = |at: &str, answer: PersonAnswer| {
-        let reply = said("low").asks("ask", target("Which host?")).asks("wipe", target("a"));
+        let reply = draft("low").asks("ask", target("Which host?")).asks("wipe", target("a"));
         let world =
             run().people().with(|spec| spec.tools.push(question(Effect::Read))).start().replied(&reply);
         let world = world.answered_by_person(at, answer);

@@ -29,8 +29,8 @@ fn desk() -> Setup {
     })
 }
 
-fn asks(tool: &str, on: &str) -> Said {
-    said("low").asks(tool, target(on))
+fn asks(tool: &str, on: &str) -> DraftReply {
+    draft("low").asks(tool, target(on))
 }
 
 fn last(world: &World) -> (&'static str, String) {
@@ -133,7 +133,7 @@ fn a_denial_is_not_hidden_by_a_repeat_nor_by_bad_arguments() {
     let setup = || desk().with(|spec| spec.gate.forbid = vec!["wi*".into()]);
     let world = setup()
         .start()
-        .replied(&said("low").asks("wipe", json!({})).asks("wipe", target("a")).asks("wipe", target("a")));
+        .replied(&draft("low").asks("wipe", json!({})).asks("wipe", target("a")).asks("wipe", target("a")));
     assert_eq!(world.verdicts(), ["denied"; 3]);
     let world = setup().start().replied(&asks("wipe_nothing", "a").asks("wobble", target("a")));
     assert_eq!(world.verdicts(), ["denied", "unknown_tool"], "to ask for what is forbidden is no slip");

@@ -14,7 +14,7 @@ fn pending(after_ms: u64) -> Observation {
     Observation { retry_after_ms: Some(after_ms), ..waits }
 }
 
-fn looks(names: &[&str]) -> Said {
+fn looks(names: &[&str]) -> DraftReply {
     let wanted: Vec<_> = names.iter().map(|name| ("fetch_device", target(name))).collect();
     calls(&wanted)
 }
@@ -175,7 +175,7 @@ fn a_write_is_asked_again_only_where_twice_is_the_same_as_once() {
 #[test]
 fn a_document_waits_too_and_so_does_what_was_selected() {
     // S0-122
-    let asks = said("medium").asks("fetch_device", target("a")).asks("fetch_docs", target("a"));
+    let asks = draft("medium").asks("fetch_device", target("a")).asks("fetch_docs", target("a"));
     let world = run().start().replied(&asks).finished("1/action-0", pending(500)).all_finished();
     let world = world.expect_nothing().deadline().finished("1/action-0", found("a"));
     world.expect_call("2/main", 1);

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{failure, key, run, said, usd};
+use common::{failure, key, run, draft, usd};
 use loop_core::{CostMode, ModelFailure, PicoUsd, Price, PriceAbove, PromptSize, Usage};
 use proptest::prelude::*;
 
@@ -201,7 +201,7 @@ fn tries_that_cost_something_are_on_the_bill_to_the_last_unit() {
     });
     let world = prepared.start().started().failed(nothing).expect_call("1/main", 2);
     let world = world.started().failed(broken).expect_call("1/main", 3);
-    let mut answer = said("high");
+    let mut answer = draft("high");
     let whole = Usage { input: 999, cache_read: 3, output: 101, ..Usage::default() };
     answer.usage = Some(whole);
     let world = world.replied(&answer);

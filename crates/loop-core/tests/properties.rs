@@ -85,11 +85,11 @@ proptest! {
         // S0-118, I-7: the order of members, members that the tool does not take, and blanks make no new call.
         let first = json!({"target": name, "limit": limit, "colour": "red"});
         let second = if swap { json!({"limit": limit, "target": name}) } else { json!({"target": name, "limit": limit}) };
-        let world = run().start().replied(&said("low").asks("fetch_device", first)).all_finished();
-        let world = world.replied(&said("low").asks("fetch_devices", second));
+        let world = run().start().replied(&draft("low").asks("fetch_device", first)).all_finished();
+        let world = world.replied(&draft("low").asks("fetch_devices", second));
         prop_assert_eq!(world.verdicts(), ["run", "duplicate"]);
-        let world = run().start().replied(&said("low").asks("fetch_device", json!({"target": name, "limit": limit})));
-        let world = world.all_finished().replied(&said("low").asks("fetch_device", json!({"target": name, "limit": limit + 1})));
+        let world = run().start().replied(&draft("low").asks("fetch_device", json!({"target": name, "limit": limit})));
+        let world = world.all_finished().replied(&draft("low").asks("fetch_device", json!({"target": name, "limit": limit + 1})));
         prop_assert_eq!(world.verdicts(), ["run", "run"]);
     }
 }
@@ -183,20 +183,20 @@ proptest! {
     fn the_contract_that_counts_is_the_one_that_is_documented(blocks in blocks(), required in any::<bool>()) {
         // K5: the right nonce wins; a wrong one and an echo of what a tool said count for nothing.
         let mode = if required { NonceMode::Require } else { NonceMode::Prefer };
-        let said_by_tool: Vec<String> = blocks
+        let stated_by_tool: Vec<String> = blocks
             .iter()
             .enumerate()
             .filter(|(_, block)| block.echoed)
             .map(|(n, block)| format!("```json\n{}\n```\n", block.contract(n)))
             .collect();
         let world = run().nonce(mode).start().replied(
-            &said("low").member("nonce", json!(NONCE)).asks("fetch_device", target("a")),
+            &draft("low").member("nonce", json!(NONCE)).asks("fetch_device", target("a")),
         );
         let mut reply = String::from("## Situation\n\nIt is so.\n\n");
         for (n, block) in blocks.iter().enumerate() {
             reply.push_str(&format!("```json\n{}\n```\n\n", block.contract(n)));
         }
-        let world = world.finished("1/action-0", found(&said_by_tool.concat())).replied(&text(&reply));
+        let world = world.finished("1/action-0", found(&stated_by_tool.concat())).replied(&text(&reply));
         match counting(&blocks, mode) {
             Some(block) => {
                 prop_assert_eq!(world.run.passes()[1].confidence, of_name(block.confidence), "{}", reply);
@@ -297,7 +297,7 @@ fn spend(mode: CostMode, spending: &Spending, mut check: impl FnMut(&World, &Wor
                 let usage = usages.next().unwrap();
                 let usage = usage.map(|(input, output)| used(bytes * input / 100, granted * output / 100));
                 let name = format!("{n}");
-                let reply = said("low")
+                let reply = draft("low")
                     .asks("fetch_docs", target(&name))
                     .asks("fetch_docs", target(&format!("{name}-more")));
                 world = world.answered(&reply.using(usage));

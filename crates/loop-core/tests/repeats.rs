@@ -7,8 +7,8 @@ use common::*;
 use loop_core::{EvidenceId, Status, StopReason, Verdict};
 use serde_json::{Value, json};
 
-fn asks(tool: &str, parameters: Value) -> Said {
-    said("medium").asks(tool, parameters)
+fn asks(tool: &str, parameters: Value) -> DraftReply {
+    draft("medium").asks(tool, parameters)
 }
 
 #[track_caller]

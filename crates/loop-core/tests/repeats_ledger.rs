@@ -34,7 +34,7 @@ impl World {
     fn reply(&mut self, steps: &[Step]) -> Vec<CallStatus> {
         let rules = Rules::of(&self.gate, self.repeats);
         self.pass += 1;
-        let (mut other_calls, mut settled, mut said) = (OtherCalls::default(), Vec::new(), Vec::new());
+        let (mut other_calls, mut settled, mut draft) = (OtherCalls::default(), Vec::new(), Vec::new());
         for (n, step) in (0..).zip(steps) {
             let arguments = json!({ "n": format!("{}", char::from(b'a' + step.call)) });
             let tool = if step.is_write { "write" } else { "read" };
@@ -49,7 +49,7 @@ impl World {
                 CallStatus::Again { key, attempt } => Some((key, attempt)),
                 CallStatus::Repeat { .. } | CallStatus::InDoubt => None,
             };
-            said.push(call_status);
+            draft.push(call_status);
             let Some((key, attempt)) = run_as else { continue };
             other_calls.add(&fingerprint, own);
             self.calls += 1;
@@ -66,7 +66,7 @@ impl World {
             });
         }
         self.ledger.settled(&settled);
-        said
+        draft
     }
 }
 
@@ -82,14 +82,14 @@ fn key(text: &str) -> CommandKey {
     text.parse().unwrap()
 }
 
-fn names(said: &[CallStatus]) -> Vec<&'static str> {
+fn names(draft: &[CallStatus]) -> Vec<&'static str> {
     let name = |call_status: &CallStatus| match call_status {
         CallStatus::New => "new",
         CallStatus::Again { .. } => "again",
         CallStatus::Repeat { rule, .. } => rule.as_ref().map_or("repeat", RepeatRule::code),
         CallStatus::InDoubt => "in_doubt",
     };
-    said.iter().map(name).collect()
+    draft.iter().map(name).collect()
 }
 
 #[track_caller]
@@ -131,8 +131,8 @@ fn a_repeat_names_the_earlier_call_and_its_evidence() {
     };
     assert_eq!(world.reply(&[read(1)]), [repeat]);
     let mut world = World::new(Repeats::NeverRerun);
-    let said = world.reply(&[read(0), read(0)]);
-    assert_eq!(said[1], CallStatus::Repeat { of: Some(key("1/action-0")), evidence: None, rule: None });
+    let draft = world.reply(&[read(0), read(0)]);
+    assert_eq!(draft[1], CallStatus::Repeat { of: Some(key("1/action-0")), evidence: None, rule: None });
 }
 
 #[test]
@@ -150,9 +150,9 @@ fn a_failure_that_may_pass_keeps_its_key_and_what_stands_beside_it_gets_its_own(
         let mut world = World::new(repeats);
         let failing = Step { status: Status::RetryableError, ..read(0) };
         world.reply(&[failing]);
-        let said = world.reply(&[read(0), read(0)]);
+        let draft = world.reply(&[read(0), read(0)]);
         assert_eq!(
-            said,
+            draft,
             [CallStatus::Again { key: key("1/action-0"), attempt: 2 }, CallStatus::New],
             "{repeats:?}"
         );
@@ -167,9 +167,9 @@ fn a_new_scope_forgets_results_and_keeps_keys_and_doubts() {
     let lost = Step { status: Status::InDoubt, ..write(2) };
     world.reply(&[read(0), failing, lost]);
     world.ledger.new_scope();
-    let said = world.reply(&[read(0), write(1), write(2)]);
-    assert_eq!(said[..2], [CallStatus::New, CallStatus::Again { key: key("1/action-1"), attempt: 2 }]);
-    assert_eq!(said[2], CallStatus::InDoubt);
+    let draft = world.reply(&[read(0), write(1), write(2)]);
+    assert_eq!(draft[..2], [CallStatus::New, CallStatus::Again { key: key("1/action-1"), attempt: 2 }]);
+    assert_eq!(draft[2], CallStatus::InDoubt);
     let mut world = World::new(Repeats::Progress);
     world.reply(&[lost]);
     world.ledger.new_scope();
@@ -233,9 +233,9 @@ proptest! {
         let mut world = World::new(Repeats::Progress);
         let mut history: Vec<Step> = Vec::new();
         for step in steps {
-            let said = names(&world.reply(&[step]))[0];
-            prop_assert_eq!(said, naive(&history, step), "{:?} after {:#?}", step, history);
-            if said == "new" {
+            let draft = names(&world.reply(&[step]))[0];
+            prop_assert_eq!(draft, naive(&history, step), "{:?} after {:#?}", step, history);
+            if draft == "new" {
                 history.push(step);
             }
         }
@@ -254,11 +254,11 @@ proptest! {
                 .map(|it| it.result)
                 .take(2)
                 .collect();
-            let said = names(&world.reply(&[step]))[0];
-            if said == "new" {
+            let draft = names(&world.reply(&[step]))[0];
+            if draft == "new" {
                 history.push(step);
             } else {
-                prop_assert!(reported.len() == 2 && reported[0] == reported[1], "{said}: {step:?} after {history:#?}");
+                prop_assert!(reported.len() == 2 && reported[0] == reported[1], "{draft}: {step:?} after {history:#?}");
             }
         }
     }
@@ -267,8 +267,8 @@ proptest! {
     fn a_call_with_one_result_is_stopped_at_the_third_time(before in steps(), call in 3..6_u8) {
         let mut world = World::new(Repeats::Progress);
         before.iter().for_each(|step| { world.reply(&[*step]); });
-        let said: Vec<_> = (0..3).map(|_| names(&world.reply(&[read(call)]))[0]).collect();
-        prop_assert_eq!(said, ["new", "new", "same_result"]);
+        let draft: Vec<_> = (0..3).map(|_| names(&world.reply(&[read(call)]))[0]).collect();
+        prop_assert_eq!(draft, ["new", "new", "same_result"]);
     }
 
     #[test]

@@ -290,8 +290,8 @@ fn a_repair_is_never_taken_for_the_call_that_it_revises() {
             ] {
                 let mut world = Guarded::new(Repeats::Progress, ThreeTier::default());
                 for call in calls {
-                    let said = world.call(tool, call, &ToolRepeats::default(), status, result);
-                    assert_eq!(said, Ok(()), "{tool}, {name}: {call} after {status:?}");
+                    let draft = world.call(tool, call, &ToolRepeats::default(), status, result);
+                    assert_eq!(draft, Ok(()), "{tool}, {name}: {call} after {status:?}");
                 }
             }
         }

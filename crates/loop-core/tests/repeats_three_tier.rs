@@ -318,7 +318,7 @@ fn each_turn_begins_with_an_empty_record() {
         let mut search =
             |text| world.call("search_knowledge", &json!({"query": text}), &rules, Status::Ok, "x");
         [search("fix bug"), search("fix bug"), search("fix the bug"), search("poem"), search("tide")]
-            .map(|said| said.map_or_else(|rule| rule.code(), |()| "run"))
+            .map(|draft| draft.map_or_else(|rule| rule.code(), |()| "run"))
     };
     let expected = ["run", "exact_duplicate", "similar_query", "run", "limit_exceeded"];
     for _ in 0..3 {
@@ -368,7 +368,7 @@ impl Turn {
     /// One reply with these searches: what is said to each, and then all that may run has run.
     fn reply(&mut self, texts: &[&str]) -> Vec<&'static str> {
         let rules = Rules::of(&self.gate, Repeats::ThreeTier);
-        let (mut other_calls, mut settled, mut said) = (OtherCalls::default(), Vec::new(), Vec::new());
+        let (mut other_calls, mut settled, mut draft) = (OtherCalls::default(), Vec::new(), Vec::new());
         for text in texts {
             let arguments = json!({ "query": text });
             let call = CallFacts {
@@ -381,7 +381,7 @@ impl Turn {
             let fingerprint = Fingerprint::of(&call, &rules);
             self.calls += 1;
             let key = CommandKey::new(self.calls, Slot::Action(0));
-            said.push(match self.ledger.call_status(&fingerprint, &rules, &other_calls) {
+            draft.push(match self.ledger.call_status(&fingerprint, &rules, &other_calls) {
                 CallStatus::New => {
                     other_calls.add(&fingerprint, key);
                     self.ledger.started(&fingerprint, key, 1, EvidenceId(self.calls));
@@ -402,7 +402,7 @@ impl Turn {
             });
         }
         self.ledger.settled(&settled);
-        said
+        draft
     }
 }
 
@@ -410,8 +410,8 @@ impl Turn {
 fn what_stands_earlier_in_the_same_reply_counts() {
     // S3-25
     let mut turn = Turn::new();
-    let said = turn.reply(&["fix bug", "fix bug", "fix the bug", "poem", "tide"]);
-    assert_eq!(said, ["run", "exact_duplicate", "similar_query", "run", "limit_exceeded"]);
+    let draft = turn.reply(&["fix bug", "fix bug", "fix the bug", "poem", "tide"]);
+    assert_eq!(draft, ["run", "exact_duplicate", "similar_query", "run", "limit_exceeded"]);
     assert_eq!(turn.reply(&["other"]), ["limit_exceeded"]);
 }
 

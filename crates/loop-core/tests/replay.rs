@@ -17,15 +17,15 @@ use loop_core::{
 struct Script {
     name: &'static str,
     setup: Setup,
-    says: fn(CommandKey) -> Said,
+    says: fn(CommandKey) -> DraftReply,
     finds: fn(&RunTool) -> Observation,
     /// Bytes of the prompt of a call.
     bytes: fn(&World, CommandKey) -> u64,
     ends: StopReason,
 }
 
-fn device(confidence: &str, name: &str) -> Said {
-    said(confidence).asks("fetch_device", target(name))
+fn device(confidence: &str, name: &str) -> DraftReply {
+    draft(confidence).asks("fetch_device", target(name))
 }
 
 fn found_it(tool: &RunTool) -> Observation {
@@ -45,7 +45,7 @@ fn script(name: &'static str, setup: Setup) -> Script {
     Script {
         name,
         setup,
-        says: |_| said("high"),
+        says: |_| draft("high"),
         finds: found_it,
         bytes: |_, _| 2_000,
         ends: StopReason::Confident,
@@ -58,8 +58,8 @@ fn scripts() -> Vec<Script> {
             (0, _) => text(r#"[{"tool": "fetch_docs", "params": {"target": "p"}}]"#),
             (1, _) => device("low", "a").asks("restart", target("a")).asks("wipe", target("a")),
             (2, Slot::Main) => text("## Findings\n\nNo contract here. [E1]"),
-            (2, _) => said_bare("medium").asks("fetch_docs", target("b")).asks("fetch_device", target("b")),
-            _ => said_bare("high").section("Next Steps", "Nothing is left."),
+            (2, _) => bare_draft("medium").asks("fetch_docs", target("b")).asks("fetch_device", target("b")),
+            _ => bare_draft("high").section("Next Steps", "Nothing is left."),
         },
         ..script(
             "selects, acts, asks, repairs, saves",
@@ -71,7 +71,7 @@ fn scripts() -> Vec<Script> {
             1 => device("low", "a"),
             2 => device("low", "b").section("Findings", "More."),
             3 => device("low", "c").section("Findings", "Still more."),
-            _ => said("high").section("Findings", "All of it."),
+            _ => draft("high").section("Findings", "All of it."),
         },
         ends: StopReason::MaxPasses,
         ..script("escalates and makes its final pass", run().escalating().limits(|limits| limits.passes = 4))
@@ -79,8 +79,8 @@ fn scripts() -> Vec<Script> {
     let revises = Script {
         says: |key| match key.pass {
             1 => device("medium", "a"),
-            2 => said("high").section("Findings", "Of no source."),
-            _ => said("high").section("Findings", "By [E1]."),
+            2 => draft("high").section("Findings", "Of no source."),
+            _ => draft("high").section("Findings", "By [E1]."),
         },
         ..script("revises", run().sections(cited()))
     };
@@ -92,7 +92,7 @@ fn scripts() -> Vec<Script> {
     let narrow = Script {
         says: |key| match key.pass {
             1 => device("low", "a").asks("fetch_device", target("b")),
-            _ => said("high"),
+            _ => draft("high"),
         },
         bytes: |world, _| {
             let whole = world.run.evidence().iter().filter(|evidence| !evidence.shortened).count() as u64;
@@ -111,7 +111,7 @@ fn scripts() -> Vec<Script> {
     };
     let fails = Script {
         says: |key| {
-            if key.pass == 1 { device("low", "a").asks("fetch_device", target("b")) } else { said("high") }
+            if key.pass == 1 { device("low", "a").asks("fetch_device", target("b")) } else { draft("high") }
         },
         finds: |tool| match tool.key.slot {
             Slot::Action(1) => observed(Status::RetryableError),
@@ -125,8 +125,8 @@ fn scripts() -> Vec<Script> {
         setup.with(|spec| spec.models.selector = None)
     };
     let spends = |key: CommandKey| {
-        let said = if key.pass < 3 { device("low", &key.pass.to_string()) } else { said("high") };
-        said.using(Some(used(1_000, 1_000)))
+        let draft = if key.pass < 3 { device("low", &key.pass.to_string()) } else { draft("high") };
+        draft.using(Some(used(1_000, 1_000)))
     };
     let short = Script {
         says: |key| device("low", &key.pass.to_string()).using(Some(used(1_000, 1_000))),

@@ -11,8 +11,8 @@ use loop_core::{
     TierChange, Usage, Verdict,
 };
 
-fn device(name: &str) -> Said {
-    said("medium").asks("fetch_device", target(name))
+fn device(name: &str) -> DraftReply {
+    draft("medium").asks("fetch_device", target(name))
 }
 
 /// 1,000 input tokens by the estimate: 10^8 pico-dollars, and 256 output tokens another 1.024 × 10^8.
@@ -52,7 +52,7 @@ fn what_the_money_does_not_pay_for_is_landed_from_what_was_held_back() {
     // S0-45, S0-51: the next call would not leave the final pass its part.
     let world = second_call(with_money(300_000_000)).started_with(SECOND);
     let world = world.expect_call("2/final", 1).started_with(SECOND);
-    let world = world.answered(&said("low")).ends(StopReason::BudgetExceeded);
+    let world = world.answered(&draft("low")).ends(StopReason::BudgetExceeded);
     assert_eq!(world.reasons(), [StopReason::BudgetExceeded, StopReason::NoNewActions]);
     assert_eq!(world.outcome().stop.class, StopClass::Partial);
     assert!(world.run.passes().last().unwrap().final_pass);
@@ -67,7 +67,7 @@ fn what_the_money_does_not_pay_for_is_landed_from_what_was_held_back() {
 #[test]
 fn the_change_that_a_refusal_names_is_the_smallest_that_would_have_gone_on() {
     let refused = second_call(with_money(300_000_000)).started_with(SECOND).started_with(SECOND);
-    let world = refused.answered(&said("high")).ends(StopReason::BudgetExceeded);
+    let world = refused.answered(&draft("high")).ends(StopReason::BudgetExceeded);
     let change = world.outcome().stop.primary.change.clone().unwrap();
     assert_eq!(change.setting.path(), "limits.cost_usd");
     let Measure::PicoUsd(PicoUsd(to)) = change.to else { panic!("{change:?}") };
@@ -78,7 +78,7 @@ fn the_change_that_a_refusal_names_is_the_smallest_that_would_have_gone_on() {
     // The same by tokens.
     let with = |limit: u64| second_call(run().limits(|limits| limits.tokens = Some(limit)));
     let world = with(2_000).started_with(SECOND).expect_call("2/final", 1).started_with(SECOND);
-    let world = world.answered(&said("high")).ends(StopReason::TokenLimit);
+    let world = world.answered(&draft("high")).ends(StopReason::TokenLimit);
     let primary = world.outcome().stop.primary.clone();
     assert_eq!(primary.value, Measure::NextTokens { used: 150, needs: 1_356, held: 500 });
     let Measure::Count(to) = primary.change.unwrap().to else { panic!() };
@@ -101,7 +101,7 @@ fn without_anything_new_to_write_there_is_no_final_pass() {
     // Pass 2 brought nothing that the document lacks: the required section is there, and all evidence was seen.
     let revisions =
         || with_money(300_000_000).with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
-    let world = revisions().start().started_with(FIRST).answered(&said("high")).expect_call("2/main", 1);
+    let world = revisions().start().started_with(FIRST).answered(&draft("high")).expect_call("2/main", 1);
     let world = world.started_with(SECOND).ends(StopReason::BudgetExceeded);
     assert_eq!((world.outcome().totals.passes, world.outcome().totals.model_calls), (1, 1));
 }
@@ -122,7 +122,7 @@ fn a_run_that_cannot_pay_for_its_model_ends_and_no_cheaper_one_replies() {
     assert_eq!(world.run.quote(&key("2/main"), SECOND), Err(Refusal::Cost));
     let world = world.started_with(SECOND).expect_call("2/final", 1).started_with(SECOND);
     assert_eq!(tier_of(&world), Tier::Base);
-    let world = world.answered(&said("high")).ends(StopReason::BudgetExceeded);
+    let world = world.answered(&draft("high")).ends(StopReason::BudgetExceeded);
     assert!(!world.reasons().contains(&StopReason::TierChanged));
     assert!(world.all_notes().all(|note| !matches!(note, Note::TierChanged { .. })));
 }
@@ -153,7 +153,7 @@ fn where_it_is_on_the_cheaper_tier_replies_and_the_certificate_says_so() {
     assert_eq!(tier_of(&world), Tier::Selector, "the call is sent to the tier that was granted");
     let changed = Note::TierChanged { from: Tier::Base, to: Tier::Selector, why: TierCause::Cost };
     assert!(world.notes().contains(&changed), "{:?}", world.notes());
-    world = world.answered(&said("high")).ends(StopReason::NoNewActions);
+    world = world.answered(&draft("high")).ends(StopReason::NoNewActions);
     assert_eq!(world.run.passes()[1].tier, Tier::Selector);
     assert_eq!(world.reasons(), [StopReason::NoNewActions, StopReason::TierChanged]);
     let reported = world.outcome().stop.also[0].clone();
@@ -167,7 +167,7 @@ fn a_confidence_that_a_cheaper_tier_states_counts_as_unknown() {
     // P1: by its own reply, and by the repair of its contract.
     let second = || second_call(cheaper(poor())).started_with(SECOND);
     let bare = text("## Findings\n\nNo contract.\n");
-    for world in [second().answered(&said("high")), second().answered(&bare).replied(&said("high"))] {
+    for world in [second().answered(&draft("high")), second().answered(&bare).replied(&draft("high"))] {
         let world = world.ends(StopReason::NoNewActions);
         assert_eq!(world.outcome().confidence, Confidence::Unknown);
         assert_eq!(world.run.passes()[1].confidence, Confidence::Unknown);
@@ -175,7 +175,7 @@ fn a_confidence_that_a_cheaper_tier_states_counts_as_unknown() {
     }
     let stated = ParseWarning::CheaperConfidence { stated: Confidence::High };
     let reported = |note: &Note| matches!(note, Note::ReplyRead { parse_warnings, .. } if parse_warnings.contains(&stated));
-    assert!(second().answered(&said("high")).all_notes().any(reported));
+    assert!(second().answered(&draft("high")).all_notes().any(reported));
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn a_contract_is_repaired_by_the_model_whose_reply_it_belongs_to() {
     // P1: the auxiliary model does not state the base model's confidence.
     let world = run().start().replied(&text("## Situation\n\nNo contract.\n")).expect_phase("repairing");
     assert_eq!(world.call().tier, Tier::Base);
-    let world = world.replied(&said("high"));
+    let world = world.replied(&draft("high"));
     assert_eq!(world.run.passes()[0].confidence, Confidence::High);
 }
 
@@ -192,7 +192,7 @@ fn a_dearer_tier_steps_down_one_by_one() {
     let mut world = second_call(cheaper(poor()).escalating().limits(|limits| limits.cost = usd(600_000_000)));
     assert_eq!(world.call().tier, Tier::Base);
     world =
-        world.started_with(SECOND).answered(&said("low").asks("fetch_device", target("b"))).all_finished();
+        world.started_with(SECOND).answered(&draft("low").asks("fetch_device", target("b"))).all_finished();
     assert_eq!(world.call().tier, Tier::Base, "one low pass does not escalate");
 }
 
@@ -204,29 +204,29 @@ fn every_change_of_tier_is_a_condition_of_the_certificate() {
         let Some(Measure::Tiers(changes)) = reported.map(|reported| reported.value) else { return Vec::new() };
         changes.into_iter().map(|change| (change.from, change.to, change.why)).collect()
     };
-    let low = |n: &str| said("low").section("Findings", n).asks("fetch_device", target(n));
+    let low = |n: &str| draft("low").section("Findings", n).asks("fetch_device", target(n));
     let twice =
         |setup: Setup| setup.start().replied(&low("a")).all_finished().replied(&low("b")).all_finished();
     let raised = (Tier::Base, Tier::Escalated, TierCause::LowConfidence);
-    let world = twice(run().escalating()).replied(&said("high")).ends(StopReason::Confident);
+    let world = twice(run().escalating()).replied(&draft("high")).ends(StopReason::Confident);
     assert_eq!((causes(&world), world.outcome().stop.class), (vec![raised], StopClass::Answered));
     let small = run().escalating().with(|spec| {
         if let Some(escalated) = &mut spec.models.escalated {
             escalated.context_tokens = 900;
         }
     });
-    let world = twice(small).started_with(FIRST).answered(&said("high")).ends(StopReason::Confident);
+    let world = twice(small).started_with(FIRST).answered(&draft("high")).ends(StopReason::Confident);
     assert_eq!(causes(&world), [raised, (Tier::Escalated, Tier::Base, TierCause::Context)]);
-    let world = run().with_fallback().start().started().failed(failure(false)).replied(&said("high"));
+    let world = run().with_fallback().start().started().failed(failure(false)).replied(&draft("high"));
     let world = world.ends(StopReason::Confident);
     assert_eq!(causes(&world), [(Tier::Base, Tier::Fallback, TierCause::Unavailable)]);
-    assert!(causes(&run().start().replied(&said("high")).ends(StopReason::Confident)).is_empty());
+    assert!(causes(&run().start().replied(&draft("high")).ends(StopReason::Confident)).is_empty());
 }
 
 #[test]
 fn an_escalated_pass_is_bound_by_the_same_limit_of_money() {
     // S0-126: what the escalated model would cost is quoted like any call; where it is too dear, the base model goes on.
-    let low = |n: &str| said("low").section("Findings", n).asks("fetch_device", target(n));
+    let low = |n: &str| draft("low").section("Findings", n).asks("fetch_device", target(n));
     let after_two = |limit: u64| {
         let setup = run().escalating().with(|spec| spec.models.selector = None);
         let world = setup.limits(|limits| limits.cost = usd(limit)).start();
@@ -237,7 +237,7 @@ fn an_escalated_pass_is_bound_by_the_same_limit_of_money() {
     assert_eq!(tier_of(&dear.started()), Tier::Escalated);
     let tight = after_two(2_000_000_000).started();
     assert_eq!(tier_of(&tight), Tier::Base);
-    let world = tight.answered(&said("high")).ends(StopReason::Confident);
+    let world = tight.answered(&draft("high")).ends(StopReason::Confident);
     assert!(world.outcome().totals.cost.known.0 < 2_000_000_000);
 }
 
@@ -305,7 +305,7 @@ fn a_sub_call_is_granted_only_out_of_money_that_is_left() {
             spec.models.base.price = Some(Price::flat(0, 0));
             spec.limits.cost = usd(limit);
         });
-        let asks = said("low").asks("fetch_docs", target("a")).asks("fetch_docs", target("b"));
+        let asks = draft("low").asks("fetch_docs", target("a")).asks("fetch_docs", target("b"));
         let world = setup.start().replied(&asks);
         assert!(world.run.reserved().cost.unwrap().0 <= limit);
         world.tools().iter().map(|tool: &RunTool| tool.sub_call.is_some()).collect()
@@ -325,14 +325,14 @@ fn the_time_of_the_final_pass_is_held_back() {
     let world = world.wait(20_000).all_finished();
     assert_eq!(world.call().timeout_ms, 5_000);
     // The tools of the second pass take the rest.
-    let world = world.started().answered(&said("high").asks("fetch_device", target("b")));
+    let world = world.started().answered(&draft("high").asks("fetch_device", target("b")));
     let world = world.wait(5_000).all_finished().expect_call("3/final", 1);
     assert_eq!(
         world.call().timeout_ms,
         60_000,
         "the final pass may take what is left, and the deadline ends it"
     );
-    let world = world.started().wait(1_000).answered(&said("high")).ends(StopReason::Timeout);
+    let world = world.started().wait(1_000).answered(&draft("high")).ends(StopReason::Timeout);
     assert_eq!(world.reasons(), [StopReason::Timeout, StopReason::Confident]);
     assert_eq!(world.outcome().stop.class, StopClass::Answered);
     let primary = &world.outcome().stop.primary;
@@ -350,19 +350,19 @@ fn a_call_that_is_cut_off_for_the_final_passes_sake_is_followed_by_it() {
     // At once: nobody waits for a second try that will not come.
     let world = world.started().wait(30_000).failed(cut).expect_call("2/final", 1);
     assert_eq!(&*world.run.document().get("situation").unwrap().body, "Kept.", "what was complete stays");
-    world.replied(&said("low")).ends(StopReason::Timeout);
+    world.replied(&draft("low")).ends(StopReason::Timeout);
 }
 
 #[test]
 fn the_gate_starts_nothing_in_the_final_passes_time() {
-    let at = |wait: u64, said: &Said| {
-        run().limits(|limits| limits.wall_ms = 40_000).start().started().wait(wait).answered(said)
+    let at = |wait: u64, draft: &DraftReply| {
+        run().limits(|limits| limits.wall_ms = 40_000).start().started().wait(wait).answered(draft)
     };
     at(29_999, &device("a")).expect_phase("acting");
     // The required section is there and nothing waits unseen: no final pass would help.
     let world = at(30_000, &device("a")).ends(StopReason::Timeout);
     assert_eq!(world.verdicts(), ["ended"]);
-    let unfinished = said_bare("low").section("Findings", "x").asks("fetch_device", target("a"));
+    let unfinished = bare_draft("low").section("Findings", "x").asks("fetch_device", target("a"));
     let world = at(30_000, &unfinished).expect_call("2/final", 1);
     assert!(matches!(&world.run.actions()[0].verdict, Verdict::Ended { reason: StopReason::Timeout }));
 }
@@ -377,7 +377,7 @@ fn the_reserve_is_what_is_in_flight() {
         other => panic!("{other:?}"),
     };
     assert_eq!(world.run.reserved(), quoted);
-    let world = world.answered(&said("low").asks("fetch_docs", target("a")));
+    let world = world.answered(&draft("low").asks("fetch_docs", target("a")));
     assert_eq!(world.run.reserved().output_tokens, 512, "a granted sub-call is in flight");
     assert_eq!(world.all_finished().run.reserved().output_tokens, 0);
 }
@@ -435,7 +435,7 @@ fn an_escalated_model_with_too_little_context_gives_way_to_the_base_model() {
             escalated.context_tokens = 900;
         }
     });
-    let low = |n: &str| said("low").section("Findings", n).asks("fetch_device", target(n));
+    let low = |n: &str| draft("low").section("Findings", n).asks("fetch_device", target(n));
     let world = small.start().replied(&low("a")).all_finished().replied(&low("b")).all_finished();
     assert_eq!(world.call().tier, Tier::Escalated);
     assert_eq!(world.run.quote(&key("3/main"), FIRST).unwrap().tier, Tier::Base);
@@ -454,7 +454,7 @@ fn a_refusal_names_what_the_tiers_need_that_money_opens() {
     };
     let refused = |limit: u64| second_call(small().limits(|limits| limits.cost = usd(limit)));
     let world = refused(300_000_000).started_with(SECOND).expect_call("2/final", 1).started_with(SECOND);
-    let world = world.answered(&said("high")).ends(StopReason::BudgetExceeded);
+    let world = world.answered(&draft("high")).ends(StopReason::BudgetExceeded);
     let change = world.outcome().stop.primary.change.clone().unwrap();
     let Measure::PicoUsd(PicoUsd(to)) = change.to else { panic!("{change:?}") };
     assert!(to > 300_000_000, "{to}");
@@ -477,7 +477,7 @@ fn without_output_tokens_there_is_no_call_and_that_setting_is_named() {
 #[test]
 fn what_changes_the_world_is_neither_asked_about_nor_cut_short_in_the_final_passes_time() {
     let tight = || run().people().limits(|limits| limits.wall_ms = 40_000);
-    let both = said("medium").asks("fetch_device", target("a")).asks("wipe", target("b"));
+    let both = draft("medium").asks("fetch_device", target("a")).asks("wipe", target("b"));
     let late = tight().start().replied(&both).wait(30_000).all_finished();
     let late = late.expect_call("2/final", 1);
     assert!(matches!(&late.run.actions()[1].verdict, Verdict::Ended { reason: StopReason::Timeout }));
@@ -503,13 +503,13 @@ fn a_final_pass_for_time_keeps_time_as_its_cause() {
         limits.wall_ms = 40_000;
         limits.passes = 2;
     });
-    let unfinished = said_bare("low").section("Findings", "x").asks("fetch_device", target("a"));
+    let unfinished = bare_draft("low").section("Findings", "x").asks("fetch_device", target("a"));
     let world = limits.start().started().wait(30_000).answered(&unfinished).expect_call("2/final", 1);
     let decided = world.notes().iter().any(|note| {
         matches!(note, Note::GateDecided { decision: Decision::FinalPass { cause }, .. } if cause.reason == StopReason::Timeout)
     });
     assert!(decided, "{:?}", world.notes());
-    let world = world.replied(&said("low")).ends(StopReason::Timeout);
+    let world = world.replied(&draft("low")).ends(StopReason::Timeout);
     assert_eq!(world.reasons(), [StopReason::Timeout, StopReason::MaxPasses, StopReason::NoNewActions]);
 }
 
@@ -520,7 +520,7 @@ fn without_anything_to_write_a_lost_call_is_not_landed_for() {
         spec.gate.required_tools = vec!["fetch_docs".into()];
         spec.limits.wall_ms = 40_000;
     });
-    let world = demands.start().replied(&said("high")).started().wait(30_000).resumed(0);
+    let world = demands.start().replied(&draft("high")).started().wait(30_000).resumed(0);
     world.ends(StopReason::Timeout);
 }
 
@@ -539,7 +539,7 @@ fn nobody_waits_into_the_final_passes_time_for_a_final_pass_that_would_bring_not
     let demands = run().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
     let mut later = failure(true);
     later.retry_at = Some(Millis(275_000));
-    let world = demands.start().replied(&said("high")).started().wait(10_000).failed(later);
+    let world = demands.start().replied(&draft("high")).started().wait(10_000).failed(later);
     let world = world.ends(StopReason::ModelFailure);
     assert_eq!(world.reasons(), [StopReason::ModelFailure, StopReason::EvidenceMissing]);
 }
@@ -547,7 +547,7 @@ fn nobody_waits_into_the_final_passes_time_for_a_final_pass_that_would_bring_not
 #[test]
 fn a_stop_that_was_asked_for_stays_the_reason_when_the_call_is_lost() {
     let demands = run().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
-    let world = demands.start().replied(&said("high")).started().stop(loop_core::StopMode::AtGate);
+    let world = demands.start().replied(&draft("high")).started().stop(loop_core::StopMode::AtGate);
     world.wait(280_000).resumed(0).ends(StopReason::ManualStop);
 }
 

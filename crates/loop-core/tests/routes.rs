@@ -25,7 +25,7 @@ fn a_model_that_cannot_be_had_gives_way_to_the_other_route() {
         assert_eq!(world.call().tier, Tier::Fallback, "{kind}");
         let changed = Note::TierChanged { from: Tier::Base, to: Tier::Fallback, why: TierCause::Unavailable };
         assert!(world.all_notes().any(|note| *note == changed));
-        let world = world.replied(&said("high")).ends(StopReason::Confident);
+        let world = world.replied(&draft("high")).ends(StopReason::Confident);
         assert_eq!(world.run.passes()[0].tier, Tier::Fallback);
         assert_eq!(world.run.tier(), Tier::Base, "it is given back");
     }
@@ -98,7 +98,7 @@ fn the_other_route_stays_and_nothing_is_escalated_from_it() {
     let world = run().escalating().with_fallback().start().started().failed(failure(false));
     let mut world = world;
     for n in 1..=3 {
-        world = world.replied(&said("low").asks("fetch_device", target(&format!("d{n}"))));
+        world = world.replied(&draft("low").asks("fetch_device", target(&format!("d{n}"))));
         if world.phase() == "acting" {
             world = world.finished(&format!("{n}/action-0"), found(&format!("brought {n}")));
         }
@@ -111,10 +111,10 @@ fn the_other_route_is_paid_at_its_own_price_and_only_where_the_money_lasts() {
     let paid = |setup: Setup| {
         let world =
             setup.start().started().failed(ModelFailure { usage: Some(used(0, 0)), ..failure(false) });
-        world.replied(&said("high")).run.totals().cost.known
+        world.replied(&draft("high")).run.totals().cost.known
     };
     let (dear, cheap) =
-        (paid(run().with_fallback()), run().start().replied(&said("high")).run.totals().cost.known);
+        (paid(run().with_fallback()), run().start().replied(&draft("high")).run.totals().cost.known);
     assert_eq!(dear, PicoUsd(cheap.0 * 2));
     // Money for the base model alone: the route that is dearer is not taken beyond it.
     let poor = run().with_fallback().limits(|limits| limits.cost = Some(PicoUsd(300_000_000)));
@@ -132,7 +132,7 @@ fn a_model_that_was_heard_finishes_by_itself_and_an_escalated_one_leaves_the_bas
     };
     let world = run().with_fallback().start().started().failed(cut);
     assert!(world.all_notes().all(|note| !matches!(note, Note::TierChanged { to: Tier::Fallback, .. })));
-    let low = |n: u32| said("low").asks("fetch_device", target(&format!("d{n}")));
+    let low = |n: u32| draft("low").asks("fetch_device", target(&format!("d{n}")));
     let without_selector = run().escalating().with_fallback().with(|spec| {
         spec.models.selector = None;
         spec.gate.escalate_after = 1;

@@ -7,7 +7,7 @@ use common::*;
 use loop_core::{Command, EventKind, Millis, SaveResult, Saved, StopMode, StopReason};
 
 fn saving() -> World {
-    run().saving().start().replied(&said("high")).expect_phase("saving")
+    run().saving().start().replied(&draft("high")).expect_phase("saving")
 }
 
 fn later(at: u64) -> SaveResult {
@@ -28,7 +28,7 @@ fn the_outcome_is_saved_at_the_end_whatever_the_reason() {
 
 #[test]
 fn nothing_is_saved_where_there_is_no_target() {
-    let world = run().start().replied(&said("high")).ends(StopReason::Confident);
+    let world = run().start().replied(&draft("high")).ends(StopReason::Confident);
     assert_eq!(world.outcome().saved, None);
 }
 

@@ -42,7 +42,7 @@ fn a_cheap_model_selects_tools_which_run_side_by_side_before_the_first_pass() {
     // S0-93: one failure does not cancel the other. I-20: request order, not the order of completion.
     let order: Vec<&str> = world.run.evidence().iter().map(|evidence| &*evidence.tool).collect();
     assert_eq!(order, ["fetch_device", "fetch_docs"]);
-    world.replied(&said("high")).ends(StopReason::Confident);
+    world.replied(&draft("high")).ends(StopReason::Confident);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn selected_tools_count_as_tool_calls_and_are_held_to_their_limit() {
     let selections = [("fetch_device", target("a")), ("fetch_device", target("b")), ("fetch_device", target("c"))];
     let world = run().selector(&[]).limits(|limits| limits.tool_calls = 2).start().selected(&selections);
     assert_eq!((world.tools().len(), world.run.totals().tool_calls), (2, 2));
-    let world = world.all_finished().replied(&said("low").asks("fetch_device", target("d")));
+    let world = world.all_finished().replied(&draft("low").asks("fetch_device", target("d")));
     assert_eq!(world.outcome().stop.reason(), StopReason::MaxToolCalls);
 }
 
@@ -153,7 +153,7 @@ fn a_selection_runs_only_what_reads_and_asks_nobody() {
         let why = world.run.actions()[0].verdict.reason();
         assert_eq!(why, "before the first pass only tools that read are run");
         // What was denied here may be asked for once something was read.
-        let world = world.all_finished().replied(&said("low").asks("wipe", target("a")));
+        let world = world.all_finished().replied(&draft("low").asks("wipe", target("a")));
         assert_eq!(world.verdicts()[4..], ["needs_person"]);
     }
     // A consent given beforehand does not change that, and neither does a domain's default.
@@ -212,7 +212,7 @@ fn nothing_is_selected_where_nothing_may_run() {
         run().selector(&[]).with(|spec| spec.tools.clear()),
         run(),
     ] {
-        setup.start().expect_call("1/main", 1).replied(&said("high")).ends(StopReason::Confident);
+        setup.start().expect_call("1/main", 1).replied(&draft("high")).ends(StopReason::Confident);
     }
 }
 

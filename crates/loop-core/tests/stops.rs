@@ -10,8 +10,8 @@ use loop_core::{
 };
 use serde_json::json;
 
-fn device(name: &str) -> Said {
-    said("medium").asks("fetch_device", target(name))
+fn device(name: &str) -> DraftReply {
+    draft("medium").asks("fetch_device", target(name))
 }
 
 fn acting() -> World {
@@ -45,7 +45,7 @@ fn a_stop_at_the_gate_waits_for_the_tools_in_flight_and_starts_no_pass() {
 fn a_stop_at_the_gate_may_be_taken_back_until_it_takes_effect() {
     // S0-47
     let world = acting().stop(StopMode::AtGate).withdrawn().all_finished().expect_call("2/main", 1);
-    world.replied(&said("high")).ends(StopReason::Confident);
+    world.replied(&draft("high")).ends(StopReason::Confident);
     run().start().rejects(EventKind::StopWithdrawn);
     run().start().stop(StopMode::AtGate).ends(StopReason::ManualStop).rejects(EventKind::StopWithdrawn);
 }
@@ -57,7 +57,7 @@ fn a_stop_at_the_gate_takes_effect_at_once_where_nothing_is_in_flight() {
     let calling = run().start();
     let repairing = run().start().replied(&text("## Situation\nx"));
     let final_pass = run().limits(|limits| limits.passes = 1).start();
-    let asking = run().people().start().replied(&said("low").asks("wipe", target("a")));
+    let asking = run().people().start().replied(&draft("low").asks("wipe", target("a")));
     let approved = asking.clone().answered_by_person("1/action-0", loop_core::PersonAnswer::Approved);
     let waiting = run()
         .start()
@@ -93,7 +93,7 @@ fn a_stop_at_the_gate_while_selection_gathering_or_repairing_ends_after_what_is_
     assert_eq!(world.outcome().evidence.len(), 1);
 
     let repairing = run().start().replied(&text("## Situation\nx")).started().stop(StopMode::AtGate);
-    repairing.clone().answered(&said_bare("high")).ends(StopReason::ManualStop);
+    repairing.clone().answered(&bare_draft("high")).ends(StopReason::ManualStop);
     let world = repairing.failed(failure(false)).ends(StopReason::ManualStop);
     assert!(world.outcome().document.get("situation").is_some());
 
@@ -113,7 +113,7 @@ fn a_final_pass_during_which_a_stop_is_asked_for_tells_both() {
         .start()
         .started()
         .stop(StopMode::AtGate)
-        .answered(&said("high"));
+        .answered(&draft("high"));
     let world = world.ends(StopReason::ManualStop);
     assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::MaxPasses, StopReason::Confident]);
 }
@@ -137,9 +137,9 @@ fn a_stop_now_fixes_the_reason_in_the_same_step_and_aborts_what_is_in_flight() {
 fn a_call_that_has_settled_is_neither_aborted_nor_charged_again() {
     // I-21, S0-119: a stop in the step of a settlement.
     for world in [
-        run().start().replied(&said("high")),
-        run().limits(|limits| limits.passes = 1).start().replied(&said("high")),
-        run().start().replied(&text("## Situation\nx")).replied(&said_bare("high")),
+        run().start().replied(&draft("high")),
+        run().limits(|limits| limits.passes = 1).start().replied(&draft("high")),
+        run().start().replied(&text("## Situation\nx")).replied(&bare_draft("high")),
         run().selector(&[]).start().started().stop(StopMode::AtGate).answered(&text("[]")),
         run().start().started().failed(failure(false)),
     ] {
@@ -161,7 +161,7 @@ fn tools_that_settle_while_stopping_are_kept_and_the_others_are_cancelled() {
 #[test]
 fn a_write_that_was_announced_and_did_not_settle_is_in_doubt() {
     // T2, H1
-    let asked = said("low").asks("wipe", target("a")).asks("wipe", target("b"));
+    let asked = draft("low").asks("wipe", target("a")).asks("wipe", target("b"));
     let yes = loop_core::PersonAnswer::Approved;
     let mut world = run().people().start().replied(&asked);
     world = world.answered_by_person("1/action-0", yes.clone()).answered_by_person("1/action-1", yes);
@@ -218,7 +218,7 @@ fn an_empty_reply_is_never_an_answer() {
 #[test]
 fn of_a_reply_that_failed_midway_the_complete_sections_are_kept_and_no_action_is_run() {
     // S0-130, I-19, L6
-    let whole = said("high").section("Findings", "Half").asks("fetch_device", target("a")).whole_text();
+    let whole = draft("high").section("Findings", "Half").asks("fetch_device", target("a")).whole_text();
     let mut partial = failure(true);
     partial.partial = Some(whole.into());
     partial.retryable = false;
@@ -261,7 +261,7 @@ fn a_stream_that_the_connection_broke_is_tried_again_and_its_complete_sections_a
     let world = world.expect_call("1/main", 2);
     assert_eq!(&*world.run.document().get("situation").unwrap().body, "Kept.");
     // The next try names another section: the first one stays, and both are changes of the pass.
-    let next = text(&format!("## Findings\n\nFull. [E0]\n\n{}", said_bare("high").whole_text()));
+    let next = text(&format!("## Findings\n\nFull. [E0]\n\n{}", bare_draft("high").whole_text()));
     let world = world.replied(&next).ends(StopReason::Confident);
     let changed: Vec<&str> = world.run.passes()[0].changed.iter().map(|id| &**id).collect();
     assert_eq!(changed, ["situation", "findings"]);
@@ -334,7 +334,7 @@ fn a_native_call_in_a_document_is_named_and_not_repeated() {
     assert!(reported.contains("protocol.type = \"conversation\""), "{reported}");
     assert_eq!((world.outcome().totals.model_calls, world.outcome().actions.len()), (1, 0));
     // Beside a whole reply it is told, and not run.
-    let both = said("high").calling("fetch_device", "{}");
+    let both = draft("high").calling("fetch_device", "{}");
     let world = run().start().replied(&both).ends(StopReason::Confident);
     let ignored = loop_core::ParseWarning::IgnoredCall { tool: "fetch_device".into() };
     let read = world
@@ -347,7 +347,7 @@ fn a_native_call_in_a_document_is_named_and_not_repeated() {
 fn a_reply_that_is_cut_at_its_output_limit_is_a_condition_of_the_stop() {
     // W2, L12
     let cut = text("## Situation\nThe disk is").ending(FinishReason::MaxTokens).using(Some(used(100, 4_096)));
-    let world = run().start().replied(&cut).expect_phase("repairing").replied(&said_bare("low"));
+    let world = run().start().replied(&cut).expect_phase("repairing").replied(&bare_draft("low"));
     let world = world.ends(StopReason::NoNewActions);
     assert_eq!(world.reasons(), [StopReason::NoNewActions, StopReason::OutputLimit]);
     let condition = &world.outcome().stop.also[0];
@@ -363,9 +363,9 @@ fn a_reply_that_is_cut_at_its_output_limit_is_a_condition_of_the_stop() {
     let world = world.ends(StopReason::NoNewActions);
     assert_eq!(world.reasons(), [StopReason::NoNewActions, StopReason::OutputLimit]);
     // A later reply that is whole is told alone; a stop by hand tells the cut of the last one.
-    let first = said("low").asks("fetch_device", target("a")).ending(FinishReason::MaxTokens);
+    let first = draft("low").asks("fetch_device", target("a")).ending(FinishReason::MaxTokens);
     let acting = run().start().replied(&first).expect_phase("acting");
-    let world = acting.clone().all_finished().replied(&said("high")).ends(StopReason::Confident);
+    let world = acting.clone().all_finished().replied(&draft("high")).ends(StopReason::Confident);
     assert_eq!(world.reasons(), [StopReason::Confident]);
     let world = acting.stop(StopMode::Now).deadline().ends(StopReason::ManualStop);
     assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::OutputLimit]);
@@ -374,9 +374,9 @@ fn a_reply_that_is_cut_at_its_output_limit_is_a_condition_of_the_stop() {
 #[test]
 fn a_reply_that_our_own_cap_cut_keeps_its_complete_sections_and_runs_nothing() {
     // P3, L11, I-19
-    let endless = said("high").section("Findings", "and on").asks("fetch_device", target("a")).whole_text();
+    let endless = draft("high").section("Findings", "and on").asks("fetch_device", target("a")).whole_text();
     let capped = text(&endless).ending(FinishReason::Capped).using(None);
-    let world = run().start().replied(&capped).expect_phase("repairing").replied(&said_bare("low"));
+    let world = run().start().replied(&capped).expect_phase("repairing").replied(&bare_draft("low"));
     let world = world.ends(StopReason::NoNewActions);
     let ids: Vec<&str> = world.outcome().document.sections.iter().map(|section| &*section.id).collect();
     assert_eq!((ids, world.outcome().actions.len()), (vec!["situation"], 0));

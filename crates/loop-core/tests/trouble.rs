@@ -11,7 +11,7 @@ use loop_core::{
 };
 use serde_json::json;
 
-fn look(name: &str) -> Said {
+fn look(name: &str) -> DraftReply {
     calls(&[("fetch_device", target(name))])
 }
 
@@ -81,7 +81,7 @@ fn a_success_takes_back_what_was_counted_and_other_tools_count_for_themselves() 
 #[test]
 fn a_document_ends_where_only_a_broken_tool_is_left() {
     // S4-67, design "The gate", step 4
-    let asks = |name: &str| said("medium").asks("fetch_device", target(name));
+    let asks = |name: &str| draft("medium").asks("fetch_device", target(name));
     let mut world = run().patient().limits(|limits| limits.passes = 9).start();
     for name in ["a", "b", "c"] {
         world = world.replied(&asks(name));
@@ -161,7 +161,7 @@ fn a_denial_ends_the_run_where_policy_says_so() {
         spec.gate.on_denied = OnDenied::Stop;
         spec.gate.forbid = vec!["wipe".into()];
     });
-    let reply = said("medium").asks("wipe", target("a")).asks("fetch_device", target("a"));
+    let reply = draft("medium").asks("wipe", target("a")).asks("fetch_device", target("a"));
     let world = world.start().replied(&reply).ends(StopReason::Refused);
     assert_eq!(world.verdicts(), ["denied", "ended"]);
 }
@@ -296,11 +296,11 @@ fn what_a_write_may_have_done_is_a_failure_of_it() {
 #[test]
 fn high_confidence_that_still_asks_is_counted() {
     // C15
-    let sure = said("high").asks("fetch_device", target("a"));
+    let sure = draft("high").asks("fetch_device", target("a"));
     let world =
-        run().start().replied(&sure).all_finished().replied(&said("high")).ends(StopReason::Confident);
+        run().start().replied(&sure).all_finished().replied(&draft("high")).ends(StopReason::Confident);
     assert_eq!(world.outcome().totals.contradictions, 1);
-    let command = said("high").asks_as("nice_to_have", "fetch_device", target("a"));
+    let command = draft("high").asks_as("nice_to_have", "fetch_device", target("a"));
     let world = run().start().replied(&command).ends(StopReason::Confident);
     assert_eq!(world.outcome().totals.contradictions, 0);
 }

@@ -11,7 +11,7 @@ use loop_core::{Note, PersonAnswer, StopReason, Verdict};
 use serde_json::{Value, json};
 
 fn verdict(tool: &str, parameters: Value) -> Verdict {
-    run().start().replied(&said("low").asks(tool, parameters)).run.actions()[0].verdict.clone()
+    run().start().replied(&draft("low").asks(tool, parameters)).run.actions()[0].verdict.clone()
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_tool_is_named_exactly_or_by_alias_and_never_by_a_part_of_its_name() {
 #[test]
 fn bad_arguments_name_their_place() {
     // S4-80, L17: nothing is run for them, whatever stands beside them.
-    let world = run().start().replied(&said("low").asks("fetch_device", json!({})));
+    let world = run().start().replied(&draft("low").asks("fetch_device", json!({})));
     assert_eq!((world.tools(), world.run.totals().tool_calls), (Vec::new(), 0));
     let invalid = |pointer: &str, message: &str| Verdict::InvalidArguments {
         pointer: pointer.into(),
@@ -66,7 +66,7 @@ fn a_required_text_that_is_blank_is_no_argument() {
     });
     let judged = |arguments: Value| {
         let setup = run().with(|spec| spec.tools[0].args = loop_core::ArgSpec::from_schema(&deep));
-        let world = setup.start().replied(&said("low").asks("fetch_device", arguments));
+        let world = setup.start().replied(&draft("low").asks("fetch_device", arguments));
         world.run.actions()[0].verdict.clone()
     };
     assert_eq!(judged(json!({"who": [{"a/b": "x"}, {"a/b": " "}], "text": "t"})), invalid("/who/1/a~1b"));
@@ -116,7 +116,7 @@ fn a_member_that_is_given_twice_is_no_argument_of_an_effect() {
 #[test]
 fn arguments_are_rebuilt_before_they_reach_a_tool() {
     // S4-81
-    let asked = said("low").asks("fetch_device", json!({"target": "a", "token": "x"}));
+    let asked = draft("low").asks("fetch_device", json!({"target": "a", "token": "x"}));
     let world = run().start().replied(&asked);
     assert_eq!(&*world.tools()[0].parameters, r#"{"limit":3,"target":"a"}"#);
     assert_eq!(&*world.run.actions()[0].action.parameters, r#"{"target":"a","token":"x"}"#);
@@ -124,7 +124,7 @@ fn arguments_are_rebuilt_before_they_reach_a_tool() {
 
 #[test]
 fn only_bad_actions_leave_nothing_to_run() {
-    let reply = said("high").asks("nothing_like_it", target("a")).asks("fetch_device", json!({}));
+    let reply = draft("high").asks("nothing_like_it", target("a")).asks("fetch_device", json!({}));
     let world = run().start().replied(&reply).ends(StopReason::Confident);
     assert_eq!(world.verdicts(), ["unknown_tool", "invalid_arguments"]);
     assert_eq!((world.outcome().undone().count(), world.outcome().totals.tool_calls), (2, 0));
@@ -133,13 +133,13 @@ fn only_bad_actions_leave_nothing_to_run() {
 #[test]
 fn over_the_limit_required_actions_are_admitted_first() {
     // I-4
-    let reply = said("low")
+    let reply = draft("low")
         .asks_as("recommended", "fetch_device", target("a"))
         .asks_as("required", "fetch_device", target("b"))
         .asks_as("required", "fetch_device", target("c"));
     let world = run().limits(|limits| limits.tool_calls = 2).start().replied(&reply);
     assert_eq!(world.verdicts(), ["over_limit", "run", "run"]);
-    let world = world.all_finished().replied(&said("low").asks("fetch_device", target("d")));
+    let world = world.all_finished().replied(&draft("low").asks("fetch_device", target("d")));
     let world = world.ends(StopReason::MaxToolCalls);
     let change = world.outcome().stop.primary.change.clone().unwrap();
     assert_eq!((change.setting.path(), change.to.to_string()), ("limits.tool_calls", "3".to_owned()));
@@ -148,7 +148,7 @@ fn over_the_limit_required_actions_are_admitted_first() {
 #[test]
 fn an_approval_does_not_pass_the_limit_of_tool_calls() {
     // I-4, I-26: room is kept for what a person may allow.
-    let reply = said("low")
+    let reply = draft("low")
         .asks_as("recommended", "fetch_device", target("a"))
         .asks_as("required", "wipe", target("b"))
         .asks_as("recommended", "restart", target("c"));
@@ -164,7 +164,7 @@ fn an_approval_does_not_pass_the_limit_of_tool_calls() {
 #[test]
 fn every_action_is_kept_with_its_verdict_in_request_order() {
     // I-32
-    let reply = said("low")
+    let reply = draft("low")
         .asks_as("nice_to_have", "wipe", target("a"))
         .asks("fetch_device", target("a"))
         .asks("fetch_device", target("a"))
@@ -182,7 +182,7 @@ fn every_action_is_kept_with_its_verdict_in_request_order() {
 fn ids_and_priorities_are_repaired_and_the_revision_is_told() {
     // S0-102
     let mut reply =
-        said("low").asks("fetch_device", target("a")).asks_as("urgent", "fetch_device", target("b"));
+        draft("low").asks("fetch_device", target("a")).asks_as("urgent", "fetch_device", target("b"));
     reply.contract.as_mut().unwrap()["ai_actions"][0] =
         json!({"action_type": "fetch_device", "parameters": {"target": "a"}});
     let world = run().start().replied(&reply);

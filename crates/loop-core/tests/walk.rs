@@ -16,7 +16,7 @@ proptest! {
     #[test]
     fn every_walk_keeps_the_invariants_and_comes_to_an_end(setup in setups(), choices in choices(120)) {
         // I-4, I-8, I-9, I-10, I-11, I-20, I-21: the world checks every state; the rest is checked here.
-        let world = walked(setup, &choices).autopilot(&said("high"));
+        let world = walked(setup, &choices).autopilot(&draft("high"));
         world.check_replay();
         let stops = world.all_notes().filter(|note| matches!(note, Note::Stopped { .. })).count();
         prop_assert_eq!(stops, 1, "a reason is fixed once");
@@ -111,7 +111,7 @@ proptest! {
 fn the_order_in_which_tools_finish_makes_no_difference() {
     // I-20, S0-122: all 24 orders of four actions end in the same state.
     let names = ["a", "b", "c", "d"];
-    let reply = names.iter().fold(said("low"), |said, name| said.asks("fetch_device", target(name)));
+    let reply = names.iter().fold(draft("low"), |draft, name| draft.asks("fetch_device", target(name)));
     let start = run().start().replied(&reply);
     let mut ends: Vec<Run> = Vec::new();
     for order in permutations(4) {

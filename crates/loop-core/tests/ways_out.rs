@@ -12,8 +12,8 @@ use loop_core::{
 use serde_json::json;
 
 /// A pass of this confidence that asks for something new and writes something new.
-fn pass(confidence: &str, n: u32) -> Said {
-    let asks = said(confidence).section("Findings", &format!("Finding {n}."));
+fn pass(confidence: &str, n: u32) -> DraftReply {
+    let asks = draft(confidence).section("Findings", &format!("Finding {n}."));
     asks.asks("fetch_device", target(&format!("d{n}")))
 }
 
@@ -70,7 +70,7 @@ fn whether_a_fall_is_stale_is_a_setting() {
 #[test]
 fn two_passes_without_new_evidence_and_without_a_changed_section_are_no_progress() {
     let patient = || run().with(|spec| spec.gate.stale = Stale::Off);
-    let same = |n: u32| said("medium").asks("fetch_device", target(&format!("d{n}")));
+    let same = |n: u32| draft("medium").asks("fetch_device", target(&format!("d{n}")));
     let step = |world: World, n: u32, brought: Observation| {
         world.replied(&same(n)).finished(&format!("{n}/action-0"), brought)
     };
@@ -130,7 +130,7 @@ fn low_confidence_in_two_passes_brings_the_escalated_model_once() {
 
 #[test]
 fn without_anything_to_run_nothing_is_escalated() {
-    let world = passes(run().escalating(), &["low"]).replied(&said("low")).ends(StopReason::NoNewActions);
+    let world = passes(run().escalating(), &["low"]).replied(&draft("low")).ends(StopReason::NoNewActions);
     assert!(!world.all_notes().any(|note| matches!(note, Note::TierChanged { .. })));
 }
 
@@ -139,12 +139,12 @@ fn the_model_is_given_back_on_every_way_out() {
     // S0-32, I-28
     let escalated = || passes(run().escalating(), &["low", "low"]);
     let ends = [
-        escalated().replied(&said("high")),
-        escalated().replied(&said("low")),
+        escalated().replied(&draft("high")),
+        escalated().replied(&draft("low")),
         escalated().started().stop(StopMode::Now).deadline(),
         escalated().started().failed(failure(false)),
         escalated().deadline(),
-        passes(run().escalating().limits(|limits| limits.passes = 3), &["low", "low"]).replied(&said("low")),
+        passes(run().escalating().limits(|limits| limits.passes = 3), &["low", "low"]).replied(&draft("low")),
     ];
     for world in ends {
         assert!(world.run.is_done(), "{:?}", world.run.phase());
@@ -161,7 +161,7 @@ fn the_model_is_given_back_on_every_way_out() {
 fn one_pass_is_granted_to_revise_what_a_confident_answer_lacks() {
     // C30
     let demands = || run().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
-    let world = demands().start().replied(&said("high")).expect_call("2/main", 1);
+    let world = demands().start().replied(&draft("high")).expect_call("2/main", 1);
     let missing = vec!["a result of `fetch_docs`".into()];
     assert_eq!(world.run.revisions(2), Some(missing.as_slice()));
     assert!(world.all_notes().any(|note| matches!(
@@ -169,10 +169,10 @@ fn one_pass_is_granted_to_revise_what_a_confident_answer_lacks() {
         Note::GateDecided { decision: Decision::Revise { missing: reported }, .. } if *reported == missing
     )));
     // Mended: it fetches what is demanded and is confident.
-    let repaired = world.clone().replied(&said("high").asks("fetch_docs", target("a"))).all_finished();
-    repaired.replied(&said("high")).ends(StopReason::Confident);
+    let repaired = world.clone().replied(&draft("high").asks("fetch_docs", target("a"))).all_finished();
+    repaired.replied(&draft("high")).ends(StopReason::Confident);
     // Not repaired: the run ends, and says what is missing.
-    let world = world.replied(&said("high")).ends(StopReason::EvidenceMissing);
+    let world = world.replied(&draft("high")).ends(StopReason::EvidenceMissing);
     assert_eq!(world.outcome().missing, missing);
     assert_eq!((world.outcome().stop.class, world.outcome().totals.passes), (StopClass::Partial, 2));
 }
@@ -180,9 +180,9 @@ fn one_pass_is_granted_to_revise_what_a_confident_answer_lacks() {
 #[test]
 fn a_revision_pass_is_not_held_against_the_one_before_it() {
     let demands = || run().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
-    let world = passes(demands(), &["medium"]).replied(&said("high")).expect_call("3/main", 1);
+    let world = passes(demands(), &["medium"]).replied(&draft("high")).expect_call("3/main", 1);
     // High after high would be stale; but this is what it was asked for.
-    world.replied(&said("high").asks("fetch_docs", target("a"))).expect_phase("acting");
+    world.replied(&draft("high").asks("fetch_docs", target("a"))).expect_phase("acting");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_final_pass_is_not_repaired() {
         spec.limits.passes = 1;
     });
     let world =
-        demands.start().expect_call("1/final", 1).replied(&said("high")).ends(StopReason::MaxPasses);
+        demands.start().expect_call("1/final", 1).replied(&draft("high")).ends(StopReason::MaxPasses);
     assert_eq!(world.reasons(), [StopReason::MaxPasses, StopReason::EvidenceMissing]);
     assert_eq!(world.outcome().stop.class, StopClass::Partial);
 }
@@ -223,7 +223,7 @@ fn where_every_action_that_mattered_is_forbidden_policy_ends_the_run() {
     );
     assert_eq!(world.outcome().totals.tool_calls, 0);
     // By alias too; and what is allowed beside it runs.
-    let world = forbids().start().replied(&said("low").asks("fetch_devices", target("a")));
+    let world = forbids().start().replied(&draft("low").asks("fetch_devices", target("a")));
     world.ends(StopReason::PolicyBlocked);
     let world = forbids().start().replied(&pass("low", 1).asks("fetch_docs", target("a")));
     world.expect_tools(&["1/action-1#1 fetch_docs"]);
@@ -236,12 +236,12 @@ fn where_every_action_that_mattered_is_forbidden_policy_ends_the_run() {
 fn no_progress_is_counted_from_where_another_task_or_model_took_over() {
     // C17: neither the first pass of the escalated model nor a revision pass can be the end of idle passes before it.
     let patient = || run().with(|spec| (spec.gate.stale, spec.gate.breakers.tool_failures) = (Stale::Off, 0));
-    let same = |confidence: &str, n: u32| said(confidence).asks("fetch_device", target(&format!("d{n}")));
+    let same = |confidence: &str, n: u32| draft(confidence).asks("fetch_device", target(&format!("d{n}")));
     let failed = || observed(Status::PermanentError);
     let demands = patient().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
     let world = demands.start().replied(&same("medium", 1)).finished("1/action-0", failed());
-    let world = world.replied(&said("high")).expect_call("3/main", 1);
-    world.replied(&said("high").asks("fetch_docs", target("a"))).expect_phase("acting");
+    let world = world.replied(&draft("high")).expect_call("3/main", 1);
+    world.replied(&draft("high").asks("fetch_docs", target("a"))).expect_phase("acting");
 
     let mut world = patient().escalating().start();
     for n in 1..=2 {
@@ -265,7 +265,7 @@ fn the_change_that_no_progress_names_would_have_gone_on() {
         });
         let mut world = setup.start();
         for n in 1..=4 {
-            let says = said("medium").asks("fetch_device", target(&format!("d{n}")));
+            let says = draft("medium").asks("fetch_device", target(&format!("d{n}")));
             world = world.replied(&says);
             if world.run.is_done() {
                 return world;
@@ -310,7 +310,7 @@ fn a_revision_pass_that_cannot_be_paid_tells_what_is_missing() {
         spec.limits.tokens = Some(2_000);
     });
     let large = loop_core::PromptSize { bytes: 9_000, shared_bytes: 2_000 };
-    let world = demands.start().replied(&said("high")).started_with(large).ends(StopReason::TokenLimit);
+    let world = demands.start().replied(&draft("high")).started_with(large).ends(StopReason::TokenLimit);
     assert_eq!(world.reasons(), [StopReason::TokenLimit, StopReason::EvidenceMissing]);
 }
 

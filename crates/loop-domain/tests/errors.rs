@@ -564,11 +564,11 @@ fn a_number_out_of_its_range_and_a_name_that_is_none_are_refused() {
 fn a_url_that_is_given_beside_the_file_is_not_shown() {
     let text = format!("{SECTION}[models.base]\nprovider = \"openai-chat\"\nmodel = \"m\"\n");
     let base_urls = vec![(Tier::Base, "ftp://me:canary@h".to_owned())];
-    let said = error_with(
+    let stated = error_with(
         &format!("version = 1\nname = \"shop\"\n{text}"),
         &LoadOptions { base_urls, ..LoadOptions::default() },
     );
-    assert!(said.starts_with("--base-url base: the base URL must be") && !said.contains("canary"), "{said}");
+    assert!(stated.starts_with("--base-url base: the base URL must be") && !stated.contains("canary"), "{stated}");
 }
 
 #[test]
@@ -581,9 +581,9 @@ fn a_key_that_is_not_set_is_missed_by_who_runs_and_by_nobody_else() {
     fs::write(folder.path().join("loopgate.toml"), text).unwrap();
     let domain = Domain::load(folder.path(), &LoadOptions::default()).unwrap();
     let missed = domain.ready(false).unwrap_err().to_string();
-    let said = "loopgate.toml:11:1: the environment variable `LOOPGATE_TEST_NO_SUCH_KEY` is not set; set it to the model's key";
-    assert!(missed.ends_with(said), "{missed}");
-    assert!(domain.report().warnings.iter().any(|warning| warning.ends_with(said)));
+    let stated = "loopgate.toml:11:1: the environment variable `LOOPGATE_TEST_NO_SUCH_KEY` is not set; set it to the model's key";
+    assert!(missed.ends_with(stated), "{missed}");
+    assert!(domain.report().warnings.iter().any(|warning| warning.ends_with(stated)));
 }
 
 #[test]
@@ -595,6 +595,6 @@ fn a_token_that_is_not_set_is_missed_by_who_saves() {
     let domain = Domain::load(folder.path(), &LoadOptions::default()).unwrap();
     domain.ready(false).unwrap();
     let missed = domain.ready(true).unwrap_err().to_string();
-    let said = "9:1: the environment variable `LOOPGATE_NO_SUCH_VARIABLE` is not set; set it to the token";
-    assert!(missed.ends_with(said), "{missed}");
+    let stated = "9:1: the environment variable `LOOPGATE_NO_SUCH_VARIABLE` is not set; set it to the token";
+    assert!(missed.ends_with(stated), "{missed}");
 }

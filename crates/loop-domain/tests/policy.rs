@@ -138,9 +138,9 @@ fn every_setting_of_policy_is_kept() {
 #[test]
 fn what_is_wrong_with_policy_is_told_at_its_place() {
     let wrong = |text: &str| loaded(text).unwrap_err();
-    let ends = |text: &str, said: &str| {
+    let ends = |text: &str, stated: &str| {
         let error = wrong(text);
-        assert!(error.ends_with(said), "{error}");
+        assert!(error.ends_with(stated), "{error}");
     };
     let with = |rest: &str| format!("{CONVERSATION}{SEARCH}{rest}");
     ends(
@@ -187,10 +187,10 @@ fn a_domain_declares_stop_reasons_of_its_own() {
             ("no_such_note", StopClass::NeedsHuman, "There is no note.", "search", Status::Empty),
         ]
     );
-    let ends = |name: &str, rest: &str, said: &str| {
+    let ends = |name: &str, rest: &str, stated: &str| {
         let text = format!("{CONVERSATION}{SEARCH}[stop_reasons.{name}]\n{rest}");
         let error = loaded(&text).unwrap_err();
-        assert!(error.ends_with(said), "{error}");
+        assert!(error.ends_with(stated), "{error}");
     };
     let whole = "class = \"partial\"\ndescription = \"It is so.\"\ntool = \"search\"\n";
     ends("max_passes", whole, "10:15: `max_passes` is a reason of every run; choose another name");

@@ -46,8 +46,8 @@ fn what_the_domain_says_comes_before_ones_own_file_and_that_before_the_table() {
     assert_eq!(price(folder.path(), &mini), Some(table));
     let with_file = format!("{mini}[prices]\nfile = \"own.toml\"\n");
     assert_eq!(price(folder.path(), &with_file), Some(Price::flat(500_000, 1_000_000)));
-    let said = "price = { input_usd_per_million = 7, output_usd_per_million = 8 }\n";
-    let with_both = format!("{mini}{said}[prices]\nfile = \"own.toml\"\n");
+    let stated = "price = { input_usd_per_million = 7, output_usd_per_million = 8 }\n";
+    let with_both = format!("{mini}{stated}[prices]\nfile = \"own.toml\"\n");
     assert_eq!(price(folder.path(), &with_both), Some(Price::flat(7_000_000, 8_000_000)));
     // wire WU12
     assert_eq!(price(folder.path(), &base("gpt-99")), None);

@@ -103,8 +103,8 @@ async fn a_server_that_is_not_there_ends_the_run_with_what_the_tools_brought() {
     assert_eq!((outcome.stop.reason(), outcome.stop.class), (StopReason::ModelFailure, StopClass::Failed));
     assert!(!outcome.evidence.is_empty(), "what was fetched is there");
     assert_eq!(outcome.totals.passes, 0);
-    let said = outcome.stop.primary.value.to_string();
-    assert!(said.starts_with("connection: "), "{said}");
+    let stated = outcome.stop.primary.value.to_string();
+    assert!(stated.starts_with("connection: "), "{stated}");
 }
 
 /// The stub, which says that it thought.
@@ -311,8 +311,8 @@ async fn a_server_that_asks_for_more_time_than_there_is_ends_the_run_at_once_and
     let domain = behind(&server.base_url(), &[Tier::Base], &[("limits.wall_ms", "20000")]);
     let outcome = run(&domain, "T-1042").await;
     assert_eq!(outcome.stop.reason(), StopReason::ModelFailure);
-    let said = outcome.stop.primary.value.to_string();
-    assert!(said.starts_with("rate_limited: slow down") && said.contains("tried again in 5"), "{said}");
+    let stated = outcome.stop.primary.value.to_string();
+    assert!(stated.starts_with("rate_limited: slow down") && stated.contains("tried again in 5"), "{stated}");
     assert_eq!(server.requests().len(), 1);
     assert!(outcome.totals.wall_ms < 10_000);
 }

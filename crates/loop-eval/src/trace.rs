@@ -130,12 +130,12 @@ impl Trace {
                 self.validate(&judged);
             }
             EventKind::PersonAnswered { key, answer, .. } => {
-                let said = match answer {
+                let stated = match answer {
                     PersonAnswer::Approved => "approved",
                     PersonAnswer::Denied { .. } => "denied",
                     PersonAnswer::Answered { .. } => "answered",
                 };
-                self.push(key.pass, &format!("person:{said}"));
+                self.push(key.pass, &format!("person:{stated}"));
                 self.validate(&judged);
             }
             EventKind::ToolFinished { key, observation, .. } if observation.status == Status::Pending => {

@@ -17,7 +17,7 @@ fn sound() -> Value {
 }
 
 /// What is said of a case with `value` in the place of `pointer`'s last part; null takes it out.
-async fn said(changes: &[(&str, Value)]) -> String {
+async fn stated(changes: &[(&str, Value)]) -> String {
     let mut case = sound();
     for (pointer, value) in changes {
         let (parent, key) = pointer.rsplit_once('/').unwrap();
@@ -140,11 +140,11 @@ async fn each_slip_has_one_line_with_its_place() {
         (&[("/expect", json!({}))], &["evals/case.json:1:", "unknown field `expect`"]),
     ];
     for (changes, parts) in cases {
-        let said = said(changes).await;
-        assert_eq!(said.lines().count(), 1, "{said}");
-        assert!(said.starts_with("evals/case.json:"), "{said}");
+        let stated = stated(changes).await;
+        assert_eq!(stated.lines().count(), 1, "{stated}");
+        assert!(stated.starts_with("evals/case.json:"), "{stated}");
         for part in parts {
-            assert!(said.contains(part), "`{part}` is missing in: {said}");
+            assert!(stated.contains(part), "`{part}` is missing in: {stated}");
         }
     }
 }

@@ -344,10 +344,10 @@ fn effects_come_from_the_run_then_from_the_file_then_from_the_name() {
         RunScore::of("progress".parse().unwrap(), &runs(line)[0], effects).refused.len()
     };
     let file = written("{\"frob\": \"read\"}");
-    let said = Effects::read_file(&file.path).unwrap();
+    let stated = Effects::read_file(&file.path).unwrap();
     assert_eq!(refused(&text(json!({})), &Effects::default()), 0);
-    assert_eq!(refused(&text(json!({})), &said), 1);
-    assert_eq!(refused(&text(json!({ "frob": "write" })), &said), 0);
+    assert_eq!(refused(&text(json!({})), &stated), 1);
+    assert_eq!(refused(&text(json!({ "frob": "write" })), &stated), 0);
     // A program may have changed something before it failed, a write did not.
     let failing = |effect: &str| {
         let step = |tool: &str, n: usize, is_error: bool| json!({ "tool": tool, "arguments": { "n": n }, "result": "same", "is_error": is_error });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loop_core::EventKind;
 use loop_domain::{Domain, LoadOptions};
-use loop_eval::case::{Case, Expected, RecordError, Said, case_of_run};
+use loop_eval::case::{Case, Expected, RecordError, AnswerKind, case_of_run};
 use loop_eval::eval::{VerifyError, run_case, verify};
 use loop_runtime::{
     Runner, RunSpec, WorkItem,
@@ -103,7 +103,7 @@ async fn a_run_in_which_nobody_answered_becomes_a_case_in_which_nobody_does() {
     let item = domain.item("Update Bob's company to EPAM", "request.txt").unwrap();
     let outcome = domain.unsaved_loop().with_journal(journal.clone()).run(item).await.unwrap();
     let case = passes_again(&journal.read(&outcome.run).await.unwrap()).await;
-    assert_eq!(case.people.iter().map(|line| line.say).collect::<Vec<_>>(), [Said::Nothing]);
+    assert_eq!(case.people.iter().map(|line| line.say).collect::<Vec<_>>(), [AnswerKind::Nothing]);
 }
 
 #[tokio::test]

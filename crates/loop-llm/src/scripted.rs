@@ -207,8 +207,8 @@ fn broken_off(reply: &ModelReply, message: String) -> EventStream {
     let mut error = LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, message);
     let (text, reasoning) = (Arc::clone(&reply.text), Arc::clone(&reply.reasoning));
     error.partial = Some(Partial { text, reasoning, usage: reply.usage, ..Partial::default() }.into());
-    let said: Vec<_> = pieces_of(reply).map(Ok).chain([Err(error)]).collect();
-    futures::stream::iter(said).boxed()
+    let stated: Vec<_> = pieces_of(reply).map(Ok).chain([Err(error)]).collect();
+    futures::stream::iter(stated).boxed()
 }
 
 /// The tokens of a call where four bytes count as one, as is usual for English text.

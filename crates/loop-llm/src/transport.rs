@@ -172,7 +172,7 @@ struct Call<B> {
     end: Instant,
     progress: Instant,
     /// Whether something was said since the clock was read.
-    has_said: bool,
+    has_replied: bool,
     /// When it ends with what is there, once the word for the end has come.
     settled: Option<Instant>,
     /// Since when a piece of the body is waited for.
@@ -212,7 +212,7 @@ impl<B: Pieces> Call<B> {
             end,
             progress: end,
             // What begins now is progress.
-            has_said: true,
+            has_replied: true,
             settled: None,
             waiting: None,
             has_yielded: false,
@@ -308,12 +308,12 @@ impl<B: Pieces> Call<B> {
         self.has_yielded = false;
         let received = self.decoder.received();
         self.decoder.feed(bytes);
-        self.has_said |= self.decoder.received() > received;
+        self.has_replied |= self.decoder.received() > received;
     }
 
     /// What was said since the clock was read last was said by now.
     fn note(&mut self, now: Instant) {
-        if std::mem::take(&mut self.has_said) {
+        if std::mem::take(&mut self.has_replied) {
             self.progress = now + self.timers.progress;
         }
         if self.settled.is_none() && self.decoder.is_ending() {

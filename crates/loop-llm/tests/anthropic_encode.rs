@@ -248,11 +248,11 @@ fn a_choice_that_cannot_be_forced() {
         (&json!({"type": "auto"}), vec!["tool_choice_degraded".into()])
     );
     assert_eq!((body["tools"][0].get("strict"), &body["tools"][1]["strict"]), (None, &json!(true)));
-    let said = |text: &str| json!([{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": text}]);
-    assert_eq!(body["messages"][0]["content"], said("Call the tool see in this turn."));
+    let stated = |text: &str| json!([{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": text}]);
+    assert_eq!(body["messages"][0]["content"], stated("Call the tool see in this turn."));
     assert_eq!(body.get("cache_control"), None, "what the next request does not have is not kept");
     let required = choose(NEWER, ToolChoice::Required).sent();
-    assert_eq!(required["messages"][0]["content"], said("Call at least one tool in this turn."));
+    assert_eq!(required["messages"][0]["content"], stated("Call at least one tool in this turn."));
     let reject = newer.with(|request| request.unsupported = Unsupported::Reject);
     assert_eq!(refused(&reject), LlmErrorKind::Unsupported);
     // Where the model thinks, older ones cannot be forced either.
@@ -556,8 +556,8 @@ fn the_form_of_the_text() {
         (old.sent().get("output_config"), old.warnings()),
         (None, vec!["param_changed(response_format)".into()])
     );
-    let said = old.sent()["messages"][0]["content"][1]["text"].as_str().unwrap().to_owned();
-    assert!(said.starts_with("Reply with one JSON object") && said.contains("\"minimum\":1"), "{said}");
+    let stated = old.sent()["messages"][0]["content"][1]["text"].as_str().unwrap().to_owned();
+    assert!(stated.starts_with("Reply with one JSON object") && stated.contains("\"minimum\":1"), "{stated}");
     let any = wire(NEWER).with(|request| request.output = OutputFormat::JsonObject);
     assert_eq!(
         any.sent()["messages"][0]["content"][1]["text"],

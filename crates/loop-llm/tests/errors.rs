@@ -27,7 +27,7 @@ fn error(status: u16, headers: &[(&str, &str)], body: impl ToString) -> LlmError
 }
 
 /// OpenAI's form.
-fn said(code: &str, message: &str) -> Value {
+fn stated(code: &str, message: &str) -> Value {
     json!({"error": {"message": message, "type": "t", "param": null, "code": code}})
 }
 
@@ -62,7 +62,7 @@ fn within(profile: &str, body: &Value) -> LlmError {
 #[test]
 fn delays_by_header_date_words_and_window() {
     let retry = |headers: &[(&str, &str)], message: &str| {
-        error(429, headers, said("rate_limit_exceeded", message)).retry
+        error(429, headers, stated("rate_limit_exceeded", message)).retry
     };
     assert_eq!(retry(&[("retry-after-ms", "1500"), ("retry-after", "9")], ""), after(1_500));
     assert_eq!(retry(&[("retry-after", "9")], "try again in 1s"), after(9_000));
@@ -85,7 +85,7 @@ fn delays_by_header_date_words_and_window() {
 fn an_empty_bucket_says_when_it_is_full_again() {
     let wait = |remaining: &str, reset: &str, at: &str| {
         let headers = [(remaining, "0"), (reset, at)];
-        error(429, &headers, said("rate_limit_exceeded", "slow")).retry
+        error(429, &headers, stated("rate_limit_exceeded", "slow")).retry
     };
     let openai = |at: &str| wait("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens", at);
     assert_eq!(openai("6m0s"), after(360_000));
@@ -111,7 +111,7 @@ fn an_empty_bucket_says_when_it_is_full_again() {
         ("x-ratelimit-remaining-tokens", "0"),
         ("x-ratelimit-reset-tokens", "6m0s"),
     ];
-    assert_eq!(error(429, &both, said("rate_limit_exceeded", "")).retry, after(360_000));
+    assert_eq!(error(429, &both, stated("rate_limit_exceeded", "")).retry, after(360_000));
     // OpenRouter tells the headers of the provider behind it.
     let headers = json!({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": moment.to_string()});
     let behind = json!({"error": {"code": 429, "message": "slow", "metadata": {"headers": headers}}});
@@ -122,7 +122,7 @@ fn an_empty_bucket_says_when_it_is_full_again() {
 #[test]
 fn kinds_by_status_and_code() {
     let check = |status, code: &str, kind: Kind, retry: RetryAdvice| {
-        let error = error(status, &[], said(code, "it does not like it"));
+        let error = error(status, &[], stated(code, "it does not like it"));
         assert_eq!((error.kind, error.retry), (kind, retry), "{status} {code}");
     };
     let (never, backoff) = (RetryAdvice::Never, RetryAdvice::Backoff);
@@ -162,9 +162,9 @@ fn kinds_by_status_and_code() {
     check(498, "", Kind::Overloaded, backoff);
     check(499, "", Kind::Cancelled, never);
     let big = "Request too large: Limit 10, Requested 20 tokens per min";
-    let big = error(429, &[], said("rate_limit_exceeded", big));
+    let big = error(429, &[], stated("rate_limit_exceeded", big));
     assert_eq!((big.kind, big.retry), (Kind::RequestTooLarge, never));
-    let in_flight = error(402, &[("retry-after", "3")], said("payment_required", "in flight"));
+    let in_flight = error(402, &[("retry-after", "3")], stated("payment_required", "in flight"));
     assert_eq!((in_flight.kind, in_flight.retry), (Kind::RateLimited, after(3_000)));
 }
 
@@ -173,13 +173,13 @@ fn kinds_by_status_and_code() {
 fn what_only_the_other_interface_takes() {
     let effort = json!({"error": {"message": "Function tools with reasoning_effort are not supported for gpt-x in \
          /v1/chat/completions. Please use /v1/responses instead.", "param": "reasoning_effort"}});
-    let only = said("", "This model is only supported in v1/responses and not in v1/chat/completions.");
+    let only = stated("", "This model is only supported in v1/responses and not in v1/chat/completions.");
     for (status, body) in [(400, effort), (404, only)] {
         let error = error(status, &[], body);
         let advice = RetryAdvice::AfterChange(Change::OtherApi);
         assert_eq!((error.kind, error.retry), (Kind::InvalidRequest, advice), "{status}");
     }
-    let other = said("", "reasoning_effort has to be low, medium or high");
+    let other = stated("", "reasoning_effort has to be low, medium or high");
     assert_eq!(error(400, &[], other).retry, RetryAdvice::Never);
 }
 
@@ -266,13 +266,13 @@ fn reasoning_and_state_that_are_not_taken_any_more() {
     let wrong = "invalid_request_error";
     let signature = "Function call is missing a thought_signature in functionCall parts.";
     let bodies = [
-        said("invalid_encrypted_content", "no"),
-        said("", "The encrypted content gAAA could not be verified."),
-        said(
+        stated("invalid_encrypted_content", "no"),
+        stated("", "The encrypted content gAAA could not be verified."),
+        stated(
             "",
             "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'.",
         ),
-        said("", "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false."),
+        stated("", "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false."),
         typed(wrong, "messages.1.content.0: Invalid `signature` in `thinking` block"),
         typed(
             wrong,
@@ -284,14 +284,14 @@ fn reasoning_and_state_that_are_not_taken_any_more() {
         assert_eq!(reported(error(400, &[], &body)), stale, "{body}");
     }
     // The same behind a 200.
-    assert_eq!(reported(within("openai-responses", &said("invalid_encrypted_content", "no"))), stale);
+    assert_eq!(reported(within("openai-responses", &stated("invalid_encrypted_content", "no"))), stale);
     assert_eq!(reported(within("anthropic", &typed(wrong, "Invalid `signature` in `thinking` block"))), stale);
-    let lost = said("previous_response_not_found", "Previous response with id 'resp_1' not found.");
+    let lost = stated("previous_response_not_found", "Previous response with id 'resp_1' not found.");
     let rebuild = RetryAdvice::AfterChange(Change::RebuildState);
     assert_eq!(reported(error(400, &[], lost)), (Kind::StateLost, rebuild));
     let other = typed(wrong, "thinking.budget_tokens: Input should be greater than or equal to 1024");
     assert_eq!(reported(error(400, &[], other)), (Kind::InvalidRequest, RetryAdvice::Never));
-    assert_eq!(error(500, &[], said("", "the signature of thinking")).kind, Kind::ServerError);
+    assert_eq!(error(500, &[], stated("", "the signature of thinking")).kind, Kind::ServerError);
 }
 
 // wire WQ03
@@ -312,7 +312,7 @@ fn a_filter_tells_what_it_found() {
         (400, azure, Some("jailbreak, violence")),
         (400, listed, Some("jailbreak, violence")),
         (403, moderated, Some("harassment")),
-        (400, said("content_filter", "filtered"), None),
+        (400, stated("content_filter", "filtered"), None),
     ] {
         let error = error(status, &[], &body);
         assert_eq!((error.kind, error.retry), (Kind::ContentFilter, RetryAdvice::Never), "{body}");
@@ -330,7 +330,7 @@ fn a_request_that_does_not_fit() {
         assert_eq!((detail.used_tokens, detail.max_tokens), (used, max), "{body}");
     };
     let text = "This model's maximum context length is 128000 tokens. However, your messages resulted in 130001 tokens";
-    check(400, said("context_length_exceeded", text), Some(130_001), Some(128_000));
+    check(400, stated("context_length_exceeded", text), Some(130_001), Some(128_000));
     let llama =
         json!({"code": 400, "type": "exceed_context_size_error", "n_prompt_tokens": 9000, "n_ctx": 8192});
     check(400, json!({"error": llama}), Some(9000), Some(8192));
@@ -343,10 +343,10 @@ fn a_request_that_does_not_fit() {
     );
     let sum = "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease them";
     check(400, typed(wrong, sum), Some(190_000), Some(200_000));
-    check(413, said("", "Please reduce the length of the messages"), None, None);
+    check(413, stated("", "Please reduce the length of the messages"), None, None);
     let google = "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).";
     check(400, status(400, "INVALID_ARGUMENT", google, json!([])), Some(1_200_000), Some(1_048_576));
-    check(500, said("", google), Some(1_200_000), Some(1_048_576));
+    check(500, stated("", google), Some(1_200_000), Some(1_048_576));
     let flat = json!({"object": "error", "message": "the request exceeds the available context size"});
     check(400, flat, None, None);
     let xai = "This model's maximum prompt length is 131072 but the request contains 140000 tokens.";
@@ -357,12 +357,12 @@ fn a_request_that_does_not_fit() {
     check(400, json!({"error": behind}), Some(130_001), Some(128_000));
     let word = json!({"code": 400, "message": "no", "metadata": {"error_type": "context_length_exceeded"}});
     check(400, json!({"error": word}), None, None);
-    assert_eq!(error(429, &[], said("", "maximum context length, tokens per min")).kind, Kind::RateLimited);
+    assert_eq!(error(429, &[], stated("", "maximum context length, tokens per min")).kind, Kind::RateLimited);
 }
 
 #[test]
 fn only_the_beginning_of_a_message_is_judged_and_each_match_by_what_is_near() {
-    let kind = |message: &str| error(400, &[], said("", message)).kind;
+    let kind = |message: &str| error(400, &[], stated("", message)).kind;
     let pad = |bytes: usize| "x ".repeat(bytes / 2);
     assert_eq!(kind(&format!("{} exceeds the context length", pad(4_000))), Kind::ContextTooLong);
     assert_eq!(kind(&format!("{} exceeds the context length", pad(4_100))), Kind::InvalidRequest);
@@ -370,9 +370,9 @@ fn only_the_beginning_of_a_message_is_judged_and_each_match_by_what_is_near() {
     assert_eq!(kind(&format!("exceeds the {}context", "é".repeat(20))), Kind::InvalidRequest);
     assert_eq!(kind("exceeds it. context"), Kind::InvalidRequest);
     // It comes to an end: by the square of its length it would take an hour.
-    let long = error(400, &[], said("", &"exceed".repeat(1 << 20)));
+    let long = error(400, &[], stated("", &"exceed".repeat(1 << 20)));
     assert_eq!((long.kind, long.message.chars().count()), (Kind::InvalidRequest, 501));
-    let retry = error(429, &[], said("", &format!("{} try again in 7s", pad(4_200)))).retry;
+    let retry = error(429, &[], stated("", &format!("{} try again in 7s", pad(4_200)))).retry;
     assert_eq!(retry, RetryAdvice::Backoff);
 }
 
@@ -380,7 +380,7 @@ fn only_the_beginning_of_a_message_is_judged_and_each_match_by_what_is_near() {
 fn what_is_too_large_stays_so_whatever_else_is_said() {
     for code in ["rate_limit_exceeded", "slow_down", "insufficient_quota", "timeout", "invalid_api_key"] {
         let headers = [("x-should-retry", "true"), ("retry-after", "3")];
-        let error = error(413, &headers, said(code, "Request too large for model, tokens per minute (TPM)"));
+        let error = error(413, &headers, stated(code, "Request too large for model, tokens per minute (TPM)"));
         assert_eq!((error.kind, error.retry), (Kind::RequestTooLarge, RetryAdvice::Never), "{code}");
     }
 }
@@ -391,7 +391,7 @@ fn a_server_that_knows_whether_to_try_again() {
     assert_eq!(error(500, &[("x-should-retry", "false")], "").retry, RetryAdvice::Never);
     assert_eq!(error(500, &[("x-should-retry", "false")], "").kind, Kind::ServerError);
     assert_eq!(error(400, &[("x-should-retry", "true")], "").retry, RetryAdvice::Backoff);
-    let stale = error(400, &[("x-should-retry", "true")], said("invalid_encrypted_content", "no"));
+    let stale = error(400, &[("x-should-retry", "true")], stated("invalid_encrypted_content", "no"));
     assert_eq!(stale.retry, RetryAdvice::AfterChange(Change::StripReasoning));
     let reported = loop_llm::ModelReport::of(Err(stale.clone())).error.unwrap();
     assert_eq!((reported.retryable, reported.change.as_deref()), (stale.is_retryable(), Some("strip_reasoning")));

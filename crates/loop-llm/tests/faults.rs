@@ -94,8 +94,8 @@ async fn a_server_that_fails_may_be_asked_again_and_one_that_refuses_may_not() {
             (413, LlmErrorKind::RequestTooLarge),
         ];
         for (status, kind) in refusals {
-            let said = Behaviour::status(status, format!("{{\"error\":{{\"message\":\"no: {KEY}\"}}}}"));
-            let error = failed("refused", api, ask(&client(api, &answering(said))).await);
+            let stated = Behaviour::status(status, format!("{{\"error\":{{\"message\":\"no: {KEY}\"}}}}"));
+            let error = failed("refused", api, ask(&client(api, &answering(stated))).await);
             // wire WE25
             assert_eq!((error.kind, &*error.message), (kind, "no: ***"), "{status} {}", api.name());
             assert_eq!((error.retry, error.is_free()), (RetryAdvice::Never, true), "{status}");
@@ -679,16 +679,16 @@ async fn a_server_that_ignores_the_output_limit_is_cut_at_a_small_multiple_of_it
     (arguments.stop, arguments.finish) = (Some(Stop::ToolUse), Stop::ToolUse.finish());
     for api in Api::ALL {
         for no_stream in [false, true] {
-            for (what, said) in [("text", &texts), ("reasoning", &thoughts), ("arguments", &arguments)] {
-                let server = Server::start(replying(said.clone())).unwrap();
+            for (what, stated) in [("text", &texts), ("reasoning", &thoughts), ("arguments", &arguments)] {
+                let server = Server::start(replying(stated.clone())).unwrap();
                 let reply = granted_little(&client(api, &server), no_stream).await;
                 let what = format!("{what} over {}, whole: {no_stream}", api.name());
                 assert_eq!(reply.stop, Some(Stop::Capped), "{what}: {:?}", reply.warnings);
                 assert!(reply.bytes() as usize <= cap.bytes, "{what}: {} bytes", reply.bytes());
                 assert_eq!((reply.tool_calls.len(), &reply.raw), (0, &None), "{what}: nothing of it is run");
                 assert!(reply.warnings.contains(&"reply_cut".into()), "{what}: {:?}", reply.warnings);
-                if no_stream && said.usage.is_some() {
-                    assert_eq!(reply.usage, said.usage, "{what}: what was reported is kept");
+                if no_stream && stated.usage.is_some() {
+                    assert_eq!(reply.usage, stated.usage, "{what}: what was reported is kept");
                 }
             }
         }
@@ -762,14 +762,14 @@ async fn every_field_of_a_reply_is_capped_as_its_text_is() {
     (names.stop, names.finish) = (Some(Stop::ToolUse), Stop::ToolUse.finish());
     for api in Api::ALL {
         for no_stream in [false, true] {
-            for (what, said) in [("refusal", &refusal), ("words", &words), ("names", &names)] {
-                let server = Server::start(replying(said.clone())).unwrap();
+            for (what, stated) in [("refusal", &refusal), ("words", &words), ("names", &names)] {
+                let server = Server::start(replying(stated.clone())).unwrap();
                 let reply = granted_little(&client(api, &server), no_stream).await;
                 let written = serde_json::to_string(&ModelReply { raw: None, ..reply.clone() }).unwrap();
                 let what = format!("{what} over {}, whole: {no_stream}", api.name());
                 assert!(written.len() < cap.bytes + (16 << 10), "{what}: {} bytes", written.len());
                 assert!(reply.raw.as_ref().is_none_or(|raw| raw.text().len() < 2 << 20), "{what}");
-                if said.refusal.is_some() {
+                if stated.refusal.is_some() {
                     let shown = reply.shown();
                     assert!(shown.starts_with("xx"), "{what}");
                     if matches!(api, Api::Gemini | Api::Anthropic) {

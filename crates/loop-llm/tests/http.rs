@@ -78,19 +78,19 @@ async fn a_call_is_one_post_with_a_key() {
 
 #[tokio::test]
 async fn statuses_become_errors_without_the_key() {
-    let said = |message: &str| serde_json::json!({"error": {"message": message, "code": null}});
-    let wrong = ResponseTemplate::new(401).set_body_json(said(&format!("wrong key {KEY}")));
+    let stated = |message: &str| serde_json::json!({"error": {"message": message, "code": null}});
+    let wrong = ResponseTemplate::new(401).set_body_json(stated(&format!("wrong key {KEY}")));
     let error = answer(wrong).await.unwrap_err();
     assert_eq!(
         (error.kind, error.phase, &*error.message),
         (LlmErrorKind::Auth, ErrorPhase::Headers, "wrong key ***")
     );
-    let busy = ResponseTemplate::new(429).insert_header("retry-after", "7").set_body_json(said("slower"));
+    let busy = ResponseTemplate::new(429).insert_header("retry-after", "7").set_body_json(stated("slower"));
     assert_eq!(answer(busy).await.unwrap_err().retry, RetryAdvice::After(Duration::from_secs(7)));
     let down = ResponseTemplate::new(503).insert_header("x-should-retry", "false");
     let error = answer(down).await.unwrap_err();
     assert_eq!((error.kind, error.retry), (LlmErrorKind::Overloaded, RetryAdvice::Never));
-    let within = format!("data: {}\n\n", said(&format!("bad {KEY}")));
+    let within = format!("data: {}\n\n", stated(&format!("bad {KEY}")));
     let error = answer(ResponseTemplate::new(200).set_body_string(within)).await.unwrap_err();
     assert_eq!((error.phase, &*error.message), (ErrorPhase::Stream, "bad ***"));
 }
@@ -196,8 +196,8 @@ async fn headers_and_what_stands_before_the_host_are_masked_like_the_key() {
     drop(refused);
     assert_eq!(&*error.message, "*** *** *** *** *** *** *** ***");
     let reply = serde_json::json!({"choices": [{"message": {"content": secrets.join(" ")}, "finish_reason": "stop"}]});
-    let said = ResponseTemplate::new(200).set_body_json(reply);
-    Mock::given(method("POST")).respond_with(said).mount(&server).await;
+    let stated = ResponseTemplate::new(200).set_body_json(reply);
+    Mock::given(method("POST")).respond_with(stated).mount(&server).await;
     let reply = complete(&model(), &request()).await.unwrap();
     assert_eq!(&*reply.text, ["[masked]"; 5].join(" "));
     assert!(!format!("{:?}", model()).contains("canary"));

@@ -108,10 +108,10 @@ fn a_turn_of_another_model_goes_in_our_own_words() {
     let turns = [Message::user("?"), own(&responses(), output), Message::user("!")];
     let input = |wire: Wire| wire.turns(&turns).sent()["input"][1].clone();
     assert_eq!(input(responses())["encrypted_content"], json!("g"));
-    let said = json!({"role": "assistant", "content": "So"});
-    assert_eq!(input(Wire::new("openai-responses", "gpt-6-luna")), said);
-    assert_eq!(input(Wire::new("azure-responses", "gpt-6-sol")), said);
-    assert_eq!(input(Wire::new("xai", "gpt-6-sol")), said);
+    let stated = json!({"role": "assistant", "content": "So"});
+    assert_eq!(input(Wire::new("openai-responses", "gpt-6-luna")), stated);
+    assert_eq!(input(Wire::new("azure-responses", "gpt-6-sol")), stated);
+    assert_eq!(input(Wire::new("xai", "gpt-6-sol")), stated);
     // A turn without a word is none.
     let nothing = [Message::user("?"), Message::assistant(""), Message::user("!")];
     assert_eq!(responses().turns(&nothing).sent()["input"].as_array().unwrap().len(), 2);

@@ -147,10 +147,10 @@ async fn usage_is_as_given_estimated_or_missing() {
 #[tokio::test]
 async fn a_whole_reply_is_the_drained_stream() {
     // C2: whichever way a reply is read, it is the same, and each stream has one end.
-    for said in ["", "one line", "\n\n", "## A\n\nbody\n\n```json\n{}\n```\n", "é\r\nü"] {
-        let (streamed, end) = ended(events(&Scripted::replies([said]), &main_call()).await);
-        let whole = complete(&Scripted::replies([said]), &main_call()).await.unwrap();
-        assert_eq!((streamed.as_str(), &*whole.text), (said, said));
+    for stated in ["", "one line", "\n\n", "## A\n\nbody\n\n```json\n{}\n```\n", "é\r\nü"] {
+        let (streamed, end) = ended(events(&Scripted::replies([stated]), &main_call()).await);
+        let whole = complete(&Scripted::replies([stated]), &main_call()).await.unwrap();
+        assert_eq!((streamed.as_str(), &*whole.text), (stated, stated));
         assert_eq!(end.unwrap(), whole);
     }
 }

@@ -37,10 +37,10 @@ async fn a_reply_with_calls_comes_as_a_stream_of_pieces() {
         ],
         "raw": {"blocks": [1]}
     }]}"#;
-    let said = events(&Scripted::from_json(script).unwrap()).await;
+    let stated = events(&Scripted::from_json(script).unwrap()).await;
     let mut arguments = vec![String::new(); 3];
     let mut kinds = Vec::new();
-    for event in &said {
+    for event in &stated {
         kinds.push(match event {
             ModelEvent::Started { .. } => "started".to_owned(),
             ModelEvent::ReasoningDelta { text } => format!("reasoning {text:?}"),
@@ -74,7 +74,7 @@ async fn a_reply_with_calls_comes_as_a_stream_of_pieces() {
     ];
     assert_eq!(kinds, expected);
     assert_eq!(arguments, [r#"{"name":"a rather long name, é"}"#, "{}", r#"{"a":"#]);
-    let Some(ModelEvent::Finished(reply)) = said.last() else { panic!("no end") };
+    let Some(ModelEvent::Finished(reply)) = stated.last() else { panic!("no end") };
     let calls: Vec<_> =
         reply.tool_calls.iter().map(|call| (&*call.id, &*call.name, &**call.arguments.text())).collect();
     let expected = [

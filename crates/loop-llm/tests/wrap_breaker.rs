@@ -125,8 +125,8 @@ async fn the_requests_fault_counts_neither_way() {
 #[tokio::test(start_paused = true)]
 async fn a_whole_reply_begins_the_count_anew() {
     let failed = || Step::Refuse(error(LlmErrorKind::Timeout));
-    let said = || Step::Give(wrap_common::said("hi"), Duration::ZERO);
-    let rig = rig([failed(), failed(), said(), failed(), failed()]);
+    let stated = || Step::Give(wrap_common::stated("hi"), Duration::ZERO);
+    let rig = rig([failed(), failed(), stated(), failed(), failed()]);
     for _ in 0..5 {
         drop(rig.call().await);
     }
@@ -152,7 +152,7 @@ async fn an_open_breaker_refuses_at_once_and_for_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_is_answered_closes_it() {
-    let replied = Step::Give(wrap_common::said("hi"), Duration::ZERO);
+    let replied = Step::Give(wrap_common::stated("hi"), Duration::ZERO);
     for step in [replied, Step::Refuse(error(LlmErrorKind::InvalidRequest))] {
         let rig = rig([step]);
         rig.half_open().await;
@@ -212,7 +212,7 @@ async fn a_probe_that_is_left_does_not_leave_it_stuck() {
 
 #[tokio::test(start_paused = true)]
 async fn what_ends_after_it_opened_is_not_counted() {
-    let old = Step::Give(wrap_common::said("late"), Duration::from_secs(1));
+    let old = Step::Give(wrap_common::stated("late"), Duration::from_secs(1));
     let rig = rig([old, broken(LlmErrorKind::Timeout)]);
     let mut replied = rig.model.stream(&request()).await.unwrap();
     let mut failed = rig.model.stream(&request()).await.unwrap();
@@ -228,7 +228,7 @@ async fn what_ends_after_it_opened_is_not_counted() {
 #[tokio::test(start_paused = true)]
 async fn what_began_before_it_opened_says_nothing_about_the_probe() {
     let rig = rig([
-        Step::Give(wrap_common::said("late"), Duration::ZERO),
+        Step::Give(wrap_common::stated("late"), Duration::ZERO),
         broken(LlmErrorKind::Timeout),
         Step::HangAfterWord,
     ]);

@@ -15,7 +15,7 @@ use loop_llm::{
 };
 use tape::{Tape, hear};
 use tokio::time::Instant;
-use wrap_common::{Fake, Step, asks, broken, error, patient, request, said};
+use wrap_common::{Fake, Step, asks, broken, error, patient, request, stated};
 
 /// One profile: what its models share.
 struct Shared {
@@ -109,7 +109,7 @@ async fn whatever_the_order_a_call_ends_once_and_leaves_nothing_behind() {
         let shared = Shared::new(9, 1);
         let steps = [
             Step::Refuse(error(LlmErrorKind::Overloaded)),
-            Step::Give(said("hi"), Duration::from_secs(1)),
+            Step::Give(stated("hi"), Duration::from_secs(1)),
             broken(LlmErrorKind::StreamInterrupted),
             Step::HangAfterWord,
         ];
@@ -143,7 +143,7 @@ async fn a_recorded_run_with_its_tries_plays_back_through_the_same_wrappers() {
     let steps = [
         Step::Refuse(asks(LlmErrorKind::RateLimited, 30)),
         Step::Refuse(error(LlmErrorKind::ServerError)),
-        Step::Give(said("hi"), Duration::ZERO),
+        Step::Give(stated("hi"), Duration::ZERO),
         broken(LlmErrorKind::StreamInterrupted),
     ];
     let live = Shared::new(9, 1);

@@ -16,7 +16,7 @@ use loop_llm::{
 };
 use proptest::prelude::*;
 use tokio::time::Instant;
-use wrap_common::{Fake, Step, asks, error, finished, patient, request, said, text};
+use wrap_common::{Fake, Step, asks, error, finished, patient, request, stated, text};
 
 fn limits(requests: u32, tokens: u64, at_once: u32) -> RateLimits {
     RateLimits {
@@ -54,7 +54,7 @@ async fn all(model: &RateLimited<Fake>, requests: &[ModelRequest]) -> Vec<Result
 
 #[tokio::test(start_paused = true)]
 async fn a_call_is_under_way_until_its_stream_ends_or_is_dropped() {
-    let (fake, model) = rig(limits(0, 0, 1), [Step::HangAfterWord, Step::Give(said("hi"), Duration::ZERO)]);
+    let (fake, model) = rig(limits(0, 0, 1), [Step::HangAfterWord, Step::Give(stated("hi"), Duration::ZERO)]);
     let mut first = model.stream(&request()).await.unwrap();
     assert!(first.next().await.unwrap().is_ok());
     let asked = request();
@@ -86,7 +86,7 @@ async fn failed_calls_make_room_too() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_go_in_the_order_in_which_they_came() {
-    let (fake, model) = rig(limits(0, 0, 2), vec![Step::Give(said("hi"), Duration::from_secs(1)); 9]);
+    let (fake, model) = rig(limits(0, 0, 2), vec![Step::Give(stated("hi"), Duration::from_secs(1)); 9]);
     let requests: Vec<ModelRequest> = (0..9).map(|n| ModelRequest::new("m", "s", n.to_string())).collect();
     let ends = all(&model, &requests).await;
     assert!(ends.iter().all(Result::is_ok));
@@ -195,9 +195,9 @@ async fn a_call_that_is_too_large_for_any_minute_fails_at_once_and_holds_nobody_
     let error = complete(&*model, &sized(101)).now_or_never().expect("nobody waits").unwrap_err();
     assert_eq!((error.kind, error.retry), (LlmErrorKind::RequestTooLarge, RetryAdvice::Never));
     assert_eq!((error.phase, error.is_free(), fake.count()), (ErrorPhase::Encode, true, 1));
-    let said = "the call may need 101 tokens, and `tokens_per_minute` allows 100, so that it could never begin; \
+    let stated = "the call may need 101 tokens, and `tokens_per_minute` allows 100, so that it could never begin; \
                 raise that limit, or let the call write less";
-    assert_eq!(&*error.message, said);
+    assert_eq!(&*error.message, stated);
     assert!(complete(&*model, &sized(99)).now_or_never().expect("there is room").is_ok());
 }
 

@@ -15,7 +15,7 @@ use loop_llm::{
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tape::{Tape, hear};
-use wrap_common::{Fake, Step, asks, broken, error, finished, patient, request, said, text};
+use wrap_common::{Fake, Step, asks, broken, error, finished, patient, request, stated, text};
 
 fn give(events: impl IntoIterator<Item = ModelEvent>) -> Step {
     Step::Give(events.into_iter().map(Ok).collect(), Duration::ZERO)
@@ -24,7 +24,7 @@ fn give(events: impl IntoIterator<Item = ModelEvent>) -> Step {
 #[tokio::test(start_paused = true)]
 async fn every_exchange_is_a_line_however_it_ends() {
     let fake = Fake::new([
-        Step::Give(said("hi"), Duration::ZERO),
+        Step::Give(stated("hi"), Duration::ZERO),
         broken(LlmErrorKind::StreamInterrupted),
         Step::Refuse(asks(LlmErrorKind::RateLimited, 30)),
         Step::Give(Vec::new(), Duration::ZERO),

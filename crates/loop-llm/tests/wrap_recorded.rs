@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use secrecy::SecretString;
 use serde_json::json;
 use tape::{Tape, hear};
-use wrap_common::{Fake, Step, asks, error, finished, patient, request, said, text};
+use wrap_common::{Fake, Step, asks, error, finished, patient, request, stated, text};
 
 /// One of every event, and a reply that has everything.
 fn everything() -> Vec<ModelEvent> {
@@ -120,7 +120,7 @@ async fn the_recording_of_a_recording_is_the_same_file() {
 
 #[tokio::test]
 async fn what_was_recorded_once_is_given_once() {
-    let file = recording(vec![Step::Give(said("one"), Duration::ZERO); 2], &request()).await;
+    let file = recording(vec![Step::Give(stated("one"), Duration::ZERO); 2], &request()).await;
     let recorded = played(&file);
     let clone = recorded.clone();
     assert!(complete(&recorded, &request()).await.is_ok() && complete(&clone, &request()).await.is_ok());
@@ -254,7 +254,7 @@ async fn a_text_that_holds_the_word_for_the_nonce_stays_as_it_is() {
     let mut asked = prompt(nonce);
     asked.system = "Write {{nonce}}.".into();
     let word = format!("{{{{nonce}}}} {nonce}");
-    let file = recording(vec![Step::Give(said(&word), Duration::ZERO)], &asked).await;
+    let file = recording(vec![Step::Give(stated(&word), Duration::ZERO)], &asked).await;
     assert!(file.contains("\"nonce\":\"{{nonce_2}}\""), "{file}");
     assert_eq!(&*complete(&played(&file), &asked).await.unwrap().text, word);
 }
@@ -300,7 +300,7 @@ async fn what_its_caller_left_ends_with_an_error_at_once() {
 #[tokio::test(start_paused = true)]
 async fn tries_are_played_one_by_one() {
     let refused = Step::Refuse(error(LlmErrorKind::ServerError));
-    let steps = vec![refused.clone(), refused, Step::Give(said("third"), Duration::ZERO)];
+    let steps = vec![refused.clone(), refused, Step::Give(stated("third"), Duration::ZERO)];
     let file = recording(steps, &request()).await;
     let model = Retrying::new(Arc::new(played(&file)), RetryPolicy::default());
     assert_eq!(&*complete(&model, &request()).await.unwrap().text, "third");
@@ -323,7 +323,7 @@ async fn a_request_with_a_secret_is_found_with_the_secret_known() {
 
 #[tokio::test]
 async fn damaged_files_say_what_and_where_and_how_to_revise_it() {
-    let file = recording(vec![Step::Give(said("one"), Duration::ZERO); 2], &request()).await;
+    let file = recording(vec![Step::Give(stated("one"), Duration::ZERO); 2], &request()).await;
     let check = |text: &str, wanted: &str| {
         let error = Recorded::read("x.jsonl", text).unwrap_err().to_string();
         assert!(error.starts_with(wanted) && !error.contains('\n'), "{error}");

@@ -58,7 +58,7 @@ pub(super) fn is_mark(api: Api, frame: &[u8], event: Option<&Value>) -> bool {
 
 /// Makes the event that holds the end say another one.
 pub(super) fn say_end(api: Api, event: &mut Value, word: EndWord) {
-    let said = match (api, word) {
+    let words = match (api, word) {
         (_, EndWord::Missing) => None,
         (_, EndWord::Empty) => Some(""),
         (_, EndWord::Unknown) => Some("gone_fishing"),
@@ -76,7 +76,7 @@ pub(super) fn say_end(api: Api, event: &mut Value, word: EndWord) {
         (Api::Gemini, EndWord::Limit) => Some("MAX_TOKENS"),
         (Api::Gemini, EndWord::Filter) => Some("SAFETY"),
     };
-    set(event, ends(api), said.map_or(Value::Null, Value::from));
+    set(event, ends(api), words.map_or(Value::Null, Value::from));
     if api == Api::OpenaiResponses {
         let reason = match word {
             EndWord::Limit => "max_output_tokens",

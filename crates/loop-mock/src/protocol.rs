@@ -22,7 +22,7 @@ pub(super) trait Protocol: Sync {
     fn writer(&self, head: Head) -> Box<dyn Writer>;
 
     /// The words for what went wrong.
-    fn said(&self, trouble: Trouble) -> Said;
+    fn words(&self, trouble: Trouble) -> ErrorWords;
 
     /// An error as the provider answers with it.
     fn error(&self, reported: &Reported<'_>) -> ErrorAnswer;
@@ -209,7 +209,7 @@ pub(super) enum Trouble {
 
 /// A provider's words for a failure.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Said {
+pub(super) struct ErrorWords {
     pub(super) status: u16,
     /// The word that every error has.
     pub(super) kind: &'static str,
@@ -217,7 +217,7 @@ pub(super) struct Said {
     pub(super) code: Option<&'static str>,
 }
 
-impl Said {
+impl ErrorWords {
     pub(super) const fn new(status: u16, kind: &'static str, code: Option<&'static str>) -> Self {
         Self { status, kind, code }
     }
@@ -226,7 +226,7 @@ impl Said {
 /// A failure as it is to be told.
 #[derive(Debug)]
 pub(super) struct Reported<'a> {
-    pub(super) said: Said,
+    pub(super) words: ErrorWords,
     pub(super) message: &'a str,
     pub(super) param: Option<&'a str>,
     /// After which time to ask again.
@@ -247,7 +247,7 @@ pub(super) struct ErrorAnswer {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wire {
     /// By a status before the reply, by words within it.
-    Said(Trouble),
+    ErrorWords(Trouble),
     /// By a connection that is closed without an answer.
     NoAnswer,
     /// By a reply that breaks off.
@@ -284,7 +284,7 @@ pub(super) fn wire(error: &LlmError) -> Wire {
         // A kind that is newer than this server.
         _ => Trouble::ServerError,
     };
-    Wire::Said(trouble)
+    Wire::ErrorWords(trouble)
 }
 
 /// Why a reply ended, as finely as it says.

@@ -99,12 +99,12 @@ pub(super) fn is_outside(given: Option<&Value>, max: f64) -> bool {
 }
 
 /// A result.
-pub(super) fn result(call: &str, is_error: bool, said: Content) -> ToolResult {
+pub(super) fn result(call: &str, is_error: bool, words: Content) -> ToolResult {
     ToolResult {
         call: Arc::from(call),
         is_error,
-        text: said.text.into(),
-        images: said.images,
+        text: words.text.into(),
+        images: words.images,
         ..ToolResult::default()
     }
 }

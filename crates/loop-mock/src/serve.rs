@@ -58,8 +58,8 @@ impl Exchange<'_, '_> {
         message: &str,
         param: Option<&str>,
     ) -> Result<(), Ending> {
-        let said = self.protocol.said(trouble);
-        let reported = Reported { said, message, param, wait: None, request: &self.request };
+        let words = self.protocol.words(trouble);
+        let reported = Reported { words, message, param, wait: None, request: &self.request };
         let error = self.protocol.error(&reported);
         self.answer.json(error.status, &error.headers, &bytes_of(&error.body)).await
     }
@@ -148,8 +148,8 @@ impl Exchange<'_, '_> {
                     reported.pass_on(event, writer.as_mut(), &mut out);
                     if let Some(trouble) = fails {
                         let message = "the upstream failed in the middle of its reply";
-                        let said = self.protocol.said(trouble);
-                        let failure = Reported { said, message, param: None, wait: None, request: &self.request };
+                        let words = self.protocol.words(trouble);
+                        let failure = Reported { words, message, param: None, wait: None, request: &self.request };
                         writer.fail(&failure, &mut out);
                         self.write(&mut out).await?;
                         return self.answer.finish().await;
@@ -191,7 +191,7 @@ impl Exchange<'_, '_> {
     /// Answers with an error before anything of a reply was written.
     async fn refuse(&mut self, error: &LlmError, asked: &Asked) -> Result<(), Ending> {
         match wire(error) {
-            Wire::Said(trouble) => {
+            Wire::ErrorWords(trouble) => {
                 let error = self.protocol.error(&self.reported(trouble, error));
                 self.answer.json(error.status, &error.headers, &bytes_of(&error.body)).await
             }
@@ -213,7 +213,7 @@ impl Exchange<'_, '_> {
         mut out: Frames,
     ) -> Result<(), Ending> {
         match wire(error) {
-            Wire::Said(trouble) => writer.fail(&self.reported(trouble, error), &mut out),
+            Wire::ErrorWords(trouble) => writer.fail(&self.reported(trouble, error), &mut out),
             Wire::NoAnswer | Wire::BrokenOff => {
                 self.write(&mut out).await?;
                 self.answer.flush().await?;
@@ -231,7 +231,7 @@ impl Exchange<'_, '_> {
             RetryAdvice::Never | RetryAdvice::Backoff | RetryAdvice::AfterChange(_) => None,
         };
         Reported {
-            said: self.protocol.said(trouble),
+            words: self.protocol.words(trouble),
             message: &error.message,
             param: None,
             wait,

@@ -299,21 +299,21 @@ async fn a_flood_is_as_large_as_was_said_and_is_never_held_as_a_whole() {
 
 #[tokio::test]
 async fn errors_of_a_model_become_statuses_that_say_the_same() {
-    let said = |status: u16, code: Value| Some((status, code));
+    let words = |status: u16, code: Value| Some((status, code));
     let kinds = [
-        (LlmErrorKind::InvalidRequest, said(400, Value::Null)),
-        (LlmErrorKind::Auth, said(401, "invalid_api_key".into())),
-        (LlmErrorKind::ModelNotFound, said(404, "model_not_found".into())),
-        (LlmErrorKind::ContextTooLong, said(400, "context_length_exceeded".into())),
-        (LlmErrorKind::RateLimited, said(429, "rate_limit_exceeded".into())),
-        (LlmErrorKind::Overloaded, said(503, "server_is_overloaded".into())),
-        (LlmErrorKind::ServerError, said(500, "server_error".into())),
-        (LlmErrorKind::Timeout, said(408, "timeout".into())),
-        (LlmErrorKind::ScriptExhausted, said(400, "script_exhausted".into())),
+        (LlmErrorKind::InvalidRequest, words(400, Value::Null)),
+        (LlmErrorKind::Auth, words(401, "invalid_api_key".into())),
+        (LlmErrorKind::ModelNotFound, words(404, "model_not_found".into())),
+        (LlmErrorKind::ContextTooLong, words(400, "context_length_exceeded".into())),
+        (LlmErrorKind::RateLimited, words(429, "rate_limit_exceeded".into())),
+        (LlmErrorKind::Overloaded, words(503, "server_is_overloaded".into())),
+        (LlmErrorKind::ServerError, words(500, "server_error".into())),
+        (LlmErrorKind::Timeout, words(408, "timeout".into())),
+        (LlmErrorKind::ScriptExhausted, words(400, "script_exhausted".into())),
         (LlmErrorKind::Connection, None),
         (LlmErrorKind::Cancelled, None),
     ];
-    for (kind, said) in kinds {
+    for (kind, words) in kinds {
         for streams in [true, false] {
             let mut error = LlmError::new(kind, ErrorPhase::Headers, "no luck");
             error.retry = RetryAdvice::After(Duration::from_millis(1_500));
@@ -322,7 +322,7 @@ async fn errors_of_a_model_become_statuses_that_say_the_same() {
             asked["stream"] = streams.into();
             asked["stream_options"] = Value::Null;
             let answer = exchange(&server, &request_bytes(&asked)).await;
-            let Some((status, code)) = &said else {
+            let Some((status, code)) = &words else {
                 assert!(answer.is_empty(), "{kind}: closed without an answer");
                 continue;
             };

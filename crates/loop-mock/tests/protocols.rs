@@ -288,14 +288,14 @@ async fn every_end_of_a_reply_has_its_word_in_every_protocol() {
             let text = api.ask(&server, true).await.text();
             assert!(text.contains(&format!("\"{word}\"")), "{stop:?} {api:?}: {text}");
             let body = api.ask(&server, false).await.json();
-            let said = match api {
+            let words = match api {
                 Api::Chat => &body["choices"][0]["finish_reason"],
                 Api::Responses if body["status"] == "completed" => &body["status"],
                 Api::Responses => &body["incomplete_details"]["reason"],
                 Api::Anthropic => &body["stop_reason"],
                 Api::Gemini => &body["candidates"][0]["finishReason"],
             };
-            assert_eq!(said, word, "{stop:?} {api:?}");
+            assert_eq!(words, word, "{stop:?} {api:?}");
         }
     }
 }
@@ -404,11 +404,11 @@ fn failures() -> Vec<(LlmErrorKind, [(u16, &'static str); 4])> {
 #[tokio::test]
 async fn errors_have_the_status_and_the_form_of_their_provider() {
     // wire WE01, WE02, WE05, WE08, WE10, WE11 and WE14 to WE16, from the server's side.
-    for (kind, said) in failures() {
+    for (kind, words) in failures() {
         let mut error = LlmError::new(kind, ErrorPhase::Headers, "no luck");
         error.retry = RetryAdvice::After(Duration::from_millis(1_500));
         let server = serve(vec![Err(error)]);
-        for (api, (status, word)) in ALL.into_iter().zip(said) {
+        for (api, (status, word)) in ALL.into_iter().zip(words) {
             for streams in [true, false] {
                 let reply = api.ask(&server, streams).await;
                 assert_eq!(reply.status, status, "{kind} {api:?}");
@@ -434,10 +434,10 @@ async fn errors_have_the_status_and_the_form_of_their_provider() {
 #[tokio::test]
 async fn errors_in_a_stream_come_behind_what_was_said() {
     // L6 and L7; wire WA14, WR07 and WR08, from the server's side.
-    for (kind, said) in failures() {
+    for (kind, words) in failures() {
         let error = LlmError::new(kind, ErrorPhase::Stream, "no luck");
         let server = serve(vec![Ok(ModelEvent::TextDelta { text: "so far".into() }), Err(error)]);
-        for (api, (_, word)) in ALL.into_iter().zip(said) {
+        for (api, (_, word)) in ALL.into_iter().zip(words) {
             let reply = api.ask(&server, true).await;
             assert_eq!((reply.status, reply.is_complete), (200, true));
             let events = reply.text().trim_end().replace('\r', "");

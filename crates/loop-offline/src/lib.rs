@@ -87,8 +87,8 @@ fn is_conversation(request: &ModelRequest) -> bool {
 }
 
 fn converse(request: &ModelRequest) -> ModelReply {
-    let said = conversation::reply(request);
-    finished(request, said.text, said.calls)
+    let stated = conversation::reply(request);
+    finished(request, stated.text, stated.calls)
 }
 
 /// A reply within what may be written.
@@ -199,9 +199,9 @@ fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
     if ok == 0 {
         return ("high", "the item asks for nothing that has to be looked up".to_owned());
     }
-    let (said, asked) = spoken_of(read);
-    if said * 2 < asked {
-        return ("medium", format!("the results speak of {said} of the title's {}", count(asked, "word")));
+    let (stated, asked) = spoken_of(read);
+    if stated * 2 < asked {
+        return ("medium", format!("the results speak of {stated} of the title's {}", count(asked, "word")));
     }
     ("high", format!("everything that is named was looked up, with {}", count(ok, "result")))
 }

@@ -94,8 +94,8 @@ pub(super) fn names_nothing(read: &Read<'_>) -> bool {
 pub(super) fn spoken_of(read: &Read<'_>) -> (usize, usize) {
     let title = stems(read.title);
     let results = read.evidence.iter().filter(|evidence| evidence.is_ok());
-    let said: BTreeSet<String> = results.flat_map(|evidence| stems(evidence.body)).collect();
-    (overlap(&title, &said), title.len())
+    let stated: BTreeSet<String> = results.flat_map(|evidence| stems(evidence.body)).collect();
+    (overlap(&title, &stated), title.len())
 }
 
 /// The stems of what the item is about.

@@ -174,8 +174,8 @@ fn answer(read: &Read<'_>) -> String {
     for evidence in found(read) {
         for sentence in sentences(evidence.body) {
             let score = overlap(&stems(&sentence), &about);
-            let said = numbered(&sentence).unwrap_or(&sentence);
-            let text = format!("- {}", cited(&quote(said), evidence.id));
+            let stated = numbered(&sentence).unwrap_or(&sentence);
+            let text = format!("- {}", cited(&quote(stated), evidence.id));
             if score > 0 && lines.iter().all(|(_, _, known)| *known != text) {
                 lines.push((score, lines.len(), text));
             }

@@ -38,10 +38,10 @@ impl<'a> Conversation<'a> {
             assert_eq!((reply.finish, &*reply.text), (FinishReason::ToolUse, ""));
             let results = reply.tool_calls.iter().map(|call| {
                 let Some(value) = call.arguments.object() else { panic!("{call:?}") };
-                let said = format!("{} {}", call.name, canonical(&Value::Object(value)));
-                assert!(!self.calls.contains(&said), "{said} is called twice");
-                let text = self.world.iter().find(|(known, _)| *known == said).map_or("[]", |(_, text)| text);
-                self.calls.push(said);
+                let stated = format!("{} {}", call.name, canonical(&Value::Object(value)));
+                assert!(!self.calls.contains(&stated), "{stated} is called twice");
+                let text = self.world.iter().find(|(known, _)| *known == stated).map_or("[]", |(_, text)| text);
+                self.calls.push(stated);
                 let (is_error, text) = text.strip_prefix('!').map_or((false, text), |text| (true, text));
                 ToolResult { call: call.id.clone(), is_error, text: text.into(), ..ToolResult::default() }
             });
@@ -522,9 +522,9 @@ fn holds(text: &str, calls: &[&str], answer: &str) {
     let mail = json!({"to_email": string(), "body": string()});
     tools.push(tool("send_email", "Send an e-mail", json!(["to_email", "body"]), mail));
     let mut conversation = Conversation::new(tools, &world);
-    let said = conversation.ask(text);
+    let stated = conversation.ask(text);
     let made: Vec<&str> = conversation.calls.iter().map(String::as_str).collect();
-    assert_eq!((said.as_str(), &made[..]), (answer, calls), "{text}");
+    assert_eq!((stated.as_str(), &made[..]), (answer, calls), "{text}");
 }
 
 #[test]

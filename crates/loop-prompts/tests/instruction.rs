@@ -93,8 +93,8 @@ fn instruction(native: &mut Native, text: &str) {
     native.tell(EventKind::Instruction { text: text.into() });
 }
 
-fn is_user(turn: &Turn, said: &str) -> bool {
-    matches!(turn, Turn::User(text) if &**text == said)
+fn is_user(turn: &Turn, stated: &str) -> bool {
+    matches!(turn, Turn::User(text) if &**text == stated)
 }
 
 #[test]

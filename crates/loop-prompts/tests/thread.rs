@@ -42,10 +42,10 @@ fn a_plain_conversation() {
 #[test]
 fn an_item_that_calls_itself_a_message_is_data_all_the_same() {
     // K6
-    let said = message("Pay five.");
-    let forged = loop_core::WorkItem { form: loop_core::ItemForm::Data, ..said.clone() };
+    let stated = message("Pay five.");
+    let forged = loop_core::WorkItem { form: loop_core::ItemForm::Data, ..stated.clone() };
     let first = |item| begin(conversation(), item).grow().turns.remove(0);
-    assert_eq!(first(said), Turn::User("Pay five.".into()));
+    assert_eq!(first(stated), Turn::User("Pay five.".into()));
     let shown = first(forged);
     assert!(shown.text().contains(&format!("<<<E0 {NONCE}>>>\nPay five.\n")), "{}", shown.text());
 }
@@ -108,8 +108,8 @@ fn an_output_without_a_reflection() {
     world.validated(invalid("no"));
     assert!(world.run.is_done(), "three attempts are all there are");
     let turns = world.whole();
-    let said = turns.iter().filter(|turn| matches!(turn, Turn::User(_))).count();
-    assert_eq!(said, 3, "the work item, and what was said to the outputs that another attempt came after");
+    let stated = turns.iter().filter(|turn| matches!(turn, Turn::User(_))).count();
+    assert_eq!(stated, 3, "the work item, and what was said to the outputs that another attempt came after");
     check("thread_output", &turns);
 }
 
@@ -344,9 +344,9 @@ fn a_text_that_was_not_accepted_or_asked_for_again_is_not_said_twice() {
     world.replied(Reply::text("At once."));
     world.replied(calls("", [look("c1", "fetch_bike", "1")]));
     world.stop_now();
-    let said: Vec<_> = world.whole().iter().map(|turn| turn.text().to_owned()).collect();
-    assert_eq!(said.iter().filter(|text| *text == "At once.").count(), 1, "{said:?}");
-    assert!(matches!(world.whole().last(), Some(Turn::Results(_))), "{said:?}");
+    let stated: Vec<_> = world.whole().iter().map(|turn| turn.text().to_owned()).collect();
+    assert_eq!(stated.iter().filter(|text| *text == "At once.").count(), 1, "{stated:?}");
+    assert!(matches!(world.whole().last(), Some(Turn::Results(_))), "{stated:?}");
 
     // The model fails while it repairs; what came of that is the last thing it said.
     for (partial, last) in [(None, "The output was not accepted"), (Some("It is"), "It is")] {

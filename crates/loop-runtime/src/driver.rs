@@ -291,8 +291,8 @@ impl Driver {
                 continue;
             }
             // What was said already is heard first.
-            let said = if self.may_leave() { self.controls.try_recv().ok() } else { None };
-            if said.is_none() && self.may_leave() {
+            let stated = if self.may_leave() { self.controls.try_recv().ok() } else { None };
+            if stated.is_none() && self.may_leave() {
                 return Ok(false);
             }
             let deadline = self.run.deadline();
@@ -303,7 +303,7 @@ impl Driver {
                 biased;
                 // What follows is above.
                 () = cancelled(self.cancel.as_ref()) => None,
-                () = std::future::ready(()), if said.is_some() => said.and_then(|control| self.kind_of(control)),
+                () = std::future::ready(()), if stated.is_some() => stated.and_then(|control| self.kind_of(control)),
                 control = self.controls.recv(), if !self.deaf => match control {
                     Some(control) => self.kind_of(control),
                     None => { self.deaf = true; None }
@@ -374,8 +374,8 @@ impl Driver {
                 Command::Validate(command) => self.start_validation(command),
                 // Whoever can answer sees the question in the events and answers through the handle; some are quick.
                 Command::AskPerson { key, .. } => {
-                    let said = self.answers.remove(&key);
-                    let kind = said.and_then(|(answer, binding)| self.answered(key, answer, binding));
+                    let stated = self.answers.remove(&key);
+                    let kind = stated.and_then(|(answer, binding)| self.answered(key, answer, binding));
                     if let Some(kind) = kind {
                         self.tell_own(kind).await?;
                         return Ok(true);

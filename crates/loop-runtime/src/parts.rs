@@ -427,9 +427,9 @@ impl Runner {
     pub async fn note_down(
         &self,
         run: &RunId,
-        said: impl IntoIterator<Item = EventKind>,
+        stated: impl IntoIterator<Item = EventKind>,
     ) -> Result<Run, StartError> {
-        let opening = self.reopen_with(run, said).await?;
+        let opening = self.reopen_with(run, stated).await?;
         let Opening { run, mut writer, mut seq, first, .. } = opening;
         for (event, notes) in first {
             writer.append(&Arc::new(Entry { seq, event, notes })).await?;
@@ -442,10 +442,10 @@ impl Runner {
     pub(crate) async fn reopen_with(
         &self,
         run: &RunId,
-        said: impl IntoIterator<Item = EventKind>,
+        stated: impl IntoIterator<Item = EventKind>,
     ) -> Result<Opening, StartError> {
         let mut opening = self.reopen(run).await?;
-        opening.hear(said.into_iter().map(|kind| sink::kind(&self.parts.secrets, kind)))?;
+        opening.hear(stated.into_iter().map(|kind| sink::kind(&self.parts.secrets, kind)))?;
         Ok(opening)
     }
 
@@ -549,8 +549,8 @@ impl Parts {
 
 impl Opening {
     /// Lets the run hear what people say, as soon as it is driven.
-    fn hear(&mut self, said: impl IntoIterator<Item = EventKind>) -> Result<(), StartError> {
-        for kind in said {
+    fn hear(&mut self, stated: impl IntoIterator<Item = EventKind>) -> Result<(), StartError> {
+        for kind in stated {
             let event = Event { at: self.run.now().max(self.clock.base), kind };
             let run = self.run.id().clone();
             let refused = |rejected| StartError::Refused { run, rejected };

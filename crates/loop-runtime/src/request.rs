@@ -71,8 +71,8 @@ impl Runner {
 
     /// The same, with what people say to the run before it continues: answers and instructions. Where the run refuses
     /// one of them, nothing of it is journaled.
-    pub fn resume_with(&self, run: &RunId, said: impl IntoIterator<Item = EventKind>) -> RunRequest {
-        let of = Of::Resumed(run.clone(), said.into_iter().collect());
+    pub fn resume_with(&self, run: &RunId, stated: impl IntoIterator<Item = EventKind>) -> RunRequest {
+        let of = Of::Resumed(run.clone(), stated.into_iter().collect());
         RunRequest { runner: self.clone(), of, cancel: None }
     }
 
@@ -235,7 +235,7 @@ impl Of {
     async fn open(self, runner: &Runner) -> Result<Opening, StartError> {
         match self {
             Self::Item(item) => runner.open(item, Vec::new()).await,
-            Self::Resumed(run, said) => runner.reopen_with(&run, said).await,
+            Self::Resumed(run, stated) => runner.reopen_with(&run, stated).await,
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn kind(secrets: &Secrets, mut kind: EventKind) -> EventKind {
         EventKind::ToolFinished { observation, .. } => mask_observation(secrets, observation),
         EventKind::PersonAnswered { answer, .. } => match answer {
             PersonAnswer::Approved => {}
-            PersonAnswer::Denied { why: said } | PersonAnswer::Answered { text: said } => text(secrets, said),
+            PersonAnswer::Denied { why: stated } | PersonAnswer::Answered { text: stated } => text(secrets, stated),
         },
         EventKind::Instruction { text: reported } => text(secrets, reported),
         EventKind::Validated { result, .. } => match result {
@@ -111,13 +111,13 @@ fn mask_item(secrets: &Secrets, item: &mut WorkItem) {
 }
 
 fn mask_reply(secrets: &Secrets, reply: &mut Reply) {
-    let Reply { text: said, calls, reasoning, raw, served_model, warnings, .. } = reply;
+    let Reply { text: stated, calls, reasoning, raw, served_model, warnings, .. } = reply;
     for NativeCall { id, name, arguments } in calls {
         [id, name].into_iter().for_each(|it| text(secrets, it));
         json(secrets, arguments);
     }
     let optional = [reasoning, raw, served_model].into_iter().filter_map(Option::as_mut);
-    std::iter::once(said).chain(optional).chain(warnings).for_each(|it| text(secrets, it));
+    std::iter::once(stated).chain(optional).chain(warnings).for_each(|it| text(secrets, it));
 }
 
 fn mask_failure(secrets: &Secrets, failure: &mut ModelFailure) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use agents::{Lead, lead_tool, submits};
-use agents::{Said, ask, looks, meta_of, save_lead, says, scripted, shape, target, with_tools};
+use agents::{Activity, ask, looks, meta_of, save_lead, says, scripted, shape, target, with_tools};
 use futures::StreamExt;
 use loop_core::{Note, PersonAnswer, Verdict};
 use loop_llm::{Scripted, ScriptedReply};
@@ -21,9 +21,9 @@ use loop_tools::{CancellationToken, ToolResult};
 use serde_json::json;
 
 /// Callbacks that say everything that they are told.
-fn telling(said: &Said) -> Callbacks {
-    let all: Vec<Said> = (0..5).map(|_| said.clone()).collect();
-    let [attempt, pass, call, result, failure] = <[Said; 5]>::try_from(all).unwrap();
+fn telling(activity: &Activity) -> Callbacks {
+    let all: Vec<Activity> = (0..5).map(|_| activity.clone()).collect();
+    let [attempt, pass, call, result, failure] = <[Activity; 5]>::try_from(all).unwrap();
     let place = |progress: &Progress| format!("{}.{}", progress.attempt, progress.pass);
     Callbacks::new()
         .on_attempt_start(move |at| attempt.say(format!("attempt {}", place(at))))
@@ -52,14 +52,14 @@ fn busy() -> Arc<Scripted> {
 }
 
 fn agent(model: Arc<Scripted>) -> AgentBuilder<Lead> {
-    with_tools(Agent::output(model, reflected()), &Said::default())
+    with_tools(Agent::output(model, reflected()), &Activity::default())
 }
 
 #[tokio::test]
 async fn they_are_called_before_and_after_each_step_with_what_it_is_about() {
     // S2-43..S2-47, S2-68, S2-89, S2-91, S2-94
-    let said = Said::default();
-    let agent = agent(busy()).with_callbacks(telling(&said)).build().unwrap();
+    let activity = Activity::default();
+    let agent = agent(busy()).with_callbacks(telling(&activity)).build().unwrap();
     let found = agent.prompt("Go").await.unwrap();
     assert!(found.meta.callback_errors.is_empty());
     let expected = [
@@ -81,19 +81,19 @@ async fn they_are_called_before_and_after_each_step_with_what_it_is_about() {
         r#"call 2.4 look {"target":"panic"}"#,
         "result 2.4 look Error: the tool panicked: it went to pieces",
     ];
-    assert_eq!(said.lines(), expected);
+    assert_eq!(activity.lines(), expected);
 }
 
 #[tokio::test]
 async fn in_a_conversation_there_are_passes_and_tools() {
     // S2-43, S2-44, S2-45
-    let said = Said::default();
+    let activity = Activity::default();
     let model = scripted([looks(&["x"]), ScriptedReply::call("nobody", json!({})), says("Done.")]);
     let agent =
-        agents::conversation(&model, &Said::default()).with_callbacks(telling(&said)).build().unwrap();
+        agents::conversation(&model, &Activity::default()).with_callbacks(telling(&activity)).build().unwrap();
     agent.chat(&mut ask("Go")).await.unwrap();
     assert_eq!(
-        said.lines(),
+        activity.lines(),
         [
             "pass 0.1 (1 calls)",
             r#"call 0.1 look {"target":"x"}"#,
@@ -107,7 +107,7 @@ async fn in_a_conversation_there_are_passes_and_tools() {
 #[tokio::test(start_paused = true)]
 async fn a_retry_is_told_where_it_is_and_a_call_once_however_often_it_is_asked_again() {
     // S2-43, S2-44, S4-58: the key of a retry is that of the first try; a blank reply is no pass.
-    let said = Said::default();
+    let activity = Activity::default();
     let (busy, slow) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let before = |count: &Arc<AtomicU32>| count.fetch_add(1, Ordering::SeqCst);
     let fetch = ToolDeclaration::read("fetch", "Fetches a thing");
@@ -137,10 +137,10 @@ async fn a_retry_is_told_where_it_is_and_a_call_once_however_often_it_is_asked_a
                 })
             }
         });
-    let agent = agent.with_callbacks(telling(&said)).build().unwrap();
+    let agent = agent.with_callbacks(telling(&activity)).build().unwrap();
     let answer = agent.chat(&mut ask("Go")).await.unwrap();
     assert_eq!(
-        said.lines(),
+        activity.lines(),
         [
             "pass 0.1 (1 calls)",
             r#"call 0.1 fetch {"target":"a"}"#,
@@ -200,15 +200,15 @@ async fn a_retry_that_a_person_approved_is_counted() {
 #[tokio::test]
 async fn several_are_called_in_the_order_in_which_they_were_added() {
     // S2-68
-    let said = Said::default();
-    let (one, two) = (said.clone(), said.clone());
+    let activity = Activity::default();
+    let (one, two) = (activity.clone(), activity.clone());
     let callbacks = Callbacks::new()
         .on_tool_call(move |_, tool, _| one.say(format!("one {tool}")))
         .on_tool_call(move |_, tool, _| two.say(format!("two {tool}")));
     let model = scripted([looks(&["x"]), says("Done.")]);
-    let agent = agents::conversation(&model, &Said::default()).with_callbacks(callbacks).build().unwrap();
+    let agent = agents::conversation(&model, &Activity::default()).with_callbacks(callbacks).build().unwrap();
     agent.chat(&mut ask("Go")).await.unwrap();
-    assert_eq!(said.lines(), ["one look", "two look"]);
+    assert_eq!(activity.lines(), ["one look", "two look"]);
 }
 
 /// Callbacks that throw each time, by an error or by a panic.
@@ -292,7 +292,7 @@ async fn one_that_cancels_is_heard_before_the_next_call() {
     let cancel = CancellationToken::new();
     let token = cancel.clone();
     let model = scripted([looks(&["x"]), says("Never asked.")]);
-    let agent = agents::conversation(&model, &Said::default())
+    let agent = agents::conversation(&model, &Activity::default())
         .with_callbacks(Callbacks::new().on_tool_result(move |_, _, _| token.cancel()))
         .build()
         .unwrap();

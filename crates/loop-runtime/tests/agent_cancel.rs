@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agents::{
-    Lead, Said, ask, assert_valid, change, conversation, lead_tool, look, looks, meta_of, save_lead, says,
+    Lead, Activity, ask, assert_valid, change, conversation, lead_tool, look, looks, meta_of, save_lead, says,
     scripted, shape, target, texts, with_tools,
 };
 use async_trait::async_trait;
@@ -58,7 +58,7 @@ async fn cancelled(agent: &Agent<Text>, ms: u64) -> (Ended, Vec<Message>, AgentE
     let mut on = messages.clone();
     on.push(Message::user("Go on."));
     let next = Agent::new(scripted([looks(&["ok"]), says("Here.")]));
-    let next = with_tools(next, &Said::default()).build().unwrap();
+    let next = with_tools(next, &Activity::default()).build().unwrap();
     assert_eq!(&*next.chat(&mut on).await.unwrap().text, "Here.");
     assert_valid(&on);
     (ended, messages, error)
@@ -68,7 +68,7 @@ async fn cancelled(agent: &Agent<Text>, ms: u64) -> (Ended, Vec<Message>, AgentE
 async fn before_the_first_call_no_request_is_sent() {
     // S2-49, S2-79
     let model = scripted([says("Never.")]);
-    let agent = conversation(&model, &Said::default()).build().unwrap();
+    let agent = conversation(&model, &Activity::default()).build().unwrap();
     let cancel = CancellationToken::new();
     cancel.cancel();
     let mut messages = ask("Go");
@@ -87,7 +87,7 @@ async fn in_the_middle_of_a_stream_what_came_is_kept() {
     // S2-50, S2-51, S2-66, S2-79, I-19
     let timing = Timing { pause: Duration::from_millis(100) };
     let model = Arc::new(Scripted::replies(["one\ntwo\nthree\nfour\n"]).paced(timing));
-    let agent = conversation(&model, &Said::default()).build().unwrap();
+    let agent = conversation(&model, &Activity::default()).build().unwrap();
     let (ended, messages, error) = cancelled(&agent, 250).await;
     assert_eq!(ended, Ended { phase: "iteration", pass: 1, attempt: 0, after: 250 });
     let answer = meta_of(&error).outcome.answer.as_deref().unwrap();
@@ -99,7 +99,7 @@ async fn in_the_middle_of_a_stream_what_came_is_kept() {
 async fn what_it_can_go_on_from_at_once_and_what_needs_a_message_first() {
     // S1-20, S1-21
     let demanding = |model: &Arc<Scripted>| {
-        let agent = conversation(model, &Said::default());
+        let agent = conversation(model, &Activity::default());
         agent.gate(|gate| gate.required_tools = vec!["look".into()]).build().unwrap()
     };
     // Cut off while it repairs an answer that was not accepted: that answer is not said again.
@@ -121,7 +121,7 @@ async fn what_it_can_go_on_from_at_once_and_what_needs_a_message_first() {
     // Cut off in the middle of its text: nobody has said anything to that yet.
     let timing = Timing { pause: Duration::from_millis(100) };
     let model = Arc::new(Scripted::replies(["one\ntwo\nthree\n"]).paced(timing));
-    let agent = conversation(&model, &Said::default()).build().unwrap();
+    let agent = conversation(&model, &Activity::default()).build().unwrap();
     let (_, mut messages, _) = cancelled(&agent, 250).await;
     assert_eq!(shape(&messages), "UA");
     let error = agent.chat(&mut messages).await.unwrap_err();
@@ -187,14 +187,14 @@ async fn in_a_tool_that_ignores_it_two_seconds_are_the_most() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_is_cut_off_is_in_doubt() {
     // S2-51, I-6
-    let said = Said::default();
+    let activity = Activity::default();
     let write = change().effect(loop_runtime::tools::Effect::WriteIrreversible);
-    let reported = said.clone();
+    let reported = activity.clone();
     let model = scripted([
         looks(&["ok"]).and_call("change", target("hang")).and_call("look", target("late")),
         ScriptedReply::call("change", target("hang")),
     ]);
-    let reads = said.clone();
+    let reads = activity.clone();
     let agent = Agent::new(model)
         .tool(look(), move |target: agents::Target, _| agents::behave(target, reads.clone()))
         .tool(write, move |target: agents::Target, _| agents::behave(target, reported.clone()))
@@ -202,7 +202,7 @@ async fn a_write_that_is_cut_off_is_in_doubt() {
         .build()
         .unwrap();
     let (_, mut messages, error) = cancelled(&agent, 500).await;
-    assert_eq!(said.lines(), ["begins ok", "ends ok", "begins hang"]);
+    assert_eq!(activity.lines(), ["begins ok", "ends ok", "begins hang"]);
     assert_eq!(agents::statuses(meta_of(&error)), [Status::Ok, Status::InDoubt, Status::Cancelled]);
     let reported = texts(&messages);
     assert_eq!(reported[0], "saw ok");
@@ -222,15 +222,15 @@ async fn a_write_that_is_cut_off_is_in_doubt() {
     messages.push(Message::user("Once more"));
     let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(agents::verdicts(meta_of(&error)), ["needs_person"]);
-    assert_eq!(said.lines().len(), 3);
+    assert_eq!(activity.lines().len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn side_by_side_what_had_ended_stays() {
     // S2-66, I-20
-    let said = Said::default();
+    let activity = Activity::default();
     let model = scripted([looks(&["hang", "slow-100", "slow-900"])]);
-    let agent = conversation(&model, &said).parallel().build().unwrap();
+    let agent = conversation(&model, &activity).parallel().build().unwrap();
     let (_, messages, _) = cancelled(&agent, 500).await;
     let reported = texts(&messages);
     assert_eq!(reported[1], "saw slow-100");
@@ -259,7 +259,7 @@ async fn while_it_waits_to_try_again() {
     // S2-51
     let breaks = ScriptedReply { fails: Some("gone".to_owned()), ..says("half an ans") };
     let model = scripted([breaks, says("Never.")]);
-    let agent = conversation(&model, &Said::default()).build().unwrap();
+    let agent = conversation(&model, &Activity::default()).build().unwrap();
     let (ended, ..) = cancelled(&agent, 100).await;
     assert_eq!((ended.phase, ended.pass, ended.after), ("iteration", 1, 100));
     assert_eq!(model.requests().len(), 1);
@@ -294,7 +294,7 @@ async fn in_validation_and_in_a_later_attempt() {
 async fn one_that_comes_too_late_changes_nothing() {
     let cancel = CancellationToken::new();
     let model = scripted([says("Done."), says("Again.")]);
-    let agent = conversation(&model, &Said::default()).build().unwrap();
+    let agent = conversation(&model, &Activity::default()).build().unwrap();
     let mut messages = ask("Go");
     assert!(agent.chat(&mut messages).until(&cancel).await.is_ok());
     cancel.cancel();
@@ -307,13 +307,13 @@ async fn one_that_comes_too_late_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn dropping_the_future_ends_what_is_in_flight() {
     // I-14
-    let said = Said::default();
+    let activity = Activity::default();
     let model = scripted([looks(&["hang"])]);
-    let agent = conversation(&model, &said).build().unwrap();
+    let agent = conversation(&model, &activity).build().unwrap();
     let mut messages = ask("Go");
     let late = tokio::time::timeout(Duration::from_secs(5), agent.chat(&mut messages)).await;
     assert!(late.is_err());
-    assert_eq!((said.lines(), messages.len()), (vec!["begins hang".to_owned()], 1));
+    assert_eq!((activity.lines(), messages.len()), (vec!["begins hang".to_owned()], 1));
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agents::{
-    Said, Search, Target, ask, assert_growing, assert_valid, change, conversation, look, looks, meta_of,
+    Activity, Search, Target, ask, assert_growing, assert_valid, change, conversation, look, looks, meta_of,
     refusal, results, says, scripted, shape, statuses, target, texts, used, verdicts,
 };
 use loop_core::{Execution, Millis, PicoUsd, Price, Repeats, Status, Usage};
@@ -105,9 +105,9 @@ async fn find_bob_and_update_his_company() {
 #[tokio::test]
 async fn both_responses_are_consumed() {
     // S1-51, S1-34
-    let said = Said::default();
+    let activity = Activity::default();
     let model = scripted([looks(&["x"]), says("Done")]);
-    let agent = conversation(&model, &said).build().unwrap();
+    let agent = conversation(&model, &activity).build().unwrap();
     let answer = agent.chat(&mut ask("Do it")).await.unwrap();
     assert_eq!((&*answer.text, model.left(), model.requests().len()), ("Done", 0, 2));
 }
@@ -115,9 +115,9 @@ async fn both_responses_are_consumed() {
 #[tokio::test]
 async fn a_chat_goes_on_with_the_same_messages() {
     // S1-7, S1-12, S1-21
-    let said = Said::default();
+    let activity = Activity::default();
     let model = scripted([looks(&["x"]), says("One."), looks(&["y"]), says("Two.")]);
-    let agent = conversation(&model, &said).build().unwrap();
+    let agent = conversation(&model, &activity).build().unwrap();
     let mut messages = ask("First");
     agent.chat(&mut messages).await.unwrap();
     let before = messages.clone();
@@ -146,7 +146,7 @@ async fn what_cannot_be_answered_is_refused_before_anything_is_asked() {
 #[tokio::test]
 async fn every_call_is_answered_in_order_whatever_becomes_of_it() {
     // S1-25, S1-29, S1-41, S1-d1, S1-d2, C27, C9, C10, S2-36, S2-42
-    let said = Said::default();
+    let activity = Activity::default();
     let reply = looks(&["ok", "fail", "panic"])
         .and_call("lok", json!({}))
         .and_call("", json!({}))
@@ -156,7 +156,7 @@ async fn every_call_is_answered_in_order_whatever_becomes_of_it() {
         .and_call("look", json!({"target": 7}))
         .and_call("change", target("it"));
     let model = scripted([reply, says("Done.")]);
-    let agent = conversation(&model, &said).build().unwrap();
+    let agent = conversation(&model, &activity).build().unwrap();
     let mut messages = ask("Go");
     let answer = agent.chat(&mut messages).await.unwrap();
     assert_eq!(shape(&messages), "UCTA", "all results are in one message");
@@ -188,10 +188,10 @@ async fn every_call_is_answered_in_order_whatever_becomes_of_it() {
 #[tokio::test]
 async fn errors_are_told_in_the_words_of_a_named_style() {
     // C8, S1-29
-    let said = Said::default();
+    let activity = Activity::default();
     let reply = looks(&["fail"]).and_call("nobody", json!({}));
     let model = scripted([reply, says("Done.")]);
-    let agent = conversation(&model, &said).errors(ErrorStyle::Named).build().unwrap();
+    let agent = conversation(&model, &activity).errors(ErrorStyle::Named).build().unwrap();
     let mut messages = ask("Go");
     agent.chat(&mut messages).await.unwrap();
     assert_eq!(
@@ -216,14 +216,14 @@ async fn no_arguments_are_an_empty_object() {
 #[tokio::test]
 async fn ids_that_are_doubled_or_missing_are_made_unique() {
     // S1-d3
-    let said = Said::default();
+    let activity = Activity::default();
     let reply = ScriptedReply { raw: Some(json!({"own": "turn"})), ..ScriptedReply::default() }
         .and_call_as("a", "look", target("1"))
         .and_call_as("", "look", target("2"))
         .and_call_as("a", "look", target("3"))
         .and_call_as("call_1_2", "look", target("4"));
     let model = scripted([reply, says("Done.")]);
-    let agent = conversation(&model, &said).build().unwrap();
+    let agent = conversation(&model, &activity).build().unwrap();
     let mut messages = ask("Go");
     agent.chat(&mut messages).await.unwrap();
     let ids: Vec<&str> = results(&messages).iter().map(|result| &*result.call).collect();
@@ -279,36 +279,36 @@ async fn parallel_calls_run_side_by_side_and_ordered_ones_never() {
 #[tokio::test(start_paused = true)]
 async fn results_stand_in_the_order_of_their_calls() {
     // C3, I-20, S1-25
-    let said = Said::default();
+    let activity = Activity::default();
     for (parallel, done) in [
         (true, ["begins slow-300", "begins slow-20", "ends slow-20", "ends slow-300"]),
         (false, ["begins slow-300", "ends slow-300", "begins slow-20", "ends slow-20"]),
     ] {
-        let said = Said::default();
+        let activity = Activity::default();
         let model = scripted([looks(&["slow-300", "slow-20"]), says("Done.")]);
-        let agent = conversation(&model, &said);
+        let agent = conversation(&model, &activity);
         let agent = if parallel { agent.parallel() } else { agent };
         let mut messages = ask("Go");
         agent.build().unwrap().chat(&mut messages).await.unwrap();
         assert_eq!(texts(&messages), ["saw slow-300", "saw slow-20"]);
-        assert_eq!(said.lines(), done);
+        assert_eq!(activity.lines(), done);
     }
     // What changes something is done by itself even so.
     let reply =
         looks(&["slow-100"]).and_call("change", target("slow-30")).and_call("change", target("slow-10"));
     let model = scripted([reply, says("Done.")]);
-    let agent = conversation(&model, &said).parallel().approve("change").build().unwrap();
+    let agent = conversation(&model, &activity).parallel().approve("change").build().unwrap();
     agent.chat(&mut ask("Go")).await.unwrap();
-    let ends: Vec<String> = said.lines().into_iter().filter(|line| line.starts_with("ends")).collect();
+    let ends: Vec<String> = activity.lines().into_iter().filter(|line| line.starts_with("ends")).collect();
     assert_eq!(ends, ["ends slow-30", "ends slow-10", "ends slow-100"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_hangs_is_cut_off_and_the_model_is_told() {
     // S1-41, S1-13
-    let said = Said::default();
+    let activity = Activity::default();
     let model = scripted([looks(&["hang", "ok"]), says("Done.")]);
-    let agent = conversation(&model, &said).build().unwrap();
+    let agent = conversation(&model, &activity).build().unwrap();
     let mut messages = ask("Go");
     let answer = agent.chat(&mut messages).await.unwrap();
     assert_eq!(texts(&messages), ["!Error: timeout after 12000 ms", "saw ok"]);
@@ -358,14 +358,14 @@ async fn a_tool_may_give_anything_that_is_json() {
 #[tokio::test]
 async fn a_blank_answer_is_asked_for_again_and_is_never_a_success() {
     // C11, S4-78
-    let said = Said::default();
+    let activity = Activity::default();
     let model = scripted([looks(&["x"]), says(" \n"), says("\u{200b}"), says("At last.")]);
-    let agent = conversation(&model, &said).build().unwrap();
+    let agent = conversation(&model, &activity).build().unwrap();
     let mut messages = ask("Go");
     assert_eq!(&*agent.chat(&mut messages).await.unwrap().text, "At last.");
     assert_eq!(shape(&messages), "UCTA");
     let model = scripted([looks(&["x"]), says(""), says(" "), says("")]);
-    let agent = conversation(&model, &said).build().unwrap();
+    let agent = conversation(&model, &activity).build().unwrap();
     let mut messages = ask("Go");
     let error = agent.chat(&mut messages).await.unwrap_err();
     let AgentError::Stopped { reason, explanation, .. } = &error else { panic!("{error:?}") };
@@ -379,10 +379,10 @@ async fn a_blank_answer_is_asked_for_again_and_is_never_a_success() {
 #[tokio::test]
 async fn text_beside_calls_stays_in_the_turn() {
     // S1-16
-    let said = Said::default();
+    let activity = Activity::default();
     let reply = ScriptedReply { text: "I look.".into(), ..looks(&["x"]) };
     let model = scripted([reply, says("Done.")]);
-    let agent = conversation(&model, &said).build().unwrap();
+    let agent = conversation(&model, &activity).build().unwrap();
     let mut messages = ask("Go");
     agent.chat(&mut messages).await.unwrap();
     assert_eq!((messages[1].text(), &*shape(&messages)), ("I look.", "UCTA"));
@@ -391,10 +391,10 @@ async fn text_beside_calls_stays_in_the_turn() {
 
 #[tokio::test]
 async fn images_in_messages_reach_the_model() {
-    let said = Said::default();
+    let activity = Activity::default();
     let image = Image { media_type: "image/png".into(), base64: "iVBORw0KGgo=".into() };
     let model = scripted([says("A cat."), looks(&["x"]), says("Two cats.")]);
-    let agent = conversation(&model, &said).build().unwrap();
+    let agent = conversation(&model, &activity).build().unwrap();
     let mut messages = vec![Message::User { text: "What is it?".into(), images: vec![image.clone()] }];
     let answer = agent.chat(&mut messages).await.unwrap();
     assert_eq!((&*answer.text, &*shape(&messages)), ("A cat.", "UA"));
@@ -409,10 +409,10 @@ async fn images_in_messages_reach_the_model() {
 #[tokio::test]
 async fn the_last_permitted_pass_answers_with_what_there_is() {
     // S1-46..S1-48, S1-55, C13
-    let said = Said::default();
+    let activity = Activity::default();
     let model = scripted([looks(&["1"]), looks(&["2"]), says("As far as I came.")]);
     let limits = Limits { passes: 3, ..Limits::agent() };
-    let agent = conversation(&model, &said).limits(limits).build().unwrap();
+    let agent = conversation(&model, &activity).limits(limits).build().unwrap();
     let mut messages = ask("Go");
     let error = agent.chat(&mut messages).await.unwrap_err();
     let AgentError::MaxIterations { attempt, iterations, limit, .. } = &error else { panic!("{error:?}") };
@@ -432,7 +432,7 @@ async fn the_last_permitted_pass_answers_with_what_there_is() {
     // Ten by default.
     let endless = (0..20).map(|n| looks(&[&n.to_string()]));
     let model = scripted(endless);
-    let agent = conversation(&model, &said).build().unwrap();
+    let agent = conversation(&model, &activity).build().unwrap();
     let mut messages = ask("Go");
     let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(
@@ -453,9 +453,9 @@ async fn stopped(
 ) -> (StopReason, Vec<Message>, Arc<loop_llm::Scripted>) {
     let spec =
         ModelSpec { price: Some(Price::flat(1_000_000, 1_000_000)), ..ModelSpec::new("scripted", "script") };
-    let said = Said::default();
+    let activity = Activity::default();
     let client: Arc<dyn loop_llm::ChatModel> = model.clone();
-    let agent = agents::with_tools(Agent::new(AgentModel::from((client, spec))), &said)
+    let agent = agents::with_tools(Agent::new(AgentModel::from((client, spec))), &activity)
         .limits(limits)
         .build()
         .unwrap();
@@ -520,7 +520,7 @@ async fn a_limit_of_money_binds_or_is_refused_and_is_taken_away_only_by_name() {
         let spec = ModelSpec::new("compatible", "own").with_price(price.clone());
         let usage = Some(Usage { input: 60, output: 30, ..Usage::default() });
         let dear = scripted_of((0..9).map(|n| ScriptedReply { usage, ..looks(&[&n.to_string()]) }));
-        let agent = agents::with_tools(Agent::new(AgentModel::new(dear, spec)), &Said::default());
+        let agent = agents::with_tools(Agent::new(AgentModel::new(dear, spec)), &Activity::default());
         let agent = match limits {
             Some(limits) => agent.limits(limits),
             None => agent,
@@ -543,7 +543,7 @@ fn scripted_of(replies: impl IntoIterator<Item = ScriptedReply>) -> loop_llm::Sc
 
 #[test]
 fn a_setting_of_the_gate_changes_no_other() {
-    let agent = conversation(&scripted([]), &Said::default()).approve("change").ask_people().reuse_results();
+    let agent = conversation(&scripted([]), &Activity::default()).approve("change").ask_people().reuse_results();
     let agent = agent.gate(|gate| gate.required_tools = vec!["look".into()]).build().unwrap();
     let gate = &agent.runner().spec().gate;
     assert_eq!((gate.no_progress, gate.people, gate.repeats), (3, true, Some(Repeats::Reuse)));
@@ -552,9 +552,9 @@ fn a_setting_of_the_gate_changes_no_other() {
 
 #[test]
 fn a_name_that_no_tool_has_is_refused_at_build() {
-    let said = Said::default();
+    let activity = Activity::default();
     let demanding = |name: &'static str| {
-        let agent = conversation(&scripted([]), &said);
+        let agent = conversation(&scripted([]), &activity);
         agent.gate(move |gate| gate.required_tools = vec![name.into()]).build()
     };
     assert_eq!(
@@ -573,20 +573,20 @@ fn a_name_that_no_tool_has_is_refused_at_build() {
 
 #[tokio::test]
 async fn one_call_a_reply_if_it_is_said() {
-    let said = Said::default();
-    let agent = conversation(&scripted([looks(&["a", "b"]), says("Seen.")]), &said);
+    let activity = Activity::default();
+    let agent = conversation(&scripted([looks(&["a", "b"]), says("Seen.")]), &activity);
     let agent = agent.execution(Execution::Single).build().unwrap();
     assert!(agent.chat(&mut ask("Go")).await.is_ok());
-    assert_eq!(said.lines(), ["begins a", "ends a"]);
+    assert_eq!(activity.lines(), ["begins a", "ends a"]);
 }
 
 #[tokio::test]
 async fn passes_in_which_nothing_can_run_end_it() {
     // S1-38
-    let said = Said::default();
+    let activity = Activity::default();
     let calls = |_| ScriptedReply::call("nobody", json!({}));
     let model = scripted((0..3).map(calls).chain([says("I cannot.")]));
-    let agent = conversation(&model, &said).build().unwrap();
+    let agent = conversation(&model, &activity).build().unwrap();
     let mut messages = ask("Go");
     let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(meta_of(&error).reason(), StopReason::NoProgress);
@@ -597,9 +597,9 @@ async fn passes_in_which_nothing_can_run_end_it() {
 #[tokio::test]
 async fn a_refusal_is_no_answer() {
     // S2-d4
-    let said = Said::default();
+    let activity = Activity::default();
     let model = scripted([looks(&["x"]), refusal("I will not.")]);
-    let agent = conversation(&model, &said).build().unwrap();
+    let agent = conversation(&model, &activity).build().unwrap();
     let mut messages = ask("Go");
     let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(meta_of(&error).outcome.stop.class, StopClass::Refused);
@@ -611,26 +611,26 @@ async fn a_refusal_is_no_answer() {
 #[tokio::test]
 async fn a_write_needs_consent_that_was_given_before() {
     // S1-43, C9
-    let said = Said::default();
+    let activity = Activity::default();
     let calls = || ScriptedReply::call("change", target("it"));
     let model = scripted([calls(), says("Changed.")]);
-    let agent = conversation(&model, &said).approve("change").build().unwrap();
+    let agent = conversation(&model, &activity).approve("change").build().unwrap();
     assert_eq!(&*agent.chat(&mut ask("Go")).await.unwrap().text, "Changed.");
-    assert_eq!(said.lines(), ["begins it", "ends it"]);
-    let said = Said::default();
+    assert_eq!(activity.lines(), ["begins it", "ends it"]);
+    let activity = Activity::default();
     let model = scripted([calls(), says("Never asked.")]);
-    let agent = conversation(&model, &said).build().unwrap();
+    let agent = conversation(&model, &activity).build().unwrap();
     let mut messages = ask("Go");
     let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(meta_of(&error).outcome.stop.class, StopClass::NeedsHuman);
-    assert_eq!((model.left(), said.lines().len(), verdicts(meta_of(&error))), (1, 0, vec!["needs_person"]));
+    assert_eq!((model.left(), activity.lines().len(), verdicts(meta_of(&error))), (1, 0, vec!["needs_person"]));
     assert_eq!(shape(&messages), "UCT");
     assert!(texts(&messages)[0].starts_with("!Error: Not run: "), "{:?}", texts(&messages));
     assert_valid(&messages);
     // The conversation goes on from there.
     messages.push(Message::user("Leave it."));
     assert_eq!(&*agent.chat(&mut messages).await.unwrap().text, "Never asked.");
-    let error = conversation(&scripted([]), &said).approve("chnge").build().unwrap_err();
+    let error = conversation(&scripted([]), &activity).approve("chnge").build().unwrap_err();
     assert_eq!(error.to_string(), "`chnge` is approved, and no tool has that name; there are: look, change");
 }
 
@@ -649,8 +649,8 @@ async fn an_agent_without_tools_answers() {
 async fn clones_share_an_agent_and_a_queue_works_conversations_off() {
     // S1-5
     use futures::StreamExt;
-    let said = Said::default();
-    let agent = conversation(&scripted((0..5).map(|n| says(&format!("answer {n}")))), &said).build().unwrap();
+    let activity = Activity::default();
+    let agent = conversation(&scripted((0..5).map(|n| says(&format!("answer {n}")))), &activity).build().unwrap();
     let conversations = futures::stream::iter((0..5).map(|n| ask(&format!("question {n}"))));
     let mut ended: Vec<(usize, String)> = agent
         .clone()
@@ -685,7 +685,7 @@ async fn a_call_is_made_again_as_long_as_it_may_bring_something() {
     // S1-38: what is told of the third equal result, of what failed for good, and of a third round.
     let asked = ["x", "x", "x", "fail", "fail", "a", "b", "a", "b", "a"];
     let replies = asked.map(|target| looks(&[target])).into_iter().chain([says("Done.")]);
-    let agent = agents::conversation(&scripted(replies), &Said::default());
+    let agent = agents::conversation(&scripted(replies), &Activity::default());
     let limits = Limits { passes: 20, model_calls: 20, ..Limits::agent() };
     let agent = agent.limits(limits).build().unwrap();
     let mut messages = ask("Go");

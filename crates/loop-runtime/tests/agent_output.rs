@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use agents::{
-    Lead, Said, Target, ask, assert_growing, assert_valid, behave, lead, lead_tool, look, looks, meta_of,
+    Lead, Activity, Target, ask, assert_growing, assert_valid, behave, lead, lead_tool, look, looks, meta_of,
     refusal, results, save_lead, says, scripted, shape, submits, target, texts, used, verdicts, with_tools,
 };
 use loop_core::Usage;
@@ -37,8 +37,8 @@ fn ruled<Mode>(tool: OutputTool<Lead, Mode>) -> OutputTool<Lead, Mode> {
     })
 }
 
-fn agent<Mode>(model: &Arc<Scripted>, tool: OutputTool<Lead, Mode>, said: &Said) -> AgentBuilder<Lead> {
-    with_tools(Agent::output(model.clone(), tool), said)
+fn agent<Mode>(model: &Arc<Scripted>, tool: OutputTool<Lead, Mode>, activity: &Activity) -> AgentBuilder<Lead> {
+    with_tools(Agent::output(model.clone(), tool), activity)
 }
 
 #[tokio::test]
@@ -65,9 +65,9 @@ async fn an_output_at_once_is_the_end() {
 #[tokio::test]
 async fn helpers_run_before_the_output() {
     // S2-1, S2-2, S2-6, S2-7, S2-15, S2-41, S2-42, S2-61, S2-67, S2-81, S2-82
-    let said = Said::default();
+    let activity = Activity::default();
     let model = scripted([looks(&["one"]), looks(&["two", "fail"]), save_lead("Ann", 7)]);
-    let agent = agent(&model, lead_tool(), &said).build().unwrap();
+    let agent = agent(&model, lead_tool(), &activity).build().unwrap();
     let mut messages = ask("Who called?");
     let found = agent.chat(&mut messages).await.unwrap();
     assert_eq!((found.value, found.meta.totals.passes), (lead("Ann", 7), 3));
@@ -87,10 +87,10 @@ async fn helpers_run_before_the_output() {
 #[tokio::test]
 async fn errors_of_helpers_are_told_and_the_model_recovers() {
     // S2-34..S2-36, S2-61, S2-76, S2-77
-    let said = Said::default();
+    let activity = Activity::default();
     let reply = looks(&["panic"]).and_call("nobody", json!({})).and_call("look", json!({"target": 1}));
     let model = scripted([reply, save_lead("Ann", 7)]);
-    let agent = agent(&model, lead_tool(), &said).build().unwrap();
+    let agent = agent(&model, lead_tool(), &activity).build().unwrap();
     let mut messages = ask("Go");
     assert!(agent.chat(&mut messages).await.is_ok());
     let reported = texts(&messages);
@@ -102,18 +102,18 @@ async fn errors_of_helpers_are_told_and_the_model_recovers() {
 #[tokio::test]
 async fn all_calls_beside_an_output_are_processed_in_order() {
     // S2-73, S2-75
-    let said = Said::default();
+    let activity = Activity::default();
     let reply = looks(&["one"])
         .and_call("save_lead", given("First", 1))
         .and_call("look", target("two"))
         .and_call("save_lead", given("Last", 2))
         .and_call("look", target("fail"));
     let model = scripted([reply]);
-    let agent = agent(&model, lead_tool(), &said).build().unwrap();
+    let agent = agent(&model, lead_tool(), &activity).build().unwrap();
     let mut messages = ask("Go");
     let found = agent.chat(&mut messages).await.unwrap();
     assert_eq!(found.value, lead("Last", 2), "the last one counts");
-    assert_eq!(said.lines().iter().filter(|line| line.starts_with("begins")).count(), 3);
+    assert_eq!(activity.lines().iter().filter(|line| line.starts_with("begins")).count(), 3);
     assert_eq!(
         texts(&messages),
         ["saw one", "Output received.", "saw two", "Output received.", "!Error: no such thing"]
@@ -124,9 +124,9 @@ async fn all_calls_beside_an_output_are_processed_in_order() {
 #[tokio::test]
 async fn a_reflection_shows_the_output_until_it_is_submitted() {
     // S2-3, S2-8, S2-19..S2-28, S2-62, S2-65, S2-70, S2-71
-    let said = Said::default();
+    let activity = Activity::default();
     let model = scripted([save_lead("Ann", 1), looks(&["more"]), save_lead("Ann", 2), submits()]);
-    let agent = agent(&model, reflected(), &said).build().unwrap();
+    let agent = agent(&model, reflected(), &activity).build().unwrap();
     let mut messages = ask("Go");
     let found = agent.chat(&mut messages).await.unwrap();
     assert_eq!(found.value, lead("Ann", 2), "the last output wins");
@@ -152,13 +152,13 @@ async fn a_submission_in_the_same_reply_takes_the_last_output_whatever_the_order
         save_lead("Ann", 1).and_call("look", target("x")).and_call("submit", json!({})),
         submits().and_call("look", target("x")).and_call("save_lead", given("Ann", 1)),
     ] {
-        let said = Said::default();
+        let activity = Activity::default();
         let model = scripted([reply]);
-        let agent = agent(&model, reflected(), &said).build().unwrap();
+        let agent = agent(&model, reflected(), &activity).build().unwrap();
         let mut messages = ask("Go");
         let found = agent.chat(&mut messages).await.unwrap();
         assert_eq!((found.value, found.meta.totals.passes), (lead("Ann", 1), 1));
-        assert_eq!(said.lines(), ["begins x", "ends x"]);
+        assert_eq!(activity.lines(), ["begins x", "ends x"]);
         assert_eq!(results(&messages).len(), 3);
         assert!(texts(&messages).contains(&"# Ann (1)".to_owned()), "it is shown even so");
         assert_valid(&messages);
@@ -168,8 +168,8 @@ async fn a_submission_in_the_same_reply_takes_the_last_output_whatever_the_order
 #[tokio::test]
 async fn a_formatter_that_fails_is_told_and_sees_sound_outputs_alone() {
     // S2-34, S2-62, S2-d2
-    let said = Said::default();
-    let seen = said.clone();
+    let activity = Activity::default();
+    let seen = activity.clone();
     let tool = lead_tool().reflect_with(move |lead: Lead| {
         seen.say(&*lead.name);
         async move {
@@ -184,14 +184,14 @@ async fn a_formatter_that_fails_is_told_and_sees_sound_outputs_alone() {
         save_lead("Bob", 1),
         submits(),
     ]);
-    let agent = agent(&model, tool, &said).build().unwrap();
+    let agent = agent(&model, tool, &activity).build().unwrap();
     let mut messages = ask("Go");
     let found = agent.chat(&mut messages).await.unwrap();
     assert_eq!(found.value, lead("Bob", 1));
     let reported = texts(&messages);
     assert!(reported[0].starts_with("!Error: Invalid arguments: "), "{}", reported[0]);
     assert_eq!(reported[1..4], ["!Error: too long to show", "!Error: the tool panicked: unlucky", "# Bob"]);
-    assert_eq!(said.lines(), ["Ann", "Eve", "Bob"], "never the one that nobody could read");
+    assert_eq!(activity.lines(), ["Ann", "Eve", "Bob"], "never the one that nobody could read");
     assert_valid(&messages);
 }
 
@@ -228,9 +228,9 @@ async fn an_output_with_a_member_twice_is_the_one_that_was_validated() {
 #[tokio::test]
 async fn a_submission_before_any_output_is_an_error() {
     // S2-60, S2-72, S2-55, S2-93, S2-98
-    let said = Said::default();
+    let activity = Activity::default();
     let model = scripted([looks(&["x"]), submits()]);
-    let agent = agent(&model, reflected(), &said).build().unwrap();
+    let agent = agent(&model, reflected(), &activity).build().unwrap();
     let mut messages = ask("Go");
     let error = agent.chat(&mut messages).await.unwrap_err();
     let AgentError::SubmitBeforeOutput { attempt, meta } = &error else { panic!("{error:?}") };
@@ -279,13 +279,13 @@ async fn a_reply_without_calls_is_invalid() {
 #[tokio::test]
 async fn a_rejected_output_is_told_in_the_same_history() {
     // S2-4, S2-5, S2-14, S2-17, S2-18, S2-52, S2-53, S2-65, S2-83, S2-84
-    let said = Said::default();
+    let activity = Activity::default();
     let usage = |input| Some(Usage { input, output: 10, ..Usage::default() });
     let replies = [looks(&["x"]), save_lead("Ann", 101), save_lead("Ann", 100)];
     let model = scripted(
         replies.into_iter().zip(1..).map(|(reply, n)| ScriptedReply { usage: usage(100 * n), ..reply }),
     );
-    let agent = agent(&model, ruled(lead_tool()), &said).build().unwrap();
+    let agent = agent(&model, ruled(lead_tool()), &activity).build().unwrap();
     let mut messages = ask("Go");
     let found = agent.chat(&mut messages).await.unwrap();
     assert_eq!((found.value, found.meta.attempts), (lead("Ann", 100), 2));
@@ -307,8 +307,8 @@ async fn a_rejected_output_is_told_in_the_same_history() {
 #[tokio::test]
 async fn the_schema_comes_first_and_then_validators_in_their_order() {
     // S2-4
-    let said = Said::default();
-    let (first, second) = (said.clone(), said.clone());
+    let activity = Activity::default();
+    let (first, second) = (activity.clone(), activity.clone());
     let tool = lead_tool()
         .validator("first", move |lead: Lead| {
             first.say(format!("first {}", lead.score));
@@ -325,10 +325,10 @@ async fn the_schema_comes_first_and_then_validators_in_their_order() {
         save_lead("Ann", 3),
         save_lead("Ann", 4),
     ]);
-    let agent = agent(&model, tool, &said).attempts(5).build().unwrap();
+    let agent = agent(&model, tool, &activity).attempts(5).build().unwrap();
     let mut messages = ask("Go");
     assert_eq!(agent.chat(&mut messages).await.unwrap().value, lead("Ann", 4));
-    let said_of: Vec<&str> =
+    let stated_of: Vec<&str> =
         messages.iter().skip(1).filter(|m| matches!(m, Message::User { .. })).map(|m| m.text()).collect();
     let begin = [
         "The output was not accepted. schema: /score: ",
@@ -336,11 +336,11 @@ async fn the_schema_comes_first_and_then_validators_in_their_order() {
         "The output was not accepted. first: two",
         "The output was not accepted. second: three",
     ];
-    assert_eq!(said_of.len(), begin.len());
-    for (said, begin) in said_of.iter().zip(begin) {
-        assert!(said.starts_with(begin), "{said} begins with {begin}");
+    assert_eq!(stated_of.len(), begin.len());
+    for (activity, begin) in stated_of.iter().zip(begin) {
+        assert!(activity.starts_with(begin), "{activity} begins with {begin}");
     }
-    assert_eq!(said.lines(), ["first 2", "first 3", "second 3", "first 4", "second 4"]);
+    assert_eq!(activity.lines(), ["first 2", "first 3", "second 3", "first 4", "second 4"]);
     assert_valid(&messages);
 }
 
@@ -464,9 +464,9 @@ async fn after_the_last_attempt_it_says_what_was_wrong() {
 #[tokio::test]
 async fn an_attempt_may_take_fifteen_passes() {
     // S2-37..S2-40, S2-64, S2-78, S2-93, C13
-    let said = Said::default();
+    let activity = Activity::default();
     let model = scripted((0..20).map(|n| looks(&[&n.to_string()])));
-    let agent = agent(&model, ruled(lead_tool()), &said).build().unwrap();
+    let agent = agent(&model, ruled(lead_tool()), &activity).build().unwrap();
     let mut messages = ask("Go");
     let error = agent.chat(&mut messages).await.unwrap_err();
     let AgentError::MaxIterations { attempt, iterations, limit, meta } = &error else { panic!("{error:?}") };
@@ -480,10 +480,10 @@ async fn an_attempt_may_take_fifteen_passes() {
 #[tokio::test]
 async fn each_attempt_has_passes_of_its_own() {
     // S2-37, S2-78
-    let said = Said::default();
+    let activity = Activity::default();
     let replies = [looks(&["1"]), save_lead("Ann", 101), looks(&["2"]), looks(&["3"]), looks(&["4"])];
     let model = scripted(replies);
-    let agent = agent(&model, ruled(lead_tool()), &said).passes_per_attempt(2).build().unwrap();
+    let agent = agent(&model, ruled(lead_tool()), &activity).passes_per_attempt(2).build().unwrap();
     let mut messages = ask("Go");
     let error = agent.chat(&mut messages).await.unwrap_err();
     let AgentError::MaxIterations { attempt, iterations, limit, .. } = &error else { panic!("{error:?}") };
@@ -492,18 +492,18 @@ async fn each_attempt_has_passes_of_its_own() {
     // An output in the last pass counts.
     let model = scripted([looks(&["1"]), save_lead("Ann", 1)]);
     let agent =
-        agents::with_tools(Agent::output(model, lead_tool()), &said).passes_per_attempt(2).build().unwrap();
+        agents::with_tools(Agent::output(model, lead_tool()), &activity).passes_per_attempt(2).build().unwrap();
     assert!(agent.prompt("Go").await.is_ok());
 }
 
 #[tokio::test]
 async fn limits_of_tokens_and_time_end_it_as_well() {
     // S2-104
-    let said = Said::default();
+    let activity = Activity::default();
     let usage = Some(Usage { input: 1_000, output: 100, ..Usage::default() });
     let model = scripted((0..20).map(|n| ScriptedReply { usage, ..looks(&[&n.to_string()]) }));
     let limits = Limits { tokens: Some(5_000), ..Limits::extract(3, 15) };
-    let agent = agent(&model, lead_tool(), &said).limits(limits).build().unwrap();
+    let agent = agent(&model, lead_tool(), &activity).limits(limits).build().unwrap();
     let error = agent.prompt("Go").await.unwrap_err();
     assert_eq!((meta_of(&error).reason(), &*error.code()), (StopReason::TokenLimit, "TOKEN_LIMIT"));
 }
@@ -515,7 +515,7 @@ async fn helpers_and_the_output_may_not_share_a_name() {
         let helper = ToolDeclaration::read(name, "Helps");
         let agent = Agent::output(scripted([]), tool);
         agent
-            .helper(helper, |target: Target, _| behave(target, Said::default()))
+            .helper(helper, |target: Target, _| behave(target, Activity::default()))
             .build()
             .unwrap_err()
             .to_string()
@@ -527,7 +527,7 @@ async fn helpers_and_the_output_may_not_share_a_name() {
     let helper = ToolDeclaration::read("submit", "Helps");
     let agent = Agent::output(scripted([]), reflected());
     let error =
-        agent.helper(helper, |target: Target, _| behave(target, Said::default())).build().unwrap_err();
+        agent.helper(helper, |target: Target, _| behave(target, Activity::default())).build().unwrap_err();
     assert_eq!(
         error.to_string(),
         "the helper `submit` has the name of the tool that submits; rename the helper, or the other with submit_as"
@@ -535,7 +535,7 @@ async fn helpers_and_the_output_may_not_share_a_name() {
     // Without a reflection nothing submits, and the name is free.
     let helper = ToolDeclaration::read("submit", "Helps");
     let agent = Agent::output(scripted([]), lead_tool());
-    assert!(agent.helper(helper, |target: Target, _| behave(target, Said::default())).build().is_ok());
+    assert!(agent.helper(helper, |target: Target, _| behave(target, Activity::default())).build().is_ok());
     let error = Agent::output(scripted([]), reflected().submit_as("save_lead", "")).build().unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -545,14 +545,14 @@ async fn helpers_and_the_output_may_not_share_a_name() {
     let helper = ToolDeclaration::read("help", "Helps").alias("save_lead");
     let agent = Agent::output(scripted([]), lead_tool());
     let error =
-        agent.helper(helper, |target: Target, _| behave(target, Said::default())).build().unwrap_err();
+        agent.helper(helper, |target: Target, _| behave(target, Activity::default())).build().unwrap_err();
     assert!(error.to_string().contains("save_lead"), "{error}");
     let twice = Agent::new(scripted([]))
-        .tool(look(), |target: Target, _| behave(target, Said::default()))
-        .tool(look(), |target: Target, _| behave(target, Said::default()));
+        .tool(look(), |target: Target, _| behave(target, Activity::default()))
+        .tool(look(), |target: Target, _| behave(target, Activity::default()));
     assert!(twice.build().unwrap_err().to_string().contains("look"));
     let silent = Agent::new(scripted([]))
-        .tool(ToolDeclaration::new("x"), |target: Target, _| behave(target, Said::default()));
+        .tool(ToolDeclaration::new("x"), |target: Target, _| behave(target, Activity::default()));
     assert!(
         silent.build().unwrap_err().to_string().contains("effect"),
         "a tool says what it does to the world"
@@ -569,33 +569,33 @@ async fn an_output_that_is_no_object_is_refused_at_build() {
 #[tokio::test]
 async fn results_are_reused_within_an_attempt_where_that_is_asked_for() {
     // S2-12, S2-100, C5, C6
-    let said = Said::default();
+    let activity = Activity::default();
     let replies =
         || [looks(&["x"]), looks(&["x"]), save_lead("Ann", 101), looks(&["x"]), save_lead("Ann", 1)];
     let model = scripted(replies());
-    let twice = agent(&model, ruled(lead_tool()), &said).reuse_results().build().unwrap();
+    let twice = agent(&model, ruled(lead_tool()), &activity).reuse_results().build().unwrap();
     let mut messages = ask("Go");
     let found = twice.chat(&mut messages).await.unwrap();
-    assert_eq!(said.lines(), ["begins x", "ends x", "begins x", "ends x"], "once in each attempt");
+    assert_eq!(activity.lines(), ["begins x", "ends x", "begins x", "ends x"], "once in each attempt");
     assert_eq!(texts(&messages)[..2], ["saw x", "(cached, pass 1)\nsaw x"]);
     assert_eq!(verdicts(&found.meta), ["run", "duplicate", "kept", "run", "kept"]);
     assert_valid(&messages);
     // Otherwise each call runs, until it has brought the same twice.
-    let said = Said::default();
+    let activity = Activity::default();
     let model = scripted(replies());
-    let each = agent(&model, ruled(lead_tool()), &said).build().unwrap();
+    let each = agent(&model, ruled(lead_tool()), &activity).build().unwrap();
     let found = each.prompt("Go").await.unwrap();
-    assert_eq!(said.lines().len(), 4);
+    assert_eq!(activity.lines().len(), 4);
     assert_eq!(verdicts(&found.meta), ["run", "run", "kept", "duplicate", "kept"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn helpers_run_side_by_side_where_that_is_asked_for() {
     // S2-101
-    let said = Said::default();
+    let activity = Activity::default();
     for (parallel, ms) in [(true, 500), (false, 1_000)] {
         let model = scripted([looks(&["slow-500", "slow-500"]), save_lead("Ann", 1)]);
-        let agent = agent(&model, lead_tool(), &said);
+        let agent = agent(&model, lead_tool(), &activity);
         let agent = if parallel { agent.parallel() } else { agent };
         assert_eq!(agent.build().unwrap().prompt("Go").await.unwrap().meta.latency_ms, ms);
     }
@@ -603,15 +603,15 @@ async fn helpers_run_side_by_side_where_that_is_asked_for() {
 
 #[tokio::test]
 async fn a_write_among_the_helpers_needs_consent_as_well() {
-    let said = Said::default();
+    let activity = Activity::default();
     let model = scripted([ScriptedReply::call("change", target("x")), save_lead("Ann", 1)]);
-    let refused = agent(&model, lead_tool(), &said).build().unwrap();
+    let refused = agent(&model, lead_tool(), &activity).build().unwrap();
     let error = refused.prompt("Go").await.unwrap_err();
     assert_eq!(meta_of(&error).outcome.stop.class, StopClass::NeedsHuman);
     let model = scripted([ScriptedReply::call("change", target("x")), save_lead("Ann", 1)]);
-    let approved = agent(&model, lead_tool(), &said).approve("change").build().unwrap();
+    let approved = agent(&model, lead_tool(), &activity).approve("change").build().unwrap();
     assert!(approved.prompt("Go").await.is_ok());
-    assert_eq!(said.lines(), ["begins x", "ends x"]);
+    assert_eq!(activity.lines(), ["begins x", "ends x"]);
 }
 
 #[tokio::test]

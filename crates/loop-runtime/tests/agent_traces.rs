@@ -273,8 +273,8 @@ async fn a_long_result_is_cut_and_says_so() {
     let Message::Tool { results } = &messages[2] else { panic!("{messages:?}") };
     let limit = agent.runner().spec().limits.markdown_chars as usize;
     let kept = results[0].text.chars().take_while(|c| *c == 'x').count();
-    let said = results[0].text.trim_start_matches('x');
-    assert_eq!((kept, said.trim()), (limit, "… [cut: 16000 of 50000 characters]"));
+    let activity = results[0].text.trim_start_matches('x');
+    assert_eq!((kept, activity.trim()), (limit, "… [cut: 16000 of 50000 characters]"));
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use agents::{
-    Lead, Said, Target, ask, assert_valid, lead, lead_tool, look, looks, save_lead, says, scripted, shape,
+    Lead, Activity, Target, ask, assert_valid, lead, lead_tool, look, looks, save_lead, says, scripted, shape,
     submits, target, with_tools,
 };
 use async_trait::async_trait;
@@ -42,7 +42,7 @@ fn conversation() -> Agent<Text> {
     let late = ScriptedReply { delay_ms: 70, ..looks(&["slow-300", "fail", "slow-20"]) };
     let write = looks(&["slow-40"]).and_call("change", target("slow-15")).and_call("nobody", target("x"));
     let model = scripted([late, breaks, write, says("Done.\nReally.")]);
-    let agent = with_tools(Agent::new(model), &Said::default()).parallel().approve("change");
+    let agent = with_tools(Agent::new(model), &Activity::default()).parallel().approve("change");
     agent.with_journal(Arc::new(MemoryJournal::new())).build().unwrap()
 }
 
@@ -60,7 +60,7 @@ fn output() -> Agent<Lead> {
         save_lead("Ann", 1).and_call("look", target("slow-5")),
         submits(),
     ]);
-    let agent = with_tools(Agent::output(model, tool), &Said::default());
+    let agent = with_tools(Agent::output(model, tool), &Activity::default());
     agent.with_journal(Arc::new(MemoryJournal::new())).build().unwrap()
 }
 
@@ -321,8 +321,8 @@ struct ByTurn(Vec<ScriptedReply>);
 impl ChatModel for ByTurn {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let last = request.messages.iter().rposition(|message| message.text() == "Go").unwrap();
-        let said = request.messages[last..].iter().filter(|message| matches!(message, Message::Assistant(_)));
-        let nth = said.count();
+        let activity = request.messages[last..].iter().filter(|message| matches!(message, Message::Assistant(_)));
+        let nth = activity.count();
         let mut reply = self.0[nth].clone();
         for (n, call) in reply.calls.iter_mut().enumerate() {
             call.id = Some(format!("call_{nth}_{n}"));
@@ -381,7 +381,7 @@ fn conversing(journal: Arc<MemoryJournal>) -> Agent<Text> {
         looks(&["ok"]).and_call("change", target("it")),
         says("Done."),
     ];
-    let agent = with_tools(Agent::new(by_turn(replies)), &Said::default());
+    let agent = with_tools(Agent::new(by_turn(replies)), &Activity::default());
     agent.parallel().approve("change").with_journal(journal).build().unwrap()
 }
 
@@ -419,7 +419,7 @@ fn extracting(journal: Arc<MemoryJournal>) -> Agent<Lead> {
         submits(),
         save_lead("Ann", 1).and_call("submit", target("x")),
     ];
-    let agent = with_tools(Agent::output(by_turn(replies), tool), &Said::default());
+    let agent = with_tools(Agent::output(by_turn(replies), tool), &Activity::default());
     agent.with_journal(journal).build().unwrap()
 }
 
@@ -441,13 +441,13 @@ async fn an_output_cut_off_after_any_entry_comes_to_the_same_end() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_was_cut_off_is_made_again_with_its_key_or_is_in_doubt() {
     // I-6, H1
-    let keyed = |effect, said: &Said, journal: Arc<MemoryJournal>| {
-        let said = said.clone();
+    let keyed = |effect, activity: &Activity, journal: Arc<MemoryJournal>| {
+        let activity = activity.clone();
         let replies = [ScriptedReply::call("change", target("it")), says("Done.")];
         let agent = Agent::new(by_turn(replies)).tool(
             agents::change().effect(effect),
             move |_: Target, context: loop_runtime::tools::ToolContext| {
-                said.say(&*context.key);
+                activity.say(&*context.key);
                 async { Ok::<_, String>("changed") }
             },
         );
@@ -456,17 +456,17 @@ async fn a_write_that_was_cut_off_is_made_again_with_its_key_or_is_in_doubt() {
     for (effect, times) in
         [(loop_runtime::tools::Effect::WriteKeyed, 1), (loop_runtime::tools::Effect::WriteIrreversible, 0)]
     {
-        let said = Said::default();
-        let straight = keyed(effect, &said, Arc::default());
+        let activity = Activity::default();
+        let straight = keyed(effect, &activity, Arc::default());
         let run = straight.chat(&mut ask("Go")).await.unwrap().meta.run;
         let entries = straight.runner().journal().read(&run).await.unwrap().entries;
         let announced =
             entries.iter().position(|entry| matches!(entry.event.kind, EventKind::ToolStarted { .. })).unwrap();
         let journal = beginnings(straight.runner(), &run).await.swap_remove(announced);
-        let again = Said::default();
+        let again = Activity::default();
         let mut messages = Vec::new();
         let resumed = keyed(effect, &again, journal).chat(&mut messages).resume(&run).await;
-        assert_eq!(again.lines(), said.lines()[..times], "{}", effect.name());
+        assert_eq!(again.lines(), activity.lines()[..times], "{}", effect.name());
         assert_eq!(agents::texts(&messages)[0].contains("may or may not have happened"), times == 0);
         match resumed {
             Ok(answer) => assert_eq!((&*answer.text, times > 0), ("Done.", true)),

@@ -5,7 +5,7 @@ use crate::agents;
 use std::sync::Arc;
 
 use agents::{
-    Said, ask, assert_valid, lead, lead_tool, looks, meta_of, save_lead, says, scripted, shape, submits,
+    Activity, ask, assert_valid, lead, lead_tool, looks, meta_of, save_lead, says, scripted, shape, submits,
     texts, with_tools,
 };
 use futures::StreamExt;
@@ -63,15 +63,15 @@ async fn a_conversation_is_the_same_over_each_protocol() {
         (model, Some(server))
     }));
     for (model, server) in all {
-        let agent = with_tools(Agent::new(model), &Said::default()).approve("change").build().unwrap();
+        let agent = with_tools(Agent::new(model), &Activity::default()).approve("change").build().unwrap();
         let mut messages = ask("Go");
         let answer = agent.chat(&mut messages).await.unwrap();
         assert_eq!((&*answer.text, &*shape(&messages)), ("Done.\nReally.", "UCTCTA"));
         messages.push(Message::user("Again?"));
         assert_eq!(&*agent.chat(&mut messages).await.unwrap().text, "And again.");
         assert_valid(&messages);
-        let said = bare(&messages);
-        assert_eq!(&said, expected.get_or_insert_with(|| said.clone()));
+        let activity = bare(&messages);
+        assert_eq!(&activity, expected.get_or_insert_with(|| activity.clone()));
         if let Some(server) = server {
             assert!(
                 server.requests().iter().all(|request| request.status == Some(200)),
@@ -95,7 +95,7 @@ async fn an_output_is_the_same_over_each_protocol() {
                 if lead.score <= 100 { Ok(()) } else { Err("too much") }
             });
         let (model, _server) = served(provider, script);
-        let agent = with_tools(Agent::output(model, tool), &Said::default()).build().unwrap();
+        let agent = with_tools(Agent::output(model, tool), &Activity::default()).build().unwrap();
         let mut messages = ask("Go");
         let found = agent.chat(&mut messages).await.unwrap();
         assert_eq!((found.value, found.meta.attempts), (lead("Bob", 7), 2), "{provider}");
@@ -111,7 +111,7 @@ async fn a_conversation_goes_on_with_another_provider() {
     let mut messages = ask("Go");
     for (provider, n) in PROTOCOLS.iter().chain(PROTOCOLS.iter().rev()).zip(1..) {
         let (model, server) = served(provider, scripted([looks(&["it"]), says(&format!("answer {n}"))]));
-        let agent = with_tools(Agent::new(model), &Said::default()).build().unwrap();
+        let agent = with_tools(Agent::new(model), &Activity::default()).build().unwrap();
         assert_eq!(*agent.chat(&mut messages).await.unwrap().text, format!("answer {n}"), "{provider}");
         assert!(server.requests().iter().all(|request| request.status == Some(200)), "{provider}");
         messages.push(Message::user("On."));
@@ -137,7 +137,7 @@ async fn a_reply_whose_calls_are_garbled_is_no_answer() {
             (model, Some(server))
         }));
         for (model, server) in all {
-            let agent = with_tools(Agent::new(model), &Said::default()).build().unwrap();
+            let agent = with_tools(Agent::new(model), &Activity::default()).build().unwrap();
             let mut messages = ask("Go");
             let ended = agent.chat(&mut messages).await;
             match (ended, replies.len()) {

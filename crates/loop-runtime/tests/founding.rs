@@ -5,7 +5,7 @@ use crate::{agents, common};
 
 use std::sync::{Arc, Mutex};
 
-use agents::{Lead, Said, ask, lead_tool, looks, save_lead, says, scripted, submits, with_tools};
+use agents::{Lead, Activity, ask, lead_tool, looks, save_lead, says, scripted, submits, with_tools};
 use common::world::{
     Log, Stage, answer, contract, look, runner, selections, says as plays, spec, tools, unselected,
 };
@@ -150,7 +150,7 @@ async fn a_blank_item_or_message_begins_no_run() {
         assert_eq!(error.to_string(), "the ticket is blank, so there is nothing to work on; give it a text");
         assert!(matches!(runner.run(item).await, Err(StartError::Blank { .. })));
         assert!(runner.journal().runs().await.unwrap().is_empty(), "nothing was begun");
-        let agent = agents::conversation(&scripted([says("Yes?")]), &Said::default()).build().unwrap();
+        let agent = agents::conversation(&scripted([says("Yes?")]), &Activity::default()).build().unwrap();
         for mut messages in
             [ask(blank), vec![Message::user("Hi"), Message::assistant("Hello."), Message::user(blank)]]
         {
@@ -352,7 +352,7 @@ async fn reflection_happens_only_where_it_was_asked_for() {
     assert_eq!(names(&model), ["save_lead"], "there is nothing to submit with");
     assert!(found.meta.outcome.evidence.is_empty(), "nothing was formatted");
     // With one the output is shown, and the model has the last word.
-    let shown = Said::default();
+    let shown = Activity::default();
     let seen = shown.clone();
     let model = scripted([save_lead("Ann", 1), submits()]);
     let reflects = lead_tool().reflect(move |lead| {
@@ -393,7 +393,7 @@ async fn totals_are_there_whether_it_succeeds_or_fails() {
         let builder = Agent::output(model, strict()).attempts(2).passes_per_attempt(3);
         let tokens = (code == "TOKEN_LIMIT").then_some(220);
         let limits = Limits { tokens, cost_mode: CostMode::After, ..Limits::extract(2, 3) };
-        let agent = with_tools(builder.limits(limits), &Said::default()).build().unwrap();
+        let agent = with_tools(builder.limits(limits), &Activity::default()).build().unwrap();
         let result = agent.prompt("Go").await;
         let reported = result.as_ref().err().map(AgentError::code);
         assert_eq!(reported.as_deref().unwrap_or_default(), code, "{result:?}");
@@ -445,7 +445,7 @@ async fn observers_can_follow_the_cost_of_each_iteration() {
 async fn a_result_has_its_reason_its_answer_its_state_and_its_trace() {
     // S4-75: `LoopResult = { stopReason, answer?, state, trace }`
     let model = scripted([looks(&["a"]), says("It is full.")]);
-    let agent = agents::conversation(&model, &Said::default())
+    let agent = agents::conversation(&model, &Activity::default())
         .with_journal(Arc::new(MemoryJournal::new()))
         .build()
         .unwrap();

@@ -426,8 +426,8 @@ async fn a_person_is_asked_a_question() -> Tested {
     let asked = &waiting.asked[0];
     assert!(asked.is_question);
     let (key, answer) = (asked.key, PersonAnswer::Answered { text: "blue".into() });
-    let said = EventKind::PersonAnswered { key, answer, binding: Some(asked.binding) };
-    let outcome = runner.resume_with(&waiting.outcome.run, [said]).await?;
+    let activity = EventKind::PersonAnswered { key, answer, binding: Some(asked.binding) };
+    let outcome = runner.resume_with(&waiting.outcome.run, [activity]).await?;
     assert_eq!(outcome.answer.as_deref(), Some("Blue it is."));
     assert!(outcome.evidence[0].observation.markdown.contains("blue"), "{:?}", outcome.evidence);
     Ok(())
@@ -513,9 +513,9 @@ async fn rules_are_asked_in_order() -> Tested {
     let rejected = "worth_it: `budget_usd` is 20, and leads begin at 1000";
     assert_eq!(line, format!("2 attempts; {rejected}; the last output: {output}"));
     // S2-84: one conversation for both.
-    let said: Vec<&str> = messages.iter().map(Message::text).filter(|text| !text.is_empty()).collect();
-    assert_eq!(said[0], MAIL);
-    assert!(said[1].starts_with("The output was not accepted. worth_it: `budget_usd` is 20"), "{said:?}");
+    let activity: Vec<&str> = messages.iter().map(Message::text).filter(|text| !text.is_empty()).collect();
+    assert_eq!(activity[0], MAIL);
+    assert!(activity[1].starts_with("The output was not accepted. worth_it: `budget_usd` is 20"), "{activity:?}");
     Ok(())
 }
 

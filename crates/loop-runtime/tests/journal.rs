@@ -273,8 +273,8 @@ fn start_child(path: &Path) -> (Killed, impl Iterator<Item = String>) {
         .spawn()
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let said = |line: String| line.strip_prefix("appended ").map(str::to_owned);
-    (Killed(child), lines.map_while(Result::ok).filter_map(said))
+    let activity = |line: String| line.strip_prefix("appended ").map(str::to_owned);
+    (Killed(child), lines.map_while(Result::ok).filter_map(activity))
 }
 
 /// A process that does not outlive its test.

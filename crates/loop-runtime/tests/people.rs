@@ -96,8 +96,8 @@ async fn a_run_that_was_left_comes_to_what_one_does_that_was_answered_on_the_spo
     let log = Log::new();
     let left = left(&log, revises(&log));
     let waiting = waits(&left).await;
-    let said = [says_yes(&waiting, 0), says_no(&waiting, 1)];
-    let after = left.resume_with(&waiting.outcome.run, said).start().await.unwrap().wait().await;
+    let activity = [says_yes(&waiting, 0), says_no(&waiting, 1)];
+    let after = left.resume_with(&waiting.outcome.run, activity).start().await.unwrap().wait().await;
 
     let live = runner(unselected(), &log, revises(&log)).with_people();
     let handle = live.run(common::item()).start().await.unwrap();
@@ -155,16 +155,16 @@ async fn what_does_not_count_is_refused_and_nothing_of_it_is_written() {
     let twice = vec![says_yes(&waiting, 0), says_yes(&waiting, 0)];
     let text =
         EventKind::PersonAnswered { key, answer: PersonAnswer::Answered { text: "yes".into() }, binding: None };
-    for (said, fault) in [
+    for (activity, fault) in [
         (vec![other], AnswerFault::OtherBinding),
         (twice, AnswerFault::Answered),
         (vec![text], AnswerFault::IsNoQuestion),
     ] {
-        match runner.resume_with(&run, said.clone()).start().await.map(drop) {
+        match runner.resume_with(&run, activity.clone()).start().await.map(drop) {
             Err(StartError::Refused { rejected: Rejected::Answer { why, .. }, .. }) => assert_eq!(why, fault),
             other => panic!("{other:?}"),
         }
-        assert!(runner.note_down(&run, said).await.is_err());
+        assert!(runner.note_down(&run, activity).await.is_err());
     }
     let empty = runner.resume_with(&run, [EventKind::Instruction { text: " ".into() }]).start().await.map(drop);
     assert!(matches!(empty, Err(StartError::Refused { rejected: Rejected::EmptyInstruction, .. })), "{empty:?}");
@@ -329,8 +329,8 @@ async fn an_answer_to_a_question_is_what_the_next_pass_reads() {
     let text = "The new one: HAR-LT-015";
     let key = waiting.asked[0].key;
     let answered = PersonAnswer::Answered { text: text.into() };
-    let said = EventKind::PersonAnswered { key, answer: answered.clone(), binding: None };
-    let outcome = runner.resume_with(&waiting.outcome.run, [said]).start().await.unwrap().wait().await;
+    let activity = EventKind::PersonAnswered { key, answer: answered.clone(), binding: None };
+    let outcome = runner.resume_with(&waiting.outcome.run, [activity]).start().await.unwrap().wait().await;
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     assert_eq!(&*outcome.evidence[0].observation.markdown, text);
     let asked = left_stage.requests("main");

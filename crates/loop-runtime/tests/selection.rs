@@ -94,6 +94,6 @@ async fn selected_tools_start_after_the_selects_are_written_down() {
     let runner = runner(common::spec(), &log, stage).with_journal(Arc::new(Watched::new(&log)));
     runner.run(common::item()).await.unwrap();
     let lines = log.lines();
-    let at = |line: &str| lines.iter().position(|said| said == line).unwrap();
+    let at = |line: &str| lines.iter().position(|activity| activity == line).unwrap();
     assert!(at("may tool look(ok-1)") < at("tool look(ok-1)"), "{lines:#?}");
 }

@@ -213,12 +213,12 @@ fn user(content: Option<&Value>, request: &mut ModelRequest) {
         request.messages.push(Message::Tool { results: results.collect() });
     }
     let others = Value::Array(others.into_iter().cloned().collect());
-    let (said, images) = match content {
+    let (stated, images) = match content {
         Some(Value::String(text)) => (text.clone(), Vec::new()),
         _ => (texts(Some(&others)), images(Some(&others))),
     };
-    if !said.is_empty() || !images.is_empty() {
-        request.messages.push(Message::User { text: said.into(), images });
+    if !stated.is_empty() || !images.is_empty() {
+        request.messages.push(Message::User { text: stated.into(), images });
     }
 }
 

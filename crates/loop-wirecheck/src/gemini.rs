@@ -324,13 +324,13 @@ fn user(content: &Value, request: &mut ModelRequest) {
         }
         request.messages.push(Message::Tool { results });
     }
-    let said: String = parts.iter().map(|part| text(part, "text")).collect();
+    let stated: String = parts.iter().map(|part| text(part, "text")).collect();
     let images: Vec<Image> =
         if has_responses { Vec::new() } else { parts.iter().filter_map(image).collect() };
     // A prompt may be empty.
     let is_prompt = request.messages.is_empty();
-    if !said.is_empty() || !images.is_empty() || is_prompt {
-        request.messages.push(Message::User { text: said.into(), images });
+    if !stated.is_empty() || !images.is_empty() || is_prompt {
+        request.messages.push(Message::User { text: stated.into(), images });
     }
 }
 
@@ -383,12 +383,12 @@ fn model_turn(content: &Value, origin: &str, at: usize) -> AssistantTurn {
     let is_plain = parts.is_sorted_by_key(|part| part.get("functionCall").is_some())
         && parts.iter().all(|part| has_only(part, &["text"]) || is_plain_call(part));
     let json: Vec<String> = parts.iter().map(Value::to_string).collect();
-    let said = parts
+    let stated = parts
         .iter()
         .filter(|part| part.get("thought") != Some(&Value::Bool(true)))
         .map(|part| text(part, "text"));
     AssistantTurn {
-        text: said.collect::<String>().into(),
+        text: stated.collect::<String>().into(),
         calls: calls.collect(),
         reasoning: Arc::default(),
         raw: (!is_plain).then(|| Raw::from_text(format!("{origin}\n{}", json.join(",")))),

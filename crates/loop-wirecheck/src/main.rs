@@ -35,7 +35,7 @@ use self::exchange::Exchange;
 use self::judge::{Column, Difference, Findings};
 use self::replay::{Replayed, Step};
 use self::report::{Judged, Report};
-use self::request::{Neutral, Said};
+use self::request::{Neutral, Encoded};
 use crate::workspace::Failure;
 
 fn main() -> ExitCode {
@@ -199,10 +199,10 @@ fn work<'a>(
     }
     if let Some(neutral) = &neutral {
         lacks.extend(neutral.lacks.iter().cloned());
-        let said = request::compare(api, &codec, neutral, &mut lacks);
-        let differences = match said {
-            Said::Compared(differences) => differences,
-            Said::NotAtAll => Vec::new(),
+        let stated = request::compare(api, &codec, neutral, &mut lacks);
+        let differences = match stated {
+            Encoded::Compared(differences) => differences,
+            Encoded::NotAtAll => Vec::new(),
         };
         if let Some(findings) = &mut findings {
             findings.add(Column::Request, differences);

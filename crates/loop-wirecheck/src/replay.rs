@@ -75,7 +75,7 @@ pub(crate) fn replay(first: Step<'_>, reply: &ModelReply, body: &[u8], next: Ste
 
 /// Whether a request goes on with the history of another: up to `place` it says the same, the model's turns apart.
 fn goes_on(first: &ModelRequest, next: &ModelRequest, place: usize) -> bool {
-    let said = |messages: &[Message]| {
+    let stated = |messages: &[Message]| {
         let ours = messages.iter().filter(|message| !matches!(message, Message::Assistant(_)));
         let texts = ours.map(|message| match message {
             Message::Tool { results } => {
@@ -85,7 +85,7 @@ fn goes_on(first: &ModelRequest, next: &ModelRequest, place: usize) -> bool {
         });
         texts.collect::<Vec<_>>()
     };
-    said(&first.messages) == said(next.messages.get(..place).unwrap_or_default())
+    stated(&first.messages) == stated(next.messages.get(..place).unwrap_or_default())
 }
 
 /// Takes out of a piece what the client did not get from the provider; whether anything is left.
@@ -117,12 +117,12 @@ fn given(
     }
     if let Some(parts) = members.get_mut("content").and_then(Value::as_array_mut)
         && let Some(Value::String(text)) = parts.first_mut().and_then(|part| part.get_mut("text"))
-        && let Some((thought, said)) =
+        && let Some((thought, stated)) =
             text.strip_prefix("<think>").and_then(|rest| rest.split_once("</think>"))
         && thought.trim() == reply.reasoning.trim()
     {
         notes.push("reasoning that the client wrote into the text".to_owned());
-        *text = said.trim_start().to_owned();
+        *text = stated.trim_start().to_owned();
         if text.is_empty() {
             parts.remove(0);
         }

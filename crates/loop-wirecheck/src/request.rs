@@ -84,7 +84,7 @@ fn model(api: Api, exchange: &Exchange, body: &Value) -> String {
 
 /// What became of a request.
 #[derive(Clone, Debug)]
-pub(crate) enum Said {
+pub(crate) enum Encoded {
     /// Our encoder says the same, apart from these.
     Compared(Vec<Difference>),
     /// It cannot be said at all.
@@ -92,17 +92,17 @@ pub(crate) enum Said {
 }
 
 /// Encodes a request and compares; what has no place is added to `lacks`.
-pub(crate) fn compare(api: Api, codec: &Codec, neutral: &Neutral, lacks: &mut Unexpressed) -> Said {
+pub(crate) fn compare(api: Api, codec: &Codec, neutral: &Neutral, lacks: &mut Unexpressed) -> Encoded {
     let encoded = match codec.encode(&neutral.request) {
         Ok(encoded) => encoded,
         Err(error) if error.phase == ErrorPhase::Encode && error.kind == LlmErrorKind::InvalidRequest => {
             lacks.insert(format!("a history that breaks a rule ({})", rule(&error.message)));
-            return Said::NotAtAll;
+            return Encoded::NotAtAll;
         }
-        Err(error) => return Said::Compared(vec![Difference::new("request", "a body", error)]),
+        Err(error) => return Encoded::Compared(vec![Difference::new("request", "a body", error)]),
     };
     let Ok(ours) = serde_json::from_slice::<Value>(&encoded.body.to_bytes()) else {
-        return Said::Compared(vec![Difference::new("request", "JSON", "bytes that are none")]);
+        return Encoded::Compared(vec![Difference::new("request", "JSON", "bytes that are none")]);
     };
     let form = form(api);
     let (mut expected, mut ours) = (form.canonical(neutral.body.clone()), form.canonical(ours));
@@ -126,7 +126,7 @@ pub(crate) fn compare(api: Api, codec: &Codec, neutral: &Neutral, lacks: &mut Un
     }
     let mut found = Vec::new();
     canon::differences("request", &expected, &ours, &mut found);
-    Said::Compared(found)
+    Encoded::Compared(found)
 }
 
 /// What is wrong with a history, without the ids in it.

@@ -120,13 +120,13 @@ fn responses() -> Vec<Value> {
         asked,
         json!({"type": "function_call_output", "call_id": "c1", "output": "3 degrees"}),
     ]);
-    let said = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Cold."}]});
+    let stated = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Cold."}]});
     let second = line(
         "responses#1",
         "openai",
         "openai_responses",
         &request,
-        whole(&[said]).to_string(),
+        whole(&[stated]).to_string(),
         &expect("Cold.", json!([]), "completed", &usage),
     );
     vec![first, second]
@@ -160,13 +160,13 @@ fn anthropic() -> Vec<Value> {
         json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "is_error": true,
         "content": "3 degrees"}]}),
     );
-    let said = json!([{"type": "text", "text": "Cold."}]);
+    let stated = json!([{"type": "text", "text": "Cold."}]);
     let second = line(
         "anthropic#1",
         "anthropic",
         "anthropic_messages",
         &request,
-        whole(&said, "end_turn"),
+        whole(&stated, "end_turn"),
         &expect("Cold.", json!([]), "end_turn", &usage),
     );
     vec![first, second]
@@ -308,9 +308,9 @@ fn a_request_that_says_less_or_other_things_shows_in_every_protocol() {
         let compare = |neutral: &Neutral| {
             let mut lacks = BTreeSet::new();
             match request::compare(api, &codec, neutral, &mut lacks) {
-                Said::Compared(differences) => differences.len() + lacks.len(),
+                Encoded::Compared(differences) => differences.len() + lacks.len(),
                 // What the encoder refuses is named among what has no place.
-                Said::NotAtAll => lacks.len(),
+                Encoded::NotAtAll => lacks.len(),
             }
         };
         assert_eq!(compare(&neutral), 0);
@@ -403,8 +403,8 @@ fn an_encoder_that_turns_properties_around_shows() {
         let codec = Codec::new(target::profile(api, &exchange));
         let neutral = request::read(api, &codec, &exchange).unwrap();
         let compare = |neutral: &Neutral| match request::compare(api, &codec, neutral, &mut BTreeSet::new()) {
-            Said::Compared(differences) => differences,
-            Said::NotAtAll => panic!("{}: it is not sent", exchange.id),
+            Encoded::Compared(differences) => differences,
+            Encoded::NotAtAll => panic!("{}: it is not sent", exchange.id),
         };
         let differences = compare(&neutral);
         assert!(differences.is_empty(), "{}: {differences:?}", exchange.id);

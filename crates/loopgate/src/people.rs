@@ -250,8 +250,8 @@ pub(crate) fn in_words(started: &Started, asked: &[Asked], now: Millis, journal:
         }
         let bound = format!("--binding {}", binding.short());
         let yes = if *is_question { "answer" } else { "approve" };
-        let said = if *is_question { " TEXT" } else { "" };
-        row(format!("    loopgate {yes} {run} {key}{said} {bound}{at}"));
+        let stated = if *is_question { " TEXT" } else { "" };
+        row(format!("    loopgate {yes} {run} {key}{stated} {bound}{at}"));
         row(format!("    loopgate deny {run} {key} --why TEXT {bound}{at}"));
     }
     text

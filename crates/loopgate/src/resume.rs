@@ -134,18 +134,18 @@ impl Found {
     }
 
     /// Lets the run hear this and drives it on, or leaves it where it is then.
-    pub(crate) async fn go_on(self, said: Vec<EventKind>, go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
+    pub(crate) async fn go_on(self, stated: Vec<EventKind>, go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
         let (domain, runner) = self.runner(go_on)?;
         let id = self.id().clone();
         let explained = |error: StartError| explained(error, domain.folder());
         if go_on.no_wait {
-            runner.note_down(&id, said).await.map_err(explained)?;
+            runner.note_down(&id, stated).await.map_err(explained)?;
             let at = go_on.at();
             stream::note(format!("recorded; `loopgate resume {id}{at}` continues the run"));
             return Ok(ExitCode::SUCCESS);
         }
         let signals = Signals::new()?;
-        let handle = runner.resume_with(&id, said).start().await.map_err(explained)?;
+        let handle = runner.resume_with(&id, stated).start().await.map_err(explained)?;
         let watched = stream::is_watched();
         let driving = Driving {
             runner: &runner,

@@ -113,9 +113,9 @@ impl Driving<'_> {
             };
             if !asked.is_empty() && is_answered_here() {
                 let typed = typed.get_or_insert_with(|| typed::Lines::begin(MAX_ANSWER_BYTES));
-                if let Some(said) = self.ask(typed, &asked).await {
+                if let Some(stated) = self.ask(typed, &asked).await {
                     let run = &outcome.run;
-                    handle = match self.runner.resume_with(run, said).start().await {
+                    handle = match self.runner.resume_with(run, stated).start().await {
                         // It took too long: silence was a no.
                         Err(StartError::Refused { rejected, .. }) => {
                             stream::note(rejected.to_string());
@@ -132,7 +132,7 @@ impl Driving<'_> {
 
     /// What the person at this terminal says to each of these; nothing where they leave it to later.
     async fn ask(&mut self, typed: &mut typed::Lines, asked: &[Asked]) -> Option<Vec<EventKind>> {
-        let mut said = Vec::new();
+        let mut stated = Vec::new();
         for asked in asked {
             let answer = tokio::select! {
                 biased;
@@ -142,9 +142,9 @@ impl Driving<'_> {
                 }
                 answer = chat::ask(typed, asked) => answer?,
             };
-            said.push(EventKind::PersonAnswered { key: asked.key, answer, binding: Some(asked.binding) });
+            stated.push(EventKind::PersonAnswered { key: asked.key, answer, binding: Some(asked.binding) });
         }
-        Some(said)
+        Some(stated)
     }
 
     async fn print(

@@ -308,13 +308,13 @@ fn with_people(text: &mut String, people: &PeopleReport) {
         &people.asked
     {
         lines.push((*asked_unix_ms, format!("asked about {action} {tool} {parameters}: {why}")));
-        let said = match (answer.as_deref(), text) {
+        let stated = match (answer.as_deref(), text) {
             (Some("expired"), _) => "no answer in time, which counts as a denial".to_owned(),
             (Some(answer), Some(text)) => format!("{answer}: {text}"),
             (Some(answer), None) => answer.to_owned(),
             (None, _) => continue,
         };
-        lines.push((answered_unix_ms.unwrap_or(*asked_unix_ms), format!("{action} {tool} {said}")));
+        lines.push((answered_unix_ms.unwrap_or(*asked_unix_ms), format!("{action} {tool} {stated}")));
     }
     for InstructionReport { text, from_pass, unix_ms } in &people.instructions {
         lines.push((*unix_ms, format!("instruction, from pass {from_pass} on: {text}")));

@@ -131,13 +131,13 @@ fn a_domains_models_answer_in_four_protocols() {
             "/candidates/0/content/parts/0/text",
         ),
     ];
-    let mut said = Vec::new();
+    let mut stated = Vec::new();
     for (path, question, pointer) in questions {
         let reply = body_of(&mock.exchange("POST", path, &question.to_string()));
-        said.push(reply.pointer(pointer).unwrap_or_else(|| panic!("{path}: {reply}")).clone());
+        stated.push(reply.pointer(pointer).unwrap_or_else(|| panic!("{path}: {reply}")).clone());
     }
-    assert!(said[0].as_str().unwrap().contains("\"index\":1"), "{said:?}");
-    assert!(said.iter().all(|text| *text == said[0]), "{said:?}");
+    assert!(stated[0].as_str().unwrap().contains("\"index\":1"), "{stated:?}");
+    assert!(stated.iter().all(|text| *text == stated[0]), "{stated:?}");
     let ran = mock.end("-INT");
     let lines: Vec<&str> = ran.err.lines().skip(2).collect();
     assert_eq!(lines.len(), 4, "{}", ran.err);
@@ -178,9 +178,9 @@ fn the_name_in_the_request_chooses_the_tier() {
         [tier("selector", "small", "from the selector"), tier("base", "large", "from the base")].concat();
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let mock = Mock::start(&shell, &[&[HELPDESK, "--quiet", "--chunks", "1"], &settings[..]].concat());
-    let said = |model| body_of(&mock.ask(model, false))["choices"][0]["message"]["content"].clone();
+    let stated = |model| body_of(&mock.ask(model, false))["choices"][0]["message"]["content"].clone();
     assert_eq!(
-        (said("small"), said("large"), said("none")),
+        (stated("small"), stated("large"), stated("none")),
         ("from the selector".into(), "from the base".into(), "from the base".into(),)
     );
     assert!(mock.ask("small", true).contains("\r\n\r\n1\r\nd\r\n1\r\na\r\n"), "a chunk has one byte");

@@ -152,7 +152,7 @@ fn what_is_wrong_with_a_request_is_one_line() {
 
 #[test]
 fn what_is_wrong_with_the_words_is_said_plainly_and_shows_no_secret() {
-    let said = |request: &str, more: &[&str]| {
+    let stated = |request: &str, more: &[&str]| {
         let args = [&["call", "--request", "-"], more].concat();
         let output = loopgate(&args, request.as_bytes());
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{}", line(&output));
@@ -166,24 +166,24 @@ fn what_is_wrong_with_the_words_is_said_plainly_and_shows_no_secret() {
         (r#"{"messages": [], "seed": 1.5}"#, "expected a whole number at line 1"),
         (r#"{"messages": {}}"#, "invalid type: object, expected an array at line 1"),
     ] {
-        let said = said(request, &["--provider", "offline"]);
-        assert!(said.contains(expected), "{said}");
+        let stated = stated(request, &["--provider", "offline"]);
+        assert!(stated.contains(expected), "{stated}");
         for word in ["struct", "u64", "i64", "f64", "enum", "elements"] {
-            assert!(!said.contains(word), "{said}");
+            assert!(!stated.contains(word), "{stated}");
         }
     }
     let request = std::str::from_utf8(REQUEST).unwrap();
-    let wrong = said(request, &["--provider", "compatible", "--base-url", "ftp://me:canary@h"]);
+    let wrong = stated(request, &["--provider", "compatible", "--base-url", "ftp://me:canary@h"]);
     assert!(
         wrong.starts_with("loopgate: --base-url: the base URL must be") && !wrong.contains("canary"),
         "{wrong}"
     );
-    let nowhere = said(request, &["--provider", "azure"]);
+    let nowhere = stated(request, &["--provider", "azure"]);
     assert!(
         nowhere.contains("`azure` has no server that is the same for everybody; add a base URL"),
         "{nowhere}"
     );
-    let named = said(request, &["--provider", "groq", "--base-model", ""]);
+    let named = stated(request, &["--provider", "groq", "--base-model", ""]);
     assert!(named.starts_with("loopgate: --base-model: the name is empty"), "{named}");
     let tier = Command::new(env!("CARGO_BIN_EXE_loopgate"))
         .args(["domain", "check", "x", "--base-url", "http://me:canary@h"])

@@ -490,8 +490,8 @@ fn differences_of(expected: Option<&Expected>, found: &Expected) -> Vec<String> 
 fn shown_again(played: &Played) -> Vec<String> {
     let Played { found, outcome, explained, shown } = played;
     let mut wrong = Vec::new();
-    let said: Vec<String> = shown.out.lines().chain(shown.err.lines()).map(timeless).collect();
-    let said = said.join("\n");
+    let stated: Vec<String> = shown.out.lines().chain(shown.err.lines()).map(timeless).collect();
+    let stated = stated.join("\n");
     let stop = &outcome["stop"];
     for condition in stop["conditions"].as_array().unwrap() {
         let (reason, value) = (condition["reason"].as_str().unwrap(), condition["value"].as_str().unwrap());
@@ -501,10 +501,10 @@ fn shown_again(played: &Played) -> Vec<String> {
                 .as_str()
                 .map(|change| format!("would have gone on with {}", timeless(change))),
         );
-        wrong.extend(parts.into_iter().filter(|part| !said.contains(part)));
+        wrong.extend(parts.into_iter().filter(|part| !stated.contains(part)));
     }
     let explanation = timeless(stop["explanation"].as_str().unwrap());
-    wrong.extend([explained.clone(), explanation].into_iter().filter(|part| !said.contains(part.as_str())));
+    wrong.extend([explained.clone(), explanation].into_iter().filter(|part| !stated.contains(part.as_str())));
     let mut wrong: Vec<String> =
         wrong.into_iter().map(|part| format!("show does not print: {part}")).collect();
     let exit = match found.class.as_str() {

@@ -68,9 +68,9 @@ fn a_key_in_a_tools_result_or_in_a_reply_is_shown_saved_and_sent_nowhere_however
         &OTHER_KEY[..12],
         &OTHER_KEY[12..]
     );
-    let said = format!("It is web-1. The server key is {} or {invisible}.", KEY.replace("9", "9\n"));
+    let stated = format!("It is web-1. The server key is {} or {invisible}.", KEY.replace("9", "9\n"));
     let provider =
-        Provider::replying(vec![call("m", "read_notes", &json!({"query": "server keys"})), text("m", &said)]);
+        Provider::replying(vec![call("m", "read_notes", &json!({"query": "server keys"})), text("m", &stated)]);
     let folder = notes(&shell, &provider.url, &note);
     let folder = folder.to_str().unwrap();
     let item = format!("Which server has the key {invisible}?");
@@ -116,8 +116,8 @@ fn keys_are_shown_nowhere_while_a_run_goes_on_or_is_traced() {
     let shell = Shell::new();
     let note = format!("Server keys: {KEY}, {OTHER_KEY}, {TOKEN}");
     // It comes in pieces, of which none is the whole secret.
-    let said = format!("It is web-1. The keys are {KEY}, {OTHER_KEY} and {TOKEN}.");
-    let replies = || vec![call("m", "read_notes", &json!({"query": "server keys"})), text("m", &said)];
+    let stated = format!("It is web-1. The keys are {KEY}, {OTHER_KEY} and {TOKEN}.");
+    let replies = || vec![call("m", "read_notes", &json!({"query": "server keys"})), text("m", &stated)];
     let provider = Provider::replying((0..5).flat_map(|_| replies()).collect());
     let folder = notes(&shell, &provider.url, &note);
     let file = folder.join("loopgate.toml");

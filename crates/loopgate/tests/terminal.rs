@@ -56,7 +56,7 @@ fn terminal(shell: &Shell, args: &[&str]) -> Terminal {
 
 /// What people said in the newest run, each with its answer.
 #[track_caller]
-fn said(shell: &Shell) -> Vec<String> {
+fn stated(shell: &Shell) -> Vec<String> {
     let events = shell.run(&["show", "last", "--events"]);
     let lines = events.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let answers = lines.filter(|line| line["event"]["type"] == "person_answered");
@@ -82,7 +82,7 @@ fn what_was_typed_before_the_question_of_a_run_does_not_answer_it() {
         person.wait_for("Allow update_user? [y/N] ");
         person.press("n\n");
         let (_, screen) = person.end();
-        assert_eq!((said(&shell), begun(&shell, "update_user")), (vec!["denied".to_owned()], 0), "{screen}");
+        assert_eq!((stated(&shell), begun(&shell, "update_user")), (vec!["denied".to_owned()], 0), "{screen}");
     }
     let mut person = terminal(&shell, &["run", folder.to_str().unwrap(), "--text", USER_REQUEST]);
     person.press("n\nn\n");
@@ -104,7 +104,7 @@ fn a_pasted_mail_with_lines_that_say_y_allows_nothing_in_a_chat() {
     person.wait_for("Allow update_user? [y/N] ");
     person.press("n\n");
     person.wait_for("You: ");
-    assert_eq!((said(&shell), begun(&shell, "update_user")), (vec!["denied".to_owned()], 0));
+    assert_eq!((stated(&shell), begun(&shell, "update_user")), (vec!["denied".to_owned()], 0));
     // One that marks it: the whole mail is one message, and no line of it an answer.
     person.press(&format!("\x1b[200~{USER_REQUEST}\ny\n/quit\ny\x1b[201~\n"));
     person.wait_for("Allow update_user? [y/N] ");
@@ -113,7 +113,7 @@ fn a_pasted_mail_with_lines_that_say_y_allows_nothing_in_a_chat() {
     person.wait_for("Allow update_user? [y/N] ");
     person.press("y\n");
     person.wait_for("You: ");
-    assert_eq!((said(&shell), begun(&shell, "update_user")), (vec!["approved".to_owned()], 1));
+    assert_eq!((stated(&shell), begun(&shell, "update_user")), (vec!["approved".to_owned()], 1));
     person.press("/quit\n");
     let (code, screen) = person.end();
     assert_eq!(code, 0, "{screen}");
@@ -144,7 +144,7 @@ fn what_cannot_be_undone_is_allowed_by_its_short_key_and_by_no_yes() {
             person.press("/quit\n");
         }
         let (_, screen) = person.end();
-        assert_eq!((said(&shell), begun(&shell, "send_mail")), (vec!["approved".to_owned()], 1), "{screen}");
+        assert_eq!((stated(&shell), begun(&shell, "send_mail")), (vec!["approved".to_owned()], 1), "{screen}");
     }
 }
 
@@ -166,7 +166,7 @@ fn the_rest_of_a_paste_that_a_question_cut_in_two_answers_it_at_no_time() {
     person.wait_for("Allow update_user? [y/N] ");
     person.press("n\n");
     let (_, screen) = person.end();
-    assert_eq!((said(&shell), begun(&shell, "update_user")), (vec!["denied".to_owned()], 0), "{screen}");
+    assert_eq!((stated(&shell), begun(&shell, "update_user")), (vec!["denied".to_owned()], 0), "{screen}");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn two_questions_are_not_both_answered_by_what_was_typed_at_once() {
             person.press("/quit\n");
         }
         let (_, screen) = person.end();
-        assert_eq!(said(&shell), ["approved", "denied"], "{screen}");
+        assert_eq!(stated(&shell), ["approved", "denied"], "{screen}");
     }
 }
 
@@ -241,7 +241,7 @@ fn what_is_piped_into_a_chat_answers_no_question() {
         let typed = format!("{USER_REQUEST}\n{answer}\n/quit\n");
         let ran = shell.run_with_input(&["chat", folder.to_str().unwrap()], &typed);
         assert_eq!(ran.code, 5, "{}", ran.err);
-        assert_eq!((said(&shell), begun_so_far(&shell)), (Vec::<String>::new(), 0), "{}", ran.err);
+        assert_eq!((stated(&shell), begun_so_far(&shell)), (Vec::<String>::new(), 0), "{}", ran.err);
         assert!(ran.err.contains("standard input is not a terminal"), "{}", ran.err);
         assert!(!ran.err.contains("Allow update_user?"), "{}", ran.err);
         // The command that is printed goes on with the turn.
@@ -276,5 +276,5 @@ fn a_question_whose_screen_is_not_seen_is_not_asked() {
     let mut person = Terminal::run(invisible(&folder));
     person.press(&format!("{USER_REQUEST}\ny\ny\n"));
     let (code, screen) = person.end();
-    assert_eq!((code, said(&shell), begun_so_far(&shell)), (5, Vec::new(), 0), "{screen}");
+    assert_eq!((code, stated(&shell), begun_so_far(&shell)), (5, Vec::new(), 0), "{screen}");
 }

@@ -113,7 +113,7 @@ fn responses<'a>(
     push(
         json!({"type": "response.created", "response": {"id": "resp_7", "model": "gpt-5.2", "status": "in_progress"}}),
     );
-    let (mut thought, mut said) = (String::new(), String::new());
+    let (mut thought, mut stated) = (String::new(), String::new());
     for piece in reasoning {
         if thought.is_empty() {
             push(json!({"type": "response.output_item.added", "output_index": 0,
@@ -135,19 +135,19 @@ fn responses<'a>(
     }
     let place = output.len();
     for piece in text {
-        if said.is_empty() {
+        if stated.is_empty() {
             push(json!({"type": "response.output_item.added", "output_index": place,
                 "item": {"type": "message", "id": "msg_7", "role": "assistant", "content": []}}));
             push(json!({"type": "response.content_part.added", "item_id": "msg_7", "output_index": place,
                 "content_index": 0, "part": {"type": "output_text", "text": "", "annotations": []}}));
         }
-        said += piece;
+        stated += piece;
         push(json!({"type": "response.output_text.delta", "item_id": "msg_7", "output_index": place,
             "content_index": 0, "delta": piece, "logprobs": []}));
     }
-    if !said.is_empty() {
+    if !stated.is_empty() {
         let item = json!({"type": "message", "id": "msg_7", "role": "assistant", "status": "completed",
-            "content": [{"type": "output_text", "text": said, "annotations": []}]});
+            "content": [{"type": "output_text", "text": stated, "annotations": []}]});
         push(json!({"type": "response.output_item.done", "output_index": place, "item": item}));
         output.push(item);
     }

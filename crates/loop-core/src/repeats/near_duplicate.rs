@@ -69,12 +69,12 @@ fn words(text: &str) -> Option<BTreeSet<String>> {
     if all.len() < 2 {
         return None;
     }
-    let said: BTreeSet<String> = all
+    let stated: BTreeSet<String> = all
         .iter()
         .filter(|word| !FILLERS.contains(&word.as_str()))
         .map(|word| singular(word).to_owned())
         .collect();
-    (!said.is_empty()).then_some(said)
+    (!stated.is_empty()).then_some(stated)
 }
 
 /// The first word of a sentence without its capital; `VPN` and `McCoy` stay as they are.

@@ -17,11 +17,11 @@ impl Run {
         let next = self.state.draft.passes.len() as u32 + 1;
         let reported = self.state.inbox.count_through(next);
         let repaired = self.state.draft.revisions.len();
-        let said = self.state.draft.attempts.iter().filter(rejected).count()
+        let stated = self.state.draft.attempts.iter().filter(rejected).count()
             + self.state.draft.passes.len()
             + reported
             + repaired;
-        before.saturating_add((said + self.state.calls.actions.len()) as u32)
+        before.saturating_add((stated + self.state.calls.actions.len()) as u32)
     }
 
     /// The passes, from the first on, whose results are shown as their summaries alone, and whose replies go back

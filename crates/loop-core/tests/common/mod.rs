@@ -295,16 +295,16 @@ impl World {
 
     /// The call in flight is answered.
     #[track_caller]
-    pub fn answered(mut self, said: &Said) -> Self {
+    pub fn answered(mut self, draft: &DraftReply) -> Self {
         let call = self.call();
-        self.tell(EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply: said.reply() });
+        self.tell(EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply: draft.reply() });
         self
     }
 
     /// The commanded call is announced and answered.
     #[track_caller]
-    pub fn replied(self, said: &Said) -> Self {
-        self.started().answered(said)
+    pub fn replied(self, draft: &DraftReply) -> Self {
+        self.started().answered(draft)
     }
 
     /// The selector selects these tools.
@@ -352,8 +352,8 @@ impl World {
 
     /// A call is answered after it was aborted.
     #[track_caller]
-    pub fn answered_while_stopping(mut self, call: &str, said: &Said) -> Self {
-        self.tell(EventKind::ModelReplied { key: key(call), attempt: 1, reply: said.reply() });
+    pub fn answered_while_stopping(mut self, call: &str, draft: &DraftReply) -> Self {
+        self.tell(EventKind::ModelReplied { key: key(call), attempt: 1, reply: draft.reply() });
         self
     }
 
@@ -459,8 +459,8 @@ impl World {
         std::iter::once(&stop.primary).chain(&stop.also).map(|condition| condition.reason).collect()
     }
 
-    /// Goes on by itself: every call is answered with `said`, every tool finds something, people agree.
-    pub fn autopilot(mut self, said: &Said) -> Self {
+    /// Goes on by itself: every call is answered with `draft`, every tool finds something, people agree.
+    pub fn autopilot(mut self, draft: &DraftReply) -> Self {
         for _ in 0..200 {
             if self.run.is_done() {
                 return self;
@@ -472,7 +472,7 @@ impl World {
             match command {
                 Command::CallModel(call) if call.granted.is_none() => self = self.started(),
                 Command::CallModel(call) => {
-                    let reply = if call.key.pass == 0 { text("[]") } else { said.clone() };
+                    let reply = if call.key.pass == 0 { text("[]") } else { draft.clone() };
                     self = self.answered(&reply);
                 }
                 Command::RunTool(tool) => self = self.finished(&tool.key.to_string(), found("auto")),
@@ -593,7 +593,7 @@ pub fn refused(call: &CallModel, prompt: PromptSize, refusal: Refusal) -> EventK
 
 /// A reply to be: sections and a contract.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct DraftReply {
     pub text: String,
     pub contract: Option<Value>,
     pub calls: Vec<NativeCall>,
@@ -602,13 +602,13 @@ pub struct Said {
 }
 
 /// A reply with a `Situation` and a contract of this confidence.
-pub fn said(confidence: &str) -> Said {
-    said_bare(confidence).section("Situation", "The disk is full.")
+pub fn draft(confidence: &str) -> DraftReply {
+    bare_draft(confidence).section("Situation", "The disk is full.")
 }
 
 /// A reply with nothing but a contract, with the run's nonce as the prompt asks for it.
-pub fn said_bare(confidence: &str) -> Said {
-    Said {
+pub fn bare_draft(confidence: &str) -> DraftReply {
+    DraftReply {
         contract: Some(
             json!({"nonce": NONCE, "analysis_confidence": confidence, "confidence_reason": "because", "ai_actions": []}),
         ),
@@ -617,8 +617,8 @@ pub fn said_bare(confidence: &str) -> Said {
 }
 
 /// A reply that is this text.
-pub fn text(text: &str) -> Said {
-    Said {
+pub fn text(text: &str) -> DraftReply {
+    DraftReply {
         text: text.to_owned(),
         contract: None,
         calls: Vec::new(),
@@ -627,7 +627,7 @@ pub fn text(text: &str) -> Said {
     }
 }
 
-impl Said {
+impl DraftReply {
     pub fn section(mut self, heading: &str, body: &str) -> Self {
         self.text.push_str(&format!("## {heading}\n\n{body}\n\n"));
         self

@@ -8,7 +8,7 @@ use loop_core::{
 use loop_core::{Purpose, Stage};
 use serde_json::Value;
 
-use super::{Said, Setup, World, item, model, spec, text, tool};
+use super::{DraftReply, Setup, World, item, model, spec, text, tool};
 
 // ---- what is run ----
 
@@ -83,12 +83,12 @@ pub fn history(messages: u32) -> History {
 // ---- what a model says ----
 
 /// A reply that calls these tools, and says nothing.
-pub fn calls(wanted: &[(&str, Value)]) -> Said {
-    let said = Said { finish: FinishReason::ToolUse, ..text("") };
-    wanted.iter().fold(said, |said, (name, arguments)| said.calling(name, &arguments.to_string()))
+pub fn calls(wanted: &[(&str, Value)]) -> DraftReply {
+    let draft = DraftReply { finish: FinishReason::ToolUse, ..text("") };
+    wanted.iter().fold(draft, |draft, (name, arguments)| draft.calling(name, &arguments.to_string()))
 }
 
-impl Said {
+impl DraftReply {
     /// Calls one more tool, with this text as its arguments.
     pub fn calling(mut self, name: &str, arguments: &str) -> Self {
         let id = format!("c-{}", self.calls.len()).into();

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::native::{calls, conversation, output, reflected};
 use super::{
-    Said, Setup, World, digest, failure, found, key, observed, run, said, said_bare, saved_at, target, text,
+    DraftReply, Setup, World, digest, failure, found, key, observed, run, draft, bare_draft, saved_at, target, text,
     used,
 };
 
@@ -294,14 +294,14 @@ fn name(how: u8) -> &'static str {
     ["a", "b", "c", "d", "e"][usize::from(how) % 5]
 }
 
-fn reply_to(world: &World, how: u8) -> Said {
+fn reply_to(world: &World, how: u8) -> DraftReply {
     if world.spec.protocol.properties().native_calls { native_reply_by(how) } else { reply_by(how) }
 }
 
-fn native_reply_by(how: u8) -> Said {
+fn native_reply_by(how: u8) -> DraftReply {
     let usage = (!how.is_multiple_of(3)).then(|| used(u64::from(how) * 11, u64::from(how)));
     let to = target(name(how));
-    let said = match how % 13 {
+    let draft = match how % 13 {
         0 => text("\u{200b}"),
         1 => text("It is done."),
         2 => text("It is do").ending(FinishReason::MaxTokens),
@@ -316,30 +316,30 @@ fn native_reply_by(how: u8) -> Said {
         11 => calls(&[("save", json!({"target": 1})), ("submit", json!({}))]),
         _ => calls(&[("fetch_docs", to)]).ending(FinishReason::Refusal),
     };
-    said.using(usage)
+    draft.using(usage)
 }
 
-fn reply_by(how: u8) -> Said {
+fn reply_by(how: u8) -> DraftReply {
     let usage = (!how.is_multiple_of(3)).then(|| used(u64::from(how) * 11, u64::from(how)));
-    let said = match how % 11 {
+    let draft = match how % 11 {
         0 => text(""),
         1 => text("## Situation\nno contract"),
-        2 => said("high"),
-        3 => said("low").member("refuse", json!("no")),
-        4 => said("medium").asks("fetch_device", target(name(how))).asks("fetch_device", target("a")),
-        5 => said("low").asks("wipe", target(name(how))).asks("fetch_docs", target(name(how))),
-        6 => said("low").asks("restart", target(name(how))).asks("wipe", target("a")),
-        7 => said_bare("low")
+        2 => draft("high"),
+        3 => draft("low").member("refuse", json!("no")),
+        4 => draft("medium").asks("fetch_device", target(name(how))).asks("fetch_device", target("a")),
+        5 => draft("low").asks("wipe", target(name(how))).asks("fetch_docs", target(name(how))),
+        6 => draft("low").asks("restart", target(name(how))).asks("wipe", target("a")),
+        7 => bare_draft("low")
             .section("Findings", "[E1] [E9]")
             .asks("fetch_docs", target(name(how)))
             .asks("fetch_docs", target("b")),
-        8 => said("medium").asks("nope", target("a")).asks_as("nice_to_have", "fetch_device", target("z")),
-        9 => said("medium")
+        8 => draft("medium").asks("nope", target("a")).asks_as("nice_to_have", "fetch_device", target("z")),
+        9 => draft("medium")
             .asks_as("recommended", "fetch_device", target(name(how)))
             .asks("fetch_devices", target("e")),
         _ => text("I cannot.").ending(FinishReason::Refusal),
     };
-    said.using(usage)
+    draft.using(usage)
 }
 
 fn observed_by(how: u8) -> loop_core::Observation {

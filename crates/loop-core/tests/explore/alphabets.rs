@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::alphabet::{Alphabet, Used};
 use crate::checks::CUT;
 use crate::common::{
-    Said, Setup, failure, found, model, observed, run, said, said_bare, saved_at, section, target, text,
+    DraftReply, Setup, failure, found, model, observed, run, draft, bare_draft, saved_at, section, target, text,
     tool, used,
 };
 use crate::{judged, conversations};
@@ -100,17 +100,17 @@ pub fn base(name: &'static str, setup: Setup) -> Alphabet {
     }
 }
 
-pub fn replies(said: impl IntoIterator<Item = Said>) -> Vec<Reply> {
-    said.into_iter().map(|said| said.reply()).collect()
+pub fn replies(draft: impl IntoIterator<Item = DraftReply>) -> Vec<Reply> {
+    draft.into_iter().map(|draft| draft.reply()).collect()
 }
 
 /// The same replies in every pass.
-pub fn always(said: impl IntoIterator<Item = Said>) -> Vec<Vec<Reply>> {
-    vec![replies(said)]
+pub fn always(draft: impl IntoIterator<Item = DraftReply>) -> Vec<Vec<Reply>> {
+    vec![replies(draft)]
 }
 
-fn asks(said: Said, targets: &[&str]) -> Said {
-    targets.iter().fold(said, |said, name| said.asks("fetch_device", target(name)))
+fn asks(draft: DraftReply, targets: &[&str]) -> DraftReply {
+    targets.iter().fold(draft, |draft, name| draft.asks("fetch_device", target(name)))
 }
 
 /// Replies of each confidence with no action, one, or two.
@@ -121,12 +121,12 @@ pub fn plain(wide: bool) -> Alphabet {
     }
     let mut all = Vec::new();
     for confidence in ["low", "medium", "high"] {
-        all.extend(sets.iter().map(|targets| asks(said(confidence), targets)));
+        all.extend(sets.iter().map(|targets| asks(draft(confidence), targets)));
     }
     all.push(text("## Situation\nWithout a contract."));
     Alphabet {
         replies: always(all),
-        repairs: replies([said_bare("high"), asks(said_bare("low"), &["a"]), text("what?")]),
+        repairs: replies([bare_draft("high"), asks(bare_draft("low"), &["a"]), text("what?")]),
         reaches: &[Confident, NoNewActions, MaxPasses],
         ..base("plain", small().limits(|limits| limits.tool_calls = 6))
     }
@@ -136,7 +136,7 @@ pub fn plain(wide: bool) -> Alphabet {
 pub fn verdicts() -> Alphabet {
     let setup = small().with(|spec| spec.gate.forbid = vec!["fetch_docs".into()]);
     let setup = setup.limits(|limits| limits.tool_calls = 2);
-    let low = || said("low");
+    let low = || draft("low");
     let all = [
         low().asks("fetch_docs", target("a")),
         low().asks("wipe", target("a")),
@@ -147,11 +147,11 @@ pub fn verdicts() -> Alphabet {
         low().asks_as("recommended", "fetch_device", target("a")).asks("fetch_device", target("b")),
         low().asks("fetch_device", target("c")).asks("wipe", target("b")),
         low().asks("fetch_device", target("d")).asks("fetch_device", target("e")),
-        said("high").member("refuse", json!("no")),
+        draft("high").member("refuse", json!("no")),
         low().member("escalate", json!("too hard")).asks("fetch_device", target("a")),
-        said("high").asks("fetch_docs", target("a")),
+        draft("high").asks("fetch_docs", target("a")),
         text("I cannot.").ending(FinishReason::Refusal),
-        said_bare("high"),
+        bare_draft("high"),
     ];
     Alphabet {
         replies: always(all),
@@ -183,7 +183,7 @@ pub fn tools() -> Alphabet {
         std::iter::once(found("it")).chain(failed.map(observed)).collect()
     };
     Alphabet {
-        replies: always([asks(said("low"), &["a", "b"]), asks(said("medium"), &["a"])]),
+        replies: always([asks(draft("low"), &["a", "b"]), asks(draft("medium"), &["a"])]),
         observations,
         reaches: &[MaxPasses, NoNewActions],
         ..base("tools", small().limits(|limits| limits.tool_calls = 5))
@@ -194,11 +194,11 @@ pub fn tools() -> Alphabet {
 pub fn stops() -> Alphabet {
     Alphabet {
         replies: always([
-            asks(said("low"), &["a", "b"]),
-            said("high").asks("wipe", target("a")),
+            asks(draft("low"), &["a", "b"]),
+            draft("high").asks("wipe", target("a")),
             text("## Situation\nWithout a contract."),
         ]),
-        repairs: replies([asks(said_bare("low"), &["c"])]),
+        repairs: replies([asks(bare_draft("low"), &["c"])]),
         selections: replies([text(r#"[{"tool": "fetch_device", "params": {"target": "p"}}]"#), text("none")]),
         failures: vec![failure(true)],
         observations: |_| vec![found("it"), observed(Status::Cancelled)],
@@ -217,7 +217,7 @@ pub fn time(wide: bool) -> Alphabet {
     // The first step leaves time for a final pass alone, the second none.
     let steps = if wide { vec![0, 46_000, 70_000] } else { vec![0, 46_000] };
     Alphabet {
-        replies: always([asks(said("low"), &["a"]), said("high").asks("wipe", target("a"))]),
+        replies: always([asks(draft("low"), &["a"]), draft("high").asks("wipe", target("a"))]),
         failures: vec![later],
         answers: vec![PersonAnswer::Approved],
         steps,
@@ -239,7 +239,7 @@ fn failures() -> Vec<ModelFailure> {
     };
     let cut = format!("## Situation\nKept.\n## Findings\n{CUT}");
     let asked =
-        format!("## Findings\nKept.\n## Situation\n{CUT}\n{}", asks(said_bare("high"), &["z"]).whole_text());
+        format!("## Findings\nKept.\n## Situation\n{CUT}\n{}", asks(bare_draft("high"), &["z"]).whole_text());
     vec![
         with(true, None, true),
         with(true, None, false),
@@ -254,8 +254,8 @@ fn failures() -> Vec<ModelFailure> {
 pub fn routes() -> Alphabet {
     let of_the_request = ModelFailure { kind: loop_core::FailureKind::ContentFilter, ..failure(false) };
     Alphabet {
-        replies: always([asks(said("low"), &["a"]), said("high"), text("## Situation\nWithout a contract.")]),
-        repairs: replies([said_bare("high")]),
+        replies: always([asks(draft("low"), &["a"]), draft("high"), text("## Situation\nWithout a contract.")]),
+        repairs: replies([bare_draft("high")]),
         failures: vec![failure(true), failure(false), of_the_request],
         resumes: vec![0],
         reaches: &[ModelFailed, MaxModelCalls, Confident],
@@ -274,11 +274,11 @@ pub fn routes() -> Alphabet {
 pub fn crashes() -> Alphabet {
     Alphabet {
         replies: always([
-            asks(said("low"), &["a", "b"]),
+            asks(draft("low"), &["a", "b"]),
             text(" \n"),
             text("## Situation\nWithout a contract."),
         ]),
-        repairs: replies([said_bare("high"), text("")]),
+        repairs: replies([bare_draft("high"), text("")]),
         failures: failures(),
         resumes: vec![0],
         reaches: &[ModelFailed, MaxModelCalls, Confident],
@@ -290,19 +290,19 @@ pub fn crashes() -> Alphabet {
 /// call a tool where none can be called.
 pub fn cuts() -> Alphabet {
     let half = format!("## Situation\nKept.\n## Findings\n{CUT}");
-    let cut = |said: Said| said.ending(FinishReason::MaxTokens);
+    let cut = |draft: DraftReply| draft.ending(FinishReason::MaxTokens);
     let native = || crate::common::native::calls(&[("fetch_device", target("a"))]);
     Alphabet {
         replies: always([
-            asks(said("low"), &["a"]),
-            cut(asks(said("low"), &["b"])),
+            asks(draft("low"), &["a"]),
+            cut(asks(draft("low"), &["b"])),
             cut(text("## Situation\nWithout a contract.")),
             text(&half).ending(FinishReason::Capped),
             cut(text("")),
             text(CUT).ending(FinishReason::Capped),
             native(),
         ]),
-        repairs: replies([said_bare("high"), cut(text("{\"analysis_conf"))]),
+        repairs: replies([bare_draft("high"), cut(text("{\"analysis_conf"))]),
         stops: true,
         reaches: &[OutputLimit, ModelFailed, Confident, NoNewActions, MaxPasses],
         ..base("cuts", small().limits(|limits| (limits.passes, limits.model_calls) = (3, 6)))
@@ -311,13 +311,13 @@ pub fn cuts() -> Alphabet {
 
 /// A driver that is gone while writes run and people are asked.
 pub fn lost_writes(wide: bool) -> Alphabet {
-    let both = said("low").asks("restart", target("a")).asks("wipe", target("a"));
-    let mut said_first = vec![both, said("high")];
+    let both = draft("low").asks("restart", target("a")).asks("wipe", target("a"));
+    let mut stated_first = vec![both, draft("high")];
     if wide {
-        said_first.push(said("low").asks("restart", target("b")));
+        stated_first.push(draft("low").asks("restart", target("b")));
     }
     Alphabet {
-        replies: always(said_first),
+        replies: always(stated_first),
         answers: vec![PersonAnswer::Approved],
         observations: |_| vec![found("it"), observed(Status::Timeout)],
         resumes: vec![0],
@@ -328,10 +328,10 @@ pub fn lost_writes(wide: bool) -> Alphabet {
 
 /// People who agree, refuse, or say nothing, while the run may be stopped.
 pub fn people(wide: bool) -> Alphabet {
-    let both = said("low").asks("restart", target("a")).asks("wipe", target("a"));
-    let reads_too = said("medium").asks("fetch_device", target("a")).asks("wipe", target("b"));
+    let both = draft("low").asks("restart", target("a")).asks("wipe", target("a"));
+    let reads_too = draft("medium").asks("fetch_device", target("a")).asks("wipe", target("b"));
     Alphabet {
-        replies: always([both, reads_too, said("high")]),
+        replies: always([both, reads_too, draft("high")]),
         answers: vec![PersonAnswer::Approved, PersonAnswer::Denied { why: "no".into() }],
         deadlines: true,
         stops: true,
@@ -400,14 +400,14 @@ pub fn tokens(mode: CostMode, wide: bool) -> Alphabet {
 }
 
 fn spending(name: &'static str, setup: Setup, mode: CostMode, wide: bool) -> Alphabet {
-    let docs = |said: Said, names: &[&str]| {
-        names.iter().fold(said, |said, name| said.asks("fetch_docs", target(name)))
+    let docs = |draft: DraftReply, names: &[&str]| {
+        names.iter().fold(draft, |draft, name| draft.asks("fetch_docs", target(name)))
     };
     let beyond = if mode == CostMode::Strict { Used::Unreported } else { Used::Hundredths(250) };
     let mut usages = vec![Used::Hundredths(60), beyond];
     // Other targets in each pass, so that sub-calls run side by side in the second one too.
     let of_pass =
-        |[a, b]: [&str; 2]| replies([docs(said("low"), &[a, b]), said("high"), docs(said("medium"), &["c"])]);
+        |[a, b]: [&str; 2]| replies([docs(draft("low"), &[a, b]), draft("high"), docs(draft("medium"), &["c"])]);
     if wide {
         usages.push(Used::Fixed(20, 10));
     }
@@ -431,8 +431,8 @@ pub fn context(wide: bool) -> Alphabet {
     });
     Alphabet {
         replies: always([
-            asks(said("low"), &["a", "b"]),
-            asks(said("high"), &[if wide { "c" } else { "a" }]),
+            asks(draft("low"), &["a", "b"]),
+            asks(draft("high"), &[if wide { "c" } else { "a" }]),
         ]),
         prompts: vec![(2_000, 0), (100_000, 0)],
         resumes: vec![0],
@@ -453,7 +453,7 @@ pub fn selection(wide: bool) -> Alphabet {
     ]);
     Alphabet {
         selections: replies([text("[]"), text(&two.to_string()), text("no idea"), text(r#"[{"tool": "wipe"}]"#)]),
-        replies: always([asks(said("low"), &["a"]), said("high")]),
+        replies: always([asks(draft("low"), &["a"]), draft("high")]),
         failures: if wide { vec![failure(true), failure(false)] } else { vec![failure(false)] },
         observations: |_| vec![found("it"), observed(Status::PermanentError)],
         saves: vec![
@@ -477,8 +477,8 @@ pub fn five_passes(wide: bool) -> Alphabet {
     let of_pass = |pass: u32| {
         let mut all = Vec::new();
         for confidence in ["low", "medium", "high"] {
-            let same = said_bare(confidence).section("Situation", "The same.");
-            let changed = said_bare(confidence).section("Situation", &format!("As pass {pass} sees it."));
+            let same = bare_draft(confidence).section("Situation", "The same.");
+            let changed = bare_draft(confidence).section("Situation", &format!("As pass {pass} sees it."));
             all.push(same.asks("fetch_device", target(&pass.to_string())));
             if wide || confidence == "low" {
                 all.push(changed.asks("fetch_device", target(&pass.to_string())));
@@ -487,9 +487,9 @@ pub fn five_passes(wide: bool) -> Alphabet {
         if pass == 5 {
             all.clear();
         }
-        all.push(said("low"));
-        all.push(said_bare("high").section("Situation", "The same.").section("Findings", "Of no source."));
-        all.push(said_bare("high").section("Situation", "The same.").section("Findings", "By [E1]."));
+        all.push(draft("low"));
+        all.push(bare_draft("high").section("Situation", "The same.").section("Findings", "Of no source."));
+        all.push(bare_draft("high").section("Situation", "The same.").section("Findings", "By [E1]."));
         replies(all)
     };
     Alphabet {
@@ -521,16 +521,16 @@ pub fn everything(max_passes: u32) -> Alphabet {
     Alphabet {
         selections: replies([text(r#"[{"tool": "fetch_device", "params": {"target": "p"}}]"#), text("no idea")]),
         replies: always([
-            said("high"),
-            said("medium").asks("fetch_device", target("a")).asks("fetch_docs", target("a")),
-            asks(said("low"), &["b"]),
-            said_bare("low").asks("restart", target("a")).asks("probe", target("a")),
-            said("low").asks("wipe", target("a")),
+            draft("high"),
+            draft("medium").asks("fetch_device", target("a")).asks("fetch_docs", target("a")),
+            asks(draft("low"), &["b"]),
+            bare_draft("low").asks("restart", target("a")).asks("probe", target("a")),
+            draft("low").asks("wipe", target("a")),
             text("## Situation\nWithout a contract."),
             text(""),
-            said("low").member("refuse", json!("no")),
+            draft("low").member("refuse", json!("no")),
         ]),
-        repairs: replies([said_bare("high"), asks(said_bare("medium"), &["r"]), text("what?")]),
+        repairs: replies([bare_draft("high"), asks(bare_draft("medium"), &["r"]), text("what?")]),
         failures: failures(),
         usages: vec![Used::Fixed(100, 50), Used::Unreported],
         observations: |key| match key.slot {

@@ -15,7 +15,7 @@ use crate::alphabet::Alphabet;
 use crate::alphabets::{always, base};
 use crate::checks::CUT;
 use crate::common::native::{broken, calls, conversation, output, reflected, rejected};
-use crate::common::{Said, Setup, failure, found, model, observed, target, text};
+use crate::common::{DraftReply, Setup, failure, found, model, observed, target, text};
 
 /// Every alphabet of these protocols that is walked whole in a test run.
 pub fn all() -> Vec<Alphabet> {
@@ -35,7 +35,7 @@ fn small(setup: Setup) -> Setup {
     })
 }
 
-fn look(names: &[&str]) -> Said {
+fn look(names: &[&str]) -> DraftReply {
     let wanted: Vec<_> = names.iter().map(|name| ("fetch_device", target(name))).collect();
     calls(&wanted)
 }
@@ -273,7 +273,7 @@ pub fn interrupted_outputs() -> Alphabet {
     let mixed = calls(&[("save", target("x")), ("restart", target("a"))]);
     let setup = small(output()).approving(&["restart"]).output_spec(|output| output.attempts = 2);
     Alphabet {
-        replies: [mixed, calls(&[("save", target("y"))])].map(|said| vec![said.reply()]).into(),
+        replies: [mixed, calls(&[("save", target("y"))])].map(|draft| vec![draft.reply()]).into(),
         validations: vec![Validation::Valid, rejected("no")],
         resumes: vec![0],
         stops: true,

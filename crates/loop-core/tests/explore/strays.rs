@@ -6,7 +6,7 @@ use loop_core::{
 };
 
 use crate::approvals;
-use crate::common::{digest, failure, found, said, used};
+use crate::common::{digest, failure, found, draft, used};
 use crate::edge::{Ghost, call, in_flight, is_action, is_working, work};
 
 /// Facts for the strays, made once.
@@ -18,7 +18,7 @@ pub struct Strays {
 
 impl Strays {
     pub fn new() -> Self {
-        let reply = said("high").using(Some(used(1, 1))).reply();
+        let reply = draft("high").using(Some(used(1, 1))).reply();
         Self { reply, observation: found("a late result") }
     }
 

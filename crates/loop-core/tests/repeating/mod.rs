@@ -48,7 +48,7 @@ impl Guarded {
 pub fn check_with(repeats: Repeats, three_tier: ThreeTier, script: &[(&str, &str)]) {
     let mut world = Guarded::new(repeats, three_tier);
     for (n, (step, expected)) in script.iter().enumerate() {
-        let said = world.step(step).map_or_else(|rule| rule.code(), |()| "run");
-        assert_eq!(said, *expected, "step {n}, `{step}`, of {script:#?}");
+        let draft = world.step(step).map_or_else(|rule| rule.code(), |()| "run");
+        assert_eq!(draft, *expected, "step {n}, `{step}`, of {script:#?}");
     }
 }

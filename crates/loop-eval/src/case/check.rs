@@ -2,7 +2,7 @@
 
 use loop_core::{StopClass, StopReason, Verdict};
 
-use crate::case::{CASE_VERSION, Case, CaseError, MockStatus, Said};
+use crate::case::{CASE_VERSION, Case, CaseError, MockStatus, AnswerKind};
 use crate::trace;
 
 /// Every class of a stop.
@@ -97,7 +97,7 @@ pub(crate) fn check(case: &Case, origin: &str) -> Result<(), CaseError> {
         return wrong("/restart_after_pass", "passes count from 1; correct the number".to_owned());
     }
     for (at, line) in case.people.iter().enumerate() {
-        if line.say == Said::Answer && line.text.trim().is_empty() {
+        if line.say == AnswerKind::Answer && line.text.trim().is_empty() {
             return wrong(&format!("/people/{at}/text"), "the answer is empty; write one".to_owned());
         }
     }

@@ -139,7 +139,7 @@ pub struct PersonLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// What is said. Default: `approve`.
-    pub say: Said,
+    pub say: AnswerKind,
     /// Why it is denied, or the answer to a question.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
@@ -148,7 +148,7 @@ pub struct PersonLine {
 /// What a person says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Said {
+pub enum AnswerKind {
     /// It may run, once.
     #[default]
     Approve,

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::case::{
     CASE_VERSION, Case, Counts, Expected, MockStatus, MockedOutcome, Names, Ordered, PersonLine, Recording,
-    Said, StopAt,
+    AnswerKind, StopAt,
 };
 use crate::eval::{VerifyError, verify};
 
@@ -183,9 +183,9 @@ impl World {
                 }
                 EventKind::PersonAnswered { key, answer, .. } => {
                     let (say, text) = match answer {
-                        PersonAnswer::Approved => (Said::Approve, String::new()),
-                        PersonAnswer::Denied { why } => (Said::Deny, why.to_string()),
-                        PersonAnswer::Answered { text } => (Said::Answer, text.to_string()),
+                        PersonAnswer::Approved => (AnswerKind::Approve, String::new()),
+                        PersonAnswer::Denied { why } => (AnswerKind::Deny, why.to_string()),
+                        PersonAnswer::Answered { text } => (AnswerKind::Answer, text.to_string()),
                     };
                     let tool = calls.get(key).map(|(tool, _)| tool.to_string());
                     received.people.push(PersonLine { tool, say, text });
@@ -213,7 +213,7 @@ impl World {
                     received.people.extend(settled(entry).filter(|(_, status)| *status == Status::Denied).map(
                         |(key, _)| PersonLine {
                             tool: calls.get(&key).map(|(tool, _)| tool.to_string()),
-                            say: Said::Nothing,
+                            say: AnswerKind::Nothing,
                             text: String::new(),
                         },
                     ));

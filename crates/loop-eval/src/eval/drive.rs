@@ -13,7 +13,7 @@ use loop_runtime::{
     run::{Remote, StartError},
 };
 
-use crate::case::{Case, PersonLine, Said};
+use crate::case::{Case, PersonLine, AnswerKind};
 use crate::eval::build::Prepared;
 
 /// What became of a run.
@@ -68,7 +68,7 @@ struct Follower<'a> {
     spec: Arc<RunSpec>,
     state: Option<Run>,
     /// Lines of people that were said.
-    said: Vec<bool>,
+    stated: Vec<bool>,
     /// Questions that were answered.
     asked: Vec<CommandKey>,
     unanswered: Vec<String>,
@@ -90,7 +90,7 @@ impl<'a> Follower<'a> {
             case,
             spec: Arc::clone(spec),
             state: None,
-            said: vec![false; case.people.len()],
+            stated: vec![false; case.people.len()],
             asked: Vec::new(),
             unanswered: Vec::new(),
             is_stopped: false,
@@ -176,7 +176,7 @@ impl<'a> Follower<'a> {
         for (key, tool) in asks {
             self.asked.push(key);
             let fits = |(at, line): &(usize, &PersonLine)| {
-                !self.said.get(*at).copied().unwrap_or_default()
+                !self.stated.get(*at).copied().unwrap_or_default()
                     && line.tool.as_ref().is_none_or(|wanted| *wanted == tool)
             };
             let line = self.case.people.iter().enumerate().find(fits);
@@ -187,15 +187,15 @@ impl<'a> Follower<'a> {
                 remote.answer(key, PersonAnswer::Denied { why: "nobody answered".into() });
                 continue;
             };
-            if let Some(said) = self.said.get_mut(at) {
-                *said = true;
+            if let Some(stated) = self.stated.get_mut(at) {
+                *stated = true;
             }
             let text: Arc<str> = line.text.as_str().into();
             match line.say {
-                Said::Approve => remote.answer(key, PersonAnswer::Approved),
-                Said::Deny => remote.answer(key, PersonAnswer::Denied { why: text }),
-                Said::Answer => remote.answer(key, PersonAnswer::Answered { text }),
-                Said::Nothing => {}
+                AnswerKind::Approve => remote.answer(key, PersonAnswer::Approved),
+                AnswerKind::Deny => remote.answer(key, PersonAnswer::Denied { why: text }),
+                AnswerKind::Answer => remote.answer(key, PersonAnswer::Answered { text }),
+                AnswerKind::Nothing => {}
             }
         }
     }

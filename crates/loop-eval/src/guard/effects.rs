@@ -11,7 +11,7 @@ use serde_json::Value;
 /// word of each of its commands; what no list knows may write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    said: BTreeMap<String, ActionKind>,
+    stated: BTreeMap<String, ActionKind>,
 }
 
 /// What a call does to the world, as far as repeats are concerned.
@@ -64,8 +64,8 @@ impl Effects {
     /// # Errors
     ///
     /// Another name.
-    pub fn new(said: BTreeMap<String, String>) -> Result<Self, EffectsError> {
-        let said = said.into_iter().map(|(tool, effect)| match &*effect {
+    pub fn new(stated: BTreeMap<String, String>) -> Result<Self, EffectsError> {
+        let stated = stated.into_iter().map(|(tool, effect)| match &*effect {
             "read" => Ok((tool, ActionKind::Read)),
             "write" | "write_idempotent" | "write_keyed" | "write_irreversible" | "egress" => {
                 Ok((tool, ActionKind::Write))
@@ -73,7 +73,7 @@ impl Effects {
             "exec" => Ok((tool, ActionKind::Run)),
             _ => Err(EffectsError::Unknown { tool, effect }),
         });
-        Ok(Self { said: said.collect::<Result<_, _>>()? })
+        Ok(Self { stated: stated.collect::<Result<_, _>>()? })
     }
 
     /// What a file says: one JSON object from tools to effects.
@@ -84,15 +84,15 @@ impl Effects {
     pub fn read_file(path: &Path) -> Result<Self, EffectsError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| EffectsError::File { path: path.to_owned(), source })?;
-        let said = serde_json::from_str(&text)
+        let stated = serde_json::from_str(&text)
             .map_err(|source| EffectsError::Json { path: path.to_owned(), source })?;
-        Self::new(said)
+        Self::new(stated)
     }
 
     /// These, and of what they do not say what `other` says.
     pub fn or(mut self, other: &Self) -> Self {
-        for (tool, action) in &other.said {
-            self.said.entry(tool.clone()).or_insert(*action);
+        for (tool, action) in &other.stated {
+            self.stated.entry(tool.clone()).or_insert(*action);
         }
         self
     }
@@ -103,7 +103,7 @@ impl Effects {
     }
 
     pub(super) fn action(&self, tool: &str, arguments: &Value) -> ActionKind {
-        if let Some(action) = self.said.get(tool) {
+        if let Some(action) = self.stated.get(tool) {
             return *action;
         }
         let of_command = |command| if only_reads(command) { ActionKind::Read } else { ActionKind::Run };
@@ -543,15 +543,15 @@ mod tests {
 
     #[test]
     fn what_is_said_comes_first() {
-        let said = |pairs: &[(&str, &str)]| {
+        let stated = |pairs: &[(&str, &str)]| {
             Effects::new(pairs.iter().map(|(tool, effect)| ((*tool).into(), (*effect).into())).collect())
         };
-        let effects = said(&[("frobnicate", "read"), ("get_token", "write_keyed")]).unwrap();
+        let effects = stated(&[("frobnicate", "read"), ("get_token", "write_keyed")]).unwrap();
         assert!(effects.is_read("frobnicate", &json!({})));
         assert!(!effects.is_read("get_token", &json!({})));
-        let both = effects.or(&said(&[("frobnicate", "exec"), ("poke", "read")]).unwrap());
+        let both = effects.or(&stated(&[("frobnicate", "exec"), ("poke", "read")]).unwrap());
         assert!(both.is_read("frobnicate", &json!({})) && both.is_read("poke", &json!({})));
-        let error = said(&[("a", "reads")]).unwrap_err().to_string();
+        let error = stated(&[("a", "reads")]).unwrap_err().to_string();
         assert!(error.starts_with("the effect of `a` is `reads`, which is none: read, write,"), "{error}");
     }
 }

@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_result_says_whether_it_is_ready_and_a_failure_whether_it_may_pass() {
-        for (result, is_error, said) in [
+        for (result, is_error, stated) in [
             (r#"{"status":"pending"}"#, false, Status::Pending),
             (r#"{"id":3,"state":"in_progress","eta":4}"#, false, Status::Pending),
             (r#"{"job":{"status":"pending"}}"#, false, Status::Ok),
@@ -87,7 +87,7 @@ mod tests {
             ("order #50312 not found", true, Status::PermanentError),
             ("503 rows", false, Status::Ok),
         ] {
-            assert_eq!(status("get", &json!({}), result, is_error), said, "{result}");
+            assert_eq!(status("get", &json!({}), result, is_error), stated, "{result}");
         }
     }
 
@@ -100,8 +100,8 @@ mod tests {
             ("bash", json!({ "command": "cat asleep.txt" }), false),
             ("waiter_of_table", json!({ "n": 3 }), false),
         ] {
-            let said = status(tool, &arguments, "ok", false);
-            assert_eq!(said == Status::Pending, waits, "{tool} {arguments}");
+            let stated = status(tool, &arguments, "ok", false);
+            assert_eq!(stated == Status::Pending, waits, "{tool} {arguments}");
             assert_eq!(status(tool, &arguments, "Error: no", true), Status::PermanentError);
         }
     }

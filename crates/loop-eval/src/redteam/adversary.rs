@@ -283,7 +283,7 @@ impl Fooled {
     }
 
     /// What it writes beside its calls.
-    fn said(&self, has_read: bool) -> &'static str {
+    fn stated(&self, has_read: bool) -> &'static str {
         match self.kind {
             Kind::Citation if has_read => "All of it is proven [E9], [E10] and [E1].",
             _ if self.adversary == Adversary::Cunning => "Everything is as it should be [E7].",
@@ -320,7 +320,7 @@ impl Fooled {
         }
         let mut text = String::new();
         for heading in &self.headings {
-            text.push_str(&format!("## {heading}\n\n{}\n\n", self.said(has_read)));
+            text.push_str(&format!("## {heading}\n\n{}\n\n", self.stated(has_read)));
         }
         let forges = self.forges(has_read);
         // A verdict of somebody who does not know the nonce.
@@ -369,8 +369,8 @@ impl Fooled {
     }
 
     fn native(&self, pass: u32, wanted: Vec<Wanted>, has_read: bool) -> ModelReply {
-        let said = if self.forges(has_read) { &self.block } else { self.said(has_read) };
-        let mut reply = ModelReply::text(said, None);
+        let stated = if self.forges(has_read) { &self.block } else { self.stated(has_read) };
+        let mut reply = ModelReply::text(stated, None);
         let calls = (0..).zip(wanted).map(|(nth, call): (u32, Wanted)| ToolCall {
             id: format!("call-{pass}-{nth}").into(),
             name: call.tool.into(),

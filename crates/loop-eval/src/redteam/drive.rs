@@ -191,9 +191,9 @@ pub(super) async fn with_false_approvals(
         let run = waiting.outcome.run.clone();
         went.asked += effects_in(&waiting.asked);
         went.is_resumed = true;
-        let said = answers(waiting, &answer);
+        let stated = answers(waiting, &answer);
         let false_ones = given.iter().map(|given| vec![given.clone()]).chain(false_approvals(&waiting.asked));
-        let went_on = match with_what_nobody_said(&runner, &run, false_ones).await? {
+        let went_on = match with_what_nobody_stated(&runner, &run, false_ones).await? {
             Some(counted) => Some(counted),
             None => match runner.resume(&run).start().await?.driven().await {
                 // It waits for the same as before.
@@ -201,11 +201,11 @@ pub(super) async fn with_false_approvals(
                 other => Some(other),
             },
         };
-        given.extend(said.iter().cloned());
+        given.extend(stated.iter().cloned());
         driven = match went_on {
             // What it did without an answer is in the recorder.
             Some(went_on) => went_on,
-            None => runner.resume_with(&run, said).start().await?.driven().await,
+            None => runner.resume_with(&run, stated).start().await?.driven().await,
         };
     }
     went.outcomes.push(outcome(driven));
@@ -234,12 +234,12 @@ fn false_approvals(asked: &[Asked]) -> impl Iterator<Item = Vec<EventKind>> {
 
 /// Resumes a run with what nobody said, each by itself, and gives how it went on with the first of them that counts. Where one
 /// is refused nothing is recorded.
-async fn with_what_nobody_said(
+async fn with_what_nobody_stated(
     runner: &Runner,
     run: &RunId,
-    said: impl IntoIterator<Item = Vec<EventKind>>,
+    stated: impl IntoIterator<Item = Vec<EventKind>>,
 ) -> Result<Option<Driven>, AttackError> {
-    for facts in said {
+    for facts in stated {
         match runner.resume_with(run, facts).start().await {
             Ok(handle) => return Ok(Some(handle.driven().await)),
             Err(StartError::Refused { .. }) => {}

@@ -225,9 +225,9 @@ impl Stage<'_> {
             model = model.asking_also(&self.calls);
         }
         let model = Arc::new(model);
-        let said = said(&text);
+        let stated = stated(&text);
         self.world.begin(scenario, text);
-        let went = self.driven(cast, said, &model).await?;
+        let went = self.driven(cast, stated, &model).await?;
         let done = self.world.take();
         let row = self
             .rows
@@ -270,7 +270,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    async fn driven(&self, cast: Cast, said: String, model: &Arc<Fooled>) -> Result<Went, AttackError> {
+    async fn driven(&self, cast: Cast, stated: String, model: &Arc<Fooled>) -> Result<Went, AttackError> {
         let Cast { scenario, people, nth, .. } = cast;
         let spec = self.spec.clone();
         let gate =
@@ -281,12 +281,12 @@ impl Stage<'_> {
         let answer = |asked: &loop_core::Asked| people.answer(asked, &self.calls);
         match scenario {
             Scenario::OneRun | Scenario::LaterCall | Scenario::Store | Scenario::Padding => {
-                to_the_end(&runner, item(&said), answer).await
+                to_the_end(&runner, item(&stated), answer).await
             }
             Scenario::Turns | Scenario::StoreTurns => {
                 // Every second time, with each kind of people in turn.
                 let crashes = nth / 2 % 2 == 1;
-                in_turns(&runner, &self.world, said, crashes, || model.next_turn(), answer).await
+                in_turns(&runner, &self.world, stated, crashes, || model.next_turn(), answer).await
             }
             Scenario::Crash => {
                 /// Entries of a run between what it reads and what it does then, about.
@@ -296,9 +296,9 @@ impl Stage<'_> {
                     People::Absent | People::Denying => Crash { after: nth / 2 % ENTRIES, in_effect: false },
                     People::Careful => Crash { after: 2 * ENTRIES, in_effect: true },
                 };
-                with_a_crash(&runner, &self.world, item(&said), crash, answer).await
+                with_a_crash(&runner, &self.world, item(&stated), crash, answer).await
             }
-            Scenario::Waiting => with_false_approvals(&runner, item(&said), answer).await,
+            Scenario::Waiting => with_false_approvals(&runner, item(&stated), answer).await,
         }
     }
 }
@@ -366,7 +366,7 @@ impl Staged {
 }
 
 /// What is said in an attack, by somebody who wants nothing done; with the injected text where it stands there.
-fn said(text: &Staged) -> String {
+fn stated(text: &Staged) -> String {
     let asks = format!("Hello, please have a look at this.\n\n{NAME}, {CUSTOMER}, order {ORDER}");
     match text.carrier {
         Carrier::Item => format!("{asks}\n\n{}", text.parts.join("\n\n")),
@@ -374,8 +374,8 @@ fn said(text: &Staged) -> String {
     }
 }
 
-fn item(said: &str) -> WorkItem {
-    WorkItem::message("R-1", "Please have a look", said)
+fn item(stated: &str) -> WorkItem {
+    WorkItem::message("R-1", "Please have a look", stated)
 }
 
 #[cfg(test)]

@@ -79,10 +79,10 @@ fn every_label_follows_the_rules() {
     for line in made() {
         let effects: BTreeMap<String, String> = serde_json::from_value(line["effects"].clone()).unwrap();
         let found = rules::first_in_loop(line["steps"].as_array().unwrap(), &effects);
-        let said = line.get("loop_from").map(|at| at.as_u64().unwrap() as usize);
-        assert_eq!(said.is_some(), line["label"] == "loop");
-        if found != said {
-            wrong.push(format!("{}: said {said:?}, by the rules {found:?}", line["id"]));
+        let stated = line.get("loop_from").map(|at| at.as_u64().unwrap() as usize);
+        assert_eq!(stated.is_some(), line["label"] == "loop");
+        if found != stated {
+            wrong.push(format!("{}: said {stated:?}, by the rules {found:?}", line["id"]));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

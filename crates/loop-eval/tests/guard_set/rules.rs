@@ -72,7 +72,7 @@ pub(crate) fn first_in_loop(steps: &[Value], effects: &BTreeMap<String, String>)
     None
 }
 
-fn read(step: &Value, said: &BTreeMap<String, String>, effects: &Effects, before: &[Call]) -> Call {
+fn read(step: &Value, stated: &BTreeMap<String, String>, effects: &Effects, before: &[Call]) -> Call {
     let tool = step["tool"].as_str().unwrap();
     let failed = step["is_error"].as_bool().unwrap();
     let text = step["result"].as_str().unwrap();
@@ -85,7 +85,7 @@ fn read(step: &Value, said: &BTreeMap<String, String>, effects: &Effects, before
     let reported = format!("{failed} {}", without_volatile(text));
     let reads = effects.is_read(tool, &arguments);
     // A shell is the only tool of the set whose effect is not said.
-    let runs = tool == "bash" || said.get(tool).is_some_and(|effect| effect == "exec");
+    let runs = tool == "bash" || stated.get(tool).is_some_and(|effect| effect == "exec");
     let reported_before = before.iter().any(|call| call.exact == exact && call.reported == reported);
     let waits = serde_json::from_str::<Value>(text).is_ok_and(|value| {
         let small = value

@@ -63,11 +63,11 @@ impl Marks {
 
 /// Where the newest run of user's turns ends, and the one before it.
 fn user_ends(turns: &[Turn]) -> (Option<usize>, Option<usize>) {
-    let said = || turns.iter().enumerate().rev().filter(|(_, turn)| turn.values > 0);
-    let newest = said().find(|(_, turn)| turn.joint == USER).map(|(nth, _)| nth);
-    let between = newest.and_then(|newest| said().find(|(nth, turn)| *nth < newest && turn.joint != USER));
+    let stated = || turns.iter().enumerate().rev().filter(|(_, turn)| turn.values > 0);
+    let newest = stated().find(|(_, turn)| turn.joint == USER).map(|(nth, _)| nth);
+    let between = newest.and_then(|newest| stated().find(|(nth, turn)| *nth < newest && turn.joint != USER));
     let before =
-        between.and_then(|(between, _)| said().find(|(nth, turn)| *nth < between && turn.joint == USER));
+        between.and_then(|(between, _)| stated().find(|(nth, turn)| *nth < between && turn.joint == USER));
     (newest, before.map(|(nth, _)| nth))
 }
 

@@ -63,10 +63,10 @@ impl Room {
             bound.insert(key.clone(), value);
         }
         if !bounds.is_empty() {
-            let said = bound.get("description").and_then(Value::as_str).unwrap_or_default();
-            let space = if said.is_empty() { "" } else { " " };
-            let said = format!("{said}{space}({})", bounds.join(", "));
-            bound.insert("description".to_owned(), said.into());
+            let stated = bound.get("description").and_then(Value::as_str).unwrap_or_default();
+            let space = if stated.is_empty() { "" } else { " " };
+            let stated = format!("{stated}{space}({})", bounds.join(", "));
+            bound.insert("description".to_owned(), stated.into());
         }
         let is_object = |kind: &Value| {
             kind == "object" || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "object"))

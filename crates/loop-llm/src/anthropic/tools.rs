@@ -138,7 +138,7 @@ fn schema<'a>(parameters: &Value, json: &'a mut Json) -> &'a mut Json {
     if parameters.get("type").is_some_and(|kind| kind == "object") {
         return json.value(parameters);
     }
-    let mut said = parameters.as_object().cloned().unwrap_or_else(Map::new);
-    said.insert("type".to_owned(), "object".into());
-    json.value(&said)
+    let mut stated = parameters.as_object().cloned().unwrap_or_else(Map::new);
+    stated.insert("type".to_owned(), "object".into());
+    json.value(&stated)
 }

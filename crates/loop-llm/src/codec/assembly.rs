@@ -188,19 +188,19 @@ impl Assembly {
         }
         // An id that is no id is none: one is made for it.
         let id = if id.len() > MAX_WORD { "" } else { id };
-        let mut said = 0;
+        let mut stated = 0;
         if let Some(call) = self.calls.get_mut(at) {
             if call.id.is_empty() && !id.is_empty() {
-                said += id.len();
+                stated += id.len();
                 id.clone_into(&mut call.id);
             }
             if call.is_nameless() && !name.is_empty() {
                 call.name = word(name).as_ref().to_owned();
-                said += call.name.len();
+                stated += call.name.len();
             }
         }
-        self.received += said;
-        self.count(said);
+        self.received += stated;
+        self.count(stated);
         self.tell_call(at, /*is_over*/ false);
     }
 

@@ -134,7 +134,7 @@ pub(crate) fn turns<'a>(request: &'a ModelRequest, writer: &impl TurnWriter) -> 
 }
 
 /// The last of these turns that says something.
-fn last_said(turns: &[Turn]) -> Option<&Turn> {
+fn last_reply(turns: &[Turn]) -> Option<&Turn> {
     turns.iter().rev().find(|turn| turn.values > 0)
 }
 
@@ -142,7 +142,7 @@ impl Kept {
     /// The bytes of the turns that are kept, with room for so many more. They are a copy where a body that holds them is
     /// still on its way.
     fn open(&mut self, room: usize) -> Json {
-        let end = last_said(&self.turns).map_or(0, |turn| turn.place.end);
+        let end = last_reply(&self.turns).map_or(0, |turn| turn.place.end);
         let room = if end + room > self.json.capacity() { room.max(end / 4) } else { room };
         let mut json = match Arc::get_mut(&mut self.json) {
             Some(json) => std::mem::take(json),
@@ -200,7 +200,7 @@ fn write_turns<'a>(
     json: &mut Json,
     kept: &mut Kept,
 ) -> Result<(), LlmError> {
-    let mut last = last_said(&kept.turns).map(|turn| turn.joint);
+    let mut last = last_reply(&kept.turns).map(|turn| turn.joint);
     for message in messages {
         check(before.map_or(&[], Message::calls), message)?;
         checks::pictures(message)?;
@@ -293,7 +293,7 @@ impl Turns<'_> {
         mark: &'static str,
     ) -> (Range<usize>, &'static str) {
         let start = body.len();
-        let Some(last) = last_said(self) else { return (start..start, "") };
+        let Some(last) = last_reply(self) else { return (start..start, "") };
         let json = Bytes::from_owner(Shared(Arc::clone(&self.kept.json)));
         let mut done = 0;
         for turn in marked.into_iter().filter_map(|nth| self.get(nth)) {

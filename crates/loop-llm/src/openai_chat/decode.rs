@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::calls::Placer;
-use super::ordinary::{self, Delta, Ordinary, Pattern, Said};
+use super::ordinary::{self, Delta, Ordinary, Pattern, PieceOf};
 use super::think::{Part, Tags};
 use super::turn::{Kept, is_nothing};
 use super::usage::Report;
@@ -206,41 +206,41 @@ impl Chat {
     /// The message of an ordinary chunk: see [`Chat::message`].
     fn delta(&mut self, delta: &Delta<'_>, scratch: &str, reply: &mut Assembly) -> Result<(), LlmError> {
         let reasoning = |wanted| {
-            let found = delta.pieces().iter().find(|(said, _)| *said == wanted);
+            let found = delta.pieces().iter().find(|(stated, _)| *stated == wanted);
             found.map(|(_, token)| token.text(scratch)).filter(|piece| !piece.is_empty())
         };
         if delta.has_reasoning
-            && let Some(piece) = reasoning(Said::ReasoningContent).or_else(|| reasoning(Said::Reasoning))
+            && let Some(piece) = reasoning(PieceOf::ReasoningContent).or_else(|| reasoning(PieceOf::Reasoning))
         {
             reply.reason(piece);
         }
-        for (said, token) in delta.pieces() {
+        for (stated, token) in delta.pieces() {
             let piece = token.text(scratch);
-            let is_call = matches!(said, Said::Arguments(_) | Said::Call(_));
+            let is_call = matches!(stated, PieceOf::Arguments(_) | PieceOf::Call(_));
             self.has_piece |= is_call || !piece.is_empty();
-            match *said {
-                Said::Content => {
+            match *stated {
+                PieceOf::Content => {
                     self.says |= !piece.is_empty();
                     self.kept.text(piece);
                     self.say(piece, reply);
                 }
-                Said::Refusal => {
+                PieceOf::Refusal => {
                     self.says |= !piece.is_empty();
                     self.kept.refusal(piece);
                     reply.refuse(piece);
                 }
-                Said::ReasoningContent => {
+                PieceOf::ReasoningContent => {
                     self.kept.reasoning("reasoning_content", piece, token.raw.len() + 2);
                 }
-                Said::Reasoning => self.kept.reasoning("reasoning", piece, token.raw.len() + 2),
-                Said::Arguments(index) | Said::Call(index) => {
+                PieceOf::Reasoning => self.kept.reasoning("reasoning", piece, token.raw.len() + 2),
+                PieceOf::Arguments(index) | PieceOf::Call(index) => {
                     let Some(at) = self.calls.begin(delta.id, delta.name, index, /*place*/ None, reply)
                     else {
                         reply.pass_over(piece.len());
                         continue;
                     };
                     self.says = true;
-                    if matches!(said, Said::Arguments(_)) {
+                    if matches!(stated, PieceOf::Arguments(_)) {
                         self.calls.add(at, piece, reply)?;
                     }
                     let index = reply.calls().open().get(at).and_then(|call| call.index);

@@ -38,13 +38,13 @@ pub(super) struct Delta<'a> {
     pub(super) name: &'a str,
     /// Whether there is reasoning among the pieces.
     pub(super) has_reasoning: bool,
-    pieces: [(Said, Token<'a>); MAX_PIECES],
+    pieces: [(PieceOf, Token<'a>); MAX_PIECES],
     count: usize,
 }
 
 /// What a piece is a piece of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum PieceOf {
     #[default]
     Content,
     Refusal,
@@ -58,13 +58,13 @@ pub(super) enum Said {
 
 impl<'a> Delta<'a> {
     /// What is said, in order.
-    pub(super) fn pieces(&self) -> &[(Said, Token<'a>)] {
+    pub(super) fn pieces(&self) -> &[(PieceOf, Token<'a>)] {
         self.pieces.get(..self.count).unwrap_or_default()
     }
 
-    fn add(&mut self, said: Said, token: Token<'a>) -> Option<()> {
-        self.has_reasoning |= matches!(said, Said::ReasoningContent | Said::Reasoning);
-        *self.pieces.get_mut(self.count)? = (said, token);
+    fn add(&mut self, stated: PieceOf, token: Token<'a>) -> Option<()> {
+        self.has_reasoning |= matches!(stated, PieceOf::ReasoningContent | PieceOf::Reasoning);
+        *self.pieces.get_mut(self.count)? = (stated, token);
         self.count += 1;
         Some(())
     }
@@ -242,12 +242,12 @@ impl<'a> Reader<'a, '_> {
     fn delta(&mut self, delta: &mut Delta<'a>) -> Option<()> {
         let mut seen = Seen::default();
         self.object(|it, key| {
-            let (nth, said) = match key {
+            let (nth, stated) = match key {
                 "role" => return it.skip(),
-                "content" => (0, Said::Content),
-                "refusal" => (1, Said::Refusal),
-                "reasoning_content" => (2, Said::ReasoningContent),
-                "reasoning" => (3, Said::Reasoning),
+                "content" => (0, PieceOf::Content),
+                "refusal" => (1, PieceOf::Refusal),
+                "reasoning_content" => (2, PieceOf::ReasoningContent),
+                "reasoning" => (3, PieceOf::Reasoning),
                 "tool_calls" => {
                     seen.once(4)?;
                     return if it.null().is_some() { Some(()) } else { it.one(|it| it.call(delta)) };
@@ -260,7 +260,7 @@ impl<'a> Reader<'a, '_> {
                 return Some(());
             }
             let token = it.text()?;
-            delta.add(said, token)
+            delta.add(stated, token)
         })
     }
 
@@ -296,8 +296,8 @@ impl<'a> Reader<'a, '_> {
             Some(())
         })?;
         match arguments {
-            Some(token) => delta.add(Said::Arguments(index), token),
-            None => delta.add(Said::Call(index), Token::default()),
+            Some(token) => delta.add(PieceOf::Arguments(index), token),
+            None => delta.add(PieceOf::Call(index), Token::default()),
         }
     }
 

@@ -189,7 +189,7 @@ impl Items {
     /// A piece of a part.
     pub(super) fn piece(&mut self, at: At<'_>, part: (Part, u64), piece: &str, reply: &mut Assembly) {
         let Some(nth) = self.find_or_add(at) else { return reply.overflows() };
-        if let Some(reported) = self.said(nth, part) {
+        if let Some(reported) = self.stated(nth, part) {
             reported.text.push_str(piece);
         }
         self.tell(part.0, piece, reply);
@@ -364,7 +364,7 @@ impl Items {
             parts.push(Reported::new(kind, at));
             return parts.last_mut();
         }
-        self.said(nth, (kind, index))
+        self.stated(nth, (kind, index))
     }
 
     fn tell(&mut self, part: Part, piece: &str, reply: &mut Assembly) {
@@ -406,7 +406,7 @@ impl Items {
         call
     }
 
-    fn said(&mut self, nth: usize, (kind, index): (Part, u64)) -> Option<&mut Reported> {
+    fn stated(&mut self, nth: usize, (kind, index): (Part, u64)) -> Option<&mut Reported> {
         let index = index.min(MAX_PARTS);
         let parts = &mut self.list.get_mut(nth)?.parts;
         let known = parts.iter().rposition(|reported| (reported.kind, reported.index) == (kind, index));

@@ -125,7 +125,7 @@ impl Passed {
             Some(nonce) => {
                 let word = word(&asked, &events, &end)?;
                 put(&mut asked, nonce, &word);
-                said(&mut events, &mut end, nonce, &word)?;
+                stated(&mut events, &mut end, nonce, &word)?;
                 Some(word)
             }
             None => None,
@@ -153,7 +153,7 @@ impl Exchange {
     pub(super) fn reported(&self, nonce: Option<&str>) -> Result<(Vec<ModelEvent>, End), serde_json::Error> {
         let (mut events, mut end) = (self.events.clone(), self.end.clone());
         if let (Some(word), Some(nonce)) = (&self.nonce, nonce) {
-            said(&mut events, &mut end, word, nonce)?;
+            stated(&mut events, &mut end, word, nonce)?;
         }
         Ok((events, end))
     }
@@ -239,7 +239,7 @@ fn put(form: &mut Value, from: &str, to: &str) {
 }
 
 /// Puts `to` in place of `from` in everything that was said.
-fn said(events: &mut [ModelEvent], end: &mut End, from: &str, to: &str) -> Result<(), serde_json::Error> {
+fn stated(events: &mut [ModelEvent], end: &mut End, from: &str, to: &str) -> Result<(), serde_json::Error> {
     for mut pieces in masking::texts(events) {
         masking::replace(&mut pieces, from, to);
     }

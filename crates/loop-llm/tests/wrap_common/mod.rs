@@ -68,7 +68,7 @@ impl ChatModel for Fake {
         self.most_at_once.fetch_max(now, Ordering::SeqCst);
         let live = Live(Arc::clone(&self.under_way));
         let step = self.steps.lock().unwrap().pop_front();
-        match step.unwrap_or_else(|| Step::Give(said("ok"), Duration::ZERO)) {
+        match step.unwrap_or_else(|| Step::Give(stated("ok"), Duration::ZERO)) {
             Step::Refuse(error) => Err(error),
             Step::Hang => std::future::pending().await,
             Step::HangAfterWord => {
@@ -107,7 +107,7 @@ pub(crate) fn finished(text: &str, tokens: u64) -> ModelEvent {
 }
 
 /// The events of a whole reply.
-pub(crate) fn said(word: &str) -> Vec<Result<ModelEvent, LlmError>> {
+pub(crate) fn stated(word: &str) -> Vec<Result<ModelEvent, LlmError>> {
     vec![Ok(text(word)), Ok(finished(word, 1))]
 }
 

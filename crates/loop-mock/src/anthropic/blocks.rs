@@ -73,22 +73,22 @@ impl History {
     }
 
     fn user(&mut self, place: &str, blocks: &[Value], goes_on: bool) -> Result<(), Unfit> {
-        let (mut said, mut results) = (Content::default(), Vec::new());
-        let mut has_said = goes_on && !matches!(self.turns.last(), Some(Turn::Results(_)));
+        let (mut words, mut results) = (Content::default(), Vec::new());
+        let mut has_replied = goes_on && !matches!(self.turns.last(), Some(Turn::Results(_)));
         for (at, block) in blocks.iter().enumerate() {
             let place = format!("{place}.content.{at}");
             match text_of(block, "type") {
-                Some("tool_result") if has_said => {
+                Some("tool_result") if has_replied => {
                     return Err(unfit(&place, "`tool_result` blocks have to come before all others"));
                 }
                 Some("tool_result") => results.push(self.result(&place, block)?),
                 Some("text") => {
-                    has_said = true;
-                    said.text.push_str(&text_block(&place, block)?);
+                    has_replied = true;
+                    words.text.push_str(&text_block(&place, block)?);
                 }
                 Some("image") => {
-                    has_said = true;
-                    said.images.push(image_block(&place, block)?);
+                    has_replied = true;
+                    words.images.push(image_block(&place, block)?);
                 }
                 _ => return Err(unfit(&format!("{place}.type"), UNKNOWN_TAG)),
             }
@@ -98,8 +98,8 @@ impl History {
             _ if results.is_empty() => {}
             _ => self.turns.push(Turn::Results(results)),
         }
-        if has_said && !(said.text.is_empty() && said.images.is_empty()) {
-            self.turns.push(Turn::User(said));
+        if has_replied && !(words.text.is_empty() && words.images.is_empty()) {
+            self.turns.push(Turn::User(words));
         }
         Ok(())
     }
@@ -115,19 +115,19 @@ impl History {
             return Err(unfit(place, &message));
         };
         self.open.remove(at);
-        let mut said = Content::default();
+        let mut words = Content::default();
         let content =
             present(block, "content").map_or(Ok(Vec::new()), |content| blocks(place, Some(content)))?;
         for (at, block) in content.iter().enumerate() {
             let place = format!("{place}.content.{at}");
             match text_of(block, "type") {
-                Some("text") => said.text.push_str(&text_block(&place, block)?),
-                Some("image") => said.images.push(image_block(&place, block)?),
+                Some("text") => words.text.push_str(&text_block(&place, block)?),
+                Some("image") => words.images.push(image_block(&place, block)?),
                 _ => return Err(unfit(&format!("{place}.type"), UNKNOWN_TAG)),
             }
         }
         let is_error = block.get("is_error").and_then(Value::as_bool).unwrap_or(false);
-        Ok(result(id, is_error, said))
+        Ok(result(id, is_error, words))
     }
 
     fn assistant(&mut self, place: &str, blocks: &[Value], goes_on: bool) -> Result<(), Unfit> {

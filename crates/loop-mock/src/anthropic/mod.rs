@@ -9,7 +9,7 @@ mod write;
 
 use serde_json::{Value, json};
 
-use super::protocol::{Asked, ErrorAnswer, Head, Protocol, Said, Target, Reported, Trouble, Unfit, Writer};
+use super::protocol::{Asked, ErrorAnswer, Head, Protocol, ErrorWords, Target, Reported, Trouble, Unfit, Writer};
 
 /// Anthropic's Messages.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Protocol for Anthropic {
         Box::new(write::AnthropicWriter::new(head))
     }
 
-    fn said(&self, trouble: Trouble) -> Said {
+    fn words(&self, trouble: Trouble) -> ErrorWords {
         match trouble {
             Trouble::InvalidRequest
             | Trouble::Unsupported
@@ -32,20 +32,20 @@ impl Protocol for Anthropic {
             | Trouble::StaleReasoning
             | Trouble::StateLost
             | Trouble::ContentFilter
-            | Trouble::MalformedToolCall => Said::new(400, INVALID, None),
-            Trouble::ScriptExhausted => Said::new(400, INVALID, Some("script_exhausted")),
-            Trouble::Auth => Said::new(401, "authentication_error", None),
-            Trouble::Billing => Said::new(402, "billing_error", None),
-            Trouble::Permission => Said::new(403, "permission_error", None),
-            Trouble::ModelNotFound => Said::new(404, "not_found_error", None),
-            Trouble::RequestTooLarge => Said::new(413, "request_too_large", None),
+            | Trouble::MalformedToolCall => ErrorWords::new(400, INVALID, None),
+            Trouble::ScriptExhausted => ErrorWords::new(400, INVALID, Some("script_exhausted")),
+            Trouble::Auth => ErrorWords::new(401, "authentication_error", None),
+            Trouble::Billing => ErrorWords::new(402, "billing_error", None),
+            Trouble::Permission => ErrorWords::new(403, "permission_error", None),
+            Trouble::ModelNotFound => ErrorWords::new(404, "not_found_error", None),
+            Trouble::RequestTooLarge => ErrorWords::new(413, "request_too_large", None),
             Trouble::QuotaExhausted => {
-                Said::new(429, "rate_limit_error", Some("enforced_spend_limit_reached"))
+                ErrorWords::new(429, "rate_limit_error", Some("enforced_spend_limit_reached"))
             }
-            Trouble::RateLimited => Said::new(429, "rate_limit_error", None),
-            Trouble::ServerError => Said::new(500, "api_error", None),
-            Trouble::Timeout => Said::new(504, "timeout_error", None),
-            Trouble::Overloaded => Said::new(529, "overloaded_error", None),
+            Trouble::RateLimited => ErrorWords::new(429, "rate_limit_error", None),
+            Trouble::ServerError => ErrorWords::new(500, "api_error", None),
+            Trouble::Timeout => ErrorWords::new(504, "timeout_error", None),
+            Trouble::Overloaded => ErrorWords::new(529, "overloaded_error", None),
         }
     }
 
@@ -53,7 +53,7 @@ impl Protocol for Anthropic {
         // It counts in whole seconds.
         let wait = reported.wait.map(|wait| ("retry-after", wait.as_millis().div_ceil(1_000).to_string()));
         let headers = wait.into_iter().collect();
-        ErrorAnswer { status: reported.said.status, headers, body: error_object(reported) }
+        ErrorAnswer { status: reported.words.status, headers, body: error_object(reported) }
     }
 
     fn line(&self) -> &'static str {
@@ -71,8 +71,8 @@ impl Protocol for Anthropic {
 }
 
 fn error_object(reported: &Reported<'_>) -> Value {
-    let mut error = json!({"type": reported.said.kind, "message": reported.message});
-    if let (Some(code), Some(error)) = (reported.said.code, error.as_object_mut()) {
+    let mut error = json!({"type": reported.words.kind, "message": reported.message});
+    if let (Some(code), Some(error)) = (reported.words.code, error.as_object_mut()) {
         error.insert("details".to_owned(), json!({"error_code": code}));
     }
     json!({"type": "error", "error": error, "request_id": reported.request})

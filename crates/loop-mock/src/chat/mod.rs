@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::protocol::{
-    Asked, ErrorAnswer, Head, Protocol, Said, Target, Reported, Trouble, Unfit, Writer, bytes_of,
+    Asked, ErrorAnswer, Head, Protocol, ErrorWords, Target, Reported, Trouble, Unfit, Writer, bytes_of,
 };
 
 /// OpenAI's Chat Completions, and with it the servers that are compatible.
@@ -26,7 +26,7 @@ impl Protocol for Chat {
         Box::new(write::ChatWriter::new(head))
     }
 
-    fn said(&self, trouble: Trouble) -> Said {
+    fn words(&self, trouble: Trouble) -> ErrorWords {
         openai_words(trouble)
     }
 
@@ -48,47 +48,47 @@ impl Protocol for Chat {
 }
 
 /// The words of OpenAI, on both of its interfaces.
-pub(super) fn openai_words(trouble: Trouble) -> Said {
+pub(super) fn openai_words(trouble: Trouble) -> ErrorWords {
     match trouble {
-        Trouble::InvalidRequest => Said::new(400, INVALID, None),
-        Trouble::Unsupported => Said::new(400, INVALID, Some("unsupported_parameter")),
-        Trouble::Auth => Said::new(401, INVALID, Some("invalid_api_key")),
-        Trouble::Permission => Said::new(403, INVALID, Some("permission_denied")),
+        Trouble::InvalidRequest => ErrorWords::new(400, INVALID, None),
+        Trouble::Unsupported => ErrorWords::new(400, INVALID, Some("unsupported_parameter")),
+        Trouble::Auth => ErrorWords::new(401, INVALID, Some("invalid_api_key")),
+        Trouble::Permission => ErrorWords::new(403, INVALID, Some("permission_denied")),
         // A word of compatible servers; OpenAI itself knows quotas only.
-        Trouble::Billing => Said::new(402, INVALID, Some("insufficient_credits")),
-        Trouble::ModelNotFound => Said::new(404, INVALID, Some("model_not_found")),
-        Trouble::QuotaExhausted => Said::new(429, "insufficient_quota", Some("insufficient_quota")),
-        Trouble::RequestTooLarge => Said::new(413, INVALID, Some("request_too_large")),
-        Trouble::ContextTooLong => Said::new(400, INVALID, Some("context_length_exceeded")),
-        Trouble::StaleReasoning => Said::new(400, INVALID, Some("invalid_encrypted_content")),
-        Trouble::StateLost => Said::new(400, INVALID, Some("previous_response_not_found")),
-        Trouble::ContentFilter => Said::new(400, INVALID, Some("content_policy_violation")),
-        Trouble::MalformedToolCall => Said::new(400, INVALID, Some("tool_use_failed")),
-        Trouble::RateLimited => Said::new(429, "requests", Some("rate_limit_exceeded")),
-        Trouble::Overloaded => Said::new(503, "server_error", Some("server_is_overloaded")),
-        Trouble::ServerError => Said::new(500, "server_error", Some("server_error")),
-        Trouble::Timeout => Said::new(408, "timeout", Some("timeout")),
-        Trouble::ScriptExhausted => Said::new(400, INVALID, Some("script_exhausted")),
+        Trouble::Billing => ErrorWords::new(402, INVALID, Some("insufficient_credits")),
+        Trouble::ModelNotFound => ErrorWords::new(404, INVALID, Some("model_not_found")),
+        Trouble::QuotaExhausted => ErrorWords::new(429, "insufficient_quota", Some("insufficient_quota")),
+        Trouble::RequestTooLarge => ErrorWords::new(413, INVALID, Some("request_too_large")),
+        Trouble::ContextTooLong => ErrorWords::new(400, INVALID, Some("context_length_exceeded")),
+        Trouble::StaleReasoning => ErrorWords::new(400, INVALID, Some("invalid_encrypted_content")),
+        Trouble::StateLost => ErrorWords::new(400, INVALID, Some("previous_response_not_found")),
+        Trouble::ContentFilter => ErrorWords::new(400, INVALID, Some("content_policy_violation")),
+        Trouble::MalformedToolCall => ErrorWords::new(400, INVALID, Some("tool_use_failed")),
+        Trouble::RateLimited => ErrorWords::new(429, "requests", Some("rate_limit_exceeded")),
+        Trouble::Overloaded => ErrorWords::new(503, "server_error", Some("server_is_overloaded")),
+        Trouble::ServerError => ErrorWords::new(500, "server_error", Some("server_error")),
+        Trouble::Timeout => ErrorWords::new(408, "timeout", Some("timeout")),
+        Trouble::ScriptExhausted => ErrorWords::new(400, INVALID, Some("script_exhausted")),
     }
 }
 
 /// An error of OpenAI's.
 pub(super) fn openai_error(reported: &Reported<'_>) -> ErrorAnswer {
     let wait = reported.wait.map(|wait| ("retry-after-ms", wait.as_millis().to_string()));
-    ErrorAnswer { status: reported.said.status, headers: wait.into_iter().collect(), body: error_object(reported) }
+    ErrorAnswer { status: reported.words.status, headers: wait.into_iter().collect(), body: error_object(reported) }
 }
 
 /// The object that says what went wrong.
 pub(super) fn error_object(reported: &Reported<'_>) -> Value {
     json!({"error": {
-        "message": reported.message, "type": reported.said.kind, "param": reported.param, "code": reported.said.code,
+        "message": reported.message, "type": reported.words.kind, "param": reported.param, "code": reported.words.code,
     }})
 }
 
 /// An error that no question to a model has led to.
 pub(super) fn plain_error(message: &str, code: Option<&'static str>) -> Vec<u8> {
-    let said = Said::new(400, INVALID, code);
-    bytes_of(&error_object(&Reported { said, message, param: None, wait: None, request: "" }))
+    let words = ErrorWords::new(400, INVALID, code);
+    bytes_of(&error_object(&Reported { words, message, param: None, wait: None, request: "" }))
 }
 
 /// The list of models.

@@ -135,16 +135,16 @@ fn messages(body: &Value, received: &mut ReadRequest) -> Result<(), Unfit> {
         if role != "tool" && !open.is_empty() {
             return Err(unfit(unanswered(&open)));
         }
-        let said = content(message.get("content"))
+        let words = content(message.get("content"))
             .ok_or_else(|| unfit(format!("message {n} has content that is neither text nor pictures")))?;
-        if role != "user" && !said.images.is_empty() {
+        if role != "user" && !words.images.is_empty() {
             return Err(unfit(format!("message {n} has pictures, which only users show")));
         }
-        let text = said.text;
+        let text = words.text;
         match role {
             "system" | "developer" if received.turns.is_empty() => received.system.push(text),
             "system" | "developer" => received.turns.push(Turn::Operator(text)),
-            "user" => received.turns.push(Turn::User(Content { text, images: said.images })),
+            "user" => received.turns.push(Turn::User(Content { text, images: words.images })),
             "assistant" => {
                 let calls =
                     calls(message).ok_or_else(|| unfit(format!("message {n} has calls that are none")))?;
@@ -203,17 +203,17 @@ fn calls(message: &Value) -> Option<Vec<ToolCall>> {
 
 /// The content of a message: a text, a list of parts, or nothing.
 fn content(content: Option<&Value>) -> Option<Content> {
-    let mut said = Content::default();
+    let mut words = Content::default();
     match content {
         None | Some(Value::Null) => {}
-        Some(Value::String(text)) => said.text.push_str(text),
+        Some(Value::String(text)) => words.text.push_str(text),
         Some(Value::Array(parts)) => {
             for part in parts {
                 match text_of(part, "type")? {
-                    "text" => said.text.push_str(text_of(part, "text")?),
+                    "text" => words.text.push_str(text_of(part, "text")?),
                     "image_url" => {
                         let url = part.get("image_url")?;
-                        said.images.push(data_url(text_of(url, "url")?)?);
+                        words.images.push(data_url(text_of(url, "url")?)?);
                     }
                     _ => return None,
                 }
@@ -221,7 +221,7 @@ fn content(content: Option<&Value>) -> Option<Content> {
         }
         Some(Value::Bool(_) | Value::Number(_) | Value::Object(_)) => return None,
     }
-    Some(said)
+    Some(words)
 }
 
 const MAX_TOOLS: usize = 128;

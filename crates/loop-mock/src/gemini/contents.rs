@@ -53,7 +53,7 @@ struct History {
 
 impl History {
     fn user(&mut self, n: usize, parts: &[Value]) -> Result<(), Unfit> {
-        let (mut said, mut results, mut has_said) = (Content::default(), Vec::new(), false);
+        let (mut words, mut results, mut has_replied) = (Content::default(), Vec::new(), false);
         let responses = parts.iter().filter(|part| member(part, "functionResponse").is_some()).count();
         if responses > 0 && self.open.is_empty() {
             let message =
@@ -75,22 +75,22 @@ impl History {
                 let call = calls.next().ok_or_else(|| unfit(UNEQUAL))?;
                 results.push(read_response(&place, response, &call)?);
             } else if let Some(data) = member(part, "inlineData") {
-                has_said = true;
+                has_replied = true;
                 let media_type = member(data, "mimeType").and_then(Value::as_str).unwrap_or_default();
                 let picture = image(media_type, text_of(data, "data").unwrap_or_default());
-                said.images
+                words.images
                     .push(picture.ok_or_else(|| unfit(format!("Unsupported MIME type at '{place}'")))?);
             } else {
-                has_said = true;
+                has_replied = true;
                 let text = text_of(part, "text").filter(|text| !text.is_empty());
-                said.text.push_str(text.ok_or_else(|| unfit(empty(n)))?);
+                words.text.push_str(text.ok_or_else(|| unfit(empty(n)))?);
             }
         }
         if !results.is_empty() {
             self.turns.push(Turn::Results(results));
         }
-        if has_said {
-            self.turns.push(Turn::User(said));
+        if has_replied {
+            self.turns.push(Turn::User(words));
         }
         Ok(())
     }
@@ -126,14 +126,14 @@ impl History {
                 calls.push(call);
                 continue;
             }
-            let said = text_of(part, "text").ok_or_else(|| unfit(empty(n)))?;
+            let words = text_of(part, "text").ok_or_else(|| unfit(empty(n)))?;
             if let Some(signature) = signature.filter(|signature| *signature != DUMMY) {
-                verify(&place, signature, said)?;
-            } else if said.is_empty() && signature.is_none() {
+                verify(&place, signature, words)?;
+            } else if words.is_empty() && signature.is_none() {
                 return Err(unfit(empty(n)));
             }
             if part.get("thought").and_then(Value::as_bool) != Some(true) {
-                text.push_str(said);
+                text.push_str(words);
             }
         }
         let before = self.turns.last();
@@ -181,15 +181,15 @@ fn read_response(place: &str, value: &Value, call: &ToolCall) -> Result<ToolResu
         (None, None) => (response, false),
     };
     let text = reported.as_str().map_or_else(|| reported.to_string(), str::to_owned);
-    let mut said = Content { text, images: Vec::new() };
+    let mut words = Content { text, images: Vec::new() };
     for part in member(value, "parts").and_then(Value::as_array).into_iter().flatten() {
         let data = member(part, "inlineData")
             .ok_or_else(|| unfit(format!("{place}.parts takes inline data alone")))?;
         let media_type = member(data, "mimeType").and_then(Value::as_str).unwrap_or_default();
         let picture = image(media_type, text_of(data, "data").unwrap_or_default());
-        said.images.push(picture.ok_or_else(|| unfit(format!("Unsupported MIME type at '{place}'")))?);
+        words.images.push(picture.ok_or_else(|| unfit(format!("Unsupported MIME type at '{place}'")))?);
     }
-    Ok(result(&call.id, is_error, said))
+    Ok(result(&call.id, is_error, words))
 }
 
 fn verify(place: &str, signature: &str, text: &str) -> Result<(), Unfit> {

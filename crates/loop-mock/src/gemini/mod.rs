@@ -9,7 +9,7 @@ mod write;
 
 use serde_json::{Map, Value, json};
 
-use super::protocol::{Asked, ErrorAnswer, Head, Protocol, Said, Target, Reported, Trouble, Unfit, Writer};
+use super::protocol::{Asked, ErrorAnswer, Head, Protocol, ErrorWords, Target, Reported, Trouble, Unfit, Writer};
 
 /// Gemini's `generateContent` and `streamGenerateContent`.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Protocol for Gemini {
         Box::new(write::GeminiWriter::new(head))
     }
 
-    fn said(&self, trouble: Trouble) -> Said {
+    fn words(&self, trouble: Trouble) -> ErrorWords {
         match trouble {
             Trouble::InvalidRequest
             | Trouble::Unsupported
@@ -33,26 +33,26 @@ impl Protocol for Gemini {
             | Trouble::StateLost
             | Trouble::ContentFilter
             | Trouble::MalformedToolCall
-            | Trouble::RequestTooLarge => Said::new(400, INVALID, None),
-            Trouble::ScriptExhausted => Said::new(400, INVALID, Some("SCRIPT_EXHAUSTED")),
-            Trouble::Auth => Said::new(400, INVALID, Some("API_KEY_INVALID")),
-            Trouble::Billing => Said::new(402, "FAILED_PRECONDITION", None),
-            Trouble::Permission => Said::new(403, "PERMISSION_DENIED", None),
-            Trouble::ModelNotFound => Said::new(404, "NOT_FOUND", None),
+            | Trouble::RequestTooLarge => ErrorWords::new(400, INVALID, None),
+            Trouble::ScriptExhausted => ErrorWords::new(400, INVALID, Some("SCRIPT_EXHAUSTED")),
+            Trouble::Auth => ErrorWords::new(400, INVALID, Some("API_KEY_INVALID")),
+            Trouble::Billing => ErrorWords::new(402, "FAILED_PRECONDITION", None),
+            Trouble::Permission => ErrorWords::new(403, "PERMISSION_DENIED", None),
+            Trouble::ModelNotFound => ErrorWords::new(404, "NOT_FOUND", None),
             Trouble::QuotaExhausted => {
-                Said::new(429, EXHAUSTED, Some("GenerateRequestsPerDayPerProjectPerModel"))
+                ErrorWords::new(429, EXHAUSTED, Some("GenerateRequestsPerDayPerProjectPerModel"))
             }
             Trouble::RateLimited => {
-                Said::new(429, EXHAUSTED, Some("GenerateRequestsPerMinutePerProjectPerModel"))
+                ErrorWords::new(429, EXHAUSTED, Some("GenerateRequestsPerMinutePerProjectPerModel"))
             }
-            Trouble::ServerError => Said::new(500, "INTERNAL", None),
-            Trouble::Overloaded => Said::new(503, "UNAVAILABLE", None),
-            Trouble::Timeout => Said::new(504, "DEADLINE_EXCEEDED", None),
+            Trouble::ServerError => ErrorWords::new(500, "INTERNAL", None),
+            Trouble::Overloaded => ErrorWords::new(503, "UNAVAILABLE", None),
+            Trouble::Timeout => ErrorWords::new(504, "DEADLINE_EXCEEDED", None),
         }
     }
 
     fn error(&self, reported: &Reported<'_>) -> ErrorAnswer {
-        ErrorAnswer { status: reported.said.status, headers: Vec::new(), body: error_object(reported) }
+        ErrorAnswer { status: reported.words.status, headers: Vec::new(), body: error_object(reported) }
     }
 
     fn line(&self) -> &'static str {
@@ -70,7 +70,7 @@ impl Protocol for Gemini {
 
 /// What went wrong, with the details that only it has.
 fn error_object(reported: &Reported<'_>) -> Value {
-    let Said { status, kind, code } = reported.said;
+    let ErrorWords { status, kind, code } = reported.words;
     let mut details = Vec::new();
     match code {
         Some(quota) if kind == EXHAUSTED => details.push(json!({

@@ -9,7 +9,7 @@ mod write;
 use serde_json::Value;
 
 use super::chat::{openai_error, openai_words};
-use super::protocol::{Asked, ErrorAnswer, Head, Protocol, Said, Target, Reported, Trouble, Unfit, Writer};
+use super::protocol::{Asked, ErrorAnswer, Head, Protocol, ErrorWords, Target, Reported, Trouble, Unfit, Writer};
 
 /// OpenAI's Responses.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Protocol for Responses {
         Box::new(write::ResponsesWriter::new(head))
     }
 
-    fn said(&self, trouble: Trouble) -> Said {
+    fn words(&self, trouble: Trouble) -> ErrorWords {
         openai_words(trouble)
     }
 

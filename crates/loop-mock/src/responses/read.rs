@@ -160,20 +160,20 @@ impl<'a> Input<'a> {
     fn message(&mut self, n: usize, item: &Value) -> Result<(), Unfit> {
         members(n, item, &["type", "role", "content", "id", "status", "phase"])?;
         let role = text_of(item, "role").unwrap_or_default();
-        let said = content(item.get("content"), role == "assistant")
+        let words = content(item.get("content"), role == "assistant")
             .ok_or_else(|| unfit(format!("Invalid value at 'input[{n}].content'.")))?;
         match role {
             "assistant" => {
                 self.belongs(item, "message")?;
-                self.turn(|text, _| text.push_str(&said.text));
+                self.turn(|text, _| text.push_str(&words.text));
                 return Ok(());
             }
-            "user" => self.received.turns.push(Turn::User(said)),
-            "system" | "developer" if !said.images.is_empty() => {
+            "user" => self.received.turns.push(Turn::User(words)),
+            "system" | "developer" if !words.images.is_empty() => {
                 return Err(unfit(format!("'input[{n}]' shows pictures, which only users do")));
             }
-            "system" | "developer" if self.received.turns.is_empty() => self.received.system.push(said.text),
-            "system" | "developer" => self.received.turns.push(Turn::Operator(said.text)),
+            "system" | "developer" if self.received.turns.is_empty() => self.received.system.push(words.text),
+            "system" | "developer" => self.received.turns.push(Turn::Operator(words.text)),
             _ => return Err(unfit(format!("Invalid value: '{role}' at 'input[{n}].role'."))),
         }
         self.end_of_reasoning()?;
@@ -237,9 +237,9 @@ impl<'a> Input<'a> {
             return Err(unfit(message));
         };
         self.open.remove(at);
-        let said = content(item.get("output"), /*is_assistant*/ false)
+        let words = content(item.get("output"), /*is_assistant*/ false)
             .ok_or_else(|| unfit(format!("Invalid value at 'input[{n}].output'.")))?;
-        let result = result(id, /*is_error*/ false, said);
+        let result = result(id, /*is_error*/ false, words);
         match self.received.turns.last_mut() {
             Some(Turn::Results(results)) => results.push(result),
             _ => self.received.turns.push(Turn::Results(vec![result])),
@@ -288,24 +288,24 @@ fn members(n: usize, item: &Value, known: &[&str]) -> Result<(), Unfit> {
 
 /// A text, or a list of parts: those of the model's, or those that are shown to it.
 fn content(content: Option<&Value>, is_assistant: bool) -> Option<Content> {
-    let mut said = Content::default();
+    let mut words = Content::default();
     match content? {
-        Value::String(text) => said.text.push_str(text),
+        Value::String(text) => words.text.push_str(text),
         Value::Array(parts) => {
             for part in parts {
                 match (text_of(part, "type")?, is_assistant) {
                     ("input_text", false) | ("output_text", true) => {
-                        said.text.push_str(text_of(part, "text")?)
+                        words.text.push_str(text_of(part, "text")?)
                     }
-                    ("refusal", true) => said.text.push_str(text_of(part, "refusal")?),
-                    ("input_image", false) => said.images.push(data_url(text_of(part, "image_url")?)?),
+                    ("refusal", true) => words.text.push_str(text_of(part, "refusal")?),
+                    ("input_image", false) => words.images.push(data_url(text_of(part, "image_url")?)?),
                     _ => return None,
                 }
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => return None,
     }
-    Some(said)
+    Some(words)
 }
 
 const LEAST_TOKENS: u64 = 16;

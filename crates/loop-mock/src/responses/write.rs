@@ -216,7 +216,7 @@ impl Writer for ResponsesWriter {
     fn fail(&mut self, reported: &Reported<'_>, out: &mut Frames) {
         let mut response = self.response("failed", &self.head.model);
         if let Some(members) = response.as_object_mut() {
-            let code = reported.said.code.unwrap_or(reported.said.kind);
+            let code = reported.words.code.unwrap_or(reported.words.kind);
             members.insert("error".to_owned(), json!({"code": code, "message": reported.message}));
         }
         self.event("response.failed", json!({"response": response}), out);

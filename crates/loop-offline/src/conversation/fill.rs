@@ -108,7 +108,7 @@ impl<'t> Filler<'t> {
             .or_else(|| self.spelled(field))
             .or_else(|| if field.role == Role::Id { self.id(field) } else { None })
             .or_else(|| if self.keeps() { known() } else { None })
-            .or_else(|| self.said(field))
+            .or_else(|| self.stated(field))
             .or_else(|| field.default.cloned())
     }
 
@@ -122,7 +122,7 @@ impl<'t> Filler<'t> {
     }
 
     /// What the command itself says of it.
-    fn said(&self, field: &Field<'_>) -> Option<Value> {
+    fn stated(&self, field: &Field<'_>) -> Option<Value> {
         match field.form {
             Form::Integer | Form::Number => self.number(field),
             _ if !field.shapes.is_empty() => None,
@@ -161,8 +161,8 @@ impl<'t> Filler<'t> {
         let known = || choose(&plain(self.record.filter(|_| self.keeps())?.get(field.name)?));
         // The longest first: `very high` holds `high`.
         let named = || {
-            let said = field.choices.iter().filter(|choice| self.conversation.user_request.says(&plain(choice)));
-            said.max_by_key(|choice| plain(choice).len()).map(|choice| (*choice).clone())
+            let stated = field.choices.iter().filter(|choice| self.conversation.user_request.says(&plain(choice)));
+            stated.max_by_key(|choice| plain(choice).len()).map(|choice| (*choice).clone())
         };
         let only =
             || field.choices.first().filter(|_| field.choices.len() == 1).map(|choice| (*choice).clone());
@@ -243,8 +243,8 @@ impl<'t> Filler<'t> {
     fn keywords(&self) -> String {
         let user_request = &self.conversation.user_request;
         let wanted = user_request.words.iter().filter(|word| {
-            let said = ["named", "called"].contains(&word.low.as_str()) || kind_of(&word.low).is_some();
-            !said && stem(&word.low).is_some_and(|stem| !self.tool.nouns.contains(&stem))
+            let stated = ["named", "called"].contains(&word.low.as_str()) || kind_of(&word.low).is_some();
+            !stated && stem(&word.low).is_some_and(|stem| !self.tool.nouns.contains(&stem))
         });
         wanted.map(|word| word.text.as_str()).take(QUERY_WORDS).collect::<Vec<_>>().join(" ")
     }
@@ -295,10 +295,10 @@ impl<'t> Filler<'t> {
 
     fn list(&self, field: &Field<'_>, item: &Field<'_>) -> Option<Value> {
         let user_request = &self.conversation.user_request;
-        let said = item.choices.iter().filter(|choice| user_request.says(&plain(choice)));
-        let said: Vec<Value> = said.map(|choice| (*choice).clone()).collect();
-        if !said.is_empty() {
-            return Some(Value::Array(said));
+        let stated = item.choices.iter().filter(|choice| user_request.says(&plain(choice)));
+        let stated: Vec<Value> = stated.map(|choice| (*choice).clone()).collect();
+        if !stated.is_empty() {
+            return Some(Value::Array(stated));
         }
         if field.role == Role::Name || field.words.iter().any(|word| word == "names") {
             let names: Vec<Value> = user_request.subjects().map(Value::from).collect();
@@ -363,7 +363,7 @@ fn fits(field: &Field<'_>, assigned: &Assigned) -> bool {
     let named: Vec<String> = assigned.field.iter().flat_map(|word| parts(word)).collect();
     field.words.iter().any(|word| {
         let root = stem(word);
-        word != "id" && named.iter().any(|said| said == word || (root.is_some() && stem(said) == root))
+        word != "id" && named.iter().any(|stated| stated == word || (root.is_some() && stem(stated) == root))
     }) && !(field.role == Role::Id && field.words.len() > 1)
 }
 

@@ -86,10 +86,10 @@ impl<'a> Conversation<'a> {
         };
         let tools: Vec<Tool<'_>> = request.tools.iter().filter(allowed).map(Tool::of).collect();
         let nouns = tools.iter().flat_map(|tool| tool.nouns.iter().cloned()).collect();
-        let said: Vec<String> = request.messages.iter().filter_map(said).collect();
-        let mut last = said.last().map_or("", String::as_str);
+        let stated: Vec<String> = request.messages.iter().filter_map(stated).collect();
+        let mut last = stated.last().map_or("", String::as_str);
         let mut demanded = Vec::new();
-        if let [before @ .., demand] = said.as_slice()
+        if let [before @ .., demand] = stated.as_slice()
             && !before.is_empty()
             && demand.contains(DEMANDED)
         {
@@ -109,10 +109,10 @@ impl<'a> Conversation<'a> {
         // A rejection names the tool, and is nothing to fill it from.
         let is_rejection =
             |text: &&String| text.contains(NOT_ACCEPTED) || text.contains(&format!("`{output}`"));
-        conversation.is_rejected = said.last().is_some_and(|last| said.len() > 1 && is_rejection(&last));
-        if said.len() > 1 {
+        conversation.is_rejected = stated.last().is_some_and(|last| stated.len() > 1 && is_rejection(&last));
+        if stated.len() > 1 {
             // What came later corrects what was asked for, and does not stand alone.
-            let asked: Vec<&str> = said
+            let asked: Vec<&str> = stated
                 .iter()
                 .enumerate()
                 .filter(|(at, text)| *at == 0 || !is_rejection(text))
@@ -292,7 +292,7 @@ fn is_reported(request: &ModelRequest, tool: &str) -> bool {
 }
 
 /// What a person says: of a work item its title and its text.
-fn said(message: &Message) -> Option<String> {
+fn stated(message: &Message) -> Option<String> {
     let Message::User { text, .. } = message else { return None };
     let Some(body) = fenced(text) else { return Some(text.to_string()) };
     let title = text.lines().find(|line| line.starts_with(ITEM)).and_then(title);

@@ -29,13 +29,13 @@ use super::MAX_CALLS;
 
 /// What the stub says: calls, or a text.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct StubReply {
     pub(super) text: String,
     pub(super) calls: Vec<ToolCall>,
 }
 
 /// Its turn in a conversation.
-pub(super) fn reply(request: &ModelRequest) -> Said {
+pub(super) fn reply(request: &ModelRequest) -> StubReply {
     let conversation = Conversation::of(request);
     let calls = match &request.tool_choice {
         ToolChoice::None => Vec::new(),
@@ -55,7 +55,7 @@ pub(super) fn reply(request: &ModelRequest) -> Said {
     let mut calls = once;
     calls.truncate(if request.one_call_at_a_time { 1 } else { MAX_CALLS });
     if calls.is_empty() {
-        return Said { text: tell::answer(&conversation), calls: Vec::new() };
+        return StubReply { text: tell::answer(&conversation), calls: Vec::new() };
     }
     let before: usize = request.messages.iter().map(Message::calls).map(<[ToolCall]>::len).sum();
     let calls = calls.into_iter().zip(before + 1..).map(|(call, nth)| {
@@ -66,7 +66,7 @@ pub(super) fn reply(request: &ModelRequest) -> Said {
             arguments: Arguments::read(text),
         }
     });
-    Said { text: String::new(), calls: calls.collect() }
+    StubReply { text: String::new(), calls: calls.collect() }
 }
 
 /// A call that is wanted.

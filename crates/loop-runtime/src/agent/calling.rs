@@ -22,8 +22,8 @@ impl Appending {
 
     /// Appends it, and tells how the run ended.
     pub(crate) fn append(self, ended: Ended, messages: &mut Vec<Message>) -> Meta {
-        let Ended { outcome, messages: said, thrown, tools, .. } = ended;
-        messages.extend(said.into_iter().skip(self.known));
+        let Ended { outcome, messages: stated, thrown, tools, .. } = ended;
+        messages.extend(stated.into_iter().skip(self.known));
         Meta::new(outcome, thrown, tools)
     }
 }

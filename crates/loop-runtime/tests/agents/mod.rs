@@ -30,9 +30,9 @@ pub struct Search {
 
 /// What was done, in order.
 #[derive(Clone, Debug, Default)]
-pub struct Said(Arc<Mutex<Vec<String>>>);
+pub struct Activity(Arc<Mutex<Vec<String>>>);
 
-impl Said {
+impl Activity {
     pub fn say(&self, line: impl Into<String>) {
         self.0.lock().unwrap().push(line.into());
     }
@@ -51,29 +51,29 @@ pub fn change() -> ToolDeclaration {
 }
 
 /// What a tool does with its target; what it does is said as `begins TARGET` and `ends TARGET`.
-pub async fn behave(target: Target, said: Said) -> Result<String, String> {
+pub async fn behave(target: Target, activity: Activity) -> Result<String, String> {
     let target = target.target;
-    said.say(format!("begins {target}"));
+    activity.say(format!("begins {target}"));
     match target.split_once('-') {
         Some(("slow", ms)) => tokio::time::sleep(Duration::from_millis(ms.parse().unwrap())).await,
         _ if target == "hang" => std::future::pending().await,
         _ => {}
     }
     assert!(target != "panic", "it went to pieces");
-    said.say(format!("ends {target}"));
+    activity.say(format!("ends {target}"));
     if target == "fail" { Err("no such thing".to_owned()) } else { Ok(format!("saw {target}")) }
 }
 
 /// The tools `look` and `change`, which do as they are told.
-pub fn with_tools<Output>(builder: AgentBuilder<Output>, said: &Said) -> AgentBuilder<Output> {
-    let (one, two) = (said.clone(), said.clone());
+pub fn with_tools<Output>(builder: AgentBuilder<Output>, activity: &Activity) -> AgentBuilder<Output> {
+    let (one, two) = (activity.clone(), activity.clone());
     builder
         .tool(look(), move |target: Target, _: ToolContext| behave(target, one.clone()))
         .tool(change(), move |target: Target, _| behave(target, two.clone()))
 }
 
-pub fn conversation(model: &Arc<Scripted>, said: &Said) -> AgentBuilder<Text> {
-    with_tools(Agent::new(Arc::clone(model)), said)
+pub fn conversation(model: &Arc<Scripted>, activity: &Activity) -> AgentBuilder<Text> {
+    with_tools(Agent::new(Arc::clone(model)), activity)
 }
 
 pub fn scripted(replies: impl IntoIterator<Item = ScriptedReply>) -> Arc<Scripted> {

@@ -49,7 +49,7 @@ impl Log {
     #[track_caller]
     pub fn at(&self, line: &str) -> u64 {
         let lines = self.lines.lock().unwrap();
-        lines.iter().find(|(_, said)| said == line).unwrap_or_else(|| panic!("no `{line}` in {lines:#?}")).0
+        lines.iter().find(|(_, activity)| activity == line).unwrap_or_else(|| panic!("no `{line}` in {lines:#?}")).0
     }
 
     pub fn count(&self, start: &str) -> usize {

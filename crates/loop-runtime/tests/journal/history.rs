@@ -39,13 +39,13 @@ pub(crate) fn history(id: &str) -> (Header, Vec<Entry>) {
     };
     let (mut run, first, notes) = Run::start(header.run.clone(), spec, item, facts);
     let mut entries = vec![Entry { seq: 0, event: first, notes }];
-    let mut said = [
-        said(
+    let mut activity = [
+        activity(
             "medium",
             json!([{"action_id": "a-1", "action_type": "fetch_device", "reason": "r",
                                "parameters": {"target": "srv-1"}, "priority": "required"}]),
         ),
-        said("high", json!([])),
+        activity("high", json!([])),
     ]
     .into_iter();
     while !run.is_done() {
@@ -67,7 +67,7 @@ pub(crate) fn history(id: &str) -> (Header, Vec<Entry>) {
             Command::CallModel(call) => EventKind::ModelReplied {
                 key: call.key,
                 attempt: call.attempt,
-                reply: said.next().expect("two replies are enough"),
+                reply: activity.next().expect("two replies are enough"),
             },
             Command::RunTool(tool) => EventKind::ToolFinished {
                 key: tool.key,
@@ -89,7 +89,7 @@ pub(crate) fn blank(seq: u64) -> Entry {
     Entry { seq, event: Event { at: Millis(seq), kind: EventKind::StopWithdrawn }, notes: Vec::new() }
 }
 
-fn said(confidence: &str, actions: serde_json::Value) -> Reply {
+fn activity(confidence: &str, actions: serde_json::Value) -> Reply {
     let contract =
         json!({"analysis_confidence": confidence, "confidence_reason": "r", "ai_actions": actions});
     Reply {

@@ -121,7 +121,7 @@ struct Chat {
 }
 
 /// What is done with a line.
-enum Said {
+enum LineAction {
     Message(String),
     Nothing,
     Quit,
@@ -151,10 +151,10 @@ impl Chat {
                 typed = self.lines.next() => typed,
             };
             self.is_warned = false;
-            match self.said(typed)? {
-                Said::Nothing => {}
-                Said::Quit => return Ok(End::Quit),
-                Said::Message(text) => {
+            match self.stated(typed)? {
+                LineAction::Nothing => {}
+                LineAction::Quit => return Ok(End::Quit),
+                LineAction::Message(text) => {
                     if let Some(end) = self.turn(text).await? {
                         return Ok(end);
                     }
@@ -163,18 +163,18 @@ impl Chat {
         }
     }
 
-    fn said(&mut self, typed: Typed) -> Result<Said, Failure> {
+    fn stated(&mut self, typed: Typed) -> Result<LineAction, Failure> {
         let line = match typed {
             Typed::Line(line) => line,
             // Pasted text is a message, also where it looks like a command.
             Typed::Pasted(text) => {
                 let text = text.trim();
                 let is_blank = text.is_empty();
-                return Ok(if is_blank { Said::Nothing } else { Said::Message(text.to_owned()) });
+                return Ok(if is_blank { LineAction::Nothing } else { LineAction::Message(text.to_owned()) });
             }
             Typed::Rest => {
                 note("this is the rest of a text that was pasted before, and is left out");
-                return Ok(Said::Nothing);
+                return Ok(LineAction::Nothing);
             }
             Typed::TooLong => {
                 let max = self.item_bytes_max;
@@ -187,28 +187,28 @@ impl Chat {
                     return Err(Failure::new(format!("standard input: a line has {limit}")));
                 }
                 note(format!("a message has {limit}"));
-                return Ok(Said::Nothing);
+                return Ok(LineAction::Nothing);
             }
             Typed::Unreadable => {
                 note("this line is not UTF-8 text and is ignored");
-                return Ok(Said::Nothing);
+                return Ok(LineAction::Nothing);
             }
             Typed::End => {
                 if self.lines.is_terminal() {
                     note("");
                 }
-                return Ok(Said::Quit);
+                return Ok(LineAction::Quit);
             }
         };
         let text = line.trim();
         if text.is_empty() {
-            return Ok(Said::Nothing);
+            return Ok(LineAction::Nothing);
         }
         if !text.starts_with('/') {
-            return Ok(Said::Message(text.to_owned()));
+            return Ok(LineAction::Message(text.to_owned()));
         }
         match text {
-            "/quit" | "/exit" => return Ok(Said::Quit),
+            "/quit" | "/exit" => return Ok(LineAction::Quit),
             "/help" => HELP.lines().for_each(note),
             "/bill" => note(self.session.to_string()),
             "/clear" => {
@@ -218,7 +218,7 @@ impl Chat {
             "/history" => self.history(),
             other => note(format!("unknown command `{other}`; /help lists the commands")),
         }
-        Ok(Said::Nothing)
+        Ok(LineAction::Nothing)
     }
 
     /// One turn: a run that answers `text`. Gives what ends the whole chat, if anything did.
@@ -364,7 +364,7 @@ pub(crate) async fn ask(lines: &mut Lines, asked: &Asked) -> Option<PersonAnswer
                 None => format!("Allow {tool}? [y/N] "),
             },
         ));
-        let said = match lines.next().await {
+        let stated = match lines.next().await {
             Typed::Line(line) => line,
             Typed::Pasted(text) if *is_question => text,
             Typed::Rest if *is_question => {
@@ -388,16 +388,16 @@ pub(crate) async fn ask(lines: &mut Lines, asked: &Asked) -> Option<PersonAnswer
                 return None;
             }
         };
-        let said = said.trim();
-        let lower = said.to_lowercase();
+        let stated = stated.trim();
+        let lower = stated.to_lowercase();
         return Some(match (lower.as_str(), &key) {
             ("", _) if *is_question => denied("the person did not answer"),
-            _ if *is_question => PersonAnswer::Answered { text: said.into() },
+            _ if *is_question => PersonAnswer::Answered { text: stated.into() },
             ("", _) | ("n" | "no", _) => denied("the person said no"),
             (typed, Some(key)) if typed == key => PersonAnswer::Approved,
             ("y" | "yes", None) => PersonAnswer::Approved,
             ("y" | "yes", Some(_)) => continue,
-            _ => denied(&format!("the person did not agree and said: {said}")),
+            _ => denied(&format!("the person did not agree and said: {stated}")),
         });
     }
 }

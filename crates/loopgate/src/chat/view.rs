@@ -38,7 +38,7 @@ pub(super) struct View {
     ended: Millis,
     open: Open,
     /// The text of the reply that came last.
-    said: String,
+    stated: String,
 }
 
 /// A call that has its place in the order of calls.
@@ -74,7 +74,7 @@ impl View {
             calls: VecDeque::new(),
             ended: Millis(0),
             open: Open::Nothing,
-            said: String::new(),
+            stated: String::new(),
         }
     }
 
@@ -125,7 +125,7 @@ impl View {
         // What is left of the order was cut off by the end.
         self.calls.retain(|call| matches!(call, Shown::Refused(_)));
         self.show_refused();
-        if let Some(answer) = outcome.answer.as_deref().filter(|answer| answer.trim() != self.said.trim()) {
+        if let Some(answer) = outcome.answer.as_deref().filter(|answer| answer.trim() != self.stated.trim()) {
             stream::print(&format!("{LABEL}{}\n", answer.trim_end()));
         }
         let stop = &outcome.stop;
@@ -149,7 +149,7 @@ impl View {
             stream::print(LABEL);
             self.open = Open::Answer;
         }
-        self.said.push_str(text);
+        self.stated.push_str(text);
         stream::print(text);
     }
 
@@ -164,7 +164,7 @@ impl View {
         match &entry.event.kind {
             EventKind::CallStarted { .. } => {
                 self.end_line();
-                self.said.clear();
+                self.stated.clear();
             }
             EventKind::ModelReplied { reply, .. } => {
                 self.end_line();

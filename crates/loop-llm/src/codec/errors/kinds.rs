@@ -46,7 +46,7 @@ impl<'a> Case<'a> {
             _ if self.is_filtered() => Kind::ContentFilter,
             _ if self.has(&["tool_use_failed"]) => Kind::MalformedToolCall,
             _ if self.wants_other_api() => Kind::InvalidRequest,
-            _ if self.has(&NO_MODEL) || (is_fault && self.says(&NO_MODEL_SAID)) => Kind::ModelNotFound,
+            _ if self.has(&NO_MODEL) || (is_fault && self.says(&NO_MODEL_STATED)) => Kind::ModelNotFound,
             _ if self.has(&NO_KEY) || (is_fault && self.says(&["api key not valid"])) => Kind::Auth,
             429 if self.says(&["request too large"]) => Kind::RequestTooLarge,
             _ if self.has(&OVERLOADED) || self.is_loading() => Kind::Overloaded,
@@ -175,7 +175,7 @@ const FILTERED: [&str; 6] = [
 ];
 const NO_MODEL: [&str; 4] =
     ["model_not_found", "deploymentnotfound", "invalid_model", "model_decommissioned"];
-const NO_MODEL_SAID: [&str; 2] = ["is not a valid model id", "model not exist"];
+const NO_MODEL_STATED: [&str; 2] = ["is not a valid model id", "model not exist"];
 const NO_KEY: [&str; 4] = ["invalid_api_key", "authentication_error", "api_key_invalid", "unauthenticated"];
 const LATE: [&str; 3] = ["timeout", "timeout_error", "deadline_exceeded"];
 const NOT_ALLOWED: [&str; 3] = ["permission_error", "permission_denied", "failed_precondition"];

@@ -16,7 +16,7 @@ pub(super) fn is_overflow(text: &str) -> bool {
     if text.contains("tokens per min") {
         return false;
     }
-    SAID.iter().any(|said| text.contains(said))
+    STATED.iter().any(|stated| text.contains(stated))
         || (text.contains("input token count") && text.contains("exceeds the maximum"))
         || WINDOWS.iter().any(|window| similar(window, &["exceed"], 40))
         || similar("exceed", &["context"], 40)
@@ -64,7 +64,7 @@ pub(super) fn numbers(text: &str) -> (Option<u64>, Option<u64>) {
 }
 
 /// What says it by itself.
-const SAID: [&str; 7] = [
+const STATED: [&str; 7] = [
     "prompt is too long",
     "input is too long",
     "context is too long",

@@ -22,7 +22,7 @@ pub(super) enum Fault {
     Sql(rusqlite::Error),
     Io(io::Error),
     /// A message that needs nothing but the place.
-    Said(String),
+    Stated(String),
     Journal(JournalError),
 }
 
@@ -32,7 +32,7 @@ impl Fault {
         match self {
             Self::Sql(error) => storage(path, advice(&error, path)),
             Self::Io(error) => storage(path, of_the_system(&error)),
-            Self::Said(message) => storage(path, message),
+            Self::Stated(message) => storage(path, message),
             Self::Journal(error) => error,
         }
     }
@@ -61,7 +61,7 @@ impl From<io::Error> for Fault {
 
 impl From<serde_json::Error> for Fault {
     fn from(error: serde_json::Error) -> Self {
-        Self::Said(error.to_string())
+        Self::Stated(error.to_string())
     }
 }
 
@@ -120,7 +120,7 @@ fn is_at_its_limit(path: &Path) -> bool {
 }
 
 fn advice(error: &rusqlite::Error, path: &Path) -> String {
-    let said = match error {
+    let stated = match error {
         // SQLite's text of its last error repeats the path, or an SQL text that helps nobody here.
         rusqlite::Error::SqliteFailure(failure, _) => failure.to_string(),
         other => other.to_string(),
@@ -140,14 +140,14 @@ fn advice(error: &rusqlite::Error, path: &Path) -> String {
             | ErrorCode::SystemIoFailure,
         ) => match probed(path) {
             Some(error) => of_the_system(&error),
-            None => format!("{NOT_WRITABLE} ({said})"),
+            None => format!("{NOT_WRITABLE} ({stated})"),
         },
         Some(ErrorCode::DiskFull) if is_at_its_limit(path) => TOO_LARGE.to_owned(),
         Some(ErrorCode::DiskFull) => FULL.to_owned(),
         Some(ErrorCode::DatabaseCorrupt) => {
-            format!("the file is damaged; restore a copy of it, or use another file with --journal ({said})")
+            format!("the file is damaged; restore a copy of it, or use another file with --journal ({stated})")
         }
-        _ => said,
+        _ => stated,
     }
 }
 

@@ -265,7 +265,7 @@ impl Journal for SqliteJournal {
         let taken = self.blocking(move |store, connection| {
             let pid = rows::last_writer(connection, &run)?.ok_or_else(|| store.unknown(&run))?;
             if connection.is_readonly(rusqlite::MAIN_DB)? {
-                return Err(Fault::Said(fault::NOT_WRITABLE.to_owned()));
+                return Err(Fault::Stated(fault::NOT_WRITABLE.to_owned()));
             }
             store.place.holds(&store.path)?;
             let lock = store.lock(&run, Some(pid))?;

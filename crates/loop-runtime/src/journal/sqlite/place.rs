@@ -41,7 +41,7 @@ impl Place {
             return Ok(());
         }
         let what = if is_own { format!("its log {}", log.display()) } else { "it".to_owned() };
-        Err(Fault::Said(format!(
+        Err(Fault::Stated(format!(
             "{what} was moved, removed or replaced while it was written, so nothing more is done; put it back and resume \
              the run, or use another file with --journal"
         )))

@@ -237,7 +237,7 @@ pub(super) fn append(
     }
     if row.count() != entry.seq {
         let message = format!("entry {} cannot follow {} entries", entry.seq, row.entries);
-        return Err(Fault::Said(message));
+        return Err(Fault::Stated(message));
     }
     if row.check(key).is_some() {
         return Err(corrupt(&claim.run, entry.seq.saturating_sub(1), CHANGED));
