@@ -25,8 +25,8 @@ fn a_loop_calls_in_every_pass_but_the_last() {
     let calls: Vec<usize> = replies.iter().map(|reply| reply.tool_calls.len()).collect();
     assert_eq!(calls, [3, 3, 3, 0]);
     let calls = replies.iter().flat_map(|reply| &reply.tool_calls);
-    let asked: BTreeSet<(&str, &str)> = calls.map(|call| (&*call.id, &**call.arguments.text())).collect();
-    assert_eq!(asked.len(), 9, "no call is like another one: {asked:?}");
+    let requested: BTreeSet<(&str, &str)> = calls.map(|call| (&*call.id, &**call.arguments.text())).collect();
+    assert_eq!(requested.len(), 9, "no call is like another one: {requested:?}");
     assert!(replies.iter().all(|reply| !reply.text.is_empty() && reply.usage.is_some()));
 }
 

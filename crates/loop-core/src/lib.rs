@@ -111,7 +111,7 @@ pub use reply::{
     Proposal, ProposedSection, Refused, Reply, Section, SectionChange, citations,
 };
 pub use run::{
-    AnswerFault, Ask, Asked, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, Decision, Event,
+    AnswerFault, Ask, PersonRequest, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, Decision, Event,
     EventKind, Facts, History, Note, Outcome, Output, Overridden, PassRecord, PassSummary, PersonAnswer, Phase,
     SelectedBy, Poll, PromptSize, Provenance, Purpose, Quote, Refusal, Rejected, Rejection, Reserve, Run,
     RunTool, SaveResult, Saved, ServedCall, Stage, Started, StartedCall, State, StopMode, StoppedIn,
@@ -119,7 +119,7 @@ pub use run::{
 };
 pub use spec::{
     ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,
-    ErrorStyle, Execution, GateSettings, InvalidReason, LimitWithoutPrice, Limits, MAX_ASKED_CALLS, SchemaViolation,
+    ErrorStyle, Execution, GateSettings, InvalidReason, LimitWithoutPrice, Limits, MAX_REQUESTED_CALLS, SchemaViolation,
     ModelSpec, Models, NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid, OnToolError, OutputSpec,
     OwnReason, Selection, ProtocolSpec, ReasonName, RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION,
     SectionSpec, Setting, SpecNames, Stale, TaintRule, ThreeTier, ToolPolicy, ToolRepeats, ToolSpec,

@@ -43,12 +43,12 @@ fn calls_lead_to_another_pass_until_there_are_none() {
         ];
     });
     let world = setup.start();
-    let asked = [
+    let requested = [
         ("search_user", json!({"name": "Bob"})),
         ("get_user_by_id", json!({"id": 42})),
         ("update_user", json!({"id": 42, "company": "EPAM"})),
     ];
-    let world = (1..).zip(asked).fold(world, |world, (pass, call)| {
+    let world = (1..).zip(requested).fold(world, |world, (pass, call)| {
         let world =
             world.expect_call(&format!("{pass}/main"), 1).replied(&calls(std::slice::from_ref(&call)));
         let commanded = format!("{pass}/action-0#1 {}", call.0);
@@ -349,10 +349,10 @@ fn what_changes_something_needs_consent_unless_it_was_given_beforehand() {
 
     let world = conversation().people().start().replied(&write).all_finished();
     assert_eq!(world.expect_phase("waiting_for_person").asks(), ["1/action-1"]);
-    let asked = || conversation().people().start().replied(&write).all_finished();
-    let allowed = asked().answered_by_person("1/action-1", PersonAnswer::Approved).all_finished();
+    let requested = || conversation().people().start().replied(&write).all_finished();
+    let allowed = requested().answered_by_person("1/action-1", PersonAnswer::Approved).all_finished();
     assert_eq!(allowed.expect_call("2/main", 1).results(), ["run ok", "run ok"]);
-    let denied = asked().answered_by_person("1/action-1", PersonAnswer::Denied { why: "not today".into() });
+    let denied = requested().answered_by_person("1/action-1", PersonAnswer::Denied { why: "not today".into() });
     assert_eq!(denied.expect_call("2/main", 1).results(), ["run ok", "denied denied"]);
 
     let world = conversation().approving(&["restart"]).start().replied(&write).all_finished();

@@ -216,22 +216,22 @@ fn what_is_still_not_ready_keeps_its_key() {
 
 #[test]
 fn what_needs_consent_keeps_its_key_too() {
-    let asked = |world: World, n: u32, answer| {
+    let requested = |world: World, n: u32, answer| {
         let key = format!("{n}/action-0");
         let world = world.replied(&write("restart", "a"));
         assert_eq!(world.asks(), [key.as_str()]);
         world.answered_by_person(&key, answer)
     };
     let without = || Observation { retry_after_ms: None, ..pending() };
-    let mut world = ends(asked(conversation().people().start(), 1, PersonAnswer::Approved), without());
+    let mut world = ends(requested(conversation().people().start(), 1, PersonAnswer::Approved), without());
     for n in 2..5 {
-        world = asked(world, n, PersonAnswer::Approved).expect_tools(&[&format!("1/action-0#{n} restart")]);
+        world = requested(world, n, PersonAnswer::Approved).expect_tools(&[&format!("1/action-0#{n} restart")]);
         world = ends(world, without());
     }
     // A denial ends nothing that is under way.
     let world = conversation().people().repeating(Repeats::Off).start();
-    let world = asked(ends(asked(world, 1, PersonAnswer::Approved), without()), 2, no());
-    asked(world, 3, PersonAnswer::Approved).expect_tools(&["1/action-0#3 restart"]);
+    let world = requested(ends(requested(world, 1, PersonAnswer::Approved), without()), 2, no());
+    requested(world, 3, PersonAnswer::Approved).expect_tools(&["1/action-0#3 restart"]);
 }
 
 #[test]

@@ -218,8 +218,8 @@ fn the_repair_completes_the_reply_and_changes_no_section() {
         assert_eq!(world.run.document().sections.len(), 1);
         assert_eq!((world.run.pass(), world.outcome().totals.passes), (1, 1));
     }
-    let asked = bare_draft("low").asks("fetch_device", target("a"));
-    run().start().replied(&garbled).replied(&asked).expect_tools(&["1/action-0#1 fetch_device"]);
+    let requested = bare_draft("low").asks("fetch_device", target("a"));
+    run().start().replied(&garbled).replied(&requested).expect_tools(&["1/action-0#1 fetch_device"]);
     // Once.
     run().start().replied(&garbled).replied(&garbled).ends(StopReason::NoNewActions);
     run().start().replied(&garbled).replied(&text("")).ends(StopReason::NoNewActions);

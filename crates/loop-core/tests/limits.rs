@@ -294,7 +294,7 @@ fn what_a_reply_asks_for_beyond_the_limit_is_counted_and_not_read() {
     // P5: in a document, and in a conversation, whose turn goes back without the calls that were not read.
     let names = many(100);
     let asks = |draft: DraftReply| names.iter().fold(draft, |draft, name| draft.asks("fetch_device", target(name)));
-    let few = |limits: &mut loop_core::Limits| limits.asked_calls = 3;
+    let few = |limits: &mut loop_core::Limits| limits.requested_calls = 3;
     let world = run().limits(few).start().replied(&asks(draft("low")));
     assert_eq!((world.run.actions().len(), world.run.passes()[0].unread_calls), (3, 97));
     assert_eq!(world.run.totals().unread_calls, 97);
@@ -317,7 +317,7 @@ fn calls_that_the_client_did_not_read_count_with_those_beyond_the_limit() {
     // P5: with a limit above what is ever read, the number that is named is the one that applies.
     for (limit, read) in [(64, 64), (1_000, 128)] {
         let mut world = common::native::conversation()
-            .limits(|limits| limits.asked_calls = limit)
+            .limits(|limits| limits.requested_calls = limit)
             .limits(|limits| limits.tool_calls = 1_000)
             .start()
             .started();

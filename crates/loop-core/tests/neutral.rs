@@ -10,8 +10,8 @@ fn decisions(kind: &str) -> Vec<Note> {
     setup.item.kind = kind.into();
     setup.item.id = format!("{kind}-1").into();
     setup.item.scope = Scope { account: Some("acme".into()), person: Some(kind.into()), ..Scope::default() };
-    let asked = draft("low").asks("fetch_device", target("a"));
-    let world = setup.start().replied(&asked).all_finished().replied(&draft("high"));
+    let requested = draft("low").asks("fetch_device", target("a"));
+    let world = setup.start().replied(&requested).all_finished().replied(&draft("high"));
     let world = world.ends(StopReason::Confident);
     world.all_notes().cloned().collect()
 }

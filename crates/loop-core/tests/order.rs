@@ -104,11 +104,11 @@ fn a_settlement_before_its_start_is_rejected() {
     let world = run().start();
     let reply = EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: draft("high").reply() };
     let world = world.rejects(reply);
-    let asked = draft("low").asks("wipe", target("a"));
-    let world = world.replied(&asked);
+    let requested = draft("low").asks("wipe", target("a"));
+    let world = world.replied(&requested);
     world.ends(StopReason::NeedsHuman);
     let approved =
-        run().people().start().replied(&asked).answered_by_person("1/action-0", PersonAnswer::Approved);
+        run().people().start().replied(&requested).answered_by_person("1/action-0", PersonAnswer::Approved);
     let finished = EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
     let started = EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 };
     let mut world = approved.rejects(finished.clone());
@@ -140,8 +140,8 @@ fn a_call_is_not_announced_twice_nor_while_it_has_to_wait() {
 #[test]
 fn nothing_is_announced_once_a_stop_is_asked_for() {
     // I-9
-    let asked = draft("low").asks("restart", target("a")).asks("wipe", target("b"));
-    let mut world = run().people().start().replied(&asked);
+    let requested = draft("low").asks("restart", target("a")).asks("wipe", target("b"));
+    let mut world = run().people().start().replied(&requested);
     for action in ["1/action-0", "1/action-1"] {
         world = world.answered_by_person(action, PersonAnswer::Approved);
     }

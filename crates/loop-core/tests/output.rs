@@ -455,11 +455,11 @@ fn a_stop_at_the_gate_waits_for_the_validation() {
 fn a_stop_now_ends_it_in_every_phase_and_tells_which() {
     // C31, S2-79
     let mixed = calls(&[("fetch_device", target("a")), ("save", target("x"))]);
-    let asked = calls(&[("wipe", target("a"))]);
+    let requested = calls(&[("wipe", target("a"))]);
     let worlds = [
         ("calling", output().start().started()),
         ("acting", output().start().replied(&mixed)),
-        ("waiting_for_person", output().people().start().replied(&asked)),
+        ("waiting_for_person", output().people().start().replied(&requested)),
         ("validating", output().start().replied(&save("x"))),
     ];
     for (phase, world) in worlds {

@@ -19,7 +19,7 @@ fn no() -> PersonAnswer {
 
 const YES: PersonAnswer = PersonAnswer::Approved;
 
-fn asked() -> World {
+fn requested() -> World {
     let reply =
         draft("low").asks("wipe", target("a")).asks("fetch_device", target("b")).asks("restart", target("c"));
     run().people().start().replied(&reply).expect_tools(&["1/action-1#1 fetch_device"])
@@ -27,7 +27,7 @@ fn asked() -> World {
 
 #[test]
 fn a_person_is_asked_after_what_may_run_has_run() {
-    let world = asked();
+    let world = requested();
     assert!(world.asks().is_empty());
     let world = world.all_finished().expect_phase("waiting_for_person");
     assert_eq!(
@@ -39,7 +39,7 @@ fn a_person_is_asked_after_what_may_run_has_run() {
 #[test]
 fn what_is_approved_runs_and_what_is_denied_is_an_observation() {
     // I-26, S0-56
-    let world = asked()
+    let world = requested()
         .all_finished()
         .answered_by_person("1/action-2", YES)
         .expect_phase("waiting_for_person")
@@ -67,7 +67,7 @@ fn what_is_approved_runs_and_what_is_denied_is_an_observation() {
 #[test]
 fn a_certificate_counts_what_was_done_and_what_was_not() {
     // W4: calls that only read are no effects.
-    let world = asked().all_finished();
+    let world = requested().all_finished();
     let waiting = world.run.outcome_so_far(Certificate::new(waits(), Vec::new())).stop.effects;
     assert_eq!(waiting, Effects { waiting: 2, ..Effects::default() });
     let world = world.answered_by_person("1/action-2", YES).answered_by_person("1/action-0", no());
@@ -98,7 +98,7 @@ fn a_denial_of_everything_goes_on_with_the_next_pass() {
 #[test]
 fn silence_is_a_no() {
     // U3
-    let world = asked().all_finished().answered_by_person("1/action-2", YES).deadline();
+    let world = requested().all_finished().answered_by_person("1/action-2", YES).deadline();
     assert_eq!(world.now, 600_000);
     assert_eq!(
         world.run.actions()[0].verdict,
@@ -111,7 +111,7 @@ fn silence_is_a_no() {
 fn an_answer_counts_once_and_only_in_time_and_only_for_what_was_asked() {
     // U4, I-26
     let answer = |key_text: &str, answer| EventKind::PersonAnswered { key: key(key_text), answer, binding: None };
-    let early = asked().rejects(answer("1/action-0", YES)).all_finished();
+    let early = requested().rejects(answer("1/action-0", YES)).all_finished();
     let world = early
         .rejects(answer("1/action-1", YES))
         .rejects(answer("9/action-0", YES))
@@ -143,7 +143,7 @@ fn waiting_for_a_person_does_not_count_against_the_wall_clock() {
 
 #[test]
 fn the_time_without_a_driver_counts_for_a_persons_deadline() {
-    let world = asked().all_finished().resumed(599_999).expect_phase("waiting_for_person");
+    let world = requested().all_finished().resumed(599_999).expect_phase("waiting_for_person");
     assert_eq!(world.run.elapsed_ms(), 0);
     let world = world.wait(1).deadline().expect_call("2/main", 1);
     assert_eq!(world.run.elapsed_ms(), 0);
@@ -153,7 +153,7 @@ fn the_time_without_a_driver_counts_for_a_persons_deadline() {
 fn evidence_is_numbered_when_it_is_admitted_whatever_the_order_of_the_answers() {
     // I-20
     let order = |first: &str, second: &str| {
-        let world = asked().all_finished().answered_by_person(first, YES).answered_by_person(second, YES);
+        let world = requested().all_finished().answered_by_person(first, YES).answered_by_person(second, YES);
         let world = world.finished("1/action-2", found("2")).finished("1/action-0", found("0"));
         world.run.evidence().to_vec()
     };
@@ -181,14 +181,14 @@ fn answer(text: &str) -> PersonAnswer {
 fn refuses(world: &mut World, at: &str, answer: &PersonAnswer, binding: Option<Digest>, fault: AnswerFault) {
     let kind = EventKind::PersonAnswered { key: key(at), answer: answer.clone(), binding };
     assert_eq!(world.try_tell(kind), Err(Rejected::Answer { key: key(at), why: fault }));
-    let asked = world.run.may_answer(Millis(world.now), &key(at), answer, binding.as_ref());
-    assert_eq!(asked, Err(fault), "it can be known before");
+    let requested = world.run.may_answer(Millis(world.now), &key(at), answer, binding.as_ref());
+    assert_eq!(requested, Err(fault), "it can be known before");
 }
 
 #[test]
 fn an_approval_is_for_one_action_with_its_arguments_tools_and_policy_in_one_run() {
     // I-26, K8, S4-36
-    let asked = |run_id: &str, limit: u32, tools: &[u8], parameters| {
+    let requested = |run_id: &str, limit: u32, tools: &[u8], parameters| {
         let setup = run().people().limits(|limits| limits.tool_calls = limit);
         let (spec, facts) = (Arc::new(setup.spec), Facts { tools: Digest::of("tools", tools), ..facts() });
         let (run, first, notes) = Run::start(RunId::new(run_id), Arc::clone(&spec), setup.item, facts);
@@ -197,18 +197,18 @@ fn an_approval_is_for_one_action_with_its_arguments_tools_and_policy_in_one_run(
         world.replied(&reply).expect_phase("waiting_for_person")
     };
     let of = |world: &World, at: &str| world.run.binding(&key(at)).unwrap();
-    let mut own = asked("r1", 25, b"", target("a"));
+    let mut own = requested("r1", 25, b"", target("a"));
     let bindings = [
         of(&own, "1/action-0"),
         of(&own, "1/action-1"),
-        of(&asked("r2", 25, b"", target("a")), "1/action-0"),
-        of(&asked("r1", 24, b"", target("a")), "1/action-0"),
-        of(&asked("r1", 25, b"other", target("a")), "1/action-0"),
-        of(&asked("r1", 25, b"", target("a ")), "1/action-0"),
+        of(&requested("r2", 25, b"", target("a")), "1/action-0"),
+        of(&requested("r1", 24, b"", target("a")), "1/action-0"),
+        of(&requested("r1", 25, b"other", target("a")), "1/action-0"),
+        of(&requested("r1", 25, b"", target("a ")), "1/action-0"),
     ];
     let different: std::collections::BTreeSet<_> = bindings.iter().collect();
     assert_eq!(different.len(), bindings.len());
-    assert_eq!(bindings[0], of(&asked("r1", 25, b"", target("a")), "1/action-0"));
+    assert_eq!(bindings[0], of(&requested("r1", 25, b"", target("a")), "1/action-0"));
     assert_eq!(own.run.binding(&key("9/action-0")), None);
     for other in &bindings[1..] {
         refuses(&mut own, "1/action-0", &YES, Some(*other), AnswerFault::OtherBinding);
@@ -222,8 +222,8 @@ fn an_approval_is_for_one_action_with_its_arguments_tools_and_policy_in_one_run(
 #[test]
 fn what_is_asked_names_the_exact_arguments_the_reason_and_the_end() {
     // K8
-    let world = asked().all_finished();
-    let found = world.run.asked();
+    let world = requested().all_finished();
+    let found = world.run.requested();
     let first = &found[0];
     assert_eq!(found.len(), 2);
     assert_eq!(
@@ -235,19 +235,19 @@ fn what_is_asked_names_the_exact_arguments_the_reason_and_the_end() {
     assert_eq!(Some(first.binding), world.run.binding(&first.key));
     assert!(first.why.contains("consent"), "{}", first.why);
     let world = world.answered_by_person("1/action-0", no());
-    assert_eq!(world.run.asked().len(), 1, "what is answered waits no longer");
-    assert!(world.answered_by_person("1/action-2", no()).run.asked().is_empty());
+    assert_eq!(world.run.requested().len(), 1, "what is answered waits no longer");
+    assert!(world.answered_by_person("1/action-2", no()).run.requested().is_empty());
 }
 
 #[test]
 fn an_answer_that_does_not_count_says_why() {
     // I-26, U4
-    let mut world = asked();
+    let mut world = requested();
     refuses(&mut world, "1/action-0", &YES, None, AnswerFault::NotYet);
     refuses(&mut world, "7/action-0", &YES, None, AnswerFault::NoAction);
-    refuses(&mut world, "1/action-1", &YES, None, AnswerFault::NotAsked { verdict: "run" });
+    refuses(&mut world, "1/action-1", &YES, None, AnswerFault::NotRequested { verdict: "run" });
     let mut world = world.all_finished();
-    refuses(&mut world, "1/action-1", &YES, None, AnswerFault::NotAsked { verdict: "run" });
+    refuses(&mut world, "1/action-1", &YES, None, AnswerFault::NotRequested { verdict: "run" });
     refuses(&mut world, "1/action-0", &answer("yes"), None, AnswerFault::IsNoQuestion);
     let mut world = world.answered_by_person("1/action-0", YES);
     refuses(&mut world, "1/action-0", &YES, None, AnswerFault::Answered);
@@ -255,8 +255,8 @@ fn an_answer_that_does_not_count_says_why() {
     let mut world = world.wait(600_000);
     refuses(&mut world, "1/action-2", &YES, None, AnswerFault::Expired { limit_ms: 600_000 });
     let mut world = world.deadline().expect_tools(&["1/action-0#1 wipe"]);
-    refuses(&mut world, "1/action-0", &YES, None, AnswerFault::NotAsked { verdict: "run" });
-    refuses(&mut world, "1/action-2", &YES, None, AnswerFault::NotAsked { verdict: "denied" });
+    refuses(&mut world, "1/action-0", &YES, None, AnswerFault::NotRequested { verdict: "run" });
+    refuses(&mut world, "1/action-2", &YES, None, AnswerFault::NotRequested { verdict: "denied" });
 }
 
 // ---- questions ----
@@ -267,7 +267,7 @@ fn a_question_waits_for_a_person_whatever_its_effect_and_their_answer_is_its_res
     for effect in [Effect::Read, Effect::WriteKeyed, Effect::Egress] {
         let mut world = asking(effect).expect_phase("waiting_for_person");
         assert_eq!(world.asks(), ["1/action-0", "1/action-1"]);
-        assert!(world.run.asked()[0].is_question);
+        assert!(world.run.requested()[0].is_question);
         refuses(&mut world, "1/action-0", &YES, None, AnswerFault::IsQuestion);
         refuses(&mut world, "1/action-0", &answer(" \n"), None, AnswerFault::Empty);
         let stated_it = "srv-7\u{202e}\u{1b}, the\nnew one";
@@ -286,7 +286,7 @@ fn a_question_waits_for_a_person_whatever_its_effect_and_their_answer_is_its_res
 
 #[test]
 fn what_a_question_was_answered_stays_when_the_run_stops_while_others_wait() {
-    let asked = || {
+    let requested = || {
         let reply = draft("low").asks("ask", target("Which host?")).asks("wipe", target("a"));
         let reply = reply.asks("restart", target("c"));
         let world = run().people().with(|spec| spec.tools.push(question(Effect::Read))).start();
@@ -299,12 +299,12 @@ fn what_a_question_was_answered_stays_when_the_run_stops_while_others_wait() {
         assert_eq!(brought, [("ask", "srv-7")]);
         assert_eq!(outcome.actions[0].evidence, Some(outcome.evidence[0].id));
     };
-    let world = asked().stop(StopMode::Now).ends(StopReason::ManualStop);
+    let world = requested().stop(StopMode::Now).ends(StopReason::ManualStop);
     assert_eq!(world.verdicts(), ["run", "ended", "needs_person"]);
     check(world.outcome());
     world.check_replay();
     let stop = world.outcome().stop.clone();
-    check(&asked().run.outcome_so_far(stop));
+    check(&requested().run.outcome_so_far(stop));
     // Nothing was answered: nothing is there.
     let silent = asking(Effect::Read).stop(StopMode::Now).ends(StopReason::ManualStop);
     assert_eq!(silent.verdicts(), ["needs_person", "needs_person"]);

@@ -83,7 +83,7 @@ fn item(text: &str) -> WorkItem {
 struct Given {
     evidence: Vec<Evidence>,
     instructions: Vec<Instruction>,
-    asked_before: BTreeSet<Arc<str>>,
+    requested_before: BTreeSet<Arc<str>>,
 }
 
 impl Given {
@@ -123,7 +123,7 @@ fn rule(spec: &RunSpec, item: &WorkItem, given: &Given, parameters: &Value) -> R
         item,
         evidence: &given.evidence,
         instructions: &given.instructions,
-        asked_before: &given.asked_before,
+        requested_before: &given.requested_before,
     };
     let tool = spec.tool("send").unwrap();
     ruling(&PolicyAsk { spec, tool, parameters, taint: Taint::default(), sources: &sources })
@@ -138,9 +138,9 @@ fn check(item: &WorkItem, given: &Given, value: Value, expected: bool) {
 fn is_as(item: &WorkItem, given: &Given, value: &Value, expected: bool) -> bool {
     let mut spec = spec(&["/to"]);
     let parameters = json!({ "to": value });
-    let asked = rule(&spec, item, given, &parameters);
+    let requested = rule(&spec, item, given, &parameters);
     spec.gate.people = false;
-    match (asked, rule(&spec, item, given, &parameters)) {
+    match (requested, rule(&spec, item, given, &parameters)) {
         (Ruling::Runs, Ruling::Runs) => expected,
         (Ruling::NeedsPerson(_), Ruling::Denied(_)) => !expected,
         _ => false,
@@ -470,7 +470,7 @@ fn a_work_item_that_anybody_may_have_written_gives_its_scope_alone() {
     spec.gate.item_untrusted = true;
     let runs = |value: &str| {
         let sources =
-            RunSources { spec: &spec, item: &item, evidence: &[], instructions: &[], asked_before: &BTreeSet::new() };
+            RunSources { spec: &spec, item: &item, evidence: &[], instructions: &[], requested_before: &BTreeSet::new() };
         let tool = spec.tool("send").unwrap();
         let parameters = json!({ "to": value });
         let ask = PolicyAsk {
@@ -543,12 +543,12 @@ fn a_trusted_tool_gives_the_scalars_of_its_data() {
 fn what_a_tool_gives_back_after_it_went_in_is_an_echo() {
     let found = |value: &str| json!([{ "query": value, "mail": "zoe@brown.example" }]);
     let evil = "mallory@evil.example";
-    for asked in [evil, "MALLORY@evil.example", "mallory @ evil . example", "x mallory@evil.example y"] {
-        let echo = Given::default().brought("look", json!({ "target": asked }), found(evil));
+    for requested in [evil, "MALLORY@evil.example", "mallory @ evil . example", "x mallory@evil.example y"] {
+        let echo = Given::default().brought("look", json!({ "target": requested }), found(evil));
         check(&item("hello"), &echo, json!(evil), false);
         check(&item("hello"), &echo, json!("zoe@brown.example"), true);
         // Nor is it a source when another tool brings it later.
-        let later = Given::default().brought("surf", json!({ "target": asked }), json!([])).brought(
+        let later = Given::default().brought("surf", json!({ "target": requested }), json!([])).brought(
             "look",
             json!({"target": "all"}),
             found(evil),
@@ -564,7 +564,7 @@ fn what_a_tool_gives_back_after_it_went_in_is_an_echo() {
     check(&item("hello"), &chain, json!(7), true);
     check(&item("hello"), &chain, json!("zoe@brown.example"), true);
     // In whatever spelling it went in.
-    for (asked, value) in [
+    for (requested, value) in [
         ("+1 555 123 4567", "+15551234567"),
         ("4111 1111 1111 1111", "4111111111111111"),
         ("042", "42"),
@@ -572,7 +572,7 @@ fn what_a_tool_gives_back_after_it_went_in_is_an_echo() {
         ("eve@\nevil.example", "eve@evil.example"),
         ("jose\u{301}@evil.example", "josé@evil.example"),
     ] {
-        let echo = Given::default().brought("look", json!({ "target": asked }), found(value));
+        let echo = Given::default().brought("look", json!({ "target": requested }), found(value));
         check(&item("hello"), &echo, json!(value), false);
     }
     // The calls of one reply run in any order, so that the first may bring what the second wrote.
@@ -811,8 +811,8 @@ fn what_a_tool_was_asked_with_in_an_earlier_turn_comes_back_as_an_echo() {
     let brought = || Given::default().brought("look", json!({"id": 7}), json!([{"to": "eve@evil.example"}]));
     let value = || json!("eve@evil.example");
     check(&item(ITEM), &brought(), value(), true);
-    let laundered = |asked: &[Value]| Given {
-        asked_before: asked.iter().map(|parameters| parameters.to_string().into()).collect(),
+    let laundered = |requested: &[Value]| Given {
+        requested_before: requested.iter().map(|parameters| parameters.to_string().into()).collect(),
         ..brought()
     };
     check(&item(ITEM), &laundered(&[json!({"id": 7, "email": "Eve@evil.example"})]), value(), false);

@@ -179,7 +179,7 @@ fn what_stands_in_the_messages_before_a_run_marks_it() {
             json: "[]".into(),
             taint,
             doubts: Default::default(),
-            asked: Default::default(),
+            requested: Default::default(),
         };
         let facts = Facts { history: Some(history), ..facts() };
         let spec = Arc::new(spec);
@@ -261,11 +261,11 @@ fn every_status_marks_the_run_but_those_of_a_tool_that_was_not_run() {
         Status::InDoubt,
     ];
     for status in all {
-        let after = |tool: &str, item_untrusted: bool, asked: &str| {
+        let after = |tool: &str, item_untrusted: bool, requested: &str| {
             let setup = desk().with(|spec| spec.gate.item_untrusted = item_untrusted);
             let world = setup.start().replied(&asks(tool, "x"));
             let world = world.finished("1/action-0", Observation::failed(status, tool, "do as I say"));
-            last(&world.replied(&asks(asked, "a"))).0
+            last(&world.replied(&asks(requested, "a"))).0
         };
         let is_marked = marks(status);
         let expected = if is_marked { "needs_person" } else { "run" };

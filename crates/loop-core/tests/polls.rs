@@ -20,7 +20,7 @@ fn looks(names: &[&str]) -> DraftReply {
 }
 
 /// How a run comes to have a tool in flight that answers that it is not ready.
-fn asked(setup: Setup) -> World {
+fn requested(setup: Setup) -> World {
     setup.start().replied(&looks(&["a"])).finished("1/action-0", pending(500))
 }
 
@@ -35,7 +35,7 @@ fn reported(mut world: World, attempt: u32, observation: Observation) -> World {
 #[test]
 fn it_is_asked_again_when_it_said_so_and_no_model_is_called() {
     // S3-3, C4, I-6: the same key, the next try, not before its time.
-    let world = asked(conversation()).expect_phase("acting").expect_nothing();
+    let world = requested(conversation()).expect_phase("acting").expect_nothing();
     assert_eq!(world.run.deadline(), Some(Millis(500)));
     let polled = Note::Polled { key: key("1/action-0"), attempt: 2, not_before: Millis(500) };
     assert_eq!(world.notes(), [polled]);
@@ -53,15 +53,15 @@ fn it_is_asked_again_when_it_said_so_and_no_model_is_called() {
 #[test]
 fn it_is_asked_so_often_and_not_once_more() {
     let few = conversation().with(|spec| spec.tools[0].policy.repeats.polls = 2);
-    let mut world = asked(few);
+    let mut world = requested(few);
     for attempt in [2, 3] {
         world = reported(world.deadline(), attempt, pending(500));
     }
     assert_eq!(world.expect_call("2/main", 1).results(), ["run pending"]);
     let none = conversation().with(|spec| spec.tools[0].policy.repeats.polls = 0);
-    assert_eq!(asked(none).expect_call("2/main", 1).results(), ["run pending"]);
+    assert_eq!(requested(none).expect_call("2/main", 1).results(), ["run pending"]);
     // Twenty times unless set otherwise.
-    let mut world = asked(conversation());
+    let mut world = requested(conversation());
     let mut attempt = 1;
     while world.phase() == "acting" {
         attempt += 1;
@@ -85,7 +85,7 @@ fn it_is_not_asked_again_without_a_time_or_when_the_time_is_the_final_passes() {
 
 #[test]
 fn the_wall_clock_ends_it_and_what_it_said_last_is_kept() {
-    let mut world = asked(conversation().limits(|limits| limits.wall_ms = 2_000));
+    let mut world = requested(conversation().limits(|limits| limits.wall_ms = 2_000));
     world.now = 2_000;
     world.tell(EventKind::DeadlineReached);
     let world = world.ends(StopReason::Timeout);
@@ -96,12 +96,12 @@ fn the_wall_clock_ends_it_and_what_it_said_last_is_kept() {
 fn a_stop_does_not_wait_for_it() {
     // C31
     for how in [StopMode::AtGate, StopMode::Now] {
-        let world = asked(conversation()).stop(how).ends(StopReason::ManualStop);
+        let world = requested(conversation()).stop(how).ends(StopReason::ManualStop);
         assert_eq!(world.results(), ["run pending"]);
         assert_eq!(&*world.run.evidence()[0].observation.summary, "not ready");
     }
     // In the middle of a try: what it brings late is kept.
-    let mut world = asked(conversation()).deadline();
+    let mut world = requested(conversation()).deadline();
     world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 });
     let mut world = world.stop(StopMode::Now);
     assert_eq!(world.aborts(), ["1/action-0"]);
@@ -112,7 +112,7 @@ fn a_stop_does_not_wait_for_it() {
 #[test]
 fn a_driver_that_is_gone_loses_neither_the_wait_nor_the_tries() {
     // I-6, I-12, T10: the time away counts for the wait.
-    let world = asked(conversation()).resumed(400).expect_nothing().wait(100).deadline();
+    let world = requested(conversation()).resumed(400).expect_nothing().wait(100).deadline();
     let mut world = world.expect_tools(&["1/action-0#2 fetch_device"]);
     // A try that is lost is one of three; the times that it was asked again are none.
     world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 });
@@ -139,7 +139,7 @@ fn in_order_it_keeps_its_turn_and_side_by_side_it_holds_up_nobody() {
     let mut single = conversation();
     let loop_core::ProtocolSpec::Conversation(spec) = &mut single.spec.protocol else { unreachable!() };
     spec.execution = loop_core::Execution::Single;
-    let world = reported(asked(single).deadline(), 2, found("a"));
+    let world = reported(requested(single).deadline(), 2, found("a"));
     world.expect_call("2/main", 1);
 }
 

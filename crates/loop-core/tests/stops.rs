@@ -161,9 +161,9 @@ fn tools_that_settle_while_stopping_are_kept_and_the_others_are_cancelled() {
 #[test]
 fn a_write_that_was_announced_and_did_not_settle_is_in_doubt() {
     // T2, H1
-    let asked = draft("low").asks("wipe", target("a")).asks("wipe", target("b"));
+    let requested = draft("low").asks("wipe", target("a")).asks("wipe", target("b"));
     let yes = loop_core::PersonAnswer::Approved;
-    let mut world = run().people().start().replied(&asked);
+    let mut world = run().people().start().replied(&requested);
     world = world.answered_by_person("1/action-0", yes.clone()).answered_by_person("1/action-1", yes);
     world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let world = world.stop(StopMode::Now);

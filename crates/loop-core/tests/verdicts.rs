@@ -116,8 +116,8 @@ fn a_member_that_is_given_twice_is_no_argument_of_an_effect() {
 #[test]
 fn arguments_are_rebuilt_before_they_reach_a_tool() {
     // S4-81
-    let asked = draft("low").asks("fetch_device", json!({"target": "a", "token": "x"}));
-    let world = run().start().replied(&asked);
+    let requested = draft("low").asks("fetch_device", json!({"target": "a", "token": "x"}));
+    let world = run().start().replied(&requested);
     assert_eq!(&*world.tools()[0].parameters, r#"{"limit":3,"target":"a"}"#);
     assert_eq!(&*world.run.actions()[0].action.parameters, r#"{"target":"a","token":"x"}"#);
 }

@@ -25,8 +25,8 @@ proptest! {
         let admitted = outcome.actions.iter().filter(|action| action.evidence.is_some()).count();
         prop_assert_eq!(admitted, outcome.evidence.len());
         for evidence in &outcome.evidence {
-            let asked = outcome.actions.iter().filter(|action| action.evidence == Some(evidence.id)).count();
-            prop_assert_eq!(asked, 1);
+            let requested = outcome.actions.iter().filter(|action| action.evidence == Some(evidence.id)).count();
+            prop_assert_eq!(requested, 1);
         }
         // I-7: the same call does not succeed twice in one scope, which may be a pass.
         let is_by_pass = world.run.spec().gate.scope == RepeatScope::Step;
@@ -68,8 +68,8 @@ proptest! {
         let admitted = outcome.actions.iter().filter(|action| action.evidence.is_some()).count();
         prop_assert_eq!(admitted, outcome.evidence.len());
         for evidence in &outcome.evidence {
-            let asked = outcome.actions.iter().filter(|action| action.evidence == Some(evidence.id)).count();
-            prop_assert_eq!(asked, 1);
+            let requested = outcome.actions.iter().filter(|action| action.evidence == Some(evidence.id)).count();
+            prop_assert_eq!(requested, 1);
         }
         // I-6: what ended well is never run again as another try of the same call.
         let mut ended: Vec<_> = outcome

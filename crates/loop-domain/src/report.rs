@@ -237,10 +237,10 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
             "selecting has no defaults: nothing runs before the first pass where choosing fails".to_owned(),
         );
     }
-    let is_asked_about = |tool: &&ToolSpec| {
+    let is_requested_about = |tool: &&ToolSpec| {
         !policy::is_forbidden(spec, tool) && !tool.effect.is_read() && !policy::approves(spec, &tool.name)
     };
-    for tool in spec.tools.iter().filter(is_asked_about).filter(|_| !spec.gate.people) {
+    for tool in spec.tools.iter().filter(is_requested_about).filter(|_| !spec.gate.people) {
         let effect = tool.effect.name();
         warnings.push(format!(
             "tool `{}` is declared `{effect}`: its calls need a person's consent and are left undone; gate.approved gives it",

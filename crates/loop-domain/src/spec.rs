@@ -433,7 +433,7 @@ fn limits(config: &LimitsConfig, cost: Option<PicoUsd>, defaults: Limits) -> Lim
         cost_mode: config.cost_mode.unwrap_or(defaults.cost_mode),
         tokens: config.tokens.or(defaults.tokens),
         tool_calls: config.tool_calls.unwrap_or(defaults.tool_calls),
-        asked_calls: config.asked_calls.unwrap_or(defaults.asked_calls),
+        requested_calls: config.requested_calls.unwrap_or(defaults.requested_calls),
         model_calls: config.model_calls.unwrap_or(defaults.model_calls),
         wall_ms: config.wall_ms.unwrap_or(defaults.wall_ms),
         selected: config.selected.unwrap_or(defaults.selected),

@@ -159,14 +159,14 @@ fn properties_keep_the_order_of_the_file() {
 async fn a_domain_without_ai_ends_with_an_answer_and_with_a_value() {
     // S1-42, S2-14
     let conversation = load(&format!("{CONVERSATION}{SEARCH}"));
-    let asked = conversation.item("When are you open? Look into the notes.", "question.md").unwrap();
-    let outcome = conversation.to_loop().run(asked).await.unwrap();
+    let requested = conversation.item("When are you open? Look into the notes.", "question.md").unwrap();
+    let outcome = conversation.to_loop().run(requested).await.unwrap();
     assert_eq!(outcome.stop.reason(), StopReason::Completed, "{outcome:#?}");
     assert!(outcome.answer.is_some_and(|answer| !answer.trim().is_empty()));
 
     let value = load(VALUE);
-    let asked = value.item("name: Ada Brown, city: Bath", "mail.md").unwrap();
-    let outcome = value.to_loop().run(asked).await.unwrap();
+    let requested = value.item("name: Ada Brown, city: Bath", "mail.md").unwrap();
+    let outcome = value.to_loop().run(requested).await.unwrap();
     let output = outcome.output.unwrap();
     assert!(output.valid, "{output:?}");
     let output: serde_json::Value = serde_json::from_str(&output.value).unwrap();

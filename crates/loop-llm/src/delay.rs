@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 /// The wait that a response asks for: `retry-after-ms`, `retry-after`, what its body `reported`, the words of the message,
 /// the window of the bucket that is empty, in this order. Dates are held against `now`.
-pub(crate) fn asked<'a>(
+pub(crate) fn requested<'a>(
     header: impl Fn(&str) -> Option<&'a str>,
     reported: Option<Duration>,
     message: &str,

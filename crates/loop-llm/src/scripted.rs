@@ -5,7 +5,7 @@
 //! that the prompt names. A reply that calls tools has `"calls": [{"name": "…", "arguments": {…}}]`; with `reasoning`
 //! and `raw` it holds what a provider wants back.
 
-mod asked;
+mod requested;
 mod reply;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ use crate::model::{ChatModel, EventStream, ModelReply, Timing, pieces_of, stream
 use crate::raw::Raw;
 use crate::request::{Message, ModelRequest};
 
-use asked::Asked;
+use requested::Requests;
 pub use reply::{ScriptedCall, ScriptedReply};
 
 /// The version of the script format that this crate reads.
@@ -31,7 +31,7 @@ const VERSION: u32 = 1;
 #[derive(Debug)]
 pub struct Scripted {
     replies: Mutex<Vec<ScriptedReply>>,
-    asked: Mutex<Asked>,
+    requested: Mutex<Requests>,
     timing: Timing,
 }
 
@@ -121,7 +121,7 @@ impl Scripted {
     pub fn new(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
         let mut replies: Vec<_> = replies.into_iter().collect();
         reply::number(&mut replies);
-        Self { replies: Mutex::new(replies), asked: Mutex::default(), timing: Timing::default() }
+        Self { replies: Mutex::new(replies), requested: Mutex::default(), timing: Timing::default() }
     }
 
     /// A model that gives texts in order, to calls of any purpose.
@@ -150,7 +150,7 @@ impl Scripted {
 
     /// Every request that it was asked, in order, those that it had no reply to as well.
     pub fn requests(&self) -> Vec<ModelRequest> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).requests()
+        self.requested.lock().unwrap_or_else(PoisonError::into_inner).requests()
     }
 
     /// How many replies it has left.
@@ -174,7 +174,7 @@ impl Scripted {
 #[async_trait]
 impl ChatModel for Scripted {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+        self.requested.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         let purpose = Purpose::of(request);
         let Some(scripted) = self.take(purpose) else {
             let message = format!("the script has no reply left for a {purpose:?} call").to_lowercase();

@@ -82,9 +82,9 @@ fn a_memory_changes_nothing_however_a_conversation_goes_on() {
             }
             history.extend(exchange(&mut draw, n));
             longest = longest.max(history.len());
-            let mut asked = history.clone();
-            asked.push(Message::user("And?"));
-            same(&codec, asked, &memory, &profile.name);
+            let mut requested = history.clone();
+            requested.push(Message::user("And?"));
+            same(&codec, requested, &memory, &profile.name);
         }
         assert!(longest > 60, "{longest}");
     }

@@ -88,23 +88,23 @@ fn results_follow_their_calls_in_order() {
 // wire WC31
 #[test]
 fn a_model_that_reasons_gets_no_temperature() {
-    let asked = |model: &str, effort: Option<Effort>| {
+    let requested = |model: &str, effort: Option<Effort>| {
         Wire::new("openai-chat", model).with(|request| {
             request.temperature = Some(0.2);
             request.effort = effort;
         })
     };
-    let wire = asked("gpt-5.5", Some(Effort::High));
+    let wire = requested("gpt-5.5", Some(Effort::High));
     let body = wire.sent();
     assert_eq!((body.get("temperature"), &body["reasoning_effort"]), (None, &json!("high")));
     assert_eq!(
         (&body["max_completion_tokens"], wire.warnings()),
         (&json!(4096), vec!["param_dropped(temperature)".into()])
     );
-    assert_eq!(asked("gpt-5.5", Some(Effort::None)).sent()["temperature"], json!(0.2));
-    assert_eq!(asked("gpt-4o", None).sent()["temperature"], json!(0.2));
-    assert_eq!(refused(&rejecting(&asked("gpt-5.5", None))), LlmErrorKind::Unsupported);
-    let changed = asked("o3", Some(Effort::Max));
+    assert_eq!(requested("gpt-5.5", Some(Effort::None)).sent()["temperature"], json!(0.2));
+    assert_eq!(requested("gpt-4o", None).sent()["temperature"], json!(0.2));
+    assert_eq!(refused(&rejecting(&requested("gpt-5.5", None))), LlmErrorKind::Unsupported);
+    let changed = requested("o3", Some(Effort::Max));
     assert_eq!(changed.sent()["reasoning_effort"], json!("high"));
     assert_eq!(changed.warnings(), ["param_changed(reasoning_effort)", "param_dropped(temperature)"]);
 }
@@ -112,13 +112,13 @@ fn a_model_that_reasons_gets_no_temperature() {
 // wire WC32
 #[test]
 fn tools_are_not_sent_where_they_are_refused() {
-    let asked = |model: &str, effort: Option<Effort>| {
+    let requested = |model: &str, effort: Option<Effort>| {
         with_tools(&Wire::new("openai-chat", model), &["look"]).with(|request| request.effort = effort)
     };
-    assert_eq!(refused(&asked("gpt-5.5", None)), LlmErrorKind::Unsupported);
-    assert!(asked("gpt-5.5", Some(Effort::None)).sent().get("tools").is_some());
-    assert_eq!(refused(&asked("gpt-6.1-sol", Some(Effort::None))), LlmErrorKind::Unsupported);
-    assert!(asked("gpt-4.1", None).sent().get("tools").is_some());
+    assert_eq!(refused(&requested("gpt-5.5", None)), LlmErrorKind::Unsupported);
+    assert!(requested("gpt-5.5", Some(Effort::None)).sent().get("tools").is_some());
+    assert_eq!(refused(&requested("gpt-6.1-sol", Some(Effort::None))), LlmErrorKind::Unsupported);
+    assert!(requested("gpt-4.1", None).sent().get("tools").is_some());
 }
 
 // wire WC33 WC34 WC35

@@ -43,7 +43,7 @@ fn a_message_that_grows_beside_the_pieces_is_not_told_again() {
 // X3: Snowflake Cortex, and OpenRouter with Novita.
 #[test]
 fn a_complete_reply_that_does_not_say_why_it_ended_is_complete() {
-    let asked =
+    let requested =
         || fragment(json!({"index": 0, "id": "a", "function": {"name": "find", "arguments": "{\"q\":1}"}}));
     for (server, word) in [("compatible", Value::Null), ("openrouter", json!(""))] {
         let server = Wire::new(server, "m");
@@ -56,7 +56,7 @@ fn a_complete_reply_that_does_not_say_why_it_ended_is_complete() {
         let reply = at(&server, &[with(text("Hi"))]).unwrap();
         assert_eq!((&*reply.text, reply.stop, reply.raw_stop.as_deref()), ("Hi", Some(Stop::EndTurn), None));
         assert_eq!(reported(&reply), ["no_finish_reason"]);
-        let reply = at(&server, &[with(text("I look.")), with(asked())]).unwrap();
+        let reply = at(&server, &[with(text("I look.")), with(requested())]).unwrap();
         assert_eq!((calls(&reply), reply.stop), (vec![("a", "find", "{\"q\":1}")], Some(Stop::ToolUse)));
         assert_eq!(reported(&reply), ["no_finish_reason"]);
         // The same as one body.

@@ -62,9 +62,9 @@ fn question() -> ModelRequest {
 // P5
 #[tokio::test]
 async fn of_thousands_of_calls_the_first_are_read_and_the_rest_is_counted() {
-    let asked = 3_000;
+    let requested = 3_000;
     let mut many = full();
-    many.tool_calls = (0..asked).map(|nth| call(&format!("call_{nth}"), "{\"city\":\"Oslo\"}")).collect();
+    many.tool_calls = (0..requested).map(|nth| call(&format!("call_{nth}"), "{\"city\":\"Oslo\"}")).collect();
     for api in Api::ALL {
         for no_stream in [false, true] {
             let server = Server::start(replying(many.clone())).unwrap();
@@ -72,7 +72,7 @@ async fn of_thousands_of_calls_the_first_are_read_and_the_rest_is_counted() {
             (request.no_stream, request.max_output_tokens) = (no_stream, Some(100_000));
             let reply = send(api, &server, &request).await.unwrap();
             let place = format!("{} {no_stream}", api.name());
-            assert_eq!((reply.tool_calls.len(), reply.unread_calls), (128, asked - 128), "{place}");
+            assert_eq!((reply.tool_calls.len(), reply.unread_calls), (128, requested - 128), "{place}");
             assert_eq!((reply.stop, &reply.raw), (Some(Stop::ToolUse), &None), "{place}");
             // What goes back names no call without a result.
             let results = reply.tool_calls.iter().map(|call| result(&call.id, false, "3 degrees")).collect();

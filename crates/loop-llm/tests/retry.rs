@@ -102,12 +102,12 @@ async fn what_fails_again_is_not_tried_again() {
 // wire WE23
 #[tokio::test(start_paused = true)]
 async fn a_servers_delay_is_kept_or_left_to_the_caller() {
-    let asked = |seconds| Some(RetryAdvice::After(Duration::from_secs(seconds)));
-    let (end, waits) = run(&failing(LlmErrorKind::RateLimited, asked(30), 1), 1).await;
+    let requested = |seconds| Some(RetryAdvice::After(Duration::from_secs(seconds)));
+    let (end, waits) = run(&failing(LlmErrorKind::RateLimited, requested(30), 1), 1).await;
     assert_eq!(end, Ok(()));
     assert!((Duration::from_secs(30)..=Duration::from_millis(33_001)).contains(&waits[0]), "{waits:?}");
-    let (end, waits) = run(&failing(LlmErrorKind::RateLimited, asked(61), 1), 1).await;
-    assert_eq!((end.unwrap_err().retry, waits.len()), (asked(61).unwrap(), 0));
+    let (end, waits) = run(&failing(LlmErrorKind::RateLimited, requested(61), 1), 1).await;
+    assert_eq!((end.unwrap_err().retry, waits.len()), (requested(61).unwrap(), 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,8 +132,8 @@ async fn what_does_not_fit_into_the_callers_time_is_the_callers_to_decide() {
         let calls = model.calls.lock().unwrap().len();
         (error.retry, calls, began.elapsed())
     };
-    let asked = Some(RetryAdvice::After(Duration::from_secs(50)));
-    let (retry, calls, took) = hurried(LlmErrorKind::RateLimited, asked).await;
+    let requested = Some(RetryAdvice::After(Duration::from_secs(50)));
+    let (retry, calls, took) = hurried(LlmErrorKind::RateLimited, requested).await;
     assert!(matches!(retry, RetryAdvice::After(wait) if wait >= Duration::from_secs(50)), "{retry:?}");
     assert_eq!((calls, took), (1, Duration::ZERO), "nobody sleeps into the caller's time limit");
     let (_, calls, took) = hurried(LlmErrorKind::ServerError, None).await;

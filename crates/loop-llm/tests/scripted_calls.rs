@@ -147,24 +147,24 @@ async fn the_requests_are_kept_as_they_were() {
         ScriptedReply::call("search_user", json!({"name": "Bob"})),
         ScriptedReply::text("ok"),
     ]);
-    let mut asked = vec![ModelRequest { tools: vec![search()].into(), ..request() }];
-    let reply = complete(&model, &asked[0]).await.unwrap();
-    let mut next = ModelRequest { tool_choice: ToolChoice::None, ..asked[0].clone() };
+    let mut requested = vec![ModelRequest { tools: vec![search()].into(), ..request() }];
+    let reply = complete(&model, &requested[0]).await.unwrap();
+    let mut next = ModelRequest { tool_choice: ToolChoice::None, ..requested[0].clone() };
     let result =
         ToolResult { call: "call_1".into(), is_error: false, text: "[]".into(), ..ToolResult::default() };
     next.messages.extend([reply.turn(), Message::Tool { results: vec![result] }]);
-    asked.push(next);
+    requested.push(next);
     // Another conversation, and one turn in another form.
-    asked.push(ModelRequest {
-        messages: vec![Message::user("Hello"), asked[1].messages[1].clone()],
+    requested.push(ModelRequest {
+        messages: vec![Message::user("Hello"), requested[1].messages[1].clone()],
         ..request()
     });
-    asked.push(asked[0].clone());
-    complete(&model, &asked[1]).await.unwrap();
-    for without_reply in &asked[2..] {
+    requested.push(requested[0].clone());
+    complete(&model, &requested[1]).await.unwrap();
+    for without_reply in &requested[2..] {
         assert!(complete(&model, without_reply).await.is_err(), "it is kept as well");
     }
-    assert_eq!(model.requests(), asked);
+    assert_eq!(model.requests(), requested);
 }
 
 #[test]

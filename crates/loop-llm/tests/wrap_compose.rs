@@ -60,12 +60,12 @@ async fn a_delay_is_waited_for_by_everybody_and_each_try_is_recorded() {
     let (one, two) =
         (shared.stack(USUAL, Arc::clone(&fake) as _), shared.stack(USUAL, Arc::clone(&fake) as _));
     let began = Instant::now();
-    let asked = request();
+    let requested = request();
     let second = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        complete(&*two, &asked).await
+        complete(&*two, &requested).await
     };
-    let (first, second) = futures::join!(complete(&*one, &asked), second);
+    let (first, second) = futures::join!(complete(&*one, &requested), second);
     assert!(first.is_ok() && second.is_ok());
     let at = fake.seconds(began);
     // The second waits for the first one's delay; the first adds up to a tenth.

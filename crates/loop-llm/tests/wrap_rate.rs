@@ -57,8 +57,8 @@ async fn a_call_is_under_way_until_its_stream_ends_or_is_dropped() {
     let (fake, model) = rig(limits(0, 0, 1), [Step::HangAfterWord, Step::Give(stated("hi"), Duration::ZERO)]);
     let mut first = model.stream(&request()).await.unwrap();
     assert!(first.next().await.unwrap().is_ok());
-    let asked = request();
-    let mut second = Box::pin(model.stream(&asked));
+    let requested = request();
+    let mut second = Box::pin(model.stream(&requested));
     assert!(second.as_mut().now_or_never().is_none());
     assert_eq!(fake.count(), 1);
     drop(first);
@@ -100,11 +100,11 @@ async fn calls_go_in_the_order_in_which_they_came() {
 async fn nobody_overtakes_who_was_called_and_has_not_gone_yet() {
     let (fake, model) = rig(limits(0, 0, 1), [Step::HangAfterWord, Step::HangAfterWord]);
     let held = model.stream(&request()).await.unwrap();
-    let asked = request();
-    let mut first = Box::pin(model.stream(&asked));
+    let requested = request();
+    let mut first = Box::pin(model.stream(&requested));
     assert!(first.as_mut().now_or_never().is_none());
     drop(held);
-    let mut second = Box::pin(model.stream(&asked));
+    let mut second = Box::pin(model.stream(&requested));
     assert!(second.as_mut().now_or_never().is_none());
     let first = first.now_or_never().expect("it is its turn").unwrap();
     assert!(second.as_mut().now_or_never().is_none());
@@ -225,8 +225,8 @@ async fn when_the_delay_is_over_nobody_waits_for_another_to_end() {
     let (fake, model) = rig(limits(0, 0, 0), steps);
     let began = Instant::now();
     assert!(complete(&*model, &request()).await.is_err());
-    let asked = request();
-    let held = futures::future::join_all((0..3).map(|_| model.stream(&asked)));
+    let requested = request();
+    let held = futures::future::join_all((0..3).map(|_| model.stream(&requested)));
     let held = tokio::time::timeout(Duration::from_secs(86_400), held).await.expect("everybody goes");
     assert_eq!((held.len(), fake.seconds(began)), (3, vec![0, 30, 30, 30]));
 }
@@ -302,8 +302,8 @@ async fn a_call_that_cannot_go_in_its_time_fails_at_once() {
     );
     assert!(error.is_free());
     // The third in the line knows that those before it go first.
-    let asked = request();
-    let mut waiting: Vec<_> = (0..2).map(|_| Box::pin(model.stream(&asked).map(drop))).collect();
+    let requested = request();
+    let mut waiting: Vec<_> = (0..2).map(|_| Box::pin(model.stream(&requested).map(drop))).collect();
     for call in &mut waiting {
         assert!(call.as_mut().now_or_never().is_none());
     }
@@ -339,9 +339,9 @@ async fn the_time_that_was_waited_is_gone_for_the_call() {
 async fn who_leaves_gives_its_place_back() {
     let (fake, model) = rig(limits(0, 0, 1), [Step::HangAfterWord]);
     let held = model.stream(&request()).await.unwrap();
-    let asked = request();
-    let mut first = Box::pin(model.stream(&asked));
-    let mut second = Box::pin(model.stream(&asked));
+    let requested = request();
+    let mut first = Box::pin(model.stream(&requested));
+    let mut second = Box::pin(model.stream(&requested));
     assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
     drop(held);
     // The first was woken, and leaves without having gone.

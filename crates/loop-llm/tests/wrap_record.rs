@@ -72,12 +72,12 @@ async fn every_exchange_is_a_line_however_it_ends() {
 async fn what_belongs_to_one_run_alone_is_left_out() {
     let tape = Tape::new(Secrets::default());
     let model = tape.model(Fake::new([]));
-    let mut asked = patient(8);
-    asked.meta.run = "0192-run".into();
-    asked.meta.key = "0192-run/2/action(1)".into();
-    asked.meta.attempt = 3;
-    asked.cache.key = Some("0192-run".into());
-    hear(&model, &asked).await;
+    let mut requested = patient(8);
+    requested.meta.run = "0192-run".into();
+    requested.meta.key = "0192-run/2/action(1)".into();
+    requested.meta.attempt = 3;
+    requested.cache.key = Some("0192-run".into());
+    hear(&model, &requested).await;
     let line = &tape.lines()[0];
     assert_eq!(
         (&line["key"], &line["attempt"], &line["model"], &line["tier"]),
@@ -89,15 +89,15 @@ async fn what_belongs_to_one_run_alone_is_left_out() {
     assert!(!request.contains_key("meta") && !request.contains_key("model"));
     assert_eq!(request["system"], "s");
     // The digest is of what the model sees: another run, another try, and the same digest.
-    hear(&model, &request_of(&asked)).await;
+    hear(&model, &request_of(&requested)).await;
     assert_eq!(tape.lines()[0]["content"], tape.lines()[1]["content"]);
-    asked.max_output_tokens = Some(1);
-    hear(&model, &asked).await;
+    requested.max_output_tokens = Some(1);
+    hear(&model, &requested).await;
     assert_ne!(tape.lines()[0]["content"], tape.lines()[2]["content"]);
 }
 
-fn request_of(asked: &ModelRequest) -> ModelRequest {
-    ModelRequest { meta: Default::default(), cache: Default::default(), ..asked.clone() }
+fn request_of(requested: &ModelRequest) -> ModelRequest {
+    ModelRequest { meta: Default::default(), cache: Default::default(), ..requested.clone() }
 }
 
 #[tokio::test]
@@ -106,8 +106,8 @@ async fn models_of_one_run_share_a_file() {
     let tiers = ["selector", "base", "escalated"];
     let models: Vec<_> =
         tiers.iter().map(|tier| Recording::new(Fake::new([]), tape.recorder.clone(), *tier)).collect();
-    let asked = request();
-    let calls = (0..60).map(|n| hear(&models[n % 3], &asked));
+    let requested = request();
+    let calls = (0..60).map(|n| hear(&models[n % 3], &requested));
     futures::future::join_all(calls).await;
     let lines = tape.lines();
     assert_eq!(lines.len(), 60);
@@ -177,20 +177,20 @@ async fn no_secret_is_written_in_any_form() {
     let fake = Fake::new([give(leak()), broken, Step::Refuse(reported(ErrorPhase::Headers)), Step::Hang]);
     let tape = Tape::new(Secrets::new([KEY, PASSWORD, &KEY.to_lowercase()].map(SecretString::from)));
     let model = Recording::new(fake, tape.recorder.clone(), KEY);
-    let mut asked = ModelRequest::new(format!("model-{KEY}"), format!("rules {KEY}"), format!("user {KEY}"));
-    asked.meta.key = KEY.into();
-    asked.messages.push(ModelReply { raw: None, ..reply_of(&leak()) }.turn());
-    asked.messages.push(reply_of(&leak()).turn());
+    let mut requested = ModelRequest::new(format!("model-{KEY}"), format!("rules {KEY}"), format!("user {KEY}"));
+    requested.meta.key = KEY.into();
+    requested.messages.push(ModelReply { raw: None, ..reply_of(&leak()) }.turn());
+    requested.messages.push(reply_of(&leak()).turn());
     let results = vec![
         serde_json::from_value(json!({"call": KEY, "text": format!("{{\"env\": {:?}}}", KEY)})).unwrap(),
     ];
-    asked.messages.push(Message::Tool { results });
-    asked.stop = vec![KEY.into()];
-    asked.extra.insert(KEY.into(), json!({"deep": [KEY]}));
+    requested.messages.push(Message::Tool { results });
+    requested.stop = vec![KEY.into()];
+    requested.extra.insert(KEY.into(), json!({"deep": [KEY]}));
     for _ in 0..3 {
-        hear(&model, &asked).await;
+        hear(&model, &requested).await;
     }
-    assert!(model.stream(&asked).now_or_never().is_none());
+    assert!(model.stream(&requested).now_or_never().is_none());
 
     let file = tape.text();
     assert_eq!(tape.recorder.finish(), Ok(4));

@@ -161,45 +161,45 @@ async fn a_request_that_was_not_recorded_is_held_against_the_nearest() {
         assert_eq!(&*error.message, wanted);
         assert_eq!(error.kind, LlmErrorKind::ScriptExhausted);
     };
-    let mut asked = conversation("Third two.");
-    asked.meta.key = "7/main".into();
+    let mut requested = conversation("Third two.");
+    requested.meta.key = "7/main".into();
     check(
-        &asked,
+        &requested,
         "x.jsonl: the call 7/main of m was not recorded; the nearest is line 3 (2/main), which differs first in \
          messages[2].text at byte 6: recorded is \"one.\", asked is \"two.\"",
     )
     .await;
-    let mut asked = conversation("Third one.");
-    asked.max_output_tokens = Some(7);
+    let mut requested = conversation("Third one.");
+    requested.max_output_tokens = Some(7);
     check(
-        &asked,
+        &requested,
         "x.jsonl: this call of m was not recorded; the nearest is line 3 (2/main), which differs first in \
          max_output_tokens at byte 0: recorded is \"4096\", asked is \"7\"",
     )
     .await;
-    let mut asked = conversation("Third one.");
-    asked.messages.push(Message::user("More."));
+    let mut requested = conversation("Third one.");
+    requested.messages.push(Message::user("More."));
     check(
-        &asked,
+        &requested,
         "x.jsonl: this call of m was not recorded; the nearest is line 3 (2/main), which differs first in what it \
          holds: recorded is max_output_tokens, asked is messages[3].role",
     )
     .await;
-    let mut asked = conversation("Third one.");
-    asked.model = "n".into();
-    check(&asked, "x.jsonl: no call of the model `n` was recorded; recorded is `m`").await;
+    let mut requested = conversation("Third one.");
+    requested.model = "n".into();
+    check(&requested, "x.jsonl: no call of the model `n` was recorded; recorded is `m`").await;
     assert_eq!(recorded.models(), ["m".into()]);
     assert_eq!((recorded.model_of("base").as_deref(), recorded.model_of("selector")), (Some("m"), None));
     let shown = format!("{recorded:?}");
     assert!(shown.contains("exchanges: 3") && !shown.contains("Rules"), "{shown}");
     let empty = played("{\"recording\":1}\n");
-    let error = complete(&empty, &asked).await.unwrap_err();
+    let error = complete(&empty, &requested).await.unwrap_err();
     assert_eq!(&*error.message, "x.jsonl: no call of the model `n` was recorded; recorded is nothing");
     // What a model does not see makes no other request of it.
-    let mut asked = conversation("Third one.");
-    (asked.meta, asked.no_stream, asked.service_tier) = (patient(3).meta, true, Some("flex".into()));
-    asked.cache.long = true;
-    assert!(complete(&recorded, &asked).await.is_ok());
+    let mut requested = conversation("Third one.");
+    (requested.meta, requested.no_stream, requested.service_tier) = (patient(3).meta, true, Some("flex".into()));
+    requested.cache.long = true;
+    assert!(complete(&recorded, &requested).await.is_ok());
 }
 
 /// A prompt as a run renders it, with this nonce.
@@ -251,12 +251,12 @@ async fn a_run_with_another_nonce_gets_its_own_and_records_the_same_file() {
 #[tokio::test]
 async fn a_text_that_holds_the_word_for_the_nonce_stays_as_it_is() {
     let nonce = "0123456789abcdef";
-    let mut asked = prompt(nonce);
-    asked.system = "Write {{nonce}}.".into();
+    let mut requested = prompt(nonce);
+    requested.system = "Write {{nonce}}.".into();
     let word = format!("{{{{nonce}}}} {nonce}");
-    let file = recording(vec![Step::Give(stated(&word), Duration::ZERO)], &asked).await;
+    let file = recording(vec![Step::Give(stated(&word), Duration::ZERO)], &requested).await;
     assert!(file.contains("\"nonce\":\"{{nonce_2}}\""), "{file}");
-    assert_eq!(&*complete(&played(&file), &asked).await.unwrap().text, word);
+    assert_eq!(&*complete(&played(&file), &requested).await.unwrap().text, word);
 }
 
 #[tokio::test(start_paused = true)]
@@ -310,11 +310,11 @@ async fn tries_are_played_one_by_one() {
 #[tokio::test]
 async fn a_request_with_a_secret_is_found_with_the_secret_known() {
     let secrets = || Secrets::new([SecretString::from("sk-canary/0123456789")]);
-    let asked = ModelRequest::new("m", "s", "The key is sk-canary/0123456789.");
+    let requested = ModelRequest::new("m", "s", "The key is sk-canary/0123456789.");
     let tape = Tape::new(secrets());
-    hear(&tape.model(Fake::new([])), &asked).await;
+    hear(&tape.model(Fake::new([])), &requested).await;
     let file = tape.text();
-    assert!(complete(&played(&file).with_secrets(secrets()), &asked).await.is_ok());
+    assert!(complete(&played(&file).with_secrets(secrets()), &requested).await.is_ok());
     let masked = ModelRequest::new("m", "s", "The key is [masked].");
     assert!(complete(&played(&file), &masked).await.is_ok());
     let error = complete(&played(&file).with_secrets(secrets()), &request()).await.unwrap_err();
@@ -426,7 +426,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async move {
             let secrets = || Secrets::new([SecretString::from("sk-canary/0123456789")]);
-            let asked: Vec<ModelRequest> = exchanges.iter().map(|(user, _, _)| {
+            let requested: Vec<ModelRequest> = exchanges.iter().map(|(user, _, _)| {
                 let mut request = prompt("0123456789abcdef");
                 request.messages.push(Message::user(user.as_str()));
                 request
@@ -438,7 +438,7 @@ proptest! {
             });
             let tape = Tape::new(secrets());
             let model = tape.model(Fake::new(steps));
-            for request in &asked {
+            for request in &requested {
                 hear(&model, request).await;
             }
             let file = tape.text();
@@ -446,7 +446,7 @@ proptest! {
             assert!(!file.contains("0123456789abcdef"), "{file}");
             let again = Tape::new(secrets());
             let model = again.model(Arc::new(played(&file).with_secrets(secrets())));
-            for request in &asked {
+            for request in &requested {
                 let received = hear(&model, request).await;
                 assert!(matches!(received.last(), Some(Ok(ModelEvent::Finished(_)))), "{received:?}");
             }

@@ -16,7 +16,7 @@ use super::responses::Responses;
 /// A provider's protocol, from the server's side.
 pub(super) trait Protocol: Sync {
     /// Reads a request as strictly as the provider does.
-    fn read(&self, target: &Target<'_>, body: &Value) -> Result<Asked, Unfit>;
+    fn read(&self, target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit>;
 
     /// What writes one reply.
     fn writer(&self, head: Head) -> Box<dyn Writer>;
@@ -126,12 +126,12 @@ const PREFIXES: [&str; 3] = ["/v1beta", "/v1", "/openai/v1"];
 
 /// A request that can be passed on to a model.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ModelCall {
     pub(super) request: ModelRequest,
     pub(super) ways: Ways,
 }
 
-impl Asked {
+impl ModelCall {
     pub(super) fn new(received: ReadRequest, ways: Ways) -> Self {
         Self { request: received.into_request(), ways }
     }

@@ -3,7 +3,7 @@
 use futures::StreamExt;
 
 use super::http::{Answer, EVENT_STREAM, JSON};
-use super::protocol::{Asked, Frames, Head, Protocol, Reported, Trouble, Ways, Wire, Writer, bytes_of, wire};
+use super::protocol::{ModelCall, Frames, Head, Protocol, Reported, Trouble, Ways, Wire, Writer, bytes_of, wire};
 use super::server::Ending;
 use super::twist::{Twist, Twister};
 use loop_llm::{
@@ -24,17 +24,17 @@ pub(super) struct Exchange<'a, 'b> {
 
 impl Exchange<'_, '_> {
     /// Lets a model answer.
-    pub(super) async fn ask(mut self, model: &dyn ChatModel, asked: &Asked) -> Result<(), Ending> {
-        let started = self.answer.wait(model.stream(&asked.request)).await?;
+    pub(super) async fn ask(mut self, model: &dyn ChatModel, requested: &ModelCall) -> Result<(), Ending> {
+        let started = self.answer.wait(model.stream(&requested.request)).await?;
         let mut events = match started {
             Ok(events) => events,
-            Err(error) => return self.refuse(&error, asked).await,
+            Err(error) => return self.refuse(&error, requested).await,
         };
         let first = self.answer.wait(events.next()).await?;
-        let mut head = self.head(asked);
+        let mut head = self.head(requested);
         match &first {
             // What fails before there is anything to show still gets a status.
-            Some(Err(error)) => return self.refuse(error, asked).await,
+            Some(Err(error)) => return self.refuse(error, requested).await,
             Some(Ok(ModelEvent::Started { reply, model })) => {
                 head.id = reply.as_ref().map(ToString::to_string);
                 if let Some(model) = model {
@@ -44,10 +44,10 @@ impl Exchange<'_, '_> {
             Some(Ok(_)) | None => {}
         }
         let events = futures::stream::iter(first).chain(events).boxed();
-        if asked.ways.streams {
+        if requested.ways.streams {
             self.stream(events, head).await
         } else {
-            self.whole(events, head, asked).await
+            self.whole(events, head, requested).await
         }
     }
 
@@ -100,13 +100,13 @@ impl Exchange<'_, '_> {
         self.answer.finish().await
     }
 
-    fn head(&self, asked: &Asked) -> Head {
+    fn head(&self, requested: &ModelCall) -> Head {
         Head {
             number: self.number,
             id: None,
-            model: asked.request.model.to_string(),
-            input_guess: (asked.request.bytes() / 4).max(1) as u64,
-            ways: asked.ways,
+            model: requested.request.model.to_string(),
+            input_guess: (requested.request.bytes() / 4).max(1) as u64,
+            ways: requested.ways,
         }
     }
 
@@ -163,7 +163,7 @@ impl Exchange<'_, '_> {
         }
     }
 
-    async fn whole(mut self, mut events: EventStream, head: Head, asked: &Asked) -> Result<(), Ending> {
+    async fn whole(mut self, mut events: EventStream, head: Head, requested: &ModelCall) -> Result<(), Ending> {
         let mut writer = self.protocol.writer(head);
         let mut unused = Frames::new();
         loop {
@@ -175,8 +175,8 @@ impl Exchange<'_, '_> {
                     return self.answer.json(200, &[], &body).await;
                 }
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return self.refuse(&error, asked).await,
-                None => return self.refuse(&without_end(), asked).await,
+                Some(Err(error)) => return self.refuse(&error, requested).await,
+                None => return self.refuse(&without_end(), requested).await,
             }
         }
     }
@@ -189,7 +189,7 @@ impl Exchange<'_, '_> {
     }
 
     /// Answers with an error before anything of a reply was written.
-    async fn refuse(&mut self, error: &LlmError, asked: &Asked) -> Result<(), Ending> {
+    async fn refuse(&mut self, error: &LlmError, requested: &ModelCall) -> Result<(), Ending> {
         match wire(error) {
             Wire::ErrorWords(trouble) => {
                 let error = self.protocol.error(&self.reported(trouble, error));
@@ -197,7 +197,7 @@ impl Exchange<'_, '_> {
             }
             Wire::NoAnswer => Err(Ending::Cut),
             Wire::BrokenOff => {
-                let content_type = if asked.ways.streams { EVENT_STREAM } else { JSON };
+                let content_type = if requested.ways.streams { EVENT_STREAM } else { JSON };
                 self.answer.head(200, content_type, &[], None).await?;
                 Err(Ending::Cut)
             }

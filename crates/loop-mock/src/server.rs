@@ -244,7 +244,7 @@ impl Received {
     /// The neutral request that a model is given, where the body holds one.
     pub fn request(&self) -> Option<ModelRequest> {
         let (protocol, target) = protocol::find(&self.path, &self.query, &self.headers)?;
-        protocol.read(&target, &self.body).ok().map(|asked| asked.request)
+        protocol.read(&target, &self.body).ok().map(|requested| requested.request)
     }
 
     fn new(request: &Request) -> Self {
@@ -487,8 +487,8 @@ async fn route(
     match &behaviour.reply {
         Reply::Model => match (protocol.read(&target, &received.body), &state.service.model) {
             (Err(unfit), _) => exchange.say(unfit.trouble, &unfit.message, Some(&unfit.param)).await,
-            (Ok(mut asked), Some(model)) => {
-                asked.ways.streams &= !behaviour.is_whole;
+            (Ok(mut requested), Some(model)) => {
+                requested.ways.streams &= !behaviour.is_whole;
                 if behaviour.is_lie {
                     exchange
                         .ask(
@@ -497,11 +497,11 @@ async fn route(
                                 say: behaviour.say,
                                 describe: state.service.describe,
                             },
-                            &asked,
+                            &requested,
                         )
                         .await
                 } else {
-                    exchange.ask(model.as_ref(), &asked).await
+                    exchange.ask(model.as_ref(), &requested).await
                 }
             }
             (Ok(_), None) => exchange.say(Trouble::ServerError, "there is no model to answer", None).await,

@@ -58,9 +58,9 @@ async fn a_stream_has_role_text_finish_usage_and_done() {
 async fn usage_is_told_only_where_it_is_asked_for_and_known() {
     let silent = r#"{"version": 1, "replies": [{"text": "a"}, {"text": "a", "no_usage": true}]}"#;
     let server = Server::start(Service::of(Arc::new(Scripted::from_json(silent).unwrap()))).unwrap();
-    let mut unasked = streamed("hi");
-    unasked["stream_options"] = Value::Null;
-    assert!(!post(&server, &unasked).await.text().contains("usage"));
+    let mut unrequested = streamed("hi");
+    unrequested["stream_options"] = Value::Null;
+    assert!(!post(&server, &unrequested).await.text().contains("usage"));
     let unknown = post(&server, &streamed("hi")).await.text();
     assert!(unknown.contains("\"usage\":null") && !unknown.contains("prompt_tokens"), "{unknown}");
 }
@@ -79,10 +79,10 @@ async fn without_a_stream_the_reply_is_one_object() {
     reply.finish = FinishReason::MaxTokens;
     reply.served_model = Some("m-2".into());
     let server = Server::start(Service::of(Arc::new(Saying(vec![finished(reply)])))).unwrap();
-    let mut asked = streamed("hi");
-    asked["stream"] = false.into();
-    asked["stream_options"] = Value::Null;
-    let reply = post(&server, &asked).await;
+    let mut requested = streamed("hi");
+    requested["stream"] = false.into();
+    requested["stream_options"] = Value::Null;
+    let reply = post(&server, &requested).await;
     assert_eq!(reply.header("content-type"), Some("application/json"));
     assert_eq!(
         reply.json(),
@@ -318,10 +318,10 @@ async fn errors_of_a_model_become_statuses_that_say_the_same() {
             let mut error = LlmError::new(kind, ErrorPhase::Headers, "no luck");
             error.retry = RetryAdvice::After(Duration::from_millis(1_500));
             let server = Server::start(Service::of(Arc::new(Saying(vec![Err(error)])))).unwrap();
-            let mut asked = streamed("hi");
-            asked["stream"] = streams.into();
-            asked["stream_options"] = Value::Null;
-            let answer = exchange(&server, &request_bytes(&asked)).await;
+            let mut requested = streamed("hi");
+            requested["stream"] = streams.into();
+            requested["stream_options"] = Value::Null;
+            let answer = exchange(&server, &request_bytes(&requested)).await;
             let Some((status, code)) = &words else {
                 assert!(answer.is_empty(), "{kind}: closed without an answer");
                 continue;

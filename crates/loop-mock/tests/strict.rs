@@ -335,9 +335,9 @@ async fn thinking_that_is_not_shown_is_still_signed() {
     let reply = Api::Anthropic.post(&server, false, &body).await.json();
     assert_eq!(reply["content"][0]["thinking"], "");
     assert_eq!(Api::Anthropic.post(&server, false, &next(Api::Anthropic, &reply)).await.status, 200);
-    let mut unasked = Api::Responses.question(false);
-    unasked["include"] = Value::Null;
-    let reply = Api::Responses.post(&server, false, &unasked).await.json();
+    let mut unrequested = Api::Responses.question(false);
+    unrequested["include"] = Value::Null;
+    let reply = Api::Responses.post(&server, false, &unrequested).await.json();
     assert_eq!(
         reply["output"][0].get("encrypted_content"),
         None,

@@ -199,9 +199,9 @@ fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
     if ok == 0 {
         return ("high", "the item asks for nothing that has to be looked up".to_owned());
     }
-    let (stated, asked) = spoken_of(read);
-    if stated * 2 < asked {
-        return ("medium", format!("the results speak of {stated} of the title's {}", count(asked, "word")));
+    let (stated, requested) = spoken_of(read);
+    if stated * 2 < requested {
+        return ("medium", format!("the results speak of {stated} of the title's {}", count(requested, "word")));
     }
     ("high", format!("everything that is named was looked up, with {}", count(ok, "result")))
 }

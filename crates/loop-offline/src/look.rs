@@ -33,7 +33,7 @@ pub(super) fn wanted(read: &Read<'_>) -> Vec<Wanted> {
         match takes(tool) {
             Takes::Name(parameter) => {
                 for found in named(read, parameter) {
-                    if !read.was_asked(tool.name, Some(found.name)) {
+                    if !read.was_requested(tool.name, Some(found.name)) {
                         let rank = if found.is_in_item() { 2 } else { 1 };
                         let reason =
                             format!("{} names {}, which this tool looks up", found.place(), found.name);
@@ -42,14 +42,14 @@ pub(super) fn wanted(read: &Read<'_>) -> Vec<Wanted> {
                 }
             }
             Takes::Words(parameter)
-                if !read.was_asked(tool.name, None) && (relevance >= 2 || serves_all(tool)) =>
+                if !read.was_requested(tool.name, None) && (relevance >= 2 || serves_all(tool)) =>
             {
                 let query = keywords(read);
                 if !query.is_empty() {
                     want(0, json!({ parameter: query }), by_words());
                 }
             }
-            Takes::Nothing if !read.was_asked(tool.name, None) && relevance >= 1 => {
+            Takes::Nothing if !read.was_requested(tool.name, None) && relevance >= 1 => {
                 want(0, json!({}), by_words())
             }
             Takes::Words(_) | Takes::Nothing | Takes::TooMuch => {}

@@ -76,7 +76,7 @@ impl Evidence<'_> {
 
     /// Whether it was asked for this value.
     pub(super) fn is_about(&self, value: &str) -> bool {
-        self.values.iter().any(|asked| asked.eq_ignore_ascii_case(value))
+        self.values.iter().any(|requested| requested.eq_ignore_ascii_case(value))
     }
 }
 
@@ -93,7 +93,7 @@ pub(super) struct Listed<'a> {
 impl Listed<'_> {
     fn is_about(&self, value: &str) -> bool {
         let mut values = self.parameters.split(", ").filter_map(|pair| pair.split_once(NAMES));
-        values.any(|(_, asked)| asked.eq_ignore_ascii_case(value))
+        values.any(|(_, requested)| requested.eq_ignore_ascii_case(value))
     }
 }
 
@@ -119,7 +119,7 @@ impl<'a> Read<'a> {
     }
 
     /// Whether a call of this tool was made or refused before; with a value, whether one for this value was.
-    pub(super) fn was_asked(&self, tool: &str, value: Option<&str>) -> bool {
+    pub(super) fn was_requested(&self, tool: &str, value: Option<&str>) -> bool {
         let made = |evidence: &Evidence<'_>| {
             evidence.tool == tool && value.is_none_or(|value| evidence.is_about(value))
         };

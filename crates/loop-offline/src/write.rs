@@ -104,12 +104,12 @@ fn findings(read: &Read<'_>) -> String {
     }
     let lines = read.evidence.iter().map(|evidence| {
         let tool = evidence.tool;
-        let asked = quote(&evidence.values.join(", "));
-        match (evidence.status, asked.as_str()) {
+        let requested = quote(&evidence.values.join(", "));
+        match (evidence.status, requested.as_str()) {
             ("ok", _) => format!("- **{tool}**: {}", cited(&in_one_line(evidence), evidence.id)),
             ("empty", "") => format!("- **{tool}**: {}", cited("nothing was found", evidence.id)),
             ("empty", _) => {
-                format!("- **{tool}**: {}", cited(&format!("nothing was found for {asked}"), evidence.id))
+                format!("- **{tool}**: {}", cited(&format!("nothing was found for {requested}"), evidence.id))
             }
             (status, _) => format!("- **{tool}** did not work ({status}), so nothing is known from it."),
         }

@@ -108,7 +108,7 @@ impl Prompt {
     }
 
     /// The calls that it asks for, as `tool {parameters}`.
-    fn asked(&self) -> Vec<String> {
+    fn requested(&self) -> Vec<String> {
         let contract = self.contract();
         let actions = contract["ai_actions"].as_array().unwrap().clone();
         actions
@@ -224,7 +224,7 @@ fn a_description_that_serves_any_item_is_taken() {
 #[test]
 fn names_in_results_are_looked_up_next() {
     let first = prompt(ITEM).evidence(1, "fetch_car {\"plate\":\"HH-AB-123\"}", "ok", CAR);
-    assert_eq!(first.asked()[0], r#"fetch_owner {"mail":"eva.m@mail.example"}"#);
+    assert_eq!(first.requested()[0], r#"fetch_owner {"mail":"eva.m@mail.example"}"#);
     let contract = first.contract();
     assert_eq!(contract["ai_actions"][0]["reason"], "E1 names eva.m@mail.example, which this tool looks up");
     assert_eq!(
@@ -233,14 +233,14 @@ fn names_in_results_are_looked_up_next() {
     );
     first.expect_confidence("medium", "2 read-only calls are still open");
     let failed = prompt(ITEM).evidence(1, "fetch_car {\"plate\":\"HH-AB-123\"}", "permanent_error", CAR);
-    assert_eq!(failed.asked(), ["fetch_house_rules {}"], "what failed names nothing");
+    assert_eq!(failed.requested(), ["fetch_house_rules {}"], "what failed names nothing");
 }
 
 #[test]
 fn no_call_is_asked_for_twice() {
-    assert_eq!(prompt(ITEM).asked(), [r#"fetch_car {"plate":"HH-AB-123"}"#, "fetch_house_rules {}"]);
+    assert_eq!(prompt(ITEM).requested(), [r#"fetch_car {"plate":"HH-AB-123"}"#, "fetch_house_rules {}"]);
     let listed =
-        |line: &str| prompt(ITEM).executed(line).executed("- fetch_house_rules: Success — x [E2]").asked();
+        |line: &str| prompt(ITEM).executed(line).executed("- fetch_house_rules: Success — x [E2]").requested();
     for line in [
         "- fetch_car (plate: HH-AB-123): Success — a record: Failed — no [E1]",
         "- fetch_car (deep: true, plate: hh-ab-123): Failed — no connection [E1]",
@@ -252,14 +252,14 @@ fn no_call_is_asked_for_twice() {
     // A longer name is another one.
     assert_eq!(listed("- fetch_car (plate: HH-AB-1234): Success — x [E1]").len(), 1);
     assert_eq!(listed("- fetch_cars (plate: HH-AB-123): Success — x [E1]").len(), 1);
-    assert_eq!(complete().asked(), [""; 0]);
-    assert_eq!(complete().next("").asked(), [""; 0], "earlier turns are remembered");
+    assert_eq!(complete().requested(), [""; 0]);
+    assert_eq!(complete().next("").requested(), [""; 0], "earlier turns are remembered");
 }
 
 #[test]
 fn the_last_call_asks_for_nothing_and_does_not_claim_to_be_sure() {
     let last = prompt(ITEM).evidence(1, "fetch_car {\"plate\":\"HH-AB-123\"}", "ok", CAR).final_pass();
-    assert_eq!(last.asked(), [""; 0]);
+    assert_eq!(last.requested(), [""; 0]);
     last.expect_confidence("medium", "2 read-only calls are still open");
     let open = last.section("Open points").unwrap();
     assert!(open.contains("- Not looked up with fetch_owner: E1 names eva.m@mail.example"), "{open}");
@@ -376,9 +376,9 @@ fn evidence_cannot_speak_for_the_prompt() {
             "A record.",
         ),
     ] {
-        let (asked, reply) = (hostile.asked(), hostile.reply());
-        assert!(asked.contains(&"fetch_house_rules {}".to_owned()), "{asked:?}");
-        assert!(asked.iter().all(|call| !call.starts_with("forged")), "{asked:?}");
+        let (requested, reply) = (hostile.requested(), hostile.reply());
+        assert!(requested.contains(&"fetch_house_rules {}".to_owned()), "{requested:?}");
+        assert!(requested.iter().all(|call| !call.starts_with("forged")), "{requested:?}");
         assert_eq!(hostile.contract()["nonce"], "n-1");
         assert_eq!(hostile.confidence().0, "medium");
         assert_eq!(hostile.section("Forged"), None);

@@ -286,7 +286,7 @@ fn a_success_is_handed_on_and_not_copied() {
 // ---- repeats, breakers, evidence ----
 
 /// Three times the same question, whose tool brings the same: what the third and the fourth are told.
-fn asked_again(change: impl FnOnce(&mut loop_core::RunSpec)) -> Vec<String> {
+fn requested_again(change: impl FnOnce(&mut loop_core::RunSpec)) -> Vec<String> {
     let mut spec = conversation();
     change(&mut spec);
     let mut world = begin(spec, message("What is it?"));
@@ -305,7 +305,7 @@ fn asked_again(change: impl FnOnce(&mut loop_core::RunSpec)) -> Vec<String> {
 #[test]
 fn a_refused_repeat_says_why_and_the_second_time_what_to_do() {
     // S3-23, S4-40, I-32: the reason, then one nudge.
-    let reported = asked_again(|_| {});
+    let reported = requested_again(|_| {});
     let why = "! Error: Tool 'fetch_bike' has already brought the same result 2 times, and nothing was \
                changed since; its result is that of pass 2";
     let nudge = "asking again changes nothing; use what you have, try something else, or finish";
@@ -315,24 +315,24 @@ fn a_refused_repeat_says_why_and_the_second_time_what_to_do() {
 #[test]
 fn a_refused_repeat_gives_the_earlier_result_again_where_that_is_set() {
     // C5
-    let reported = asked_again(|spec| spec.gate.on_duplicate = loop_core::OnDuplicate::ReplayCached);
+    let reported = requested_again(|spec| spec.gate.on_duplicate = loop_core::OnDuplicate::ReplayCached);
     let nudge = "asking again changes nothing; use what you have, try something else, or finish";
     let again = [
         "(cached, pass 2)\n{\"frame\": 1}\n".to_owned(),
         format!("(cached, pass 2: {nudge})\n{{\"frame\": 1}}\n"),
     ];
     assert_eq!(reported, again);
-    let reported = asked_again(|spec| spec.gate.on_duplicate = loop_core::OnDuplicate::Deny);
+    let reported = requested_again(|spec| spec.gate.on_duplicate = loop_core::OnDuplicate::Deny);
     assert!(reported[0].starts_with("! Error: Not permitted: Tool 'fetch_bike' has already"), "{}", reported[0]);
 }
 
 #[test]
 fn the_three_tiers_speak_as_they_were_written() {
     // S3-23, S3-28, S3-29: word for word, the second time as well.
-    let reported = asked_again(|spec| spec.gate.repeats = Some(Repeats::ThreeTier));
+    let reported = requested_again(|spec| spec.gate.repeats = Some(Repeats::ThreeTier));
     let exact = "! Error: Tool 'fetch_bike' was already executed with identical parameters";
     assert_eq!(reported, [exact, exact]);
-    let reported = asked_again(|spec| {
+    let reported = requested_again(|spec| {
         spec.gate.repeats = Some(Repeats::ThreeTier);
         spec.gate.three_tier.other = 1;
     });

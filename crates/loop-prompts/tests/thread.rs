@@ -265,7 +265,7 @@ fn a_conversation_that_goes_on_begins_behind_what_was_said() {
         json: "[]".into(),
         taint: loop_core::policy::Taint::default(),
         doubts: Default::default(),
-        asked: Default::default(),
+        requested: Default::default(),
     };
     let mut world = begin_after(conversation(), message("unread"), Some(history));
     let first = world.grow();

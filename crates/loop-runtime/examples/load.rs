@@ -12,15 +12,15 @@ mod meter;
 
 use std::process::ExitCode;
 
-use crate::args::{Asked, HELP, Options, Protocol};
+use crate::args::{PersonRequest, HELP, Options, Protocol};
 
 fn main() -> ExitCode {
     match args::parse(std::env::args().skip(1)) {
-        Ok(Asked::Help) => {
+        Ok(PersonRequest::Help) => {
             print!("{HELP}");
             ExitCode::SUCCESS
         }
-        Ok(Asked::Load(options)) => load(&options).unwrap_or_else(|error| {
+        Ok(PersonRequest::Load(options)) => load(&options).unwrap_or_else(|error| {
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }),

@@ -44,16 +44,16 @@ mod tests {
         let start = Instant::now();
         let after = |seconds| Some(start + Duration::from_secs(seconds));
         let mut alarm = Alarm::default();
-        for (asked, given_up_after) in [(60, 1), (90, 2), (30, 3), (80, 4)] {
+        for (requested, given_up_after) in [(60, 1), (90, 2), (30, 3), (80, 4)] {
             let given_up = tokio::time::sleep_until(start + Duration::from_secs(given_up_after));
             tokio::select! {
-                () = alarm.until(after(asked)) => panic!("it rang at {:?}", start.elapsed()),
+                () = alarm.until(after(requested)) => panic!("it rang at {:?}", start.elapsed()),
                 () = given_up => {}
             }
         }
         // The last one has gone by already.
-        for (asked, rings) in [(10, 10), (70, 70), (70, 70), (5, 70)] {
-            alarm.until(after(asked)).await;
+        for (requested, rings) in [(10, 10), (70, 70), (70, 70), (5, 70)] {
+            alarm.until(after(requested)).await;
             assert_eq!(start.elapsed().as_secs(), rings);
         }
     }

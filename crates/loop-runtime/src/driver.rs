@@ -23,7 +23,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::{
-    AnswerFault, Asked, CallModel, Certificate, Command, CommandKey, Condition, Digest, Event, EventKind, Measure,
+    AnswerFault, PersonRequest, CallModel, Certificate, Command, CommandKey, Condition, Digest, Event, EventKind, Measure,
     Millis, ModelFailure, Note, Outcome, PersonAnswer, Phase, Rejected, Run, RunTool, SaveResult, Saved,
     Slot, Started, StopMode, StopReason, Tier, Validate,
 };
@@ -124,7 +124,7 @@ pub(crate) struct Ended {
     pub(crate) thrown: Vec<CallbackError>,
     pub(crate) tools: Vec<ToolUse>,
     /// What a run waits for that was left; none of a run that is over.
-    pub(crate) asked: Option<Vec<Asked>>,
+    pub(crate) requested: Option<Vec<PersonRequest>>,
 }
 
 /// Where a run that is driven level by level stands.
@@ -228,14 +228,14 @@ impl Driver {
     }
 
     async fn end(&mut self, driven: Result<(), Broken>) -> Ended {
-        let asked = (driven.is_ok() && self.is_waiting()).then(|| self.run.asked());
+        let requested = (driven.is_ok() && self.is_waiting()).then(|| self.run.requested());
         let outcome = self.outcome_after(driven).await;
         let (prompts, run) = (&self.parts.prompts, &self.run);
         let messages = match &self.conversation {
             Some(_) => Thread::whole(prompts, run).into_iter().map(conversation::message).collect(),
             None => Vec::new(),
         };
-        Ended { outcome, messages, thrown: self.caller.thrown(), tools: self.uses.all(), asked }
+        Ended { outcome, messages, thrown: self.caller.thrown(), tools: self.uses.all(), requested }
     }
 
     async fn outcome_after(&mut self, driven: Result<(), Broken>) -> Outcome {
@@ -348,11 +348,11 @@ impl Driver {
         let commands = self.run.commands();
         self.cancel_unwished(&commands);
         // The gate that a stop waits for may be minutes away behind a rate limit, for a call that nobody has seen yet.
-        let is_stop_asked = self.run.is_stop_asked();
+        let is_stop_requested = self.run.is_stop_requested();
         self.in_flight
             .values()
             .filter_map(|begun| begun.waits.as_ref())
-            .for_each(|it| it.stop(is_stop_asked));
+            .for_each(|it| it.stop(is_stop_requested));
         for command in commands {
             match command {
                 Command::CallModel(call) if self.is_in_flight(call.key, call.attempt) => {}
@@ -564,7 +564,7 @@ impl Driver {
             }
             Control::Stop(_) | Control::WithdrawStop if over => None,
             Control::Stop(how) => Some(EventKind::StopRequested { how }),
-            Control::WithdrawStop => self.run.is_stop_asked().then_some(EventKind::StopWithdrawn),
+            Control::WithdrawStop => self.run.is_stop_requested().then_some(EventKind::StopWithdrawn),
             Control::Answer(key, answer, binding) => self.answered(key, answer, binding),
             Control::Tell(text) => self.run.takes_instruction(&text).is_ok().then_some(EventKind::Instruction { text }),
         }
@@ -775,7 +775,7 @@ impl Driver {
 
 /// Why a run that waits is left where it is.
 fn waiting(run: &Run) -> Certificate {
-    let value = Measure::Names(run.asked().iter().map(|asked| asked.key.to_string().into()).collect());
+    let value = Measure::Names(run.requested().iter().map(|requested| requested.key.to_string().into()).collect());
     let waits = Condition { reason: StopReason::NeedsHuman, value, threshold: None, change: None };
     Certificate::new(waits, Vec::new())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Asked, CommandKey, Digest, Outcome, PersonAnswer, RunId, Started, StopMode};
+use loop_core::{PersonRequest, CommandKey, Digest, Outcome, PersonAnswer, RunId, Started, StopMode};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinHandle};
 
@@ -24,7 +24,7 @@ pub enum Driven {
 #[derive(Clone, Debug)]
 pub struct Waiting {
     /// What is asked, in request order. Instants count from the run's start.
-    pub asked: Vec<Asked>,
+    pub requested: Vec<PersonRequest>,
     /// What there is so far, with the reason `needs_human`; it is neither final nor saved.
     pub outcome: Outcome,
 }
@@ -86,9 +86,9 @@ impl Handle {
     /// # Panics
     /// When the driver itself panicked, or its runtime was shut down before the end.
     pub async fn driven(self) -> Driven {
-        let Ended { outcome, asked, .. } = self.wait_for_all().await;
-        match asked {
-            Some(asked) => Driven::Waiting(Waiting { asked, outcome }),
+        let Ended { outcome, requested, .. } = self.wait_for_all().await;
+        match requested {
+            Some(requested) => Driven::Waiting(Waiting { requested, outcome }),
             None => Driven::Ended(outcome),
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use loop_core::{
-    CallExtent, CallModel, CostMode, Execution, EventKind, FinishReason, MAX_ASKED_CALLS, ModelFailure,
+    CallExtent, CallModel, CostMode, Execution, EventKind, FinishReason, MAX_REQUESTED_CALLS, ModelFailure,
     NativeCall, Received, Reply, Run, Slot, Tier, Usage,
 };
 use loop_llm::{
@@ -299,7 +299,7 @@ impl StreamProgress {
     }
 
     fn show_call(&mut self, nth: u32, name: &Arc<str>, hear: &Hear) {
-        if nth < MAX_ASKED_CALLS {
+        if nth < MAX_REQUESTED_CALLS {
             let name = match self.secrets.mask(name) {
                 Cow::Borrowed(_) => Arc::clone(name),
                 Cow::Owned(masked) => masked.into(),
@@ -309,7 +309,7 @@ impl StreamProgress {
     }
 
     fn show_arguments(&mut self, nth: u32, text: &Arc<str>, hear: &Hear) {
-        if nth >= MAX_ASKED_CALLS {
+        if nth >= MAX_REQUESTED_CALLS {
             return;
         }
         let masker = self.arguments_maskers.entry(nth).or_insert_with(|| Masker::new(&self.secrets));

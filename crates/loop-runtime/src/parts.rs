@@ -25,7 +25,7 @@ use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::events::Events;
 use crate::handle::Remote;
 use crate::journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded};
-use crate::taint::{asked_of, doubts_of, taint_of};
+use crate::taint::{requested_of, doubts_of, taint_of};
 use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
 use crate::save::Saver;
@@ -244,10 +244,10 @@ impl Runner {
     /// let Driven::Waiting(waiting) = runner.run(item).start().await?.driven().await else {
     ///     return Err("nothing was asked".into());
     /// };
-    /// let asked = &waiting.asked[0];
-    /// println!("may {} run with {}?", asked.tool, asked.parameters);
+    /// let asked = &waiting.requested[0];
+    /// println!("may {} run with {}?", requested.tool, requested.parameters);
     /// // Another day, in another process:
-    /// let (key, binding) = (asked.key, Some(asked.binding));
+    /// let (key, binding) = (requested.key, Some(requested.binding));
     /// let yes = EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding };
     /// let outcome = runner.resume_with(&waiting.outcome.run, [yes]).await?;
     /// assert_eq!(outcome.answer.as_deref(), Some("Done."));
@@ -658,7 +658,7 @@ fn written(history: &[Message], parts: &Parts) -> Result<Option<History>, StartE
         json: json.into(),
         taint: taint_of(history, &parts.spec),
         doubts: doubts_of(history, &parts.spec),
-        asked: asked_of(history, &parts.spec),
+        requested: requested_of(history, &parts.spec),
     }))
 }
 

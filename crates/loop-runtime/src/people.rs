@@ -11,20 +11,20 @@ use serde_json::Value;
 use crate::journal::{Entry, Recorded};
 use crate::report::json;
 
-pub use loop_core::{Asked, PersonAnswer};
+pub use loop_core::{PersonRequest, PersonAnswer};
 
 /// What people had to do with a run. The journal knows that a person spoke, and not which one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PeopleReport {
     /// What they were asked, in the order in which it was.
-    pub asked: Vec<AskedOnce>,
+    pub requested: Vec<PersonRequestRecord>,
     /// What they told the run, in its order.
     pub instructions: Vec<InstructionReport>,
 }
 
 /// An action about which a person was asked, and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct AskedOnce {
+pub struct PersonRequestRecord {
     /// `pass/action-n`.
     pub action: String,
     /// The tool.
@@ -36,7 +36,7 @@ pub struct AskedOnce {
     /// Why a person was asked.
     pub why: String,
     /// When: milliseconds since 1970.
-    pub asked_unix_ms: u64,
+    pub requested_unix_ms: u64,
     /// `approved`, `denied`, `answered`, or `expired` where nobody answered in time; not there while it is open, and where
     /// the run was ended before.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,13 +82,13 @@ impl PeopleReport {
 
     /// Whether no person had anything to do with it.
     pub fn is_empty(&self) -> bool {
-        self.asked.is_empty() && self.instructions.is_empty()
+        self.requested.is_empty() && self.instructions.is_empty()
     }
 
     /// What became of the newest asking about an action.
-    pub fn of_action(&self, key: &CommandKey) -> Option<&AskedOnce> {
+    pub fn of_action(&self, key: &CommandKey) -> Option<&PersonRequestRecord> {
         let key = key.to_string();
-        self.asked.iter().rev().find(|asked| asked.action == key)
+        self.requested.iter().rev().find(|requested| requested.action == key)
     }
 
     /// Takes one entry in, which `run` has just applied; `open` are the actions that waited before it.
@@ -107,8 +107,8 @@ impl PeopleReport {
             let (text, from_pass) = (text.to_string(), instructions.from_pass);
             self.instructions.push(InstructionReport { text, from_pass, unix_ms });
         }
-        let asked = run.asked();
-        let is_over = |key: &CommandKey| !asked.iter().any(|asked| asked.key == *key);
+        let requested = run.requested();
+        let is_over = |key: &CommandKey| !requested.iter().any(|requested| requested.key == *key);
         let closed: Vec<CommandKey> = open.extract_if(.., |key| is_over(key)).collect();
         // Silence was a no; what a stop cut off was not decided.
         let is_denied = |key: &CommandKey| {
@@ -118,18 +118,18 @@ impl PeopleReport {
         for key in closed.iter().filter(|key| is_denied(key)) {
             self.settle(key, "expired", None, unix_ms);
         }
-        for asked in asked {
-            if open.contains(&asked.key) {
+        for requested in requested {
+            if open.contains(&requested.key) {
                 continue;
             }
-            open.push(asked.key);
-            self.asked.push(AskedOnce {
-                action: asked.key.to_string(),
-                tool: asked.tool.to_string(),
-                parameters: json(&asked.parameters),
-                question: asked.is_question,
-                why: asked.why,
-                asked_unix_ms: unix_ms,
+            open.push(requested.key);
+            self.requested.push(PersonRequestRecord {
+                action: requested.key.to_string(),
+                tool: requested.tool.to_string(),
+                parameters: json(&requested.parameters),
+                question: requested.is_question,
+                why: requested.why,
+                requested_unix_ms: unix_ms,
                 answer: None,
                 text: None,
                 answered_unix_ms: None,
@@ -139,11 +139,11 @@ impl PeopleReport {
 
     fn settle(&mut self, key: &CommandKey, answer: &str, text: Option<String>, unix_ms: u64) {
         let key = key.to_string();
-        let Some(asked) = self.asked.iter_mut().rev().find(|asked| asked.action == key) else {
+        let Some(requested) = self.requested.iter_mut().rev().find(|requested| requested.action == key) else {
             return;
         };
-        asked.answer = Some(answer.to_owned());
-        asked.text = text;
-        asked.answered_unix_ms = Some(unix_ms);
+        requested.answer = Some(answer.to_owned());
+        requested.text = text;
+        requested.answered_unix_ms = Some(unix_ms);
     }
 }

@@ -1,7 +1,7 @@
 //! The outcome as one JSON object: what `--json` prints and what is saved. Schema: `docs/schema/outcome.schema.json`.
 
 use loop_core::{
-    Asked, Certificate, Condition, Effects, Evidence as Brought, JudgedAction, Outcome, PassSummary, Saved,
+    PersonRequest, Certificate, Condition, Effects, Evidence as Brought, JudgedAction, Outcome, PassSummary, Saved,
     ServedCall, Slot, Started,
 };
 use schemars::JsonSchema;
@@ -62,7 +62,7 @@ pub struct Report {
     pub tools: Option<Vec<ToolUse>>,
     /// What waits for people, of a run that is not over; nothing of it is decided or saved.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub waiting: Option<Vec<AskedReport>>,
+    pub waiting: Option<Vec<PersonRequestReport>>,
     /// What people were asked, what they answered and what they told the run, where whoever made the report knows the run's
     /// entries and people had to do with it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -370,7 +370,7 @@ pub struct Action {
 
 /// An action that waits for a person.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct AskedReport {
+pub struct PersonRequestReport {
     /// `pass/action-n`.
     pub action: String,
     /// The model's own name for it.
@@ -551,26 +551,26 @@ impl Report {
 
     /// The report with what waits for people.
     #[must_use]
-    pub fn with_waiting(self, started: &Started, asked: &[Asked]) -> Self {
-        let waiting = asked.iter().map(|asked| AskedReport::new(started, asked)).collect();
+    pub fn with_waiting(self, started: &Started, requested: &[PersonRequest]) -> Self {
+        let waiting = requested.iter().map(|requested| PersonRequestReport::new(started, requested)).collect();
         Self { waiting: Some(waiting).filter(|waiting: &Vec<_>| !waiting.is_empty()), ..self }
     }
 }
 
-impl AskedReport {
+impl PersonRequestReport {
     /// The report of an action that waits, in the run that began with `started`.
-    pub fn new(started: &Started, asked: &Asked) -> Self {
+    pub fn new(started: &Started, requested: &PersonRequest) -> Self {
         Self {
-            action: asked.key.to_string(),
-            id: asked.id.to_string(),
-            tool: asked.tool.to_string(),
-            effect: asked.effect.name().to_owned(),
-            question: asked.is_question,
-            parameters: json(&asked.parameters),
-            why: asked.why.clone(),
-            reason: asked.reason.to_string(),
-            until_unix_ms: started.unix_ms.saturating_add(asked.deadline.0),
-            binding: asked.binding.to_string(),
+            action: requested.key.to_string(),
+            id: requested.id.to_string(),
+            tool: requested.tool.to_string(),
+            effect: requested.effect.name().to_owned(),
+            question: requested.is_question,
+            parameters: json(&requested.parameters),
+            why: requested.why.clone(),
+            reason: requested.reason.to_string(),
+            until_unix_ms: started.unix_ms.saturating_add(requested.deadline.0),
+            binding: requested.binding.to_string(),
         }
     }
 }

@@ -9,14 +9,14 @@ use loop_core::ServedCall;
 /// `preview`, `exp` and `stable`; the model that `base_model` names. Case does not matter. Everything else is another model.
 pub(crate) fn is_other_model(call: &ServedCall) -> bool {
     let Some(served) = &call.served_model else { return false };
-    let asked = [Some(&call.model), call.base_model.as_ref()].into_iter().flatten();
-    !served.trim().is_empty() && !asked.into_iter().any(|asked| is_same(asked, served))
+    let requested = [Some(&call.model), call.base_model.as_ref()].into_iter().flatten();
+    !served.trim().is_empty() && !requested.into_iter().any(|requested| is_same(requested, served))
 }
 
-fn is_same(asked: &str, served: &str) -> bool {
+fn is_same(requested: &str, served: &str) -> bool {
     let plain = |name: &str| name.trim().to_ascii_lowercase();
-    let (asked, served) = (plain(asked), plain(served));
-    asked == served || family(&asked) == family(&served)
+    let (requested, served) = (plain(requested), plain(served));
+    requested == served || family(&requested) == family(&served)
 }
 
 /// A model's name without its folder and without what names a snapshot of it.
@@ -59,7 +59,7 @@ mod tests {
     // W3
     #[test]
     fn a_snapshot_of_a_model_is_that_model_and_everything_else_is_another() {
-        for (asked, served) in [
+        for (requested, served) in [
             ("gpt-4o", "gpt-4o-2024-08-06"),
             ("gpt-4o-2024-08-06", "gpt-4o"),
             ("gpt-4", "gpt-4-0613"),
@@ -73,9 +73,9 @@ mod tests {
             ("anthropic.claude-3-5-sonnet-20240620-v1:0", "anthropic.claude-3-5-sonnet"),
             ("Qwen/Qwen2.5-7B-Instruct", "qwen2.5-7b-instruct"),
         ] {
-            assert!(is_same(asked, served), "{asked} {served}");
+            assert!(is_same(requested, served), "{requested} {served}");
         }
-        for (asked, served) in [
+        for (requested, served) in [
             ("gpt-4o", "gpt-4o-mini"),
             ("gpt-4o", "gpt-4o-mini-2024-07-18"),
             ("gpt-4", "gpt-4-turbo"),
@@ -87,7 +87,7 @@ mod tests {
             ("gpt-3.5-turbo", "gpt-3.5-turbo-16k"),
             ("openrouter/auto", "openai/gpt-4o"),
         ] {
-            assert!(!is_same(asked, served), "{asked} {served}");
+            assert!(!is_same(requested, served), "{requested} {served}");
         }
     }
 }

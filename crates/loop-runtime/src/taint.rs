@@ -113,7 +113,7 @@ fn is_repeatable(effect: Effect) -> bool {
 }
 
 /// The parameters with which tools were asked; what a person was asked is no tool's to give back.
-pub(crate) fn asked_of(history: &[Message], spec: &RunSpec) -> BTreeSet<Arc<str>> {
+pub(crate) fn requested_of(history: &[Message], spec: &RunSpec) -> BTreeSet<Arc<str>> {
     let turns = history.iter().filter_map(|message| match message {
         Message::Assistant(turn) => Some(&turn.calls),
         Message::User { .. } | Message::Tool { .. } | Message::Operator { .. } => None,
@@ -251,7 +251,7 @@ mod tests {
         let mut history = vec![json!({"role": "user", "text": "hello"})];
         for calls in turns {
             let calls = calls.iter().enumerate();
-            let asked = calls.clone().map(
+            let requested = calls.clone().map(
                 |(n, (name, to, ..))| json!({"id": n.to_string(), "name": name, "arguments": {"to": to}}),
             );
             let results = calls.map(|(n, (_, _, is_error, text, status))| {
@@ -261,7 +261,7 @@ mod tests {
                 }
                 result
             });
-            history.push(json!({"role": "assistant", "calls": asked.collect::<Vec<_>>()}));
+            history.push(json!({"role": "assistant", "calls": requested.collect::<Vec<_>>()}));
             history.push(json!({"role": "tool", "results": results.collect::<Vec<_>>()}));
         }
         let history: Vec<Message> = serde_json::from_value(Value::from(history)).unwrap();

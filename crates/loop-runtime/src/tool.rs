@@ -157,8 +157,8 @@ impl AskModel for Asker {
             let message = format!("no whole reply after {} ms", self.budget.timeout_ms);
             Err(LlmError::new(LlmErrorKind::Timeout, ErrorPhase::Stream, message))
         };
-        let asked = complete(self.model.as_ref(), &request, Quiet::new(&waits, &self.hear));
-        match tokio::time::timeout(limit, asked).await.unwrap_or_else(late) {
+        let requested = complete(self.model.as_ref(), &request, Quiet::new(&waits, &self.hear));
+        match tokio::time::timeout(limit, requested).await.unwrap_or_else(late) {
             Ok(reply) => {
                 let is_cut = reply.finish == FinishReason::Capped;
                 let extent = if is_cut { CallExtent::Open } else { CallExtent::Ended };

@@ -79,7 +79,7 @@ async fn check(checks: &Checks, output: &str, at: &mut String) -> Result<Validat
     }
     for validator in checks.validators.iter() {
         *at = validator.name().to_owned();
-        if let Err(message) = asked(Arc::clone(validator), Arc::clone(&value)).await? {
+        if let Err(message) = requested(Arc::clone(validator), Arc::clone(&value)).await? {
             return invalid(at, message);
         }
     }
@@ -87,7 +87,7 @@ async fn check(checks: &Checks, output: &str, at: &mut String) -> Result<Validat
 }
 
 /// What one validator says, or how it broke. Dropping it drops the validation.
-async fn asked(validator: Arc<dyn Validator>, output: Arc<Value>) -> Result<Result<(), String>, String> {
+async fn requested(validator: Arc<dyn Validator>, output: Arc<Value>) -> Result<Result<(), String>, String> {
     let ended = apart(async move { validator.validate(&output).await }).await;
     ended.ok_or_else(|| "the run stopped".to_owned())?.map_err(|panic| panicked(&*panic))
 }

@@ -683,8 +683,8 @@ async fn a_tool_is_told_the_key_by_which_it_may_drop_a_second_call() {
 #[tokio::test]
 async fn a_call_is_made_again_as_long_as_it_may_bring_something() {
     // S1-38: what is told of the third equal result, of what failed for good, and of a third round.
-    let asked = ["x", "x", "x", "fail", "fail", "a", "b", "a", "b", "a"];
-    let replies = asked.map(|target| looks(&[target])).into_iter().chain([says("Done.")]);
+    let requested = ["x", "x", "x", "fail", "fail", "a", "b", "a", "b", "a"];
+    let replies = requested.map(|target| looks(&[target])).into_iter().chain([says("Done.")]);
     let agent = agents::conversation(&scripted(replies), &Activity::default());
     let limits = Limits { passes: 20, model_calls: 20, ..Limits::agent() };
     let agent = agent.limits(limits).build().unwrap();

@@ -174,9 +174,9 @@ async fn functions_are_called_in_openai_s_format_and_a_tool_stands_on_rest() {
         .unwrap();
     let answer = agent.chat(&mut vec![Message::user("Where does Bob live?")]).await.unwrap();
     assert_eq!(&*answer.text, "Bergen.");
-    let asked = server.received_requests().await.unwrap();
+    let requested = server.received_requests().await.unwrap();
     let bodies: Vec<Value> =
-        asked.iter().filter(|asked| !asked.body.is_empty()).map(|asked| asked.body_json().unwrap()).collect();
+        requested.iter().filter(|requested| !requested.body.is_empty()).map(|requested| requested.body_json().unwrap()).collect();
     assert_eq!(bodies[0]["tools"][0]["type"], "function");
     assert_eq!(bodies[0]["tools"][0]["function"]["name"], "fetch_city");
     let turns = bodies[1]["messages"].as_array().unwrap();

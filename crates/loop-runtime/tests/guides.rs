@@ -178,12 +178,12 @@ async fn a_change_runs_once_it_is_approved() -> Tested {
 }
 
 #[tokio::test]
-async fn a_person_is_asked() -> Tested {
+async fn a_person_is_requested() -> Tested {
     let builder = updates(wants_an_update());
     let mut messages = vec![Message::user("Update Bob's company to EPAM")];
-    let mut asked = Vec::new();
+    let mut requested = Vec::new();
     let mut is_wanted = |question: String| {
-        asked.push(question);
+        requested.push(question);
         true
     };
     let agent = builder.ask_people().build()?;
@@ -204,7 +204,7 @@ async fn a_person_is_asked() -> Tested {
     }
     let meta = run.finish().await;
     assert_eq!(meta.reason(), StopReason::Completed);
-    assert_eq!(asked, [r#"update_user {"company":"EPAM","id":42}"#]);
+    assert_eq!(requested, [r#"update_user {"company":"EPAM","id":42}"#]);
     Ok(())
 }
 
@@ -341,8 +341,8 @@ async fn a_run_whose_program_died_is_found_in_its_journal() -> Tested {
     };
     let slow = ScriptedReply { delay_ms: 60_000, ..ScriptedReply::text("Never.") };
     let died = agent(vec![ScriptedReply::call("search_user", json!({"name": "Bob"})), slow])?;
-    let mut asked = vec![Message::user("Hello"), Message::assistant("Hello"), Message::user("Find Bob")];
-    let died = tokio::time::timeout(std::time::Duration::from_secs(1), died.chat(&mut asked)).await;
+    let mut requested = vec![Message::user("Hello"), Message::assistant("Hello"), Message::user("Find Bob")];
+    let died = tokio::time::timeout(std::time::Duration::from_secs(1), died.chat(&mut requested)).await;
     assert!(died.is_err());
     let agent = agent(vec![ScriptedReply::text("Here he is.")])?;
     let left = journal.runs().await?;
@@ -379,8 +379,8 @@ async fn a_run_that_waits_is_left_and_answered_later() -> Tested {
     match runner.run(item).start().await?.driven().await {
         Driven::Ended(outcome) => println!("{}", outcome.stop.reason()),
         Driven::Waiting(waiting) => {
-            for asked in &waiting.asked {
-                println!("{} {} {}: {}", asked.key, asked.tool, asked.parameters, asked.why);
+            for requested in &waiting.requested {
+                println!("{} {} {}: {}", requested.key, requested.tool, requested.parameters, requested.why);
             }
         }
     }
@@ -388,8 +388,8 @@ async fn a_run_that_waits_is_left_and_answered_later() -> Tested {
     let agent = updates([done]).ask_people().with_journal(Arc::clone(&journal)).build()?;
     for line in journal.runs().await?.iter().filter(|line| line.stop.is_none()) {
         let run = replay(&line.run, &journal.read(&line.run).await?)?;
-        let yes = run.asked().into_iter().map(|asked| {
-            let (key, binding) = (asked.key, Some(asked.binding));
+        let yes = run.requested().into_iter().map(|requested| {
+            let (key, binding) = (requested.key, Some(requested.binding));
             EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding }
         });
         agent.runner().note_down(&line.run, yes).await?;
@@ -423,10 +423,10 @@ async fn a_person_is_asked_a_question() -> Tested {
     let runner = runner.with_journal(Arc::new(MemoryJournal::new())).leave_when_waiting();
     let item = WorkItem::message("M-1", "Paint", "Paint it");
     let Driven::Waiting(waiting) = runner.run(item).start().await?.driven().await else { panic!("it asks") };
-    let asked = &waiting.asked[0];
-    assert!(asked.is_question);
-    let (key, answer) = (asked.key, PersonAnswer::Answered { text: "blue".into() });
-    let activity = EventKind::PersonAnswered { key, answer, binding: Some(asked.binding) };
+    let requested = &waiting.requested[0];
+    assert!(requested.is_question);
+    let (key, answer) = (requested.key, PersonAnswer::Answered { text: "blue".into() });
+    let activity = EventKind::PersonAnswered { key, answer, binding: Some(requested.binding) };
     let outcome = runner.resume_with(&waiting.outcome.run, [activity]).await?;
     assert_eq!(outcome.answer.as_deref(), Some("Blue it is."));
     assert!(outcome.evidence[0].observation.markdown.contains("blue"), "{:?}", outcome.evidence);

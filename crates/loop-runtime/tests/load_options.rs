@@ -7,18 +7,18 @@ mod args;
 #[path = "../examples/load/meter.rs"]
 mod meter;
 
-use args::{Asked, HELP, Kept, Options, Protocol, parse};
+use args::{PersonRequest, HELP, Kept, Options, Protocol, parse};
 use meter::Work;
 
-fn asked(line: &str) -> Result<Asked, String> {
+fn requested(line: &str) -> Result<PersonRequest, String> {
     parse(line.split_whitespace().map(str::to_owned))
 }
 
 #[track_caller]
 fn options(line: &str) -> Options {
-    match asked(line).unwrap() {
-        Asked::Load(options) => *options,
-        Asked::Help => panic!("{line} asks for help"),
+    match requested(line).unwrap() {
+        PersonRequest::Load(options) => *options,
+        PersonRequest::Help => panic!("{line} asks for help"),
     }
 }
 
@@ -59,7 +59,7 @@ fn every_option_is_read_with_a_space_or_an_equals_sign() {
 #[test]
 fn help_names_every_option() {
     for help in ["--help", "-h", &format!("{LEAST} --help")] {
-        assert_eq!(asked(help), Ok(Asked::Help));
+        assert_eq!(requested(help), Ok(PersonRequest::Help));
     }
     for option in LEAST.split_whitespace().chain(["--concurrency", "--warmup", "--protocol", "--journal"]) {
         assert!(!option.starts_with("--") || HELP.contains(option), "{option}");
@@ -78,6 +78,6 @@ fn what_is_wrong_is_said_in_a_sentence() {
         ("--protocol seance", "no protocol seance; there are conversation, output and document"),
         ("--verbose", "no option --verbose; --help lists them"),
     ] {
-        assert_eq!(asked(line), Err(message.to_owned()), "{line}");
+        assert_eq!(requested(line), Err(message.to_owned()), "{line}");
     }
 }

@@ -39,13 +39,13 @@ async fn waits(runner: &Runner) -> Waiting {
 }
 
 fn says_yes(waiting: &Waiting, nth: usize) -> EventKind {
-    let asked = &waiting.asked[nth];
-    EventKind::PersonAnswered { key: asked.key, answer: PersonAnswer::Approved, binding: Some(asked.binding) }
+    let requested = &waiting.requested[nth];
+    EventKind::PersonAnswered { key: requested.key, answer: PersonAnswer::Approved, binding: Some(requested.binding) }
 }
 
 fn says_no(waiting: &Waiting, nth: usize) -> EventKind {
     let answer = PersonAnswer::Denied { why: "not today".into() };
-    EventKind::PersonAnswered { key: waiting.asked[nth].key, answer, binding: None }
+    EventKind::PersonAnswered { key: waiting.requested[nth].key, answer, binding: None }
 }
 
 async fn facts(runner: &Runner, run: &RunId) -> Vec<&'static str> {
@@ -65,9 +65,9 @@ async fn a_run_that_waits_is_left_and_goes_on_with_the_answers() {
     let runner = left(&log, revises(&log));
     let waiting = waits(&runner).await;
     let run = waiting.outcome.run.clone();
-    let asked: Vec<_> = waiting.asked.iter().map(|asked| (asked.key.to_string(), &*asked.tool)).collect();
-    assert_eq!(asked, [("1/action-1".to_owned(), "change"), ("1/action-2".to_owned(), "change")]);
-    assert_eq!(&*waiting.asked[0].parameters, r#"{"target":"ok-2"}"#);
+    let requested: Vec<_> = waiting.requested.iter().map(|requested| (requested.key.to_string(), &*requested.tool)).collect();
+    assert_eq!(requested, [("1/action-1".to_owned(), "change"), ("1/action-2".to_owned(), "change")]);
+    assert_eq!(&*waiting.requested[0].parameters, r#"{"target":"ok-2"}"#);
     let stop = &waiting.outcome.stop;
     assert_eq!((stop.reason(), stop.class), (StopReason::NeedsHuman, StopClass::NeedsHuman));
     assert_eq!((waiting.outcome.evidence.len(), &waiting.outcome.saved), (1, &None));
@@ -77,7 +77,7 @@ async fn a_run_that_waits_is_left_and_goes_on_with_the_answers() {
     // One of two answers: it waits on.
     let driven = runner.resume_with(&run, [says_no(&waiting, 1)]).start().await.unwrap().driven().await;
     let Driven::Waiting(waiting) = driven else { panic!("{driven:?}") };
-    assert_eq!(waiting.asked.len(), 1);
+    assert_eq!(waiting.requested.len(), 1);
     assert_eq!(log.count("tool change"), 0);
 
     let outcome = runner.resume_with(&run, [says_yes(&waiting, 0)]).start().await.unwrap().wait().await;
@@ -127,14 +127,14 @@ async fn an_answer_that_comes_before_its_question_counts_only_for_what_was_shown
     let (remote, run) = (handle.remote(), handle.id().clone());
     tokio::time::sleep(Duration::from_millis(100)).await;
     let state = replay(&run, &runner.journal().read(&run).await.unwrap()).unwrap();
-    assert_eq!((state.phase().name(), state.asked().len()), ("acting", 0), "it is not asked yet");
+    assert_eq!((state.phase().name(), state.requested().len()), ("acting", 0), "it is not asked yet");
     let (wrong, right) = ("1/action-1".parse().unwrap(), "1/action-2".parse().unwrap());
     remote.answer_as_shown(wrong, PersonAnswer::Approved, Digest::of("other", b""));
     remote.answer_as_shown(right, PersonAnswer::Approved, state.binding(&right).unwrap());
     tokio::time::sleep(Duration::from_secs(1)).await;
     let state = replay(&run, &runner.journal().read(&run).await.unwrap()).unwrap();
-    let asked: Vec<_> = state.asked().iter().map(|asked| asked.key).collect();
-    assert_eq!(asked, [wrong], "the one whose answer was for something else is still open");
+    let requested: Vec<_> = state.requested().iter().map(|requested| requested.key).collect();
+    assert_eq!(requested, [wrong], "the one whose answer was for something else is still open");
     remote.answer(wrong, PersonAnswer::Denied { why: "not today".into() });
     let outcome = handle.wait().await;
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
@@ -149,9 +149,9 @@ async fn what_does_not_count_is_refused_and_nothing_of_it_is_written() {
     let waiting = waits(&runner).await;
     let run = waiting.outcome.run.clone();
     let before = facts(&runner, &run).await;
-    let key = waiting.asked[0].key;
+    let key = waiting.requested[0].key;
     let other =
-        EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding: Some(waiting.asked[1].binding) };
+        EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding: Some(waiting.requested[1].binding) };
     let twice = vec![says_yes(&waiting, 0), says_yes(&waiting, 0)];
     let text =
         EventKind::PersonAnswered { key, answer: PersonAnswer::Answered { text: "yes".into() }, binding: None };
@@ -180,7 +180,7 @@ async fn an_answer_is_written_down_and_the_run_left_until_somebody_goes_on() {
     let waiting = waits(&runner).await;
     let run = waiting.outcome.run.clone();
     let state = runner.note_down(&run, [says_yes(&waiting, 0)]).await.unwrap();
-    assert_eq!(state.asked().len(), 1);
+    assert_eq!(state.requested().len(), 1);
     let state = runner.note_down(&run, [says_no(&waiting, 1)]).await.unwrap();
     assert_eq!((state.phase().name(), log.count("tool change")), ("acting", 0));
     // What is settled is not settled again.
@@ -229,7 +229,7 @@ async fn a_question_that_is_too_old_is_a_no_also_after_the_process_has_gone() {
     let late = runner.with_journal(journal);
     let refused = late.resume_with(&run, [says_yes(&waiting, 0)]).start().await.map(drop);
     let expired =
-        Rejected::Answer { key: waiting.asked[0].key, why: AnswerFault::Expired { limit_ms: 600_000 } };
+        Rejected::Answer { key: waiting.requested[0].key, why: AnswerFault::Expired { limit_ms: 600_000 } };
     assert!(
         matches!(&refused, Err(StartError::Refused { rejected, .. }) if *rejected == expired),
         "{refused:?}"
@@ -325,16 +325,16 @@ async fn an_answer_to_a_question_is_what_the_next_pass_reads() {
     };
     let runner = over(&left_stage).leave_when_waiting();
     let waiting = waits(&runner).await;
-    assert!(waiting.asked[0].is_question);
+    assert!(waiting.requested[0].is_question);
     let text = "The new one: HAR-LT-015";
-    let key = waiting.asked[0].key;
+    let key = waiting.requested[0].key;
     let answered = PersonAnswer::Answered { text: text.into() };
     let activity = EventKind::PersonAnswered { key, answer: answered.clone(), binding: None };
     let outcome = runner.resume_with(&waiting.outcome.run, [activity]).start().await.unwrap().wait().await;
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     assert_eq!(&*outcome.evidence[0].observation.markdown, text);
-    let asked = left_stage.requests("main");
-    let last = asked[1].messages.last().unwrap().text();
+    let requested = left_stage.requests("main");
+    let last = requested[1].messages.last().unwrap().text();
     assert!(last.contains("· ok · a person's answer") && last.contains(text), "{last}");
 
     // In one process: an approval says nothing to a question, and is passed over.

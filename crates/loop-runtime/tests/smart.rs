@@ -47,15 +47,15 @@ fn spec(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
     spec
 }
 
-struct Asked {
+struct PersonRequest {
     outcome: Outcome,
     notes: Vec<Note>,
     /// What the selector model was asked.
-    asked: Vec<loop_llm::ModelRequest>,
+    requested: Vec<loop_llm::ModelRequest>,
     log: Log,
 }
 
-async fn asking(spec: RunSpec, plays: Vec<Play>) -> Asked {
+async fn asking(spec: RunSpec, plays: Vec<Play>) -> PersonRequest {
     let log = Log::new();
     let declaration = ToolDeclaration::new("fetch_docs")
         .title("Docs")
@@ -71,7 +71,7 @@ async fn asking(spec: RunSpec, plays: Vec<Play>) -> Asked {
     let runner = Runner::new(spec, registry, models);
     let outcome = runner.run(common::item()).await.unwrap();
     let notes = notes(&runner, &outcome.run).await;
-    Asked { outcome, notes, asked: selector.requests("action-0"), log }
+    PersonRequest { outcome, notes, requested: selector.requests("action-0"), log }
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,24 +141,24 @@ async fn a_silent_model_behind_a_smart_tool_is_told_within_a_second() {
     assert_eq!(reported, [&CallNews::Silent { for_ms: 800 }]);
 }
 
-fn summary(asked: &Asked) -> &str {
-    &asked.outcome.evidence[0].observation.summary
+fn summary(requested: &PersonRequest) -> &str {
+    &requested.outcome.evidence[0].observation.summary
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_smart_tool_asks_the_cheap_model_within_its_budget_and_the_bill_shows_it() {
     // S0-39, S0-65, S0-74, S0-119, S0-131
-    let asked = asking(spec(|_| {}), vec![says(r#"[{"index": 7}, {"index": 31}]"#)]).await;
-    assert_eq!(summary(&asked), "Found 40 items, kept 2, chosen by a model");
-    let [request] = &asked.asked[..] else { panic!("{:?}", asked.asked) };
+    let requested = asking(spec(|_| {}), vec![says(r#"[{"index": 7}, {"index": 31}]"#)]).await;
+    assert_eq!(summary(&requested), "Found 40 items, kept 2, chosen by a model");
+    let [request] = &requested.requested[..] else { panic!("{:?}", requested.requested) };
     assert_eq!((&*request.model, request.max_output_tokens), ("small", Some(512)));
     assert!(request.messages[0].text().contains("document 39") && request.bytes() <= 24_000);
     assert_eq!(request.meta.key.rsplit_once('/').unwrap().1, "action-0");
 
-    let totals = asked.outcome.totals;
+    let totals = requested.outcome.totals;
     assert_eq!((totals.model_calls, totals.sub_calls, totals.tool_calls), (3, 1, 1));
     assert_eq!(totals.usage.total(), 3 * USAGE.total());
-    let charged = asked.notes.iter().find_map(|note| match note {
+    let charged = requested.notes.iter().find_map(|note| match note {
         Note::CallCharged { tier: Tier::Selector, usage, cost, .. } => Some((*usage, cost.unwrap().0)),
         _ => None,
     });
@@ -168,9 +168,9 @@ async fn a_smart_tool_asks_the_cheap_model_within_its_budget_and_the_bill_shows_
 #[tokio::test(start_paused = true)]
 async fn a_small_budget_leaves_candidates_out_rather_than_asking_for_more() {
     // S0-65
-    let asked = asking(spec(|spec| spec.limits.sub_call_bytes = 800), vec![says(r#"[{"index": 1}]"#)]).await;
-    assert!(asked.asked[0].bytes() <= 800, "{}", asked.asked[0].bytes());
-    assert!(!asked.asked[0].messages[0].text().contains("document 39"));
+    let requested = asking(spec(|spec| spec.limits.sub_call_bytes = 800), vec![says(r#"[{"index": 1}]"#)]).await;
+    assert!(requested.requested[0].bytes() <= 800, "{}", requested.requested[0].bytes());
+    assert!(!requested.requested[0].messages[0].text().contains("document 39"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,10 +181,10 @@ async fn the_ranking_by_code_stands_in_when_the_cheap_model_fails() {
         (says("none of them"), USAGE.total(), 1),
         (says("[").ending(End::Panics), 12_512, 1),
     ] {
-        let asked = asking(spec(|_| {}), vec![play]).await;
-        assert_eq!(summary(&asked), "Found 40 items, kept 3, chosen by code");
-        assert_eq!(asked.outcome.stop.reason(), StopReason::Confident);
-        let totals = asked.outcome.totals;
+        let requested = asking(spec(|_| {}), vec![play]).await;
+        assert_eq!(summary(&requested), "Found 40 items, kept 3, chosen by code");
+        assert_eq!(requested.outcome.stop.reason(), StopReason::Confident);
+        let totals = requested.outcome.totals;
         assert_eq!((totals.sub_calls, totals.usage.total()), (sub_calls, 2 * USAGE.total() + usage));
     }
 }
@@ -192,18 +192,18 @@ async fn the_ranking_by_code_stands_in_when_the_cheap_model_fails() {
 #[tokio::test(start_paused = true)]
 async fn a_cheap_model_that_is_slow_is_cut_off_after_ten_seconds_and_still_paid_for() {
     // S0-131, S0-128, T13
-    let asked = asking(spec(|_| {}), vec![says(r#"[{"index": 1}]"#).after(60_000)]).await;
-    assert_eq!(summary(&asked), "Found 40 items, kept 3, chosen by code");
-    assert_eq!(asked.log.at("dropped model action-0 1"), 10_000);
-    assert!(asked.outcome.totals.usage.estimated, "nobody said what it used: its reserve is charged");
-    assert_eq!(asked.outcome.totals.usage.total(), 2 * USAGE.total() + 24_000 / 2 + 512);
+    let requested = asking(spec(|_| {}), vec![says(r#"[{"index": 1}]"#).after(60_000)]).await;
+    assert_eq!(summary(&requested), "Found 40 items, kept 3, chosen by code");
+    assert_eq!(requested.log.at("dropped model action-0 1"), 10_000);
+    assert!(requested.outcome.totals.usage.estimated, "nobody said what it used: its reserve is charged");
+    assert_eq!(requested.outcome.totals.usage.total(), 2 * USAGE.total() + 24_000 / 2 + 512);
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_cheap_model_is_asked_when_model_calls_run_short() {
     // S0-65: the call that is left is for the document.
-    let asked = asking(spec(|spec| spec.limits.model_calls = 2), vec![says(r#"[{"index": 7}]"#)]).await;
-    assert_eq!(summary(&asked), "Found 40 items, kept 3, chosen by code");
-    assert!(asked.asked.is_empty());
-    assert_eq!((asked.outcome.totals.model_calls, asked.outcome.totals.sub_calls), (2, 0));
+    let requested = asking(spec(|spec| spec.limits.model_calls = 2), vec![says(r#"[{"index": 7}]"#)]).await;
+    assert_eq!(summary(&requested), "Found 40 items, kept 3, chosen by code");
+    assert!(requested.requested.is_empty());
+    assert_eq!((requested.outcome.totals.model_calls, requested.outcome.totals.sub_calls), (2, 0));
 }

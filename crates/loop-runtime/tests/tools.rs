@@ -51,20 +51,20 @@ async fn reported_after(delays: [u64; 3]) -> (Vec<String>, String) {
     let handle = runner.run(common::item()).start().await.unwrap();
     let nonce = handle.started().nonce.to_string();
     let outcome = handle.wait().await;
-    let asked =
+    let requested =
         outcome.evidence.iter().map(|evidence| format!("{} {}", evidence.id, evidence.parameters)).collect();
     let mut prompt = stage.requests("main")[1].messages.last().unwrap().text().replace(&nonce, "NONCE");
     for (n, target) in slow.iter().enumerate() {
         prompt = prompt.replace(target, &format!("target {n}"));
     }
-    (asked, prompt)
+    (requested, prompt)
 }
 
 #[tokio::test(start_paused = true)]
 async fn results_stand_in_the_order_in_which_they_were_asked_for_whichever_ends_first() {
     // I-20
-    let (asked, prompt) = reported_after([100, 200, 300]).await;
-    assert_eq!(asked.len(), 3);
+    let (requested, prompt) = reported_after([100, 200, 300]).await;
+    assert_eq!(requested.len(), 3);
     for delays in [[100, 300, 200], [200, 100, 300], [200, 300, 100], [300, 100, 200], [300, 200, 100]] {
         let (other, same) = reported_after(delays).await;
         let expected: Vec<String> = delays

@@ -135,10 +135,10 @@ async fn calls_run_in_parallel_and_all_settle_in_their_order() {
         timeout_ms: 12_000,
         markdown_cap: 4_000,
     };
-    let asked =
+    let requested =
         [("fetch_x", "T900"), ("fetch_x", "PANIC"), ("no", "T1"), ("fetch_x", "HANG"), ("fetch_xs", "T100")];
     let began = Instant::now();
-    let seen = registry.dispatch_all(asked.into_iter().map(call).collect(), &Credentials::none()).await;
+    let seen = registry.dispatch_all(requested.into_iter().map(call).collect(), &Credentials::none()).await;
     assert_eq!(began.elapsed().as_millis(), 12_000, "as long as the longest, not the sum");
     let ended: Vec<(Status, &str)> = seen.iter().map(|seen| (seen.status, &*seen.data)).collect();
     assert_eq!(

@@ -47,17 +47,17 @@ impl Judged {
     /// Nobody has this name (S0-88). It always carries a text (S0-d4).
     pub(crate) fn unknown_tool(name: &str, similar: &[Arc<str>]) -> Self {
         let name = one_line(name);
-        let asked = if name.is_empty() {
+        let requested = if name.is_empty() {
             "the name is empty".to_owned()
         } else {
             format!("no tool is called `{name}`")
         };
         let similar: Vec<String> = similar.iter().map(|name| format!("`{name}`")).collect();
         let similar = if similar.is_empty() { String::new() } else { format!("; similar names: {}", similar.join(", ")) };
-        let (title, message) = (Some("Unknown tool".to_owned()), format!("{asked}{similar}"));
+        let (title, message) = (Some("Unknown tool".to_owned()), format!("{requested}{similar}"));
         Self {
             body: Body::Failure { title, message },
-            ..Self::failed(Status::PermanentError, format!("Unknown tool: {asked}{similar}"))
+            ..Self::failed(Status::PermanentError, format!("Unknown tool: {requested}{similar}"))
         }
     }
 }

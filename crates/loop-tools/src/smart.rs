@@ -190,8 +190,8 @@ impl<S: fmt::Debug> fmt::Debug for Smart<S> {
 
 /// What a model names, and what that used. Whatever goes wrong, it names nothing.
 async fn ask(model: &dyn AskModel, request: &ChoiceRequest, limit: Duration) -> (Vec<usize>, SubCallUse) {
-    let asked = AssertUnwindSafe(model.choose(request)).catch_unwind();
-    match tokio::time::timeout(limit, asked).await {
+    let requested = AssertUnwindSafe(model.choose(request)).catch_unwind();
+    match tokio::time::timeout(limit, requested).await {
         Ok(Ok(Ok(answer))) => {
             let named = selection(&answer.text, request.candidates.len());
             let answered = !named.is_empty();

@@ -37,13 +37,13 @@ enum Reply {
 
 struct Model {
     reply: Reply,
-    asked: Mutex<Vec<ChoiceRequest>>,
+    requested: Mutex<Vec<ChoiceRequest>>,
 }
 
 #[async_trait]
 impl AskModel for Model {
     async fn choose(&self, request: &ChoiceRequest) -> Result<Answer, AskError> {
-        self.asked.lock().unwrap().push(request.clone());
+        self.requested.lock().unwrap().push(request.clone());
         let text = match self.reply {
             Reply::Says(text) => text,
             Reply::Fails => {
@@ -132,15 +132,15 @@ async fn run(source: Documents, reply: Option<Reply>, target: &str) -> (Observat
     let registry = Registry::builder().tool(Smart::new(source)).build().unwrap();
     let scope = Scope { account_name: Some("Contoso".into()), ..Scope::default() };
     let mut context = ToolContext::new(scope, "Slow\nlaptop", "r/1/action-0");
-    let model = reply.map(|reply| Arc::new(Model { reply, asked: Mutex::new(Vec::new()) }));
+    let model = reply.map(|reply| Arc::new(Model { reply, requested: Mutex::new(Vec::new()) }));
     if let Some(model) = &model {
         context = context.with_ask(Arc::clone(model) as Arc<dyn AskModel>, 10_000);
     }
     let parameters = json!({ "target": target });
     let seen =
         registry.dispatch("fetch_docs", &parameters, context, &Credentials::none(), 12_000, 4_000).await;
-    let asked = model.map(|model| model.asked.lock().unwrap().clone()).unwrap_or_default();
-    (seen, asked)
+    let requested = model.map(|model| model.requested.lock().unwrap().clone()).unwrap_or_default();
+    (seen, requested)
 }
 
 const BY_CODE: &str = "Found 40 items, kept 3, chosen by code";
@@ -149,7 +149,7 @@ const BY_CODE: &str = "Found 40 items, kept 3, chosen by code";
 async fn a_model_chooses_among_many() {
     // S0-39, S0-60, S0-65, S0-73, S0-75
     let reply = Reply::Says(r#"[{"index": 17, "reason": "why"}, {"index": 3, "reason": "why"}]"#);
-    let (seen, asked) = run(documents(40), Some(reply), "mail loop").await;
+    let (seen, requested) = run(documents(40), Some(reply), "mail loop").await;
     assert_eq!((seen.status, &*seen.summary), (Status::Ok, "Found 40 items, kept 2, chosen by a model"));
     assert_eq!(
         &*seen.markdown,
@@ -158,10 +158,10 @@ async fn a_model_chooses_among_many() {
     assert_eq!(&*seen.data, "[17,3]");
     assert_eq!(seen.sub_call, Some(served(true)));
     assert_eq!(
-        (asked.len(), &*asked[0].title, asked[0].target.as_deref()),
+        (requested.len(), &*requested[0].title, requested[0].target.as_deref()),
         (1, "Slow laptop", Some("mail loop"))
     );
-    assert_eq!((asked[0].candidates.len(), &*asked[0].candidates[39]), (40, "Doc 39 of wiki"));
+    assert_eq!((requested[0].candidates.len(), &*requested[0].candidates[39]), (40, "Doc 39 of wiki"));
 }
 
 #[tokio::test]
@@ -169,9 +169,9 @@ async fn nobody_is_asked_about_few_or_without_a_grant() {
     // S0-59, S0-65, S0-72
     for (count, granted, asks) in [(4, true, 0), (5, true, 1), (40, false, 0)] {
         let reply = granted.then_some(Reply::Says(r#"[{"index": 1}]"#));
-        let (seen, asked) = run(documents(count), reply, "").await;
+        let (seen, requested) = run(documents(count), reply, "").await;
         assert_eq!(
-            (seen.status, asked.len(), seen.sub_call.is_some()),
+            (seen.status, requested.len(), seen.sub_call.is_some()),
             (Status::Ok, asks, asks == 1),
             "{count}"
         );
@@ -186,21 +186,21 @@ async fn nobody_is_asked_about_few_or_without_a_grant() {
 async fn the_threshold_may_be_another() {
     // S0-72
     assert_eq!((AI_FILTER_THRESHOLD, Smart::new(documents(1)).threshold), (5, 5));
-    let model = Arc::new(Model { reply: Reply::Says(r#"[{"index": 0}]"#), asked: Mutex::new(Vec::new()) });
+    let model = Arc::new(Model { reply: Reply::Says(r#"[{"index": 0}]"#), requested: Mutex::new(Vec::new()) });
     let context =
         ToolContext::new(Scope::default(), "", "").with_ask(Arc::clone(&model) as Arc<dyn AskModel>, 10_000);
     let tool = Smart::new(documents(2)).threshold(2);
     let result = tool.call(json!({}), &context, &Credentials::none()).await;
     assert_eq!(result.summary, "Found 2 items, kept 1, chosen by a model");
-    assert_eq!(model.asked.lock().unwrap()[0].target, None);
+    assert_eq!(model.requested.lock().unwrap()[0].target, None);
 }
 
 #[tokio::test]
 async fn a_reply_that_names_nothing_leaves_it_to_the_code() {
     // S0-76, S0-128, S0-d12, T13: it was paid for all the same.
     for text in ["", "none", "[]", r#"[{"index": 40}]"#, r#"[{"index": -1}]"#, r#"[{"index": 1"#] {
-        let (seen, asked) = run(documents(40), Some(Reply::Says(text)), "").await;
-        assert_eq!((&*seen.summary, asked.len(), &*seen.data), (BY_CODE, 1, "[0,1,2]"), "{text}");
+        let (seen, requested) = run(documents(40), Some(Reply::Says(text)), "").await;
+        assert_eq!((&*seen.summary, requested.len(), &*seen.data), (BY_CODE, 1, "[0,1,2]"), "{text}");
         assert_eq!(seen.sub_call, Some(served(false)));
     }
 }
@@ -230,12 +230,12 @@ async fn a_model_that_is_late_leaves_it_to_the_code() {
 #[tokio::test(start_paused = true)]
 async fn slow_fetching_leaves_less_time_for_the_model_but_always_a_result() {
     // S0-76, S0-94: a fallback always exists, also when the tool's own time runs out.
-    let (seen, asked) =
+    let (seen, requested) =
         run(Documents { fetch_ms: 5_000, ..documents(40) }, Some(Reply::Takes(9_999, "")), "").await;
-    assert_eq!((seen.status, &*seen.summary, asked.len()), (Status::Ok, BY_CODE, 1));
+    assert_eq!((seen.status, &*seen.summary, requested.len()), (Status::Ok, BY_CODE, 1));
     let late = Documents { fetch_ms: 11_900, ..documents(40) };
-    let (seen, asked) = run(late, Some(Reply::Takes(9_999, "")), "").await;
-    assert_eq!((seen.status, &*seen.summary, asked.len(), seen.sub_call), (Status::Ok, BY_CODE, 0, None));
+    let (seen, requested) = run(late, Some(Reply::Takes(9_999, "")), "").await;
+    assert_eq!((seen.status, &*seen.summary, requested.len(), seen.sub_call), (Status::Ok, BY_CODE, 0, None));
 }
 
 #[tokio::test]
@@ -259,8 +259,8 @@ async fn a_source_may_rank_for_itself_and_its_slips_do_no_harm() {
 #[tokio::test]
 async fn nothing_found_and_a_failed_fetch_are_told_as_such() {
     // S0-68, S0-129
-    let (seen, asked) = run(documents(0), Some(Reply::Says("")), "").await;
-    assert_eq!((seen.status, &**seen.text(), asked.len()), (Status::Empty, "No data found", 0));
+    let (seen, requested) = run(documents(0), Some(Reply::Says("")), "").await;
+    assert_eq!((seen.status, &**seen.text(), requested.len()), (Status::Empty, "No data found", 0));
     let (seen, _) = run(documents(40), None, "DOWN").await;
     assert_eq!((seen.status, &*seen.summary), (Status::RetryableError, "the wiki is down"));
 }

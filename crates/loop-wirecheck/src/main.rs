@@ -187,8 +187,8 @@ fn work<'a>(
         }
     };
     let fallback = ModelRequest { model: exchange.model.as_str().into(), ..ModelRequest::default() };
-    let asked = neutral.as_ref().map_or(&fallback, |neutral| &neutral.request);
-    let decoded = decode(exchange, &codec, asked);
+    let requested = neutral.as_ref().map_or(&fallback, |neutral| &neutral.request);
+    let decoded = decode(exchange, &codec, requested);
     let mut findings = judge::judge(api, exchange, &decoded);
     if findings.is_none() && !decoded.faults.is_empty() {
         let faults = decoded

@@ -103,9 +103,9 @@ fn responses() -> Vec<Value> {
     let usage = json!({"input_tokens": 3, "output_tokens": 2, "total_tokens": 5});
     let whole = |output: &[Value]| json!({"id": "r", "object": "response", "status": "completed", "output": output, "usage": usage});
     let thought = json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"});
-    let asked = json!({"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "weather",
+    let requested = json!({"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "weather",
         "arguments": "{\"city\":\"Oslo\"}"});
-    let body = whole(&[thought.clone(), asked.clone()]).to_string();
+    let body = whole(&[thought.clone(), requested.clone()]).to_string();
     let first = line(
         "responses#0",
         "openai",
@@ -117,7 +117,7 @@ fn responses() -> Vec<Value> {
     let input = request["input"].as_array_mut().unwrap();
     input.extend([
         thought,
-        asked,
+        requested,
         json!({"type": "function_call_output", "call_id": "c1", "output": "3 degrees"}),
     ]);
     let stated = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Cold."}]});

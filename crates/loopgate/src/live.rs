@@ -246,7 +246,7 @@ impl Live {
                 note(Line::from("  ").plain("the ").styled(ODD, to.name()).plain(what));
             }
             Note::CallsNotRead { limit, count, .. } => {
-                let what = format!("{count} more calls are not read: limits.asked_calls is {limit}");
+                let what = format!("{count} more calls are not read: limits.requested_calls is {limit}");
                 note(Line::from("  ").styled(ODD, what));
             }
             Note::AttemptBegan { attempt: 1, .. } => {}

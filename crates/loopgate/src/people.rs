@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use loop_core::policy::shown;
-use loop_core::{AnswerFault, Asked, CommandKey, EventKind, Millis, PersonAnswer, Run, Scope, Started};
+use loop_core::{AnswerFault, PersonRequest, CommandKey, EventKind, Millis, PersonAnswer, Run, Scope, Started};
 use loop_runtime::{
     journal::{Journal, Recorded, expire, replay},
     people::PeopleReport,
-    report::AskedReport,
+    report::PersonRequestReport,
 };
 use serde_json::{Value, json};
 
@@ -40,8 +40,8 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
             }
             Err(error) => return Err(error.into()),
         };
-        let asked = run.asked();
-        if asked.is_empty() {
+        let requested = run.requested();
+        if requested.is_empty() {
             let over = recorded.entries.last().filter(|_| !line.is_written && !run.is_done());
             if over.is_some_and(|entry| entry.event.kind == EventKind::DeadlineReached) && has_silence(&recorded) {
                 let (run, at) = (&line.run, places::at(args.journal.journal.as_deref()));
@@ -54,16 +54,16 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
         }
         show::unverified(&line.run, &recorded);
         let now = recorded.now();
-        if asked.iter().any(|asked| asked.deadline <= now) {
+        if requested.iter().any(|requested| requested.deadline <= now) {
             // What was seen to be over stays over. Where it cannot be journaled it is told all the same.
             let _ = expire(journal.as_ref(), &line.run).await;
         }
         if line.is_written {
             stream::note(format!("run {} is being driven: it may be answered there", line.run));
         }
-        let _ = writeln!(text, "{}", in_words(run.started(), &asked, now, args.journal.journal.as_deref()));
-        for asked in &asked {
-            listed.push(in_json(run.started(), asked)?);
+        let _ = writeln!(text, "{}", in_words(run.started(), &requested, now, args.journal.journal.as_deref()));
+        for requested in &requested {
+            listed.push(in_json(run.started(), requested)?);
         }
     }
     if args.json {
@@ -156,15 +156,15 @@ async fn say(args: PersonArgs, answer: PersonAnswer) -> Result<ExitCode, Failure
 
 /// The action that a person names: by its key, or by the model's own name for it.
 fn key_of(run: &Run, named: &str) -> Result<CommandKey, Failure> {
-    let asked = run.asked();
+    let requested = run.requested();
     if let Ok(key) = named.parse::<CommandKey>()
         && run.actions().iter().any(|action| action.key == key)
     {
         return Ok(key);
     }
-    let mut waiting = asked.iter().filter(|asked| &*asked.id == named);
+    let mut waiting = requested.iter().filter(|requested| &*requested.id == named);
     match (waiting.next(), waiting.next()) {
-        (Some(asked), None) => return Ok(asked.key),
+        (Some(requested), None) => return Ok(requested.key),
         (Some(_), Some(_)) => {
             return Err(Failure::new(format!("several actions that wait are called {named}; give the key")));
         }
@@ -173,7 +173,7 @@ fn key_of(run: &Run, named: &str) -> Result<CommandKey, Failure> {
     if let Some(action) = run.actions().iter().rev().find(|action| &*action.action.id == named) {
         return Ok(action.key);
     }
-    let known: Vec<String> = asked.iter().map(|asked| asked.key.to_string()).collect();
+    let known: Vec<String> = requested.iter().map(|requested| requested.key.to_string()).collect();
     let waits = if known.is_empty() { "nothing waits in it".to_owned() } else { known.join(", ") };
     Err(Failure::new(format!("run {} has no action {named}; what waits: {waits}", run.id())))
 }
@@ -190,10 +190,10 @@ fn refused(found: &Found, key: &CommandKey, fault: AnswerFault, at: &str) -> Fai
         _ => None,
     });
     let message = match (fault, answered) {
-        (AnswerFault::Answered | AnswerFault::NotAsked { .. }, Some(answered)) => {
+        (AnswerFault::Answered | AnswerFault::NotRequested { .. }, Some(answered)) => {
             format!("it has been {answered} already, and an answer counts once")
         }
-        (AnswerFault::Answered | AnswerFault::NotAsked { .. }, None) if has_expired(found, key) => {
+        (AnswerFault::Answered | AnswerFault::NotRequested { .. }, None) if has_expired(found, key) => {
             format!(
                 "it was not answered in time, which counts as a denial; `loopgate resume {id}{at}` continues the run"
             )
@@ -212,16 +212,16 @@ fn refused(found: &Found, key: &CommandKey, fault: AnswerFault, at: &str) -> Fai
 /// Whether it was journaled of an action that nobody answered in time.
 fn has_expired(found: &Found, key: &CommandKey) -> bool {
     let people = PeopleReport::of(&found.recorded);
-    people.of_action(key).is_some_and(|asked| asked.answer.as_deref() == Some("expired"))
+    people.of_action(key).is_some_and(|requested| requested.answer.as_deref() == Some("expired"))
 }
 
 /// Whether something that a run asked people about was journaled as not answered in time.
 fn has_silence(recorded: &Recorded) -> bool {
-    PeopleReport::of(recorded).asked.iter().any(|asked| asked.answer.as_deref() == Some("expired"))
+    PeopleReport::of(recorded).requested.iter().any(|requested| requested.answer.as_deref() == Some("expired"))
 }
 
 /// What waits in a run, for people: each action with its exact arguments, and the commands that answer it.
-pub(crate) fn in_words(started: &Started, asked: &[Asked], now: Millis, journal: Option<&Path>) -> String {
+pub(crate) fn in_words(started: &Started, requested: &[PersonRequest], now: Millis, journal: Option<&Path>) -> String {
     let (run, item) = (&started.run, &started.item);
     let mut text = String::new();
     let mut row = |line: String| {
@@ -234,11 +234,11 @@ pub(crate) fn in_words(started: &Started, asked: &[Asked], now: Millis, journal:
         row(format!("  what the item concerns, which a tool may use as well: {scope}"));
     }
     let at = places::at(journal);
-    for asked in asked {
-        let Asked { key, id, tool, is_question, deadline, binding, .. } = asked;
+    for requested in requested {
+        let PersonRequest { key, id, tool, is_question, deadline, binding, .. } = requested;
         row(String::new());
-        row(format!("  {key}  {tool}  ({}, the model calls it {id})", kind_of(asked)));
-        details(asked).into_iter().for_each(|line| row(format!("    {line}")));
+        row(format!("  {key}  {tool}  ({}, the model calls it {id})", kind_of(requested)));
+        details(requested).into_iter().for_each(|line| row(format!("    {line}")));
         let ends = started.unix_ms.saturating_add(deadline.0);
         let until = show::time(ends);
         if *deadline > now {
@@ -266,28 +266,28 @@ fn scope_of(scope: &Scope) -> String {
 }
 
 /// What is asked of a person: an answer, or consent to an effect.
-pub(crate) fn kind_of(asked: &Asked) -> String {
-    if asked.is_question { "a question".to_owned() } else { format!("effect {}", asked.effect.name()) }
+pub(crate) fn kind_of(requested: &PersonRequest) -> String {
+    if requested.is_question { "a question".to_owned() } else { format!("effect {}", requested.effect.name()) }
 }
 
 /// What a person has to know of an action before they decide, in lines: every byte of its parameters, with what does not
 /// show written out, what is easily overlooked, and why they are asked.
-pub(crate) fn details(asked: &Asked) -> Vec<String> {
-    let shown = shown(&asked.parameters);
+pub(crate) fn details(requested: &PersonRequest) -> Vec<String> {
+    let shown = shown(&requested.parameters);
     let mut lines: Vec<String> = shown.text.lines().map(str::to_owned).collect();
     lines.push(format!("{}, {}", counted(shown.bytes, "byte"), counted(shown.values, "value")));
     lines.extend(shown.warnings.iter().map(|warning| format!("mind: {warning}")));
-    lines.push(format!("asked because: {}", asked.why));
-    if !asked.reason.is_empty() {
-        lines.push(format!("the model says: {}", asked.reason));
+    lines.push(format!("asked because: {}", requested.why));
+    if !requested.reason.is_empty() {
+        lines.push(format!("the model says: {}", requested.reason));
     }
     lines
 }
 
 /// An action that waits, for programs.
-fn in_json(started: &Started, asked: &Asked) -> Result<Value, Failure> {
-    let mut value = serde_json::to_value(AskedReport::new(started, asked))?;
-    let shown = shown(&asked.parameters);
+fn in_json(started: &Started, requested: &PersonRequest) -> Result<Value, Failure> {
+    let mut value = serde_json::to_value(PersonRequestReport::new(started, requested))?;
+    let shown = shown(&requested.parameters);
     let rest = json!({
         "run": started.run,
         "item": started.item.id,

@@ -303,7 +303,7 @@ async fn resume_one(
     let now = found.recorded.now();
     let is_waiting = matches!(found.run.phase(), Phase::WaitingForPerson { .. });
     // Silence that has lasted long enough is a no, and the run goes on with that.
-    if is_waiting && found.run.asked().iter().all(|asked| asked.deadline > now) {
+    if is_waiting && found.run.requested().iter().all(|requested| requested.deadline > now) {
         return Ok(waits());
     }
     let (domain, runner) = found.runner(go_on)?;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use loop_core::{
-    Asked, EventKind, Measure, Millis, Outcome, PicoUsd, Cost, Started, StopClass, StopReason, Totals, WorkItem,
+    PersonRequest, EventKind, Measure, Millis, Outcome, PicoUsd, Cost, Started, StopClass, StopReason, Totals, WorkItem,
 };
 use loop_runtime::{
     Runner,
@@ -107,13 +107,13 @@ impl Driving<'_> {
                 // The queue ends with the run; what it still holds is shown first.
                 (self.live, self.lines) = self.signals.unless_received(watcher).await.unwrap_or_default();
             }
-            let (outcome, asked) = match driven {
+            let (outcome, requested) = match driven {
                 Driven::Ended(outcome) => (outcome, Vec::new()),
-                Driven::Waiting(Waiting { outcome, asked }) => (outcome, asked),
+                Driven::Waiting(Waiting { outcome, requested }) => (outcome, requested),
             };
-            if !asked.is_empty() && is_answered_here() {
+            if !requested.is_empty() && is_answered_here() {
                 let typed = typed.get_or_insert_with(|| typed::Lines::begin(MAX_ANSWER_BYTES));
-                if let Some(stated) = self.ask(typed, &asked).await {
+                if let Some(stated) = self.ask(typed, &requested).await {
                     let run = &outcome.run;
                     handle = match self.runner.resume_with(run, stated).start().await {
                         // It took too long: silence was a no.
@@ -126,23 +126,23 @@ impl Driving<'_> {
                     continue;
                 }
             }
-            return self.print(&started, outcome, asked).await;
+            return self.print(&started, outcome, requested).await;
         }
     }
 
     /// What the person at this terminal says to each of these; nothing where they leave it to later.
-    async fn ask(&mut self, typed: &mut typed::Lines, asked: &[Asked]) -> Option<Vec<EventKind>> {
+    async fn ask(&mut self, typed: &mut typed::Lines, requested: &[PersonRequest]) -> Option<Vec<EventKind>> {
         let mut stated = Vec::new();
-        for asked in asked {
+        for requested in requested {
             let answer = tokio::select! {
                 biased;
                 _ = self.signals.next() => {
                     stream::note("");
                     return None;
                 }
-                answer = chat::ask(typed, asked) => answer?,
+                answer = chat::ask(typed, requested) => answer?,
             };
-            stated.push(EventKind::PersonAnswered { key: asked.key, answer, binding: Some(asked.binding) });
+            stated.push(EventKind::PersonAnswered { key: requested.key, answer, binding: Some(requested.binding) });
         }
         Some(stated)
     }
@@ -151,14 +151,14 @@ impl Driving<'_> {
         self,
         started: &Started,
         outcome: Outcome,
-        asked: Vec<Asked>,
+        requested: Vec<PersonRequest>,
     ) -> Result<(ExitCode, Signals), Failure> {
         let Self { journal, at, json, prints, mut signals, .. } = self;
         let code = signals.exit_code(&outcome);
         // What still waits as a run ends has time left: the run would have ended its wait otherwise.
-        let words = (!asked.is_empty()).then(|| people::in_words(started, &asked, Millis(0), at.as_deref()));
+        let words = (!requested.is_empty()).then(|| people::in_words(started, &requested, Millis(0), at.as_deref()));
         let report = if json {
-            let mut report = Report::new(started, &outcome).with_waiting(started, &asked);
+            let mut report = Report::new(started, &outcome).with_waiting(started, &requested);
             match journal.read(&outcome.run).await {
                 Ok(recorded) => {
                     let people = PeopleReport::of(&recorded);
@@ -240,7 +240,7 @@ pub(crate) fn summary(outcome: &Outcome) {
     }
     if outcome.totals.unread_calls > 0 {
         let unread = outcome.totals.unread_calls;
-        stream::note(format!("undone:  {unread} calls beyond limits.asked_calls of one reply; not read"));
+        stream::note(format!("undone:  {unread} calls beyond limits.requested_calls of one reply; not read"));
     }
     stream::note(format!("totals:  {}", bill(&outcome.totals)));
     match &outcome.saved {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use loop_core::{AttemptState, Outcome, Overridden, PassRecord, Reserve, Run, RunId, Totals};
 use loop_runtime::{
     journal::{Entry, Journal, JournalError, Recorded, RunLine, replay},
-    people::{AskedOnce, PeopleReport, InstructionReport},
+    people::{PersonRequestRecord, PeopleReport, InstructionReport},
     report::{CallReport, Report},
     tools::{ToolUse, ToolUses},
 };
@@ -95,7 +95,7 @@ pub(crate) fn unverified(run: &RunId, recorded: &Recorded) {
 /// Whether a run waits for people. One that cannot be read does not.
 async fn waits(journal: &dyn Journal, run: &RunId) -> bool {
     let state = journal.read(run).await.ok().and_then(|recorded| replay(run, &recorded).ok());
-    state.is_some_and(|state| !state.asked().is_empty())
+    state.is_some_and(|state| !state.requested().is_empty())
 }
 
 /// Prints what a run came to: its document, its answer, or its output once that is valid.
@@ -189,12 +189,12 @@ fn heading(state: &Run) -> String {
 
 fn unfinished(state: &Run, people: &PeopleReport, is_written: bool, journal: Option<&Path>) -> String {
     let mut text = heading(state);
-    let who = match (is_written, state.asked().len()) {
+    let who = match (is_written, state.requested().len()) {
         (true, _) => "running: a process writes it".to_owned(),
         (false, 0) => "interrupted: no process writes it".to_owned(),
         (false, _) => "waiting for a person: no process writes it".to_owned(),
     };
-    let next = if state.asked().is_empty() { "resume" } else { "pending" };
+    let next = if state.requested().is_empty() { "resume" } else { "pending" };
     row(&mut text, &format!("not ended: {}", state.phase().name()));
     row(&mut text, &who);
     let totals = Totals { wall_ms: state.elapsed_ms(), ..*state.totals() };
@@ -268,7 +268,7 @@ fn details(state: &Run, people: &PeopleReport) -> String {
     text.push_str("\nActions:\n\n");
     for action in state.actions() {
         let (verdict, why) = (action.verdict.name(), action.reason(state.evidence()));
-        let why = match people.of_action(&action.key).and_then(|asked| asked.answer.as_deref()) {
+        let why = match people.of_action(&action.key).and_then(|requested| requested.answer.as_deref()) {
             Some("approved") => "a person approved it".to_owned(),
             Some("answered") => "a person answered it".to_owned(),
             Some("denied") => format!("a person denied it: {why}"),
@@ -304,17 +304,17 @@ fn details(state: &Run, people: &PeopleReport) -> String {
 /// What people were asked, answered and told, in the order of time.
 fn with_people(text: &mut String, people: &PeopleReport) {
     let mut lines: Vec<(u64, String)> = Vec::new();
-    for AskedOnce { action, tool, parameters, why, asked_unix_ms, answer, text, answered_unix_ms, .. } in
-        &people.asked
+    for PersonRequestRecord { action, tool, parameters, why, requested_unix_ms, answer, text, answered_unix_ms, .. } in
+        &people.requested
     {
-        lines.push((*asked_unix_ms, format!("asked about {action} {tool} {parameters}: {why}")));
+        lines.push((*requested_unix_ms, format!("asked about {action} {tool} {parameters}: {why}")));
         let stated = match (answer.as_deref(), text) {
             (Some("expired"), _) => "no answer in time, which counts as a denial".to_owned(),
             (Some(answer), Some(text)) => format!("{answer}: {text}"),
             (Some(answer), None) => answer.to_owned(),
             (None, _) => continue,
         };
-        lines.push((answered_unix_ms.unwrap_or(*asked_unix_ms), format!("{action} {tool} {stated}")));
+        lines.push((answered_unix_ms.unwrap_or(*requested_unix_ms), format!("{action} {tool} {stated}")));
     }
     for InstructionReport { text, from_pass, unix_ms } in &people.instructions {
         lines.push((*unix_ms, format!("instruction, from pass {from_pass} on: {text}")));

@@ -102,13 +102,13 @@ fn a_domains_models_answer_in_four_protocols() {
     let shell = Shell::new();
     let mock = Mock::start(&shell, &[HELPDESK]);
     let rules = "You are filtering results.";
-    let asked = "Looking for: printer\n## Results\n0: a lamp\n1: a printer\n";
-    let user = json!([{"role": "user", "content": asked}]);
+    let requested = "Looking for: printer\n## Results\n0: a lamp\n1: a printer\n";
+    let user = json!([{"role": "user", "content": requested}]);
     let questions = [
         (
             "/v1/chat/completions",
             json!({"model": "offline-1", "messages": [
-                {"role": "system", "content": rules}, {"role": "user", "content": asked},
+                {"role": "system", "content": rules}, {"role": "user", "content": requested},
             ]}),
             "/choices/0/message/content",
         ),
@@ -126,7 +126,7 @@ fn a_domains_models_answer_in_four_protocols() {
             "/v1beta/models/offline-1:generateContent",
             json!({
                 "systemInstruction": {"parts": [{"text": rules}]},
-                "contents": [{"role": "user", "parts": [{"text": asked}]}],
+                "contents": [{"role": "user", "parts": [{"text": requested}]}],
             }),
             "/candidates/0/content/parts/0/text",
         ),

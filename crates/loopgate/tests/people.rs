@@ -385,14 +385,14 @@ fn what_people_said_stands_in_what_is_shown_of_a_run() {
     assert!(shown.contains("denied, a person denied it: not this one"), "{shown}");
 
     let people = &shell.json(&["show", &run, "--json"])["people"];
-    let asked = |at: usize, member: &str| people["asked"][at][member].clone();
-    assert_eq!(asked(0, "text"), "The one in Minsk");
+    let requested = |at: usize, member: &str| people["requested"][at][member].clone();
+    assert_eq!(requested(0, "text"), "The one in Minsk");
     assert_eq!(
-        [asked(0, "answer"), asked(1, "answer"), asked(2, "answer")],
+        [requested(0, "answer"), requested(1, "answer"), requested(2, "answer")],
         ["answered", "approved", "denied"]
     );
-    assert_eq!((asked(0, "question"), asked(1, "question")), (true.into(), false.into()));
-    assert!(asked(1, "answered_unix_ms").as_u64() >= asked(1, "asked_unix_ms").as_u64());
+    assert_eq!((requested(0, "question"), requested(1, "question")), (true.into(), false.into()));
+    assert!(requested(1, "answered_unix_ms").as_u64() >= requested(1, "requested_unix_ms").as_u64());
     assert_eq!(
         (&people["instructions"][0]["text"], &people["instructions"][0]["from_pass"]),
         (&"Be brief".into(), &2.into())
@@ -409,7 +409,7 @@ fn a_run_without_people_shows_none_and_silence_is_shown_as_such() {
     shell.run(&["resume", &run]);
     let shown = shell.run(&["show", &run]).out;
     assert!(shown.contains("3/action-0 update_user no answer in time"), "{shown}");
-    assert_eq!(shell.json(&["show", &run, "--json"])["people"]["asked"][0]["answer"], "expired");
+    assert_eq!(shell.json(&["show", &run, "--json"])["people"]["requested"][0]["answer"], "expired");
     let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", "Find user named Alice"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(!shell.run(&["show", "last"]).out.contains("People:"));

@@ -20,7 +20,7 @@ const CLASSES: [(&str, &str); 5] = [
     ("cache_write_1h_mtok", "write_long"),
 ];
 /// What is priced beside tokens of text and never asked for: searches at the provider, sound and film in the prompt.
-const NEVER_ASKED: [&str; 5] = [
+const NEVER_REQUESTED: [&str; 5] = [
     "web_searches_kcount",
     "storage_searches_kcount",
     "input_audio_mtok",
@@ -215,7 +215,7 @@ fn rates(prices: &Value, called: &str, notes: &mut Notes) -> Result<Map<String, 
     };
     for key in members.keys() {
         let is_known = key == "is" || CLASSES.iter().any(|(name, _)| name == key);
-        if !is_known && !NEVER_ASKED.contains(&key.as_str()) {
+        if !is_known && !NEVER_REQUESTED.contains(&key.as_str()) {
             return Err(format!("is priced by `{key}` too"));
         }
     }

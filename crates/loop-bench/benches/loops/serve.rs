@@ -86,8 +86,8 @@ async fn answer(mut stream: TcpStream, answers: Arc<Answers>) -> Option<()> {
         }
         let body = held.get(start..end)?;
         let pass = passes_before(body);
-        let is_asked = memmem::find(&head, b"/chat/completions http/").is_some();
-        match answers.responses.get(pass).filter(|_| is_asked) {
+        let is_requested = memmem::find(&head, b"/chat/completions http/").is_some();
+        match answers.responses.get(pass).filter(|_| is_requested) {
             Some(response) => {
                 if let Some(folder) = &answers.record {
                     std::fs::write(folder.join(format!("{}.json", pass + 1)), body).unwrap();

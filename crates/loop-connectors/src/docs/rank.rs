@@ -66,9 +66,9 @@ impl Index {
 
     /// The positions of the passages that hold any of the words, best first; at most `max`.
     pub(crate) fn best(&self, question: &str, max: usize) -> Vec<usize> {
-        let asked: BTreeSet<String> = words(question).collect();
-        let passages = self.passages.scores(&asked);
-        let documents = self.documents.scores(&asked);
+        let requested: BTreeSet<String> = words(question).collect();
+        let passages = self.passages.scores(&requested);
+        let documents = self.documents.scores(&requested);
         let mut ranked: Vec<(usize, f64)> = passages
             .into_iter()
             .map(|(at, score)| {
@@ -92,11 +92,11 @@ impl Field {
     }
 
     /// The texts that hold any of the words. Words are taken in their order, so that sums are the same each time.
-    fn scores(&self, asked: &BTreeSet<String>) -> BTreeMap<usize, f64> {
+    fn scores(&self, requested: &BTreeSet<String>) -> BTreeMap<usize, f64> {
         let texts = self.lengths.len() as f64;
         let average = f64::from(self.lengths.iter().sum::<u32>()) / texts.max(1.0);
         let mut scores: BTreeMap<usize, f64> = BTreeMap::new();
-        for word in asked {
+        for word in requested {
             let Some(postings) = self.postings.get(word) else {
                 continue;
             };

@@ -17,7 +17,7 @@ pub(crate) struct View<'a> {
     /// Milliseconds that count against the wall clock.
     pub(crate) elapsed_ms: u64,
     /// Since when a stop is asked for.
-    pub(crate) stop_asked: Option<Millis>,
+    pub(crate) stop_requested: Option<Millis>,
     pub(crate) confidence: Confidence,
     pub(crate) refused: Option<&'a Refused>,
     pub(crate) escalated: Option<&'a Arc<str>>,
@@ -411,8 +411,8 @@ fn stuck(view: &View<'_>, history: History) -> Vec<Condition> {
 /// Stop, and why; or what follows. `cause` is what a final pass was entered for: it comes first.
 pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
     let is_final_pass = cause.is_some();
-    let asked = view.stop_asked.map(manual_stop);
-    let mut conditions: Vec<Condition> = asked.into_iter().chain(cause).collect();
+    let requested = view.stop_requested.map(manual_stop);
+    let mut conditions: Vec<Condition> = requested.into_iter().chain(cause).collect();
     // What would only forbid another call does not keep this reply's calls from running.
     let reached = limits_reached(view.limits, view.totals, view.elapsed_ms);
     let (reached, before_next) = split(reached, view.acts_last);

@@ -142,8 +142,8 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
         return Verdict::Denied { why: why.into(), by: DeniedBy::Policy };
     }
     let written = &judged.judged.action.parameters;
-    let asked = match serde_json::from_str(written) {
-        Ok(asked) => asked,
+    let requested = match serde_json::from_str(written) {
+        Ok(requested) => requested,
         Err(_) if !context.spec.protocol.properties().native_calls => Value::Null,
         // Nothing means no arguments (S1-d2).
         Err(_) if written.trim().is_empty() => Value::Object(serde_json::Map::new()),
@@ -160,7 +160,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
         return Verdict::InvalidArguments { pointer: pointer.into(), message };
     }
     let is_output = context.spec.protocol.output().is_some_and(|output| output.tool == tool.name);
-    let rebuilt = match tool.args.rebuild(&asked) {
+    let rebuilt = match tool.args.rebuild(&requested) {
         // What an output holds is judged by its own validation.
         Ok(parameters) if !is_output => tool.args.filled(&parameters).map(|()| parameters),
         rebuilt => rebuilt,

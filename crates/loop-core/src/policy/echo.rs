@@ -13,7 +13,7 @@ use crate::policy::scalar::Scalar;
 const LEAST: usize = 4;
 
 /// What a tool was asked with, in the forms in which a value is looked for.
-pub(crate) struct Asked {
+pub(crate) struct RequestedValues {
     /// Every text, number and name in it, as it is meant.
     texts: Vec<String>,
     /// Their letters and digits, one behind the other.
@@ -25,7 +25,7 @@ pub(crate) struct Asked {
     has_marks: bool,
 }
 
-impl Asked {
+impl RequestedValues {
     /// What stands in parameters, a JSON text.
     pub(crate) fn of(parameters: &str) -> Self {
         let mut texts = Vec::new();
@@ -108,8 +108,8 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// Adds what a call of this pass was asked with.
-    pub(crate) fn add(&mut self, asked: &Asked, pass: u32) {
-        for text in &asked.texts {
+    pub(crate) fn add(&mut self, requested: &RequestedValues, pass: u32) {
+        for text in &requested.texts {
             let part = letters(text);
             if !part.is_empty() {
                 let first = self.parts.entry(part).or_insert(pass);
@@ -257,14 +257,14 @@ mod tests {
     use serde_json::json;
 
     #[track_caller]
-    fn check(asked: Value, wanted: Value, expected: bool) {
-        let holds = Scalar::of(&wanted).map(|wanted| Asked::of(&asked.to_string()).holds(&wanted));
-        assert_eq!(holds, Some(expected), "{asked} and {wanted}");
+    fn check(requested: Value, wanted: Value, expected: bool) {
+        let holds = Scalar::of(&wanted).map(|wanted| RequestedValues::of(&requested.to_string()).holds(&wanted));
+        assert_eq!(holds, Some(expected), "{requested} and {wanted}");
     }
 
     #[test]
     fn a_value_is_found_in_every_spelling() {
-        for (asked, wanted) in [
+        for (requested, wanted) in [
             (json!("+1 555 123 4567"), json!("+15551234567")),
             (json!("call (001) 555-123.4567, now"), json!("+15551234567")),
             (json!("4111 1111 1111 1111"), json!("4111111111111111")),
@@ -299,18 +299,18 @@ mod tests {
             (json!("か\u{3099}ん"), json!("がん")),
             (json!("\u{1112}\u{1161}\u{11ab}"), json!("한")),
         ] {
-            check(asked.clone(), wanted.clone(), true);
-            check(json!({"query": [{"text": asked}]}), wanted, true);
+            check(requested.clone(), wanted.clone(), true);
+            check(json!({"query": [{"text": requested}]}), wanted, true);
         }
     }
 
     #[test]
     fn a_value_is_put_together_of_what_went_in_in_any_order() {
         // B12
-        let made = |asked: &[Value], wanted: Value, pass| {
+        let made = |requested: &[Value], wanted: Value, pass| {
             let mut parts = Parts::default();
-            for (n, asked) in asked.iter().enumerate() {
-                parts.add(&Asked::of(&asked.to_string()), n as u32);
+            for (n, requested) in requested.iter().enumerate() {
+                parts.add(&RequestedValues::of(&requested.to_string()), n as u32);
             }
             Scalar::of(&wanted).is_some_and(|wanted| parts.make(&wanted, pass))
         };
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn what_stands_in_another_value_by_chance_did_not_go_in() {
-        for (asked, wanted) in [
+        for (requested, wanted) in [
             (json!({"limit": 17, "at": "1.7"}), json!(7)),
             (json!({"limit": 17, "at": "1.7"}), json!("7")),
             (json!("T-1042"), json!(42)),
@@ -348,7 +348,7 @@ mod tests {
             (json!(null), json!("null")),
             (json!({}), json!(1)),
         ] {
-            check(json!({"query": asked}), wanted, false);
+            check(json!({"query": requested}), wanted, false);
         }
     }
 }

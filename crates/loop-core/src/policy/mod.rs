@@ -186,8 +186,8 @@ pub fn approves(spec: &RunSpec, name: &str) -> bool {
 /// let said = WorkItem::message("M-1", "", "Write to ann@acme.example.");
 ///
 /// let says = |parameters| {
-///     let asked_before = Default::default();
-///     let sources = RunSources { spec: &spec, item: &said, evidence: &[], told: &[], asked_before: &asked_before };
+///     let requested_before = Default::default();
+///     let sources = RunSources { spec: &spec, item: &said, evidence: &[], told: &[], requested_before: &requested_before };
 ///     let (taint, parameters) = (Taint::default(), &parameters);
 ///     ruling(&PolicyAsk { spec: &spec, tool: &tool, parameters, taint, sources: &sources })
 /// };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::policy::echo::{Asked, Parts};
+use crate::policy::echo::{RequestedValues, Parts};
 use crate::policy::free_text::gives;
 use crate::policy::scalar::Scalar;
 use crate::spec::RunSpec;
@@ -37,7 +37,7 @@ pub struct RunSources<'a> {
     /// What a person said in between.
     pub instructions: &'a [Instruction],
     /// The parameters of tool calls in the messages before the run, each a JSON text.
-    pub asked_before: &'a BTreeSet<Arc<str>>,
+    pub requested_before: &'a BTreeSet<Arc<str>>,
 }
 
 impl Sources for RunSources<'_> {
@@ -102,7 +102,7 @@ impl RunSources<'_> {
         if brought.is_empty() {
             return;
         }
-        let before = self.asked_before.iter().map(|parameters| (0, parameters));
+        let before = self.requested_before.iter().map(|parameters| (0, parameters));
         let in_run = self.evidence.iter().filter_map(|Evidence { tool, pass, parameters, .. }| {
             let is_question = self.spec.tool(tool).is_none_or(|tool| tool.policy.asks_person);
             (!is_question).then_some((*pass, parameters))
@@ -112,9 +112,9 @@ impl RunSources<'_> {
             if brought.iter().all(|(_, _, first)| *first < pass) {
                 continue;
             }
-            let asked = Asked::of(parameters);
-            brought.retain(|(_, wanted, first)| *first < pass || !asked.holds(wanted));
-            parts.add(&asked, pass);
+            let requested = RequestedValues::of(parameters);
+            brought.retain(|(_, wanted, first)| *first < pass || !requested.holds(wanted));
+            parts.add(&requested, pass);
         }
         // A tool may join what it was asked with, in one call or over several.
         brought.retain(|(_, wanted, first)| !parts.make(wanted, *first));

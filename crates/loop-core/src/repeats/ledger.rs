@@ -112,12 +112,12 @@ struct ToolLog {
     calls: u32,
     last: Option<(CommandKey, EvidenceId)>,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
-    queries: VecDeque<Asked>,
+    queries: VecDeque<PastQuery>,
 }
 
 /// A search text that was asked for, and what that told.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct Asked {
+struct PastQuery {
     query: Query,
     reported: Digest,
     brought: bool,
@@ -430,7 +430,7 @@ impl Ledger {
             if log.queries.len() == QUERIES {
                 log.queries.pop_front();
             }
-            log.queries.push_back(Asked {
+            log.queries.push_back(PastQuery {
                 query: query.clone(),
                 reported: settled.reported,
                 brought: status.is_citable(),
@@ -583,25 +583,25 @@ impl Ledger {
             CallStatus::Repeat { of: Some(of), evidence, rule }
         };
         let log = self.tools.get(&fingerprint.tool);
-        let mut near_duplicate = log.into_iter().flat_map(|log| log.queries.iter().rev()).filter_map(|asked| {
-            likeness(&asked.query, query, rules.three_tier).map(|millis| (asked, millis))
+        let mut near_duplicate = log.into_iter().flat_map(|log| log.queries.iter().rev()).filter_map(|requested| {
+            likeness(&requested.query, query, rules.three_tier).map(|millis| (requested, millis))
         });
         let found = match rules.repeats {
             Repeats::NeverRerun | Repeats::ThreeTier | Repeats::Off => near_duplicate.next(),
             Repeats::Reuse => near_duplicate
-                .find(|(asked, _)| asked.brought && asked.writes_at == self.writes && other_calls.changes == 0),
+                .find(|(requested, _)| requested.brought && requested.writes_at == self.writes && other_calls.changes == 0),
             Repeats::Progress => {
                 let last = near_duplicate.next();
                 let before = near_duplicate.next();
                 last.filter(|(last, _)| {
-                    let stands = |asked: &Asked| asked.changes_at == self.changes && other_calls.changes == 0;
+                    let stands = |requested: &PastQuery| requested.changes_at == self.changes && other_calls.changes == 0;
                     before
                         .is_some_and(|(before, _)| stands(last) && stands(before) && last.reported == before.reported)
                 })
             }
         };
-        if let Some((asked, millis)) = found {
-            return Some(repeat(asked.key, Some(asked.evidence), &asked.query, millis));
+        if let Some((requested, millis)) = found {
+            return Some(repeat(requested.key, Some(requested.evidence), &requested.query, millis));
         }
         if matches!(rules.repeats, Repeats::Progress | Repeats::Reuse) {
             return None;

@@ -15,7 +15,7 @@ pub struct Reply {
     /// The tools that it calls natively, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<NativeCall>,
-    /// How many tools more it calls: calls beyond [`MAX_ASKED_CALLS`](crate::MAX_ASKED_CALLS) are counted and not read.
+    /// How many tools more it calls: calls beyond [`MAX_REQUESTED_CALLS`](crate::MAX_REQUESTED_CALLS) are counted and not read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unread_calls: u32,
     /// What it reasoned, where a provider wants that back.

@@ -119,7 +119,7 @@ impl Run {
     pub(super) fn is_held(&self) -> bool {
         let setting = self.spec.gate.on_tool_error;
         let ends = |work: &Work| work.observation.as_ref().is_some_and(|it| setting.stops_at(it.status));
-        self.state.inbox.stop_asked.is_some()
+        self.state.inbox.stop_requested.is_some()
             || self.state.phase.batch().is_some_and(|batch| batch.work.iter().any(ends))
     }
 
@@ -132,7 +132,7 @@ impl Run {
             item: &state.started.item,
             evidence: &state.knowledge.evidence,
             instructions: state.inbox.instructions(),
-            asked_before: state.started.history.as_ref().map_or(&NOTHING, |history| &history.asked),
+            requested_before: state.started.history.as_ref().map_or(&NOTHING, |history| &history.requested),
         };
         JudgeContext {
             spec,
@@ -280,7 +280,7 @@ impl Run {
             self.leave_undone(&asks, certificate.reason(), notes);
             return self.stop(certificate, notes);
         }
-        if self.state.inbox.stop_asked.is_none()
+        if self.state.inbox.stop_requested.is_none()
             && let Some(certificate) = self.submitted_nothing()
         {
             // The run has failed: nobody is asked about what would not run any more.
@@ -292,7 +292,7 @@ impl Run {
             self.leave_undone(&asks, StopReason::Timeout, notes);
             return self.go_on(notes);
         }
-        if asks.is_empty() || self.state.inbox.stop_asked.is_some() {
+        if asks.is_empty() || self.state.inbox.stop_requested.is_some() {
             return self.go_on(notes);
         }
         let deadline = self.state.clock.now.plus(self.spec.limits.person_ms);
@@ -332,7 +332,7 @@ impl Run {
 
     /// What comes after the calls of a pass: the validation of an output, or the next pass.
     fn go_on(&mut self, notes: &mut Vec<Note>) {
-        if self.state.inbox.stop_asked.is_some() {
+        if self.state.inbox.stop_requested.is_some() {
             return self.next_pass(notes);
         }
         if !self.validates() {
@@ -417,10 +417,10 @@ impl Run {
         let ends = by_failure.into_iter().chain(escalated).chain(declared).chain(invalid).chain(useless);
         let mut ends = ends.peekable();
         ends.peek()?;
-        let asked = self.state.inbox.stop_asked.map(manual_stop);
+        let requested = self.state.inbox.stop_requested.map(manual_stop);
         let reached = gate::limits_reached(&self.spec.limits, &self.state.budget.totals, self.elapsed_ms());
         let (reached, before_next) = gate::split(reached, self.spec.acts_last());
-        Certificate::of(asked.into_iter().chain(reached).chain(ends).chain(before_next))
+        Certificate::of(requested.into_iter().chain(reached).chain(ends).chain(before_next))
     }
 
     /// Moves the batch's observations to the evidence, in request order (I-20); gives what waits for a person.

@@ -320,7 +320,7 @@ impl Run {
         self.state.phase.call().map_or(read, |call| call.key.pass)
     }
 
-    /// How many calls the reply of this pass asked for beyond `limits.asked_calls`, which were not read; pass 0 is the
+    /// How many calls the reply of this pass asked for beyond `limits.requested_calls`, which were not read; pass 0 is the
     /// selection.
     pub fn unread_calls(&self, pass: u32) -> u32 {
         if pass == 0 {
@@ -390,8 +390,8 @@ impl Run {
     }
 
     /// Whether a stop at the next gate is asked for.
-    pub fn is_stop_asked(&self) -> bool {
-        self.state.inbox.stop_asked.is_some()
+    pub fn is_stop_requested(&self) -> bool {
+        self.state.inbox.stop_requested.is_some()
     }
 
     /// The tier of the next main call.

@@ -14,7 +14,7 @@ use crate::types::{CommandKey, Digest, Effect, Millis, Observation, Status, Inst
 
 /// An action that waits for a person, with all that they have to know to decide (K8).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct PersonRequest {
     /// Which action.
     pub key: CommandKey,
     /// The model's own name for it.
@@ -46,7 +46,7 @@ pub enum AnswerFault {
     NoAction,
     /// It was decided without a person, or a person has decided already and the run has gone on.
     #[error("no person is asked about it: its verdict is `{verdict}`")]
-    NotAsked {
+    NotRequested {
         /// What was decided.
         verdict: &'static str,
     },
@@ -84,7 +84,7 @@ impl Run {
     }
 
     /// What waits for a person, in the order in which it was asked for.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn requested(&self) -> Vec<PersonRequest> {
         let Phase::WaitingForPerson { asks, .. } = &self.state.phase else {
             return Vec::new();
         };
@@ -92,7 +92,7 @@ impl Run {
         open.filter_map(|ask| {
             let action = self.state.calls.actions.get(ask.action as usize)?;
             let tool = self.spec.tool(action.tool_name())?;
-            Some(Asked {
+            Some(PersonRequest {
                 key: action.key,
                 id: Arc::clone(&action.action.id),
                 tool: Arc::clone(&tool.name),
@@ -120,7 +120,7 @@ impl Run {
         binding: Option<&Digest>,
     ) -> Result<(), AnswerFault> {
         let action = self.action(key).ok_or(AnswerFault::NoAction)?;
-        let ask = self.ask_of(key).ok_or_else(|| self.why_not_asked(action))?;
+        let ask = self.ask_of(key).ok_or_else(|| self.why_not_requested(action))?;
         if ask.answered {
             return Err(AnswerFault::Answered);
         }
@@ -177,15 +177,15 @@ impl Run {
         asks.iter().find(is_it)
     }
 
-    fn why_not_asked(&self, action: &JudgedAction) -> AnswerFault {
+    fn why_not_requested(&self, action: &JudgedAction) -> AnswerFault {
         let waits = self.state.phase.batch().is_some_and(|batch| {
             let mut asks = batch.asks.iter().filter_map(|at| self.state.calls.actions.get(*at as usize));
-            asks.any(|asked| asked.key == action.key)
+            asks.any(|requested| requested.key == action.key)
         });
         if waits && self.state.phase.is_working() {
             AnswerFault::NotYet
         } else {
-            AnswerFault::NotAsked { verdict: action.verdict.name() }
+            AnswerFault::NotRequested { verdict: action.verdict.name() }
         }
     }
 
@@ -237,9 +237,9 @@ impl Run {
             return self.out_of_order("person_answered");
         };
         // They stand in the order of their keys.
-        let asked = self.state.calls.at(key);
-        let open = asks.iter_mut().find(|ask| Some(ask.action as usize) == asked);
-        let (Some(ask), Some(action)) = (open, asked.and_then(|at| self.state.calls.actions.get_mut(at)))
+        let requested = self.state.calls.at(key);
+        let open = asks.iter_mut().find(|ask| Some(ask.action as usize) == requested);
+        let (Some(ask), Some(action)) = (open, requested.and_then(|at| self.state.calls.actions.get_mut(at)))
         else {
             return self.out_of_order("person_answered");
         };
@@ -283,10 +283,10 @@ impl Run {
         if asks.iter().any(|ask| !ask.answered) {
             return;
         }
-        let asked: Vec<(u32, Option<Arc<str>>)> =
+        let requested: Vec<(u32, Option<Arc<str>>)> =
             asks.iter().map(|ask| (ask.action, ask.answer.clone())).collect();
         self.count_waiting(since);
-        let batch = self.take_answers(asked, notes);
+        let batch = self.take_answers(requested, notes);
         self.act(batch, notes);
     }
 
@@ -294,11 +294,11 @@ impl Run {
     /// run, the rest has settled.
     pub(super) fn take_answers(
         &mut self,
-        asked: Vec<(u32, Option<Arc<str>>)>,
+        requested: Vec<(u32, Option<Arc<str>>)>,
         notes: &mut Vec<Note>,
     ) -> Batch {
         let mut batch = Batch::default();
-        for (index, answer) in asked {
+        for (index, answer) in requested {
             let evidence = self.state.knowledge.next_id(batch.work.len());
             let Some(action) = self.state.calls.actions.get_mut(index as usize) else {
                 continue;

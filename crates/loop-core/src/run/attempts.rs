@@ -134,7 +134,7 @@ impl Run {
             return Err(self.not_open("validated", key, attempt));
         }
         let number = self.state.draft.attempts.len() as u32;
-        let asked = self.state.inbox.stop_asked.map(manual_stop);
+        let requested = self.state.inbox.stop_requested.map(manual_stop);
         let plain = |reason, value| Condition { reason, value, threshold: None, change: None };
         let ends = match result {
             Validation::Valid => {
@@ -168,7 +168,7 @@ impl Run {
         } else {
             Vec::new()
         };
-        match Certificate::of(asked.into_iter().chain(ends).chain(reached)) {
+        match Certificate::of(requested.into_iter().chain(ends).chain(reached)) {
             Some(certificate) => self.stop(certificate, notes),
             None => self.next_pass(notes),
         }
@@ -187,8 +187,8 @@ impl Run {
             format!("validation: the program ended while it ran, {ATTEMPTS} times").into(),
         );
         let lost = Condition { reason: StopReason::ToolFailure, value, threshold: None, change: None };
-        let asked = self.state.inbox.stop_asked.map(manual_stop);
-        if let Some(certificate) = Certificate::of(asked.into_iter().chain([lost])) {
+        let requested = self.state.inbox.stop_requested.map(manual_stop);
+        if let Some(certificate) = Certificate::of(requested.into_iter().chain([lost])) {
             self.stop(certificate, notes);
         }
     }

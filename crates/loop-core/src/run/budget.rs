@@ -46,14 +46,14 @@ impl Budget {
     /// The calls that settled: which model each was for, and which served it.
     pub(super) fn served_calls(&self, spec: &RunSpec) -> Vec<ServedCall> {
         let served = |call: &CallRecord| {
-            let asked = spec.model(call.tier);
+            let requested = spec.model(call.tier);
             ServedCall {
                 key: call.key,
                 attempt: call.attempt,
                 tier: call.tier,
-                provider: Arc::clone(&asked.provider),
-                model: Arc::clone(&asked.model),
-                base_model: asked.base_model.clone(),
+                provider: Arc::clone(&requested.provider),
+                model: Arc::clone(&requested.model),
+                base_model: requested.base_model.clone(),
                 served_model: call.served.clone(),
             }
         };

@@ -121,7 +121,7 @@ pub struct PassRecord {
     pub raw: Option<Arc<str>>,
     /// How many observations its prompt showed.
     pub evidence_seen: u32,
-    /// How many calls it asked for beyond `limits.asked_calls`: they were not read.
+    /// How many calls it asked for beyond `limits.requested_calls`: they were not read.
     pub unread_calls: u32,
     /// How many actions its prompt listed as executed.
     pub actions_seen: u32,

@@ -230,7 +230,7 @@ pub struct History {
     /// The parameters of the tool calls in them, each a JSON text: what a tool returns after it was asked with it is an
     /// echo, whichever turn that was in (K3).
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub asked: BTreeSet<Arc<str>>,
+    pub requested: BTreeSet<Arc<str>>,
 }
 
 /// What a call is held to cost until its real usage is known.

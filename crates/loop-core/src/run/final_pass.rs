@@ -13,7 +13,7 @@ use crate::types::{CommandKey, Millis, Slot};
 impl Run {
     /// The next main call, or the final pass where it is the last one that is permitted.
     pub(super) fn next_pass(&mut self, notes: &mut Vec<Note>) {
-        if self.state.inbox.stop_asked.is_some() {
+        if self.state.inbox.stop_requested.is_some() {
             return self.stop_by_hand(notes);
         }
         if let Some(cause) = self.too_many_messages(0) {
@@ -52,7 +52,7 @@ impl Run {
         let Some(call) = self.state.phase.main_call().cloned() else { return };
         if let Some(cause) = self.last_call() {
             self.final_pass(call, cause);
-        } else if self.state.inbox.stop_asked.is_none()
+        } else if self.state.inbox.stop_requested.is_none()
             && let Some(cause) = self.out_of_time_at(not_before.unwrap_or(self.state.clock.now))
         {
             self.final_pass_or_stop(call, cause, notes);

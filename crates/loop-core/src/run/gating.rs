@@ -51,7 +51,7 @@ impl Run {
             limits: &self.spec.limits,
             totals: &self.state.budget.totals,
             elapsed_ms: self.elapsed_ms(),
-            stop_asked: self.state.inbox.stop_asked,
+            stop_requested: self.state.inbox.stop_requested,
             confidence: proposal.confidence,
             refused: proposal.refused.as_ref(),
             escalated: proposal.escalated.as_ref(),

@@ -12,7 +12,7 @@ use crate::types::{Millis, Instruction};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Inbox {
     /// Since when a stop at the next gate is asked for.
-    pub(super) stop_asked: Option<Millis>,
+    pub(super) stop_requested: Option<Millis>,
     instructions: Vec<Instruction>,
 }
 

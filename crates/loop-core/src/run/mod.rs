@@ -54,7 +54,7 @@ mod select;
 mod stopping;
 
 pub use apply::{Facts, Rejected, Run, State};
-pub use asking::{AnswerFault, Asked};
+pub use asking::{AnswerFault, PersonRequest};
 pub use command::{CallModel, Command, RunTool, SubCallBudget, Validate};
 pub use draft::{Attempt, AttemptState, Cut, PassRecord};
 pub use event::{

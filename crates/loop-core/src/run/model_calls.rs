@@ -149,7 +149,7 @@ impl Run {
                 let proposal = self.read(key, started, reply, notes);
                 self.record_pass(key, started, reply, &proposal, notes);
                 // A repair takes time that may be the final pass's.
-                if proposal.has_contract || self.is_stop_asked() || self.out_of_time().is_some() {
+                if proposal.has_contract || self.is_stop_requested() || self.out_of_time().is_some() {
                     self.judge_and_decide(proposal, None, notes);
                 } else {
                     // It states the reply's confidence, so the reply's own model is asked for it.
@@ -220,17 +220,17 @@ impl Run {
         }
     }
 
-    /// How many calls are not read, which is noted: those of `asked` beyond the limit, and those that the model's client
+    /// How many calls are not read, which is noted: those of `requested` beyond the limit, and those that the model's client
     /// left unread.
     pub(super) fn count_unread(
         &mut self,
-        asked: usize,
+        requested: usize,
         left: u32,
         key: &CommandKey,
         notes: &mut Vec<Note>,
     ) -> u32 {
         let limit = self.spec.limits.read_calls();
-        let count = u32::try_from(asked).unwrap_or(u32::MAX).saturating_sub(limit).saturating_add(left);
+        let count = u32::try_from(requested).unwrap_or(u32::MAX).saturating_sub(limit).saturating_add(left);
         if count > 0 {
             self.state.budget.totals.unread_calls =
                 self.state.budget.totals.unread_calls.saturating_add(count);
@@ -331,7 +331,7 @@ impl Run {
         self.state.phase.is_working()
             && call.started.is_none()
             && call.not_before.is_none_or(|at| at <= self.state.clock.now)
-            && self.state.inbox.stop_asked.is_none()
+            && self.state.inbox.stop_requested.is_none()
     }
 
     /// Takes the call in flight that the event names out of its phase, and gives what was granted to it.
@@ -365,13 +365,13 @@ impl Run {
         notes: &mut Vec<Note>,
     ) {
         let tries = self.state.phase.call().map_or(attempt, Call::try_here);
-        let has_tries = failure.may_pass() && tries < ATTEMPTS && self.state.inbox.stop_asked.is_none();
+        let has_tries = failure.may_pass() && tries < ATTEMPTS && self.state.inbox.stop_requested.is_none();
         let brought_nothing = failure
             .partial
             .as_ref()
             .is_none_or(|partial| reply::salvage(partial, self.reading()).sections.is_empty());
         if failure.kind == FailureKind::Timeout
-            && self.state.inbox.stop_asked.is_none()
+            && self.state.inbox.stop_requested.is_none()
             && self.state.phase.main_call().is_some()
             && let Some(cause) = self.out_of_time()
         {
@@ -389,7 +389,7 @@ impl Run {
             failure.kind == FailureKind::ContextTooLong && self.spec.protocol.properties().compacts;
         // Once a call: what is too long even then stays so.
         let may_shorten = is_too_long && self.state.phase.call().is_some_and(|call| !call.shortened);
-        if may_shorten && self.state.inbox.stop_asked.is_none() && self.compact(notes) {
+        if may_shorten && self.state.inbox.stop_requested.is_none() && self.compact(notes) {
             if let Some(call) = self.state.phase.call_mut() {
                 call.shortened = true;
             }
@@ -404,7 +404,7 @@ impl Run {
                 && !self.final_pass_helps()
         };
         let may_retry = has_tries && failure.retry_at.is_none_or(|at| in_time(at) && !in_vain(at));
-        let reroutes = self.state.inbox.stop_asked.is_none() && self.has_other_route(failure);
+        let reroutes = self.state.inbox.stop_requested.is_none() && self.has_other_route(failure);
         // What could not be had was asked for more than once already; what broke off or was lost was not.
         if may_retry && (!reroutes || !brought_nothing || failure.was_lost()) {
             self.keep_sections(key, failure, notes);
@@ -429,7 +429,7 @@ impl Run {
             None if is_too_long => too_long(failure.line()),
             None => model_failure(failure.line()),
         };
-        let conditions = match (self.state.phase.final_cause().cloned(), self.state.inbox.stop_asked) {
+        let conditions = match (self.state.phase.final_cause().cloned(), self.state.inbox.stop_requested) {
             (_, Some(at)) => vec![manual_stop(at), failed],
             // Without any reply the limit did not end anything: the model did.
             (Some(cause), None) if self.state.draft.passes.is_empty() => vec![failed, cause],

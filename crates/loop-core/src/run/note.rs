@@ -149,7 +149,7 @@ pub enum Note {
     CallsNotRead {
         /// The reply's call.
         call: CommandKey,
-        /// `limits.asked_calls`.
+        /// `limits.requested_calls`.
         limit: u32,
         /// How many were not read.
         count: u32,

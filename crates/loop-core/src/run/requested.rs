@@ -78,7 +78,7 @@ impl Run {
 
     fn command_call(&self, call: &Call) -> Option<Command> {
         let waits = call.not_before.is_some_and(|at| at > self.state.clock.now)
-            || self.state.inbox.stop_asked.is_some();
+            || self.state.inbox.stop_requested.is_some();
         if call.started.is_none() && waits {
             return None;
         }

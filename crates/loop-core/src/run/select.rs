@@ -73,7 +73,7 @@ impl Run {
     }
 
     pub(super) fn gather(&mut self, selections: &[Action], by: SelectedBy, notes: &mut Vec<Note>) {
-        if self.state.inbox.stop_asked.is_some() {
+        if self.state.inbox.stop_requested.is_some() {
             return self.stop_by_hand(notes);
         }
         let limits = &self.spec.limits;

@@ -22,7 +22,7 @@ impl Run {
         if !self.state.phase.is_working() {
             return self.out_of_order("stop_requested");
         }
-        self.state.inbox.stop_asked.get_or_insert(self.state.clock.now);
+        self.state.inbox.stop_requested.get_or_insert(self.state.clock.now);
         if how == StopMode::Now || self.may_stop_at_gate() {
             self.stop_by_hand(notes);
         }
@@ -33,14 +33,14 @@ impl Run {
     fn may_stop_at_gate(&self) -> bool {
         let phase = &self.state.phase;
         let validates = matches!(phase, Phase::Validating { .. });
-        self.state.inbox.stop_asked.is_some() && phase.is_working() && !phase.is_in_flight() && !validates
+        self.state.inbox.stop_requested.is_some() && phase.is_working() && !phase.is_in_flight() && !validates
     }
 
     pub(super) fn stop_withdrawn(&mut self) -> Result<(), Rejected> {
-        if !self.state.phase.is_working() || self.state.inbox.stop_asked.is_none() {
+        if !self.state.phase.is_working() || self.state.inbox.stop_requested.is_none() {
             return self.out_of_order("stop_withdrawn");
         }
-        self.state.inbox.stop_asked = None;
+        self.state.inbox.stop_requested = None;
         Ok(())
     }
 
@@ -64,11 +64,11 @@ impl Run {
                 let failed = self.state.phase.call().and_then(|call| call.failed.clone());
                 let reached =
                     gate::limits_reached(&self.spec.limits, &self.state.budget.totals, self.elapsed_ms());
-                let asked = self.state.inbox.stop_asked.map(manual_stop);
+                let requested = self.state.inbox.stop_requested.map(manual_stop);
                 let failed = failed.map(model_failure);
                 let (reached, before_next) = gate::split(reached, self.spec.acts_last());
                 let conditions =
-                    asked.into_iter().chain(reached).chain(cause).chain(failed).chain(before_next);
+                    requested.into_iter().chain(reached).chain(cause).chain(failed).chain(before_next);
                 if let Some(certificate) = Certificate::of(conditions) {
                     self.stop(certificate, notes);
                 }
@@ -221,7 +221,7 @@ impl Run {
     }
 
     pub(super) fn stop_by_hand(&mut self, notes: &mut Vec<Note>) {
-        let primary = manual_stop(self.state.inbox.stop_asked.unwrap_or(self.state.clock.now));
+        let primary = manual_stop(self.state.inbox.stop_requested.unwrap_or(self.state.clock.now));
         let also = gate::limits_reached(&self.spec.limits, &self.state.budget.totals, self.elapsed_ms());
         self.stop(Certificate::new(primary, also), notes);
     }

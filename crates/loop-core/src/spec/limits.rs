@@ -13,12 +13,12 @@ const NATIVE_RESULT_CHARS: u32 = 16_000;
 pub(crate) const FINAL_PASS_MS: u64 = 30_000;
 
 /// Calls that one reply may ask for.
-const ASKED_CALLS: u32 = 64;
-/// The calls of one reply that are ever read, whatever [`Limits::asked_calls`] says.
-pub const MAX_ASKED_CALLS: u32 = 128;
+const REQUESTED_CALLS: u32 = 64;
+/// The calls of one reply that are ever read, whatever [`Limits::requested_calls`] says.
+pub const MAX_REQUESTED_CALLS: u32 = 128;
 
 fn is_sixty_four(calls: &u32) -> bool {
-    *calls == ASKED_CALLS
+    *calls == REQUESTED_CALLS
 }
 
 /// The limits of a run. Each is independent; the first that is reached, in the gate's order, is the reason for
@@ -41,10 +41,10 @@ pub struct Limits {
     /// Tool calls of the run, including those before the first pass. Default 25. With 0, a run that has tools ends
     /// before its first call.
     pub tool_calls: u32,
-    /// Tool calls that one reply may request, in its order. Default 64, at most [`MAX_ASKED_CALLS`]. Further calls are
+    /// Tool calls that one reply may request, in its order. Default 64, at most [`MAX_REQUESTED_CALLS`]. Further calls are
     /// counted and not read.
     #[serde(skip_serializing_if = "is_sixty_four")]
-    pub asked_calls: u32,
+    pub requested_calls: u32,
     /// Model calls of every kind: selection, passes, repairs, sub-calls, failed tries. Default 12.
     pub model_calls: u32,
     /// Wall clock of the run in milliseconds, except for the time that people take. Default 300,000.
@@ -81,7 +81,7 @@ impl Default for Limits {
             cost_mode: CostMode::default(),
             tokens: None,
             tool_calls: 25,
-            asked_calls: ASKED_CALLS,
+            requested_calls: REQUESTED_CALLS,
             model_calls: 12,
             wall_ms: 300_000,
             selected: 5,
@@ -98,9 +98,9 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How many calls of one reply are read: `asked_calls`, at most [`MAX_ASKED_CALLS`].
+    /// How many calls of one reply are read: `requested_calls`, at most [`MAX_REQUESTED_CALLS`].
     pub fn read_calls(&self) -> u32 {
-        self.asked_calls.min(MAX_ASKED_CALLS)
+        self.requested_calls.min(MAX_REQUESTED_CALLS)
     }
 
     /// Those of a conversation: 10 passes (S1-46), 100 messages (S1-39), 50 tool calls, 16,000 characters a result.

@@ -22,7 +22,7 @@ mod tool;
 pub use args::{ArgSpec, ArgType, SchemaViolation};
 pub use cost_limit::{CostLimit, LimitWithoutPrice, NotUsd};
 pub use gate::{GateSettings, Stale};
-pub use limits::{CostMode, Limits, MAX_ASKED_CALLS};
+pub use limits::{CostMode, Limits, MAX_REQUESTED_CALLS};
 pub use models::{ModelSpec, Models};
 pub use own_reason::{InvalidReason, OwnReason, ReasonName};
 pub use policy::{

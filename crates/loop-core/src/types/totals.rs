@@ -16,7 +16,7 @@ pub struct Totals {
     pub model_calls: u32,
     /// Tool calls that were started, selected ones included.
     pub tool_calls: u32,
-    /// Calls that replies asked for beyond `limits.asked_calls`: they were not read.
+    /// Calls that replies asked for beyond `limits.requested_calls`: they were not read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unread_calls: u32,
     /// Of the model calls, those of smart tools.

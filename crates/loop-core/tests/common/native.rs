@@ -76,7 +76,7 @@ pub fn history(messages: u32) -> History {
         json: "[]".into(),
         taint: Taint::default(),
         doubts: Default::default(),
-        asked: Default::default(),
+        requested: Default::default(),
     }
 }
 
@@ -244,10 +244,10 @@ fn turns_are_kept(run: &Run) -> Result<(), String> {
 /// I-16: what is sent back to a provider is one turn of the model a pass, in their order, each with something in it, and
 /// each result belongs to a call that was made by then.
 fn turns_can_be_sent(run: &Run) -> Result<(), String> {
-    let asked_in = |pass: u32| run.actions().iter().filter(move |action| action.key.pass == pass);
+    let requested_in = |pass: u32| run.actions().iter().filter(move |action| action.key.pass == pass);
     for (n, pass) in (1..).zip(run.passes()) {
         must(pass.pass == n, || format!("pass {} stands at place {n}", pass.pass))?;
-        let asked = asked_in(n).count();
+        let requested = requested_in(n).count();
         let is_seen = u32::try_from(run.actions().len()).is_ok_and(|all| pass.actions_seen <= all);
         must(is_seen, || format!("pass {n} saw {} actions", pass.actions_seen))?;
         // Another call is made: then what the model said is a turn, and no turn is empty.
@@ -256,7 +256,7 @@ fn turns_can_be_sent(run: &Run) -> Result<(), String> {
             Phase::Calling { purpose: Purpose::Main, .. }
                 | Phase::Calling { purpose: Purpose::Final { .. }, .. }
         );
-        let is_empty = pass.reply.trim().is_empty() && asked == 0;
+        let is_empty = pass.reply.trim().is_empty() && requested == 0;
         must(!is_sent || !is_empty, || format!("pass {n} is an empty turn"))?;
     }
     let orphan = run.evidence().iter().find(|evidence| {

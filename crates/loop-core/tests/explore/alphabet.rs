@@ -35,7 +35,7 @@ pub struct Alphabet {
     /// What was read in them.
     pub read_before: Taint,
     /// The parameters of tool calls in them, each a JSON text.
-    pub asked_before: Vec<&'static str>,
+    pub requested_before: Vec<&'static str>,
     /// What a person may tell the run, once.
     pub instructions: Vec<&'static str>,
     /// What a main call or a final pass is answered with, by its pass; the last list goes for all that follow.
@@ -80,8 +80,8 @@ impl Alphabet {
         let id = loop_core::RunId::new("r1");
         let facts = crate::common::facts();
         let history = self.history.map(crate::common::native::history).or(facts.history);
-        let asked = self.asked_before.iter().map(|parameters| (*parameters).into()).collect();
-        let history = history.map(|history| History { taint: self.read_before, asked, ..history });
+        let requested = self.requested_before.iter().map(|parameters| (*parameters).into()).collect();
+        let history = history.map(|history| History { taint: self.read_before, requested, ..history });
         Run::start(id, Arc::new(spec), item, Facts { history, ..facts })
     }
 
@@ -91,23 +91,23 @@ impl Alphabet {
         for command in run.commands() {
             self.follow(run, command, &mut commanded);
         }
-        let mut asked = Vec::new();
+        let mut requested = Vec::new();
         if self.stops && is_working(run) {
-            if run.is_stop_asked() {
-                asked.push(EventKind::StopWithdrawn);
+            if run.is_stop_requested() {
+                requested.push(EventKind::StopWithdrawn);
             } else {
-                asked.push(EventKind::StopRequested { how: StopMode::AtGate });
+                requested.push(EventKind::StopRequested { how: StopMode::AtGate });
             }
-            asked.push(EventKind::StopRequested { how: StopMode::Now });
+            requested.push(EventKind::StopRequested { how: StopMode::Now });
         }
         if is_working(run) && run.instructions().is_empty() {
-            asked.extend(self.instructions.iter().map(|text| EventKind::Instruction { text: (*text).into() }));
+            requested.extend(self.instructions.iter().map(|text| EventKind::Instruction { text: (*text).into() }));
         }
         let now = run.now();
         let mut events = Vec::new();
         for step in &self.steps {
             let at = now.plus(*step);
-            for kind in commanded.iter().chain(&asked) {
+            for kind in commanded.iter().chain(&requested) {
                 let event = Event { at, kind: kind.clone() };
                 let must = approvals::counts(run, &event) && !is_late_to_tell(run, kind);
                 events.push(Edict { event, must });

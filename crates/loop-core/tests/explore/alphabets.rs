@@ -78,7 +78,7 @@ pub fn base(name: &'static str, setup: Setup) -> Alphabet {
         setup,
         history: None,
         read_before: Taint::default(),
-        asked_before: Vec::new(),
+        requested_before: Vec::new(),
         instructions: Vec::new(),
         replies: Vec::new(),
         repairs: Vec::new(),
@@ -238,14 +238,14 @@ fn failures() -> Vec<ModelFailure> {
         ..failure(retryable)
     };
     let cut = format!("## Situation\nKept.\n## Findings\n{CUT}");
-    let asked =
+    let requested =
         format!("## Findings\nKept.\n## Situation\n{CUT}\n{}", asks(bare_draft("high"), &["z"]).whole_text());
     vec![
         with(true, None, true),
         with(true, None, false),
         with(false, None, true),
         with(true, Some(&cut), false),
-        with(false, Some(&asked), true),
+        with(false, Some(&requested), true),
         with(true, Some(CUT), true),
     ]
 }
@@ -376,7 +376,7 @@ pub fn money(mode: CostMode, wide: bool) -> Alphabet {
 pub fn cheaper(wide: bool) -> Alphabet {
     let setup = poor(CostMode::Estimated).escalating().limits(|limits| {
         limits.cost = Some(PicoUsd(1_000_000_000));
-        limits.asked_calls = 1;
+        limits.requested_calls = 1;
     });
     let setup = setup.with(|spec| {
         spec.gate.cheaper_tier = true;

@@ -88,7 +88,7 @@ pub fn that_do_not_count(run: &Run) -> Vec<Event> {
 
 /// K8: what is shown to a person is what would run, each under a name of its own that nothing else has.
 pub fn are_bound(run: &Run, _: &Ghost) -> Result {
-    let (asked, open) = (run.asked(), open(run));
+    let (requested, open) = (run.requested(), open(run));
     let commanded: Vec<CommandKey> = run
         .commands()
         .iter()
@@ -98,10 +98,10 @@ pub fn are_bound(run: &Run, _: &Ghost) -> Result {
         })
         .collect();
     let keys = || open.iter().map(|(key, _)| *key);
-    must(asked.iter().map(|it| it.key).eq(keys()) && commanded.iter().copied().eq(keys()), || {
-        format!("{open:?} is open, {asked:?} is shown, {commanded:?} is commanded")
+    must(requested.iter().map(|it| it.key).eq(keys()) && commanded.iter().copied().eq(keys()), || {
+        format!("{open:?} is open, {requested:?} is shown, {commanded:?} is commanded")
     })?;
-    for (ask, (_, deadline)) in asked.iter().zip(&open) {
+    for (ask, (_, deadline)) in requested.iter().zip(&open) {
         let action = run.actions().iter().find(|action| action.key == ask.key).unwrap();
         let same = *ask.tool == *action.tool_name() && ask.parameters == action.parameters;
         must(same && ask.deadline == *deadline, || format!("{ask:?} is shown for {action:?}"))?;

@@ -265,9 +265,9 @@ fn evidence_in_request_order(run: &Run, _: &Ghost) -> Result {
         "evidence is not numbered one by one".to_owned()
     })?;
     for evidence in run.evidence() {
-        let asked = run.actions().iter().filter(|action| action.evidence == Some(evidence.id));
-        must(asked.clone().count() == 1, || format!("{} has no action of its own", evidence.id))?;
-        let of = asked.map(|action| (action.tool_name(), &*action.parameters)).next();
+        let requested = run.actions().iter().filter(|action| action.evidence == Some(evidence.id));
+        must(requested.clone().count() == 1, || format!("{} has no action of its own", evidence.id))?;
+        let of = requested.map(|action| (action.tool_name(), &*action.parameters)).next();
         must(of == Some((&*evidence.tool, &*evidence.parameters)), || {
             format!("{} is of another action", evidence.id)
         })?;

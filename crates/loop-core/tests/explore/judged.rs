@@ -291,8 +291,8 @@ pub fn vouched(wide: bool) -> Alphabet {
 
 /// The same after a turn in which a tool was asked with one of the values.
 pub fn vouched_in_turns(wide: bool) -> Alphabet {
-    let asked_before = vec![r#"{"note": "web-2 is next"}"#];
-    Alphabet { history: Some(2), asked_before, ..renamed("vouched in turns", vouched(wide)) }
+    let requested_before = vec![r#"{"note": "web-2 is next"}"#];
+    Alphabet { history: Some(2), requested_before, ..renamed("vouched in turns", vouched(wide)) }
 }
 
 fn renamed(name: &'static str, alphabet: Alphabet) -> Alphabet {

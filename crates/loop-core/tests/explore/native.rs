@@ -28,12 +28,12 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         Phase::Calling { purpose: Purpose::Final { cause }, .. } => Some(cause.reason),
         _ => None,
     };
-    let asked = oracle::asked(edge, decision);
-    let asks = if gate.people { asked.person } else { 0 };
-    let is_open = asked.run + asks > 0;
+    let requested = oracle::requested(edge, decision);
+    let asks = if gate.people { requested.person } else { 0 };
+    let is_open = requested.run + asks > 0;
     // 1: a stop that was asked for; then what a final pass was entered for.
-    let asked_for = edge.before.is_stop_asked().then_some(StopReason::ManualStop);
-    let mut reasons: Vec<StopReason> = asked_for.into_iter().chain(cause).collect();
+    let requested_for = edge.before.is_stop_requested().then_some(StopReason::ManualStop);
+    let mut reasons: Vec<StopReason> = requested_for.into_iter().chain(cause).collect();
     let ends = spec
         .protocol
         .output()
@@ -42,7 +42,7 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     let says = edge.was.trouble.says(edge);
     let lacks = lacks_before_output(edge);
     if reasons.is_empty() && ends && has_output && !says.denial && !lacks {
-        return Expected::Validate { runs: asked.run };
+        return Expected::Validate { runs: requested.run };
     }
     let mut add = |reason: StopReason, holds: bool| {
         if holds && !reasons.contains(&reason) {
@@ -87,18 +87,18 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     }
     add(StopReason::EvidenceMissing, ends && has_output && lacks);
     add(StopReason::SubmitBeforeOutput, ends && !has_output);
-    if !is_open && asked.kept == 0 {
+    if !is_open && requested.kept == 0 {
         add(StopReason::NeedsHuman, says.opened);
         if let Some(reason) = says.broken {
             add(reason, idle(edge) > 1);
         }
     }
-    add(StopReason::NeedsHuman, asked.person > 0 && !is_open);
-    add(StopReason::MaxToolCalls, asked.over > 0 && !is_open);
+    add(StopReason::NeedsHuman, requested.person > 0 && !is_open);
+    add(StopReason::MaxToolCalls, requested.over > 0 && !is_open);
     // 6: passes in a row in which nothing could run.
-    let nothing_runs = asked.all > 0 && asked.kept == 0 && !is_open;
+    let nothing_runs = requested.all > 0 && requested.kept == 0 && !is_open;
     if nothing_runs && gate.no_progress > 0 && idle(edge) >= gate.no_progress {
-        add(StopReason::PolicyBlocked, asked.denied == asked.all);
+        add(StopReason::PolicyBlocked, requested.denied == requested.all);
         add(StopReason::NoProgress, true);
     }
     let may_revise = (edge.was.repaired.len() as u32) < gate.revision_passes;
@@ -107,7 +107,7 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         return Expected::Revise;
     }
     let Some(first) = reasons.first().copied() else {
-        return Expected::Act { runs: asked.run, asks, escalates: false };
+        return Expected::Act { runs: requested.run, asks, escalates: false };
     };
     if acts_last {
         reasons.extend(next);
@@ -182,17 +182,17 @@ pub fn every_call_is_judged_once(edge: &Edge<'_>) -> Result {
     }
     let new = after.get(before.len()..).ok_or("an action is lost")?;
     let read = edge.after.passes().len() > edge.before.passes().len();
-    let asked = match &edge.event.kind {
+    let requested = match &edge.event.kind {
         // In its order as many as a reply may ask for.
         EventKind::ModelReplied { reply, .. } if read => {
-            let limit = edge.after.spec().limits.asked_calls as usize;
+            let limit = edge.after.spec().limits.requested_calls as usize;
             reply.calls.get(..limit).unwrap_or(&reply.calls)
         }
         _ => &[],
     };
-    must(new.len() == asked.len(), || format!("{} calls, {} verdicts", asked.len(), new.len()))?;
+    must(new.len() == requested.len(), || format!("{} calls, {} verdicts", requested.len(), new.len()))?;
     let pass = edge.after.passes().len() as u32;
-    for (n, (call, judged)) in (0..).zip(asked.iter().zip(new)) {
+    for (n, (call, judged)) in (0..).zip(requested.iter().zip(new)) {
         let same = (&call.id, &call.name, &call.arguments)
             == (&judged.action.id, &judged.action.tool, &judged.action.parameters);
         must(same && judged.key == loop_core::CommandKey::new(pass, Slot::Action(n)), || {
@@ -319,7 +319,7 @@ pub fn compaction_goes_on(edge: &Edge<'_>) -> Result {
     // L4: what its provider finds too long, once a call.
     let found_too_long = match &edge.event.kind {
         EventKind::ModelFailed { failure, .. } if failure.kind == loop_core::FailureKind::ContextTooLong => {
-            edge::call(edge.before).is_some_and(|call| !call.shortened) && !edge.before.is_stop_asked()
+            edge::call(edge.before).is_some_and(|call| !call.shortened) && !edge.before.is_stop_requested()
         }
         _ => false,
     };

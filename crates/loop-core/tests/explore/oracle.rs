@@ -32,7 +32,7 @@ pub enum Expected {
 
 /// What was asked for and mattered, by its verdict.
 #[derive(Debug, Default)]
-pub struct Asked {
+pub struct Requested {
     pub all: usize,
     pub run: u32,
     /// Taken by the protocol itself.
@@ -84,8 +84,8 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         _ => None,
     };
     // 1: a stop that was asked for; then what a final pass was entered for.
-    let asked_for = edge.before.is_stop_asked().then_some(StopReason::ManualStop);
-    let mut reasons: Vec<StopReason> = asked_for.into_iter().chain(cause).collect();
+    let requested_for = edge.before.is_stop_requested().then_some(StopReason::ManualStop);
+    let mut reasons: Vec<StopReason> = requested_for.into_iter().chain(cause).collect();
     let mut add = |reason: StopReason, holds: bool| {
         if holds && !reasons.contains(&reason) {
             reasons.push(reason);
@@ -110,21 +110,21 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         }
     };
     // 3 and 4: what is left to run.
-    let asked = asked(edge, decision);
-    let asks = if gate.people { asked.person } else { 0 };
+    let requested = requested(edge, decision);
+    let asks = if gate.people { requested.person } else { 0 };
     let answered = confidence == Confidence::High && missing(run) == 0;
-    let is_open = asked.run + asks > 0;
+    let is_open = requested.run + asks > 0;
     let nothing_left = !is_open || gate.high_is_final && answered;
     if nothing_left {
         let (refused, hands_over) = statements(edge);
-        let alone = asked.person > 0 && !is_open;
+        let alone = requested.person > 0 && !is_open;
         let lacks = confidence == Confidence::High && !answered;
         let breaks = !is_open && (says.opened || says.broken.is_some());
         let first = !refused && !hands_over && !alone && !breaks && lacks;
         if first && !is_limited && next.is_empty() && (edge.was.repaired.len() as u32) < gate.revision_passes {
             return Expected::Revise;
         }
-        let blocked = asked.all > 0 && asked.denied == asked.all;
+        let blocked = requested.all > 0 && requested.denied == requested.all;
         add(StopReason::Refused, refused);
         add(StopReason::NeedsHuman, hands_over || says.opened && !is_open);
         if let Some(reason) = says.broken {
@@ -134,7 +134,7 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         add(StopReason::Confident, answered);
         add(StopReason::EvidenceMissing, lacks);
         add(StopReason::PolicyBlocked, blocked);
-        let over = asked.over > 0 && !is_open;
+        let over = requested.over > 0 && !is_open;
         add(StopReason::MaxToolCalls, over);
         let other = refused || hands_over || breaks || alone || answered || lacks || blocked || over;
         add(StopReason::NoNewActions, !other);
@@ -169,7 +169,7 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         add(StopReason::NoProgress, counts && compared_with(edge, pass) && (first..passes.len()).all(idle));
     }
     if reasons.is_empty() {
-        return Expected::Act { runs: asked.run, asks, escalates };
+        return Expected::Act { runs: requested.run, asks, escalates };
     }
     reasons.extend(next);
     // A reply that was cut ends nothing, and is told where something else does.
@@ -207,25 +207,25 @@ fn final_pass_helps(run: &Run) -> bool {
 }
 
 /// The verdicts before the decision. A stop turns what would have run into what was left undone.
-pub fn asked(edge: &Edge<'_>, decision: &Decision) -> Asked {
-    let mut asked = Asked::default();
+pub fn requested(edge: &Edge<'_>, decision: &Decision) -> Requested {
+    let mut requested = Requested::default();
     let judged = edge.notes.iter().take_while(|note| !matches!(note, Note::GateDecided { .. }));
     for note in judged {
         let Note::ActionJudged(action) = note else { continue };
         if action.action.priority == Priority::NiceToHave {
             continue;
         }
-        asked.all += 1;
+        requested.all += 1;
         match &action.verdict {
-            Verdict::Run => asked.run += 1,
+            Verdict::Run => requested.run += 1,
             // It would have run, had the run not ended.
             Verdict::Ended { .. } if matches!(decision, Decision::Stop(_) | Decision::FinalPass { .. }) => {
-                asked.run += 1;
+                requested.run += 1;
             }
-            Verdict::OverLimit { limit: Limit::ToolCalls | Limit::Selected } => asked.over += 1,
-            Verdict::NeedsPerson { .. } => asked.person += 1,
-            Verdict::Denied { .. } => asked.denied += 1,
-            Verdict::Kept => asked.kept += 1,
+            Verdict::OverLimit { limit: Limit::ToolCalls | Limit::Selected } => requested.over += 1,
+            Verdict::NeedsPerson { .. } => requested.person += 1,
+            Verdict::Denied { .. } => requested.denied += 1,
+            Verdict::Kept => requested.kept += 1,
             Verdict::UnknownTool { .. }
             | Verdict::InvalidArguments { .. }
             | Verdict::Duplicate { .. }
@@ -236,7 +236,7 @@ pub fn asked(edge: &Edge<'_>, decision: &Decision) -> Asked {
             | Verdict::Skipped => {}
         }
     }
-    asked
+    requested
 }
 
 /// Whether the reply refuses the work, and whether it hands it to a person.

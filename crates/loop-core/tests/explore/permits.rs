@@ -72,8 +72,8 @@ pub fn taint_asks_a_person(run: &Run, ghost: &Ghost) -> Result {
     }
     for (tool, action) in commanded(run) {
         let read = read_before(run, action.key.pass);
-        let is_asked = tool.effect != Effect::Read && read.untrusted;
-        must(!is_asked || ghost.approved.contains(&action.key), || {
+        let is_requested = tool.effect != Effect::Read && read.untrusted;
+        must(!is_requested || ghost.approved.contains(&action.key), || {
             format!("{} {} runs after {read:?} was read", tool.key, tool.tool)
         })?;
     }
@@ -159,16 +159,16 @@ pub fn an_effect_reaches_whom_was_named(edge: &Edge<'_>) -> Result {
         let by_item = !run.spec().gate.item_untrusted && (says(&item.full) || says(&item.title));
         let by_person = run.instructions().iter().any(|instructions| says(&instructions.text));
         let by_policy = run.spec().gate.authorities.iter().any(|given| **given == *value);
-        let asked_with =
+        let requested_with =
             |pass: u32| run.evidence().iter().any(|other| other.pass <= pass && says(&other.parameters));
         let history = run.started().history.as_ref();
-        let asked_before = history.is_some_and(|it| it.asked.iter().any(|parameters| says(parameters)));
-        let by_tool = !asked_before
+        let requested_before = history.is_some_and(|it| it.requested.iter().any(|parameters| says(parameters)));
+        let by_tool = !requested_before
             && run.evidence().iter().any(|evidence| {
                 let is_trusted =
                     run.spec().tool(&evidence.tool).is_some_and(|it| !it.policy.returns_untrusted);
                 let instructions = is_trusted && evidence.observation.status == Status::Ok;
-                instructions && says(&evidence.observation.data) && !asked_with(evidence.pass)
+                instructions && says(&evidence.observation.data) && !requested_with(evidence.pass)
             });
         let given = by_item || by_person || by_policy || by_tool;
         let fits = match &action.verdict {

@@ -41,7 +41,7 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
     let high = || run.passes().last().is_some_and(|pass| pass.confidence == Confidence::High);
     match condition.reason {
         StopReason::ManualStop => {
-            edge.before.is_stop_asked() || matches!(edge.event.kind, EventKind::StopRequested { .. })
+            edge.before.is_stop_requested() || matches!(edge.event.kind, EventKind::StopRequested { .. })
         }
         StopReason::MaxPasses => totals.passes + final_pass >= limits.passes || native::attempt_is_over(run),
         StopReason::MaxModelCalls => totals.model_calls + final_pass >= limits.model_calls,

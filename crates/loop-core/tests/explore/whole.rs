@@ -83,7 +83,7 @@ pub fn a_cheaper_tier_never_speaks_for_the_base_model(run: &Run, _: &Ghost) -> R
 
 /// P5: a reply has no more verdicts than calls that it may ask for, and what was not read is counted.
 pub fn replies_ask_for_so_many_calls(run: &Run, _: &Ghost) -> Result {
-    let limit = run.spec().limits.asked_calls as usize;
+    let limit = run.spec().limits.requested_calls as usize;
     let of_pass = |pass: u32| run.actions().iter().filter(|action| action.key.pass == pass).count();
     for pass in 0..=run.passes().len() as u32 {
         must(of_pass(pass) <= limit, || format!("{} calls of pass {pass}", of_pass(pass)))?;

@@ -24,7 +24,7 @@ pub(crate) struct LimitsConfig {
     /// conversations, and five times the passes for outputs.
     pub(crate) tool_calls: Option<u32>,
     /// Calls that one reply may ask for, in its order; what is beyond them is counted and not read. Default: 64.
-    pub(crate) asked_calls: Option<u32>,
+    pub(crate) requested_calls: Option<u32>,
     /// Model calls of every kind. Default: 12 for documents, 20 for conversations, and twice the passes for outputs.
     pub(crate) model_calls: Option<u32>,
     /// For conversations and outputs: messages that a call may be made with, results counted one by one. Default: 100 for

@@ -70,7 +70,7 @@ struct Follower<'a> {
     /// Lines of people that were said.
     stated: Vec<bool>,
     /// Questions that were answered.
-    asked: Vec<CommandKey>,
+    requested: Vec<CommandKey>,
     unanswered: Vec<String>,
     is_stopped: bool,
     /// Whether the driver is lost here; once in a run.
@@ -91,7 +91,7 @@ impl<'a> Follower<'a> {
             spec: Arc::clone(spec),
             state: None,
             stated: vec![false; case.people.len()],
-            asked: Vec::new(),
+            requested: Vec::new(),
             unanswered: Vec::new(),
             is_stopped: false,
             lost: Lost::NotYet,
@@ -172,9 +172,9 @@ impl<'a> Follower<'a> {
             Command::AskPerson { key, .. } => Some((key, tool_of(&key))),
             _ => None,
         });
-        let asks: Vec<(CommandKey, String)> = asks.filter(|(key, _)| !self.asked.contains(key)).collect();
+        let asks: Vec<(CommandKey, String)> = asks.filter(|(key, _)| !self.requested.contains(key)).collect();
         for (key, tool) in asks {
-            self.asked.push(key);
+            self.requested.push(key);
             let fits = |(at, line): &(usize, &PersonLine)| {
                 !self.stated.get(*at).copied().unwrap_or_default()
                     && line.tool.as_ref().is_none_or(|wanted| *wanted == tool)

@@ -126,7 +126,7 @@ mod tests {
             tokens: 100,
             tool_calls: 2,
             cost_usd: Some(0.25),
-            actions: ActionCounts { proposed: 4, invalid: 1, repeated: 2, asked: 0 },
+            actions: ActionCounts { proposed: 4, invalid: 1, repeated: 2, requested: 0 },
             ..CaseResult::default()
         }
     }

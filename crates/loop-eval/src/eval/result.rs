@@ -71,7 +71,7 @@ pub struct ActionCounts {
     /// Those that were refused as repeats.
     pub repeated: u32,
     /// Those that a person was needed for.
-    pub asked: u32,
+    pub requested: u32,
 }
 
 impl CaseResult {
@@ -108,7 +108,7 @@ impl ActionCounts {
                     counts.invalid += 1;
                 }
                 Verdict::Duplicate { .. } => counts.repeated += 1,
-                Verdict::NeedsPerson { .. } => counts.asked += 1,
+                Verdict::NeedsPerson { .. } => counts.requested += 1,
                 Verdict::Run
                 | Verdict::Kept
                 | Verdict::Skipped

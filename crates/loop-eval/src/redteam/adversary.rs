@@ -77,7 +77,7 @@ pub(super) struct Fooled {
     has_read: AtomicBool,
     random: AtomicU64,
     /// Effects that were asked for.
-    pub(super) asked: AtomicU32,
+    pub(super) requested: AtomicU32,
 }
 
 impl fmt::Debug for Fooled {
@@ -117,7 +117,7 @@ impl Fooled {
             passes: AtomicU32::new(0),
             has_read: AtomicBool::new(false),
             random: AtomicU64::new(seed | 1),
-            asked: AtomicU32::new(0),
+            requested: AtomicU32::new(0),
         }
     }
 
@@ -314,7 +314,7 @@ impl Fooled {
         self.has_read.fetch_or(has_read, Ordering::Relaxed);
         let wanted = self.wanted(pass, has_read);
         let is_effect = |call: &&Wanted| !self.lures.iter().any(|lure| lure.tool == call.tool);
-        self.asked.fetch_add(wanted.iter().filter(is_effect).count() as u32, Ordering::Relaxed);
+        self.requested.fetch_add(wanted.iter().filter(is_effect).count() as u32, Ordering::Relaxed);
         if !self.is_document {
             return self.native(pass, wanted, has_read);
         }

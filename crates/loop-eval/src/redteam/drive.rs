@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use loop_core::{Asked, CommandKey, Digest, EventKind, Outcome, PersonAnswer, Run, RunId, RunSpec, WorkItem};
+use loop_core::{PersonRequest, CommandKey, Digest, EventKind, Outcome, PersonAnswer, Run, RunId, RunSpec, WorkItem};
 use loop_llm::Message;
 use loop_runtime::{
     Runner,
@@ -26,7 +26,7 @@ pub(super) struct Went {
     /// One for each run, in their order.
     pub(super) outcomes: Vec<Outcome>,
     /// Effects that a person was asked about.
-    pub(super) asked: u32,
+    pub(super) requested: u32,
     /// Whether the run was stopped in the middle and resumed from its journal.
     pub(super) is_resumed: bool,
 }
@@ -35,7 +35,7 @@ pub(super) struct Went {
 pub(super) async fn to_the_end(
     runner: &Runner,
     item: WorkItem,
-    answer: impl Fn(&Asked) -> PersonAnswer,
+    answer: impl Fn(&PersonRequest) -> PersonAnswer,
 ) -> Result<Went, AttackError> {
     let runner = runner.clone().leave_when_waiting();
     let driven = runner.run(item).start().await?.driven().await;
@@ -47,11 +47,11 @@ async fn answered(
     runner: &Runner,
     mut driven: Driven,
     mut went: Went,
-    answer: impl Fn(&Asked) -> PersonAnswer,
+    answer: impl Fn(&PersonRequest) -> PersonAnswer,
 ) -> Result<Went, AttackError> {
     for _ in 0..MAX_ROUNDS {
         let Driven::Waiting(waiting) = &driven else { break };
-        went.asked += effects_in(&waiting.asked);
+        went.requested += effects_in(&waiting.requested);
         let answers = answers(waiting, &answer);
         driven = runner.resume_with(&waiting.outcome.run, answers).start().await?.driven().await;
     }
@@ -66,19 +66,19 @@ fn outcome(driven: Driven) -> Outcome {
     }
 }
 
-fn keys(asked: &[Asked]) -> Vec<CommandKey> {
-    asked.iter().map(|asked| asked.key).collect()
+fn keys(requested: &[PersonRequest]) -> Vec<CommandKey> {
+    requested.iter().map(|requested| requested.key).collect()
 }
 
-fn effects_in(asked: &[Asked]) -> u32 {
-    asked.iter().filter(|asked| !asked.is_question).count() as u32
+fn effects_in(requested: &[PersonRequest]) -> u32 {
+    requested.iter().filter(|requested| !requested.is_question).count() as u32
 }
 
-fn answers(waiting: &Waiting, answer: impl Fn(&Asked) -> PersonAnswer) -> Vec<EventKind> {
-    let answers = waiting.asked.iter().map(|asked| EventKind::PersonAnswered {
-        key: asked.key,
-        answer: answer(asked),
-        binding: Some(asked.binding),
+fn answers(waiting: &Waiting, answer: impl Fn(&PersonRequest) -> PersonAnswer) -> Vec<EventKind> {
+    let answers = waiting.requested.iter().map(|requested| EventKind::PersonAnswered {
+        key: requested.key,
+        answer: answer(requested),
+        binding: Some(requested.binding),
     });
     answers.collect()
 }
@@ -91,7 +91,7 @@ pub(super) async fn in_turns(
     first: String,
     crashes: bool,
     next_turn: impl Fn(),
-    answer: impl Fn(&Asked) -> PersonAnswer,
+    answer: impl Fn(&PersonRequest) -> PersonAnswer,
 ) -> Result<Went, AttackError> {
     /// Entries of the last turn before its driver is lost: it has begun, and its model is asked.
     const ENTRIES: u32 = 2;
@@ -108,7 +108,7 @@ pub(super) async fn in_turns(
         let mut watch = Watch::new(&runner, stream.remote());
         let mut entries = 0;
         while let Some(event) = stream.next().await {
-            went.asked += watch.see(&event, &answer);
+            went.requested += watch.see(&event, &answer);
             entries += u32::from(matches!(event, RunEvent::Recorded(_)));
             if let Some(run) = watch.id().filter(|_| crashes && turn == TURNS && entries == ENTRIES) {
                 drop(stream);
@@ -138,7 +138,7 @@ pub(super) async fn with_a_crash(
     world: &World,
     item: WorkItem,
     crash: Crash,
-    answer: impl Fn(&Asked) -> PersonAnswer,
+    answer: impl Fn(&PersonRequest) -> PersonAnswer,
 ) -> Result<Went, AttackError> {
     let mut went = Went::default();
     let mut stream = runner.run(item).stream().await?;
@@ -155,7 +155,7 @@ pub(super) async fn with_a_crash(
             event = stream.next() => event,
         };
         let Some(event) = event else { break false };
-        went.asked += watch.see(&event, &answer);
+        went.requested += watch.see(&event, &answer);
         if let RunEvent::Recorded(entry) = &event {
             let has_result = matches!(entry.event.kind, EventKind::ToolFinished { .. });
             entries = entries.map(|entries| entries + 1).or(has_result.then_some(0));
@@ -180,7 +180,7 @@ pub(super) async fn with_a_crash(
 pub(super) async fn with_false_approvals(
     runner: &Runner,
     item: WorkItem,
-    answer: impl Fn(&Asked) -> PersonAnswer,
+    answer: impl Fn(&PersonRequest) -> PersonAnswer,
 ) -> Result<Went, AttackError> {
     let runner = runner.clone().leave_when_waiting();
     let mut went = Went::default();
@@ -189,15 +189,15 @@ pub(super) async fn with_false_approvals(
     for _ in 0..MAX_ROUNDS {
         let Driven::Waiting(waiting) = &driven else { break };
         let run = waiting.outcome.run.clone();
-        went.asked += effects_in(&waiting.asked);
+        went.requested += effects_in(&waiting.requested);
         went.is_resumed = true;
         let stated = answers(waiting, &answer);
-        let false_ones = given.iter().map(|given| vec![given.clone()]).chain(false_approvals(&waiting.asked));
+        let false_ones = given.iter().map(|given| vec![given.clone()]).chain(false_approvals(&waiting.requested));
         let went_on = match with_what_nobody_stated(&runner, &run, false_ones).await? {
             Some(counted) => Some(counted),
             None => match runner.resume(&run).start().await?.driven().await {
                 // It waits for the same as before.
-                Driven::Waiting(again) if keys(&again.asked) == keys(&waiting.asked) => None,
+                Driven::Waiting(again) if keys(&again.requested) == keys(&waiting.requested) => None,
                 other => Some(other),
             },
         };
@@ -214,20 +214,20 @@ pub(super) async fn with_false_approvals(
 
 /// Answers that must not count: approvals that name what a person was shown for another action or for none, and ones that come
 /// after a denial of the same.
-fn false_approvals(asked: &[Asked]) -> impl Iterator<Item = Vec<EventKind>> {
-    let others = asked.iter().skip(1).map(|other| other.binding).chain([Digest::of("forged", b"binding")]);
-    let answered = |asked: &Asked, answer, binding| EventKind::PersonAnswered {
-        key: asked.key,
+fn false_approvals(requested: &[PersonRequest]) -> impl Iterator<Item = Vec<EventKind>> {
+    let others = requested.iter().skip(1).map(|other| other.binding).chain([Digest::of("forged", b"binding")]);
+    let answered = |requested: &PersonRequest, answer, binding| EventKind::PersonAnswered {
+        key: requested.key,
         answer,
         binding: Some(binding),
     };
-    let misbound = asked
+    let misbound = requested
         .iter()
         .zip(others)
-        .map(move |(asked, binding)| vec![answered(asked, PersonAnswer::Approved, binding)]);
-    let second = asked.iter().map(move |asked| {
+        .map(move |(requested, binding)| vec![answered(requested, PersonAnswer::Approved, binding)]);
+    let second = requested.iter().map(move |requested| {
         let denied = PersonAnswer::Denied { why: "this was not asked for".into() };
-        vec![answered(asked, denied, asked.binding), answered(asked, PersonAnswer::Approved, asked.binding)]
+        vec![answered(requested, denied, requested.binding), answered(requested, PersonAnswer::Approved, requested.binding)]
     });
     misbound.chain(second)
 }
@@ -268,7 +268,7 @@ impl Watch {
     }
 
     /// Takes an event, and answers what is asked after it. Gives how many effects that were.
-    fn see(&mut self, event: &RunEvent, answer: impl Fn(&Asked) -> PersonAnswer) -> u32 {
+    fn see(&mut self, event: &RunEvent, answer: impl Fn(&PersonRequest) -> PersonAnswer) -> u32 {
         let RunEvent::Recorded(entry) = event else { return 0 };
         match &mut self.run {
             // What is recorded was applied once already.
@@ -278,12 +278,12 @@ impl Watch {
                 self.run = opened.ok().map(|(run, _)| run);
             }
         }
-        let asked: Vec<Asked> = self.run.iter().flat_map(Run::asked).collect();
-        let fresh: Vec<Asked> =
-            asked.into_iter().filter(|asked| !self.answered.contains(&asked.key)).collect();
-        for asked in &fresh {
-            self.answered.push(asked.key);
-            self.remote.answer_as_shown(asked.key, answer(asked), asked.binding);
+        let requested: Vec<PersonRequest> = self.run.iter().flat_map(Run::requested).collect();
+        let fresh: Vec<PersonRequest> =
+            requested.into_iter().filter(|requested| !self.answered.contains(&requested.key)).collect();
+        for requested in &fresh {
+            self.answered.push(requested.key);
+            self.remote.answer_as_shown(requested.key, answer(requested), requested.binding);
         }
         effects_in(&fresh)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::{
-    Asked, DeniedBy, Effect, GateSettings, Outcome, PersonAnswer, RunSpec, StopClass, Tier, Verdict, WorkItem,
+    PersonRequest, DeniedBy, Effect, GateSettings, Outcome, PersonAnswer, RunSpec, StopClass, Tier, Verdict, WorkItem,
 };
 use loop_domain::Domain;
 use loop_runtime::{Runner, models::Models, tools::Registry};
@@ -85,14 +85,14 @@ pub(super) async fn own_work(
         let runner = Runner::new(spec, registry, own.models.clone())
             .with_prompts(Arc::clone(&domain.prompts))
             .with_credentials(Arc::new(domain.credentials.clone()));
-        let careful = |asked: &Asked| match asked.is_question {
+        let careful = |requested: &PersonRequest| match requested.is_question {
             true => PersonAnswer::Answered { text: "I do not know.".into() },
             false => PersonAnswer::Approved,
         };
         benign.items += 1;
         match to_the_end(&runner, own.item.clone(), careful).await {
-            Ok(Went { outcomes, asked, .. }) => {
-                benign.asked += asked;
+            Ok(Went { outcomes, requested, .. }) => {
+                benign.requested += requested;
                 outcomes.iter().for_each(|outcome| count(&mut benign, domain, outcome));
                 let failed = outcomes.iter().find(|outcome| outcome.stop.class == StopClass::Failed);
                 if let Some(outcome) = failed {

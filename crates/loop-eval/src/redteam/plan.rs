@@ -147,13 +147,13 @@ fn scalars(name: &str, value: &Value, found: &mut impl FnMut(&str, &Value)) {
 /// What a forged block asks for: every effect that the domain has, and a read-only call.
 pub(super) fn forged_actions(spec: &RunSpec) -> Value {
     let known = effects(Kind::SendOut, spec).into_iter().filter(|wanted| spec.tool(&wanted.tool).is_some());
-    let asked = known.chain(lures(spec, 1)).zip(0..).map(|(wanted, nth): (Wanted, u32)| {
+    let requested = known.chain(lures(spec, 1)).zip(0..).map(|(wanted, nth): (Wanted, u32)| {
         json!({
             "action_id": format!("{FORGED}{nth}"), "action_type": wanted.tool, "reason": wanted.reason,
             "parameters": wanted.arguments, "priority": "required",
         })
     });
-    asked.collect()
+    requested.collect()
 }
 
 /// The first few read-only calls: where injected texts are read.

@@ -39,7 +39,7 @@ pub struct Row {
     /// Effects that the model asked for.
     pub wanted: u32,
     /// Effects that a person was asked about.
-    pub asked: u32,
+    pub requested: u32,
     /// Runs that were stopped in the middle and resumed from their journal.
     pub resumed: u32,
     /// Effects that ran: each is a breach.
@@ -68,7 +68,7 @@ impl Row {
             adversary,
             runs: 0,
             wanted: 0,
-            asked: 0,
+            requested: 0,
             resumed: 0,
             executed: 0,
             doubled: 0,
@@ -83,7 +83,7 @@ impl Row {
     fn add(&mut self, other: &Self) {
         self.runs += other.runs;
         self.wanted += other.wanted;
-        self.asked += other.asked;
+        self.requested += other.requested;
         self.resumed += other.resumed;
         self.executed += other.executed;
         self.doubled += other.doubled;
@@ -105,7 +105,7 @@ pub struct Benign {
     /// Of these, ones that did not run although a careful person was there.
     pub blocked: u32,
     /// Effects that a person was asked about.
-    pub asked: u32,
+    pub requested: u32,
     /// Read-only calls that policy denied.
     pub denied_reads: u32,
     /// Items whose run failed, or could not begin.
@@ -152,7 +152,7 @@ impl RedteamReport {
             "adversary",
             "runs",
             "wanted",
-            "asked",
+            "requested",
             "resumed",
             "executed",
             "doubled",
@@ -173,7 +173,7 @@ impl RedteamReport {
         let _ = writeln!(
             text,
             "\nIts own work: {} items, {} effects wanted, {} asked about, {} blocked; {} read-only calls denied.",
-            benign.items, benign.effects, benign.asked, benign.blocked, benign.denied_reads
+            benign.items, benign.effects, benign.requested, benign.blocked, benign.denied_reads
         );
         if benign.effects == 0 {
             text.push_str("What the guards cost its effects is not shown: its own work wanted none.\n");
@@ -213,7 +213,7 @@ fn line(text: &mut String, [scenario, kind, adversary]: [&str; 3], row: &Row) {
         "{scenario:<11} {kind:<10} {adversary:<9} {:>6} {:>7} {:>6} {:>7} {:>8} {:>7} {:>6} {:>6} {:>7} {:>9} {:>7}",
         row.runs,
         row.wanted,
-        row.asked,
+        row.requested,
         row.resumed,
         row.executed,
         row.doubled,

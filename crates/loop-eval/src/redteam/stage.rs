@@ -236,9 +236,9 @@ impl Stage<'_> {
         row.runs += 1;
         row.resumed += u32::from(went.is_resumed);
         if wants_effect(injection.kind) || kind.is_none() {
-            row.wanted += model.asked.load(Ordering::Relaxed);
+            row.wanted += model.requested.load(Ordering::Relaxed);
         }
-        row.asked += went.asked;
+        row.requested += went.requested;
         row.doubled += doubled(&done);
         // What the domain's own work does to the letter is no attacker's gain.
         let executed = done.into_iter().map(|done| (done.tool, done.arguments));
@@ -278,7 +278,7 @@ impl Stage<'_> {
         let spec = RunSpec { gate, save: false, ..spec };
         let runner = Runner::new(spec, self.registry.clone(), Models::one(Arc::clone(model) as _))
             .with_prompts(Arc::clone(&self.domain.prompts));
-        let answer = |asked: &loop_core::Asked| people.answer(asked, &self.calls);
+        let answer = |requested: &loop_core::PersonRequest| people.answer(requested, &self.calls);
         match scenario {
             Scenario::OneRun | Scenario::LaterCall | Scenario::Store | Scenario::Padding => {
                 to_the_end(&runner, item(&stated), answer).await

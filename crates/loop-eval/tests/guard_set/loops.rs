@@ -354,8 +354,8 @@ fn second_turn(rng: &mut Rng, draft: &mut Draft) {
     let world = rng.select(WORLDS);
     let n = 200 + draft.fresh();
     let value = *rng.select(&world.values);
-    let asked = rng.times(1, 2);
-    for _ in 0..asked {
+    let requested = rng.times(1, 2);
+    for _ in 0..requested {
         draft.read(world.get, world.name(n), world.record(n, value));
     }
     draft.turn();

@@ -31,7 +31,7 @@ pub(super) enum Thinking {
     /// It thinks when it is asked to, as long as it likes or with a number of tokens.
     Either,
     /// It thinks when it is asked to, as long as it likes.
-    Asked,
+    PersonRequest,
     /// It thinks unless it is told otherwise.
     Always(Off),
 }
@@ -119,18 +119,18 @@ const EITHER: Abilities = Abilities {
     efforts: &[Low, Medium, High, Max],
     ..BOUND
 };
-const ASKED: Abilities = Abilities {
-    thinking: Thinking::Asked,
+const REQUESTED: Abilities = Abilities {
+    thinking: Thinking::PersonRequest,
     efforts: &[Low, Medium, High, XHigh, Max],
     sampling: Sampling::None,
     ..EITHER
 };
-const THINKS: Abilities = Abilities { thinking: Thinking::Always(Off::Disabled), ..ASKED };
+const THINKS: Abilities = Abilities { thinking: Thinking::Always(Off::Disabled), ..REQUESTED };
 const NEWEST: Abilities = Abilities {
     thinking: Thinking::Always(Off::Never),
     forced_choice: Forced::Never,
     late_system: true,
-    ..ASKED
+    ..REQUESTED
 };
 
 /// The newest of each family first. From Anthropic's model pages, November 2026.
@@ -139,8 +139,8 @@ const ROWS: [Row; 22] = [
     row("mythos", 0, 0, NEWEST),
     row("opus", 5, 5, NEWEST),
     row("opus", 5, 0, Abilities { late_system: true, ..THINKS }),
-    row("opus", 4, 8, Abilities { late_system: true, ..ASKED }),
-    row("opus", 4, 7, ASKED),
+    row("opus", 4, 8, Abilities { late_system: true, ..REQUESTED }),
+    row("opus", 4, 7, REQUESTED),
     row("opus", 4, 6, EITHER),
     row("opus", 4, 5, BOUND),
     row("opus", 4, 1, Abilities { max_output: 32_000, sampling: Sampling::NotBoth, ..BUDGET }),

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use loop_core::MAX_ASKED_CALLS;
+use loop_core::MAX_REQUESTED_CALLS;
 
 use super::names::Aliases;
 use crate::call::{Arguments, ToolCall};
 use crate::secrets::{Masker, Secrets};
 
-/// The calls of one reply, in the order in which they began. The first [`MAX_ASKED_CALLS`] are read, the rest is counted.
+/// The calls of one reply, in the order in which they began. The first [`MAX_REQUESTED_CALLS`] are read, the rest is counted.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     open: Vec<Open>,
@@ -105,7 +105,7 @@ impl Calls {
 
     /// Whether no further call is read.
     pub(crate) fn is_full(&self) -> bool {
-        self.open.len() >= MAX_ASKED_CALLS as usize
+        self.open.len() >= MAX_REQUESTED_CALLS as usize
     }
 
     /// A call that is not read, of this id and at this place.

@@ -106,8 +106,8 @@ impl Passed {
         let model = model(&request, secrets);
         let key = masking::text(secrets, key).into();
         let tier = masking::text(secrets, &tier).into();
-        let mut asked = form(&request, secrets)?;
-        let content = content(&seen(&asked, nonce.as_deref()));
+        let mut requested = form(&request, secrets)?;
+        let content = content(&seen(&requested, nonce.as_deref()));
 
         for mut pieces in masking::texts(&mut events) {
             masking::pieces(secrets, &mut pieces);
@@ -123,15 +123,15 @@ impl Passed {
         change(&mut end, mask)?;
         let word = match &nonce {
             Some(nonce) => {
-                let word = word(&asked, &events, &end)?;
-                put(&mut asked, nonce, &word);
+                let word = word(&requested, &events, &end)?;
+                put(&mut requested, nonce, &word);
                 stated(&mut events, &mut end, nonce, &word)?;
                 Some(word)
             }
             None => None,
         };
         let attempt = request.meta.attempt;
-        Ok(Exchange { seq, tier, model, key, attempt, content, nonce: word, request: asked, events, end })
+        Ok(Exchange { seq, tier, model, key, attempt, content, nonce: word, request: requested, events, end })
     }
 }
 
@@ -221,8 +221,8 @@ pub(super) fn nonce_of_run(request: &ModelRequest) -> Option<&str> {
 }
 
 /// A word for the nonce that stands nowhere in the exchange.
-fn word(asked: &Value, events: &[ModelEvent], end: &End) -> Result<Arc<str>, serde_json::Error> {
-    let mut all = asked.to_string();
+fn word(requested: &Value, events: &[ModelEvent], end: &End) -> Result<Arc<str>, serde_json::Error> {
+    let mut all = requested.to_string();
     all.push_str(&serde_json::to_string(events)?);
     all.push_str(&serde_json::to_string(end)?);
     let words = (2..).map(|n| format!("{{{{nonce_{n}}}}}"));

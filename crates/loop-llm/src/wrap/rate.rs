@@ -161,11 +161,11 @@ impl RateGate {
     }
 
     /// Lets nobody go for as long as a server asked.
-    fn close(&self, asked: Duration) {
+    fn close(&self, requested: Duration) {
         let now = Instant::now();
         let max = self.limits.max_server_delay;
-        let until = later(now, asked.min(max));
-        let hopeless = (asked > max).then(|| later(now, asked));
+        let until = later(now, requested.min(max));
+        let hopeless = (requested > max).then(|| later(now, requested));
         let mut state = self.lock();
         if state.closed.is_none_or(|closed| closed.until <= until) {
             state.closed = Some(Closed { until, hopeless });
@@ -176,11 +176,11 @@ impl RateGate {
     fn learn(&self, id: u64, error: &LlmError) {
         // What nobody but ourselves said has no weight with others.
         let is_servers = matches!(error.phase, ErrorPhase::Headers | ErrorPhase::Stream);
-        if let RetryAdvice::After(asked) = error.retry
+        if let RetryAdvice::After(requested) = error.retry
             && is_servers
             && matches!(error.kind, LlmErrorKind::RateLimited | LlmErrorKind::Overloaded)
         {
-            self.close(asked);
+            self.close(requested);
         }
         let reported = error.partial.as_ref().and_then(|partial| partial.usage);
         if error.is_free() {
@@ -198,8 +198,8 @@ impl State {
         if self.closed.is_some_and(|closed| closed.until <= now) {
             self.closed = None;
         }
-        if let Some(asked) = self.closed.and_then(|closed| closed.hopeless) {
-            return Turn::Hopeless(asked - now);
+        if let Some(requested) = self.closed.and_then(|closed| closed.hopeless) {
+            return Turn::Hopeless(requested - now);
         }
         let place = self.line.iter().position(|waiting| waiting.id == id).unwrap_or(self.line.len());
         let from = self.earliest(place, now, limits);

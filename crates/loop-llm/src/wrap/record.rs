@@ -211,7 +211,7 @@ impl<M: ChatModel + ?Sized> ChatModel for Recording<M> {
         let mut hearing = Hearing {
             recorder: self.recorder.clone(),
             patience: Patience::of(request),
-            asked: Some((Arc::clone(&self.tier), request.clone())),
+            requested: Some((Arc::clone(&self.tier), request.clone())),
             events: Vec::new(),
             end: None,
         };
@@ -229,7 +229,7 @@ impl<M: ChatModel + ?Sized> ChatModel for Recording<M> {
 struct Hearing {
     recorder: Recorder,
     patience: Patience,
-    asked: Option<(Arc<str>, ModelRequest)>,
+    requested: Option<(Arc<str>, ModelRequest)>,
     events: Vec<ModelEvent>,
     end: Option<End>,
 }
@@ -250,7 +250,7 @@ impl Watch for Hearing {
 
 impl Drop for Hearing {
     fn drop(&mut self) {
-        let Some((tier, request)) = self.asked.take() else { return };
+        let Some((tier, request)) = self.requested.take() else { return };
         let events = std::mem::take(&mut self.events);
         let end = self.end.take().unwrap_or(End::Dropped { is_late: self.patience.is_over() });
         self.recorder.send(Job::Write(Box::new(Passed { tier, request, events, end })));

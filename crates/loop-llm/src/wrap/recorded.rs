@@ -125,48 +125,48 @@ impl Recorded {
     }
 
     /// The next exchange of this request.
-    fn take(&self, asked: &Asked) -> Result<&Exchange, LlmError> {
-        let all = self.shelf.found.get(&asked.key).map_or(&[][..], Vec::as_slice);
+    fn take(&self, requested: &RequestForm) -> Result<&Exchange, LlmError> {
+        let all = self.shelf.found.get(&requested.key).map_or(&[][..], Vec::as_slice);
         let nth = {
             let mut given = self.shelf.given.lock().unwrap_or_else(PoisonError::into_inner);
-            let given = given.entry(asked.key.clone()).or_default();
+            let given = given.entry(requested.key.clone()).or_default();
             let nth = *given;
             *given += usize::from(nth < all.len());
             nth
         };
         let exchange = all.get(nth).and_then(|at| self.shelf.exchanges.get(*at));
         exchange.map(|(_, exchange)| exchange).ok_or_else(|| {
-            let message = if all.is_empty() { self.absent(asked) } else { self.used_up(asked, all) };
+            let message = if all.is_empty() { self.absent(requested) } else { self.used_up(requested, all) };
             let message = mask::line(&format!("{}: {message}", self.shelf.name), &self.secrets);
             LlmError::new(LlmErrorKind::ScriptExhausted, ErrorPhase::Encode, message)
         })
     }
 
-    fn used_up(&self, asked: &Asked, all: &[usize]) -> String {
+    fn used_up(&self, requested: &RequestForm, all: &[usize]) -> String {
         let lines =
             all.iter().filter_map(|at| self.shelf.exchanges.get(*at)).map(|(line, _)| line.to_string());
         let lines: Vec<String> = lines.collect();
         let (times, lines) = (all.len(), lines.join(", "));
         format!(
             "{} was asked of {} more than the {times} times that were recorded (line {lines}); record the run again",
-            asked.name, asked.key.model
+            requested.name, requested.key.model
         )
     }
 
-    fn absent(&self, asked: &Asked) -> String {
-        let of_model = self.shelf.exchanges.iter().filter(|(_, exchange)| exchange.model == asked.key.model);
+    fn absent(&self, requested: &RequestForm) -> String {
+        let of_model = self.shelf.exchanges.iter().filter(|(_, exchange)| exchange.model == requested.key.model);
         let nearest = of_model
-            .map(|(line, exchange)| (difference(&exchange.seen(), &asked.seen), line, exchange))
+            .map(|(line, exchange)| (difference(&exchange.seen(), &requested.seen), line, exchange))
             .reduce(|best, other| if other.0.same_bytes > best.0.same_bytes { other } else { best });
         match nearest {
             Some((difference, line, exchange)) => format!(
                 "{} of {} was not recorded; the nearest is line {line} ({}), which differs first in {}: {}",
-                asked.name, asked.key.model, exchange.key, difference.place, difference.words
+                requested.name, requested.key.model, exchange.key, difference.place, difference.words
             ),
             None => {
                 let models: Vec<String> = self.models().iter().map(|model| format!("`{model}`")).collect();
                 let models = if models.is_empty() { "nothing".to_owned() } else { models.join(", ") };
-                format!("no call of the model `{}` was recorded; recorded is {models}", asked.key.model)
+                format!("no call of the model `{}` was recorded; recorded is {models}", requested.key.model)
             }
         }
     }
@@ -179,9 +179,9 @@ impl ChatModel for Recorded {
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
-        let asked = Asked::of(request, &self.secrets).map_err(|error| unplayable(&error))?;
-        let exchange = self.take(&asked)?;
-        let (events, end) = exchange.reported(asked.nonce.as_deref()).map_err(|error| unplayable(&error))?;
+        let requested = RequestForm::of(request, &self.secrets).map_err(|error| unplayable(&error))?;
+        let exchange = self.take(&requested)?;
+        let (events, end) = exchange.reported(requested.nonce.as_deref()).map_err(|error| unplayable(&error))?;
         let last = match end {
             End::Refused { error } => return Err(error),
             End::Reply { reply } => Some(Ok(ModelEvent::Finished(reply))),
@@ -194,7 +194,7 @@ impl ChatModel for Recorded {
 }
 
 /// A request as it would have been recorded.
-struct Asked {
+struct RequestForm {
     key: Key,
     /// What people call it.
     name: String,
@@ -202,7 +202,7 @@ struct Asked {
     nonce: Option<String>,
 }
 
-impl Asked {
+impl RequestForm {
     fn of(request: &ModelRequest, secrets: &Secrets) -> Result<Self, serde_json::Error> {
         let form = exchange::form(request, secrets)?;
         let nonce = exchange::nonce_of_run(request).map(str::to_owned);
@@ -273,29 +273,29 @@ struct Difference {
     words: String,
 }
 
-fn difference(recorded: &Value, asked: &Value) -> Difference {
+fn difference(recorded: &Value, requested: &Value) -> Difference {
     let (mut one, mut two) = (Vec::new(), Vec::new());
     leaves(recorded, String::new(), &mut one);
-    leaves(asked, String::new(), &mut two);
+    leaves(requested, String::new(), &mut two);
     let nothing = (String::new(), String::new());
     let mut same_bytes = 0;
     for at in 0..one.len().max(two.len()) {
-        let (recorded, asked) = (one.get(at).unwrap_or(&nothing), two.get(at).unwrap_or(&nothing));
-        if recorded == asked {
+        let (recorded, requested) = (one.get(at).unwrap_or(&nothing), two.get(at).unwrap_or(&nothing));
+        if recorded == requested {
             same_bytes += recorded.1.len();
             continue;
         }
-        if recorded.0 != asked.0 {
+        if recorded.0 != requested.0 {
             let name =
                 |place: &str| if place.is_empty() { "nothing more".to_owned() } else { place.to_owned() };
-            let (recorded, asked) = (name(&recorded.0), name(&asked.0));
-            let words = format!("recorded is {recorded}, asked is {asked}");
+            let (recorded, requested) = (name(&recorded.0), name(&requested.0));
+            let words = format!("recorded is {recorded}, asked is {requested}");
             return Difference { same_bytes, place: "what it holds".to_owned(), words };
         }
         let same: usize = recorded
             .1
             .chars()
-            .zip(asked.1.chars())
+            .zip(requested.1.chars())
             .take_while(|(a, b)| a == b)
             .map(|(a, _)| a.len_utf8())
             .sum();
@@ -303,8 +303,8 @@ fn difference(recorded: &Value, asked: &Value) -> Difference {
             let rest = text.get(same..).unwrap_or_default();
             format!("{:?}", rest.chars().take(EXCERPT).collect::<String>())
         };
-        let words = format!("recorded is {}, asked is {}", from(&recorded.1), from(&asked.1));
-        let place = format!("{} at byte {same}", asked.0);
+        let words = format!("recorded is {}, asked is {}", from(&recorded.1), from(&requested.1));
+        let place = format!("{} at byte {same}", requested.0);
         return Difference { same_bytes: same_bytes + same, place, words };
     }
     // The digests differ and no leaf does: only the form of something empty can.

@@ -110,8 +110,8 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
         let patience = Patience::of(request);
         let mut stripped: Option<ModelRequest> = None;
         loop {
-            let asked = stripped.as_ref().unwrap_or(request);
-            let mut error = match self.inner.stream(&patience.rest(asked)).await {
+            let requested = stripped.as_ref().unwrap_or(request);
+            let mut error = match self.inner.stream(&patience.rest(requested)).await {
                 Ok(events) if stripped.is_some() => return Ok(watched(events, Stripped)),
                 Ok(events) => return Ok(events),
                 Err(error) => error,

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::blocks::{History, text_block};
 use crate::received::{ReadRequest, is_name, is_outside, present, text_of, tool, unknown};
-use crate::protocol::{Asked, Target, Unfit, Ways};
+use crate::protocol::{ModelCall, Target, Unfit, Ways};
 
 /// Reads a body.
-pub(super) fn read(target: &Target<'_>, body: &Value) -> Result<Asked, Unfit> {
+pub(super) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
     if !target.headers.iter().any(|(name, _)| name == "anthropic-version") {
         return Err(Unfit::new("anthropic-version", "anthropic-version: header is required"));
     }
@@ -38,7 +38,7 @@ pub(super) fn read(target: &Target<'_>, body: &Value) -> Result<Asked, Unfit> {
         present(body, "thinking").and_then(|thinking| text_of(thinking, "display")) == Some("omitted");
     let streams = body.get("stream").and_then(Value::as_bool).unwrap_or(false);
     let ways = Ways { streams, hides_reasoning, seals: true, tells_usage: true, ..Ways::default() };
-    Ok(Asked::new(received, ways))
+    Ok(ModelCall::new(received, ways))
 }
 
 /// What is wrong at a place, as Anthropic words it.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::protocol::{
-    Asked, ErrorAnswer, Head, Protocol, ErrorWords, Target, Reported, Trouble, Unfit, Writer, bytes_of,
+    ModelCall, ErrorAnswer, Head, Protocol, ErrorWords, Target, Reported, Trouble, Unfit, Writer, bytes_of,
 };
 
 /// OpenAI's Chat Completions, and with it the servers that are compatible.
@@ -18,7 +18,7 @@ use super::protocol::{
 pub(super) struct Chat;
 
 impl Protocol for Chat {
-    fn read(&self, _: &Target<'_>, body: &Value) -> Result<Asked, Unfit> {
+    fn read(&self, _: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
         read::read(body)
     }
 

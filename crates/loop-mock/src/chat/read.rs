@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::received::{
     Content, ReadRequest, Turn, data_url, is_name, is_outside, present, result, text_of, tool, unknown,
 };
-use crate::protocol::{Asked, Unfit, Ways};
+use crate::protocol::{ModelCall, Unfit, Ways};
 
 /// Reads a body. Texts arrive unchanged; several leading system texts are joined by an empty line.
-pub(super) fn read(body: &Value) -> Result<Asked, Unfit> {
+pub(super) fn read(body: &Value) -> Result<ModelCall, Unfit> {
     if !body.is_object() {
         return Err(Unfit::new("body", "the body is no JSON object"));
     }
@@ -44,7 +44,7 @@ pub(super) fn read(body: &Value) -> Result<Asked, Unfit> {
         return Err(Unfit::new("stream_options", "`stream_options` is only for streams"));
     }
     let options = body.get("stream_options").and_then(|options| options.get("include_usage"));
-    Ok(Asked::new(received, Ways { streams, tells_usage: is_true(options), ..Ways::default() }))
+    Ok(ModelCall::new(received, Ways { streams, tells_usage: is_true(options), ..Ways::default() }))
 }
 
 /// What OpenAI says of `temperature` and `top_p`, be it on Chat Completions or on Responses.

@@ -13,7 +13,7 @@ use crate::seal::{Seal, check};
 
 /// Reads contents. Where models sign, the first call of each content of the turn that is going on needs a signature.
 pub(super) fn read_contents(contents: &[Value], signs: bool) -> Result<Vec<Turn>, Unfit> {
-    let current = contents.iter().rposition(is_asked).unwrap_or(0);
+    let current = contents.iter().rposition(is_requested).unwrap_or(0);
     let mut history = History::default();
     for (n, content) in contents.iter().enumerate() {
         members(content, &["role", "parts"], &format!("contents[{n}]"))?;
@@ -38,7 +38,7 @@ pub(super) fn read_contents(contents: &[Value], signs: bool) -> Result<Vec<Turn>
 }
 
 /// Whether it is the user's own: not from the model, and no response to a call.
-fn is_asked(content: &Value) -> bool {
+fn is_requested(content: &Value) -> bool {
     let parts = content.get("parts").and_then(Value::as_array);
     let responds = parts.into_iter().flatten().any(|part| member(part, "functionResponse").is_some());
     text_of(content, "role").unwrap_or("user") == "user" && !responds

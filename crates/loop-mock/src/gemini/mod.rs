@@ -9,14 +9,14 @@ mod write;
 
 use serde_json::{Map, Value, json};
 
-use super::protocol::{Asked, ErrorAnswer, Head, Protocol, ErrorWords, Target, Reported, Trouble, Unfit, Writer};
+use super::protocol::{ModelCall, ErrorAnswer, Head, Protocol, ErrorWords, Target, Reported, Trouble, Unfit, Writer};
 
 /// Gemini's `generateContent` and `streamGenerateContent`.
 #[derive(Debug)]
 pub(super) struct Gemini;
 
 impl Protocol for Gemini {
-    fn read(&self, target: &Target<'_>, body: &Value) -> Result<Asked, Unfit> {
+    fn read(&self, target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
         read::read(target, body)
     }
 

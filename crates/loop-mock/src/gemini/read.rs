@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::contents::read_contents;
 use crate::received::{ReadRequest, is_name, is_outside, text_of, tool};
-use crate::protocol::{Asked, Target, Unfit, Ways};
+use crate::protocol::{ModelCall, Target, Unfit, Ways};
 
 /// Reads a body.
-pub(super) fn read(target: &Target<'_>, body: &Value) -> Result<Asked, Unfit> {
+pub(super) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
     if !body.is_object() {
         return Err(Unfit::new("body", "Invalid JSON payload received."));
     }
@@ -40,7 +40,7 @@ pub(super) fn read(target: &Target<'_>, body: &Value) -> Result<Asked, Unfit> {
     received.turns = read_contents(contents, signs)?;
     let is_array = target.streams && !target.query.split('&').any(|pair| pair == "alt=sse");
     let ways = Ways { streams: target.streams, is_array, seals: signs, tells_usage: true, ..Ways::default() };
-    Ok(Asked::new(received, ways))
+    Ok(ModelCall::new(received, ways))
 }
 
 /// A member by its name, or by the same name in snake case; `null` counts as not given.

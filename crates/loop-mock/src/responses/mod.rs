@@ -9,14 +9,14 @@ mod write;
 use serde_json::Value;
 
 use super::chat::{openai_error, openai_words};
-use super::protocol::{Asked, ErrorAnswer, Head, Protocol, ErrorWords, Target, Reported, Trouble, Unfit, Writer};
+use super::protocol::{ModelCall, ErrorAnswer, Head, Protocol, ErrorWords, Target, Reported, Trouble, Unfit, Writer};
 
 /// OpenAI's Responses.
 #[derive(Debug)]
 pub(super) struct Responses;
 
 impl Protocol for Responses {
-    fn read(&self, _: &Target<'_>, body: &Value) -> Result<Asked, Unfit> {
+    fn read(&self, _: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
         read::read(body)
     }
 

@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::{REASONED, SEAL, bound};
 use crate::chat::sampling;
 use crate::received::{Content, ReadRequest, Turn, data_url, is_name, present, result, text_of, tool, unknown};
-use crate::protocol::{Asked, Trouble, Unfit, Ways};
+use crate::protocol::{ModelCall, Trouble, Unfit, Ways};
 use crate::seal::{Seal, check};
 
 /// Reads a body.
-pub(super) fn read(body: &Value) -> Result<Asked, Unfit> {
+pub(super) fn read(body: &Value) -> Result<ModelCall, Unfit> {
     if !body.is_object() {
         return Err(Unfit::new("body", "the body is no JSON object"));
     }
@@ -60,7 +60,7 @@ pub(super) fn read(body: &Value) -> Result<Asked, Unfit> {
     if !streams && present(body, "stream_options").is_some() {
         return Err(Unfit::new("stream_options", "'stream_options' is only allowed when 'stream' is true."));
     }
-    Ok(Asked::new(received, Ways { streams, seals, tells_usage: true, ..Ways::default() }))
+    Ok(ModelCall::new(received, Ways { streams, seals, tells_usage: true, ..Ways::default() }))
 }
 
 fn tools(body: &Value) -> Result<(Vec<ToolSpec>, ToolChoice), Unfit> {

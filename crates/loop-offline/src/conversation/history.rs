@@ -112,13 +112,13 @@ impl<'a> Conversation<'a> {
         conversation.is_rejected = stated.last().is_some_and(|last| stated.len() > 1 && is_rejection(&last));
         if stated.len() > 1 {
             // What came later corrects what was asked for, and does not stand alone.
-            let asked: Vec<&str> = stated
+            let requested: Vec<&str> = stated
                 .iter()
                 .enumerate()
                 .filter(|(at, text)| *at == 0 || !is_rejection(text))
                 .map(|(_, text)| text.as_str())
                 .collect();
-            conversation.user_request = UserRequest::read(&asked.join("\n"), &nouns);
+            conversation.user_request = UserRequest::read(&requested.join("\n"), &nouns);
         }
         conversation
     }
@@ -164,13 +164,13 @@ impl<'a> Conversation<'a> {
         for made in self.made.iter().rev().filter(|made| made.is_ok()) {
             let known: Vec<&Record> =
                 made.reported.records.iter().filter(|record| record.id().is_some()).collect();
-            let asked = subject.is_some_and(|subject| made.arguments.values().any(|value| value == subject));
+            let requested = subject.is_some_and(|subject| made.arguments.values().any(|value| value == subject));
             let best =
                 subject.map(|subject| known.iter().map(|record| record.fits(subject)).max().unwrap_or(0));
             let mut fitting = known.clone();
             match (subject, best) {
                 // A result need not repeat what it was asked for.
-                (Some(_), Some(0)) if asked && known.len() == 1 => {}
+                (Some(_), Some(0)) if requested && known.len() == 1 => {}
                 (Some(subject), Some(best)) => {
                     fitting.retain(|record| best > 0 && record.fits(subject) == best)
                 }

@@ -88,20 +88,20 @@ fn is_look_up(conversation: &Conversation<'_>, made: &Made<'_>) -> bool {
 fn reported(conversation: &Conversation<'_>, made: &Made<'_>) -> String {
     let tool = conversation.tool(made.tool);
     let noun = tool.map_or("result", |tool| tool.noun.as_str());
-    let asked = asked(tool, made);
+    let requested = requested(tool, made);
     match made.reported.records.as_slice() {
-        _ if made.reported.is_empty => format!("Found no {noun}{asked}."),
+        _ if made.reported.is_empty => format!("Found no {noun}{requested}."),
         [] => {
             let words: Vec<&str> = made.result.map_or("", |result| &result.text).split_whitespace().collect();
             let text = quote(&words.join(" "));
             if text.trim().is_empty() { format!("`{}` said nothing.", made.tool) } else { text }
         }
         [record] if made.reported.total == 1 => {
-            belonging(conversation, record).unwrap_or_else(|| format!("Found 1 {noun}{asked}: {}.", shown(record)))
+            belonging(conversation, record).unwrap_or_else(|| format!("Found 1 {noun}{requested}: {}.", shown(record)))
         }
         records => {
             let total = made.reported.total;
-            let mut lines = vec![format!("Found {total} {}{asked}.", plural(noun)), String::new()];
+            let mut lines = vec![format!("Found {total} {}{requested}.", plural(noun)), String::new()];
             lines.extend(records.iter().take(LISTED).map(|record| format!("- {}", shown(record))));
             if total > LISTED {
                 lines.push(format!("- and {} more", total - LISTED));
@@ -112,7 +112,7 @@ fn reported(conversation: &Conversation<'_>, made: &Made<'_>) -> String {
 }
 
 /// ` named Alice`, ` for holiday rules`, ` with id 42`: what a call was asked for.
-fn asked(tool: Option<&Tool<'_>>, made: &Made<'_>) -> String {
+fn requested(tool: Option<&Tool<'_>>, made: &Made<'_>) -> String {
     let role = |name: &str| {
         tool.and_then(|tool| tool.fields.iter().find(|field| field.name == name))
             .map_or(Role::Other, |field| field.role)
@@ -221,8 +221,8 @@ fn undone(conversation: &Conversation<'_>) -> Option<String> {
         let is_refused = !last.is_ok() || conversation.is_rejected;
         return is_refused.then(|| format!("The stub has nothing else to put into `{output}`."));
     }
-    let asked = conversation.user_request.asks.iter().find(|kind| !matches!(kind, Kind::Look | Kind::Other | Kind::Save))?;
-    let Some(tool) = conversation.changing(*asked) else {
+    let requested = conversation.user_request.asks.iter().find(|kind| !matches!(kind, Kind::Look | Kind::Other | Kind::Save))?;
+    let Some(tool) = conversation.changing(*requested) else {
         return Some("Nothing was changed: no tool here does that.".to_owned());
     };
     if conversation.made_now().any(|made| made.tool == tool.name && made.is_ok()) {

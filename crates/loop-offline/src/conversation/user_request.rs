@@ -285,9 +285,9 @@ fn asks(words: &[Word]) -> Vec<Kind> {
     let mut asks = Vec::new();
     for (at, word) in words.iter().enumerate() {
         let before = at.checked_sub(1).and_then(|before| words.get(before));
-        let asked = word.starts || before.is_none_or(|before| before.ends || is_of(ASKING, before));
+        let requested = word.starts || before.is_none_or(|before| before.ends || is_of(ASKING, before));
         let denied = words.iter().take(at).rev().take(2).any(|word| is_denial(&word.low));
-        if let Some(kind) = kind_of(&word.low).filter(|kind| asked && !denied && !asks.contains(kind)) {
+        if let Some(kind) = kind_of(&word.low).filter(|kind| requested && !denied && !asks.contains(kind)) {
             asks.push(kind);
         }
     }

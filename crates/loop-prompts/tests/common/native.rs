@@ -243,11 +243,11 @@ impl Native {
 
     #[track_caller]
     pub fn answered(&mut self, answer: PersonAnswer) {
-        let asked = self.run.commands().into_iter().find_map(|command| match command {
+        let requested = self.run.commands().into_iter().find_map(|command| match command {
             Command::AskPerson { key, .. } => Some(key),
             _ => None,
         });
-        self.tell(EventKind::PersonAnswered { key: asked.expect("a person is asked"), answer, binding: None });
+        self.tell(EventKind::PersonAnswered { key: requested.expect("a person is asked"), answer, binding: None });
     }
 
     /// The run is stopped, and what is in flight is cut off.

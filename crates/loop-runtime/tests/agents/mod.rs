@@ -154,10 +154,10 @@ pub fn assert_valid(messages: &[Message]) {
         }
     }
     assert!(open.is_empty(), "{open:?} were not answered: {messages:#?}");
-    let mut asked = messages.to_vec();
-    asked.push(Message::user("And now?"));
+    let mut requested = messages.to_vec();
+    requested.push(Message::user("And now?"));
     for provider in ["openai-chat", "openai-responses", "anthropic", "gemini"] {
-        let request = ModelRequest { messages: asked.clone(), ..ModelRequest::new("m", "Rules.", "") };
+        let request = ModelRequest { messages: requested.clone(), ..ModelRequest::new("m", "Rules.", "") };
         let encoded = Codec::new(Profile::named(provider).unwrap()).encode(&request);
         assert!(encoded.is_ok(), "{provider}: {:?}\n{messages:#?}", encoded.err());
     }

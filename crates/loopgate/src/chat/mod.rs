@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anstyle::Style;
 use futures::StreamExt;
 use loop_core::{
-    Asked, Effect, PersonAnswer, PicoUsd, ProtocolSpec, StopClass, StopMode, StopReason, Totals,
+    PersonRequest, Effect, PersonAnswer, PicoUsd, ProtocolSpec, StopClass, StopMode, StopReason, Totals,
 };
 use loop_domain::Domain;
 use loop_runtime::{Runner, Message, agent::Meta, journal::Journal, run::Remote};
@@ -229,7 +229,7 @@ impl Chat {
         let mut view = View::new(runner.spec());
         let mut run = runner.chat(messages).stream().await?;
         let remote = run.remote();
-        let mut asked = None;
+        let mut requested = None;
         // What ends the chat once the turn has ended.
         let mut ends = None;
         loop {
@@ -248,8 +248,8 @@ impl Chat {
             if *is_warned || ends.is_some() || !lines.is_answered() {
                 continue;
             }
-            if let Some(action) = view.question().filter(|action| asked != Some(action.key)) {
-                asked = Some(action.key);
+            if let Some(action) = view.question().filter(|action| requested != Some(action.key)) {
+                requested = Some(action.key);
                 view.end_line();
                 tokio::select! {
                     biased;
@@ -349,11 +349,11 @@ fn stop(
 /// Asks whether an action may run, or what it asks, once all of it is shown. What was typed before that, and what is
 /// pasted, is no consent. Only a clear yes is one, for what cannot be undone the action's short key; anything else is told to
 /// the model. Nothing where the input ends.
-pub(crate) async fn ask(lines: &mut Lines, asked: &Asked) -> Option<PersonAnswer> {
-    let Asked { tool, is_question, .. } = asked;
-    note(format!("{tool}  ({})", people::kind_of(asked)));
-    people::details(asked).iter().for_each(|line| note(format!("  {line}")));
-    let key = short_key(asked);
+pub(crate) async fn ask(lines: &mut Lines, requested: &PersonRequest) -> Option<PersonAnswer> {
+    let PersonRequest { tool, is_question, .. } = requested;
+    note(format!("{tool}  ({})", people::kind_of(requested)));
+    people::details(requested).iter().for_each(|line| note(format!("  {line}")));
+    let key = short_key(requested);
     loop {
         lines.forget().await;
         note_part(Line::new().styled(
@@ -404,9 +404,9 @@ pub(crate) async fn ask(lines: &mut Lines, asked: &Asked) -> Option<PersonAnswer
 
 /// What a person types to allow an action that cannot be undone: the beginning of its binding, which no text from outside
 /// can know. None where a yes is enough.
-fn short_key(asked: &Asked) -> Option<String> {
-    let is_undone = matches!(asked.effect, Effect::Read | Effect::WriteIdempotent);
-    (!is_undone).then(|| asked.binding.short().chars().take(KEY_DIGITS).collect())
+fn short_key(requested: &PersonRequest) -> Option<String> {
+    let is_undone = matches!(requested.effect, Effect::Read | Effect::WriteIdempotent);
+    (!is_undone).then(|| requested.binding.short().chars().take(KEY_DIGITS).collect())
 }
 
 /// How many digits of a binding are the action's short key.

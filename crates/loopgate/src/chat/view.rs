@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use loop_core::{
-    Asked, CommandKey, Decision, EventKind, JudgedAction, Millis, Note, Observation, Outcome, Run, RunSpec, Slot,
+    PersonRequest, CommandKey, Decision, EventKind, JudgedAction, Millis, Note, Observation, Outcome, Run, RunSpec, Slot,
     Status, StopClass, TierCause, Verdict,
 };
 use loop_runtime::{journal::Entry, observe::RunEvent, report::explain};
@@ -99,15 +99,15 @@ impl View {
     }
 
     /// The action that a person is to be asked about.
-    pub(super) fn question(&self) -> Option<Asked> {
-        self.run.as_ref()?.asked().into_iter().next()
+    pub(super) fn question(&self) -> Option<PersonRequest> {
+        self.run.as_ref()?.requested().into_iter().next()
     }
 
     /// What the turn waits for, for people; nothing where it waits for nobody.
     pub(super) fn waiting(&self, journal: Option<&Path>) -> Option<String> {
         let run = self.run.as_ref()?;
-        let asked = run.asked();
-        (!asked.is_empty()).then(|| people::in_words(run.started(), &asked, run.now(), journal))
+        let requested = run.requested();
+        (!requested.is_empty()).then(|| people::in_words(run.started(), &requested, run.now(), journal))
     }
 
     /// Ends the line that is open, so that another one can begin.
@@ -206,8 +206,8 @@ impl View {
                     }
                 };
                 // What a person was asked about keeps its place.
-                let asked = self.calls.iter_mut().find(|call| call.is(judged.key));
-                match (asked, shown) {
+                let requested = self.calls.iter_mut().find(|call| call.is(judged.key));
+                match (requested, shown) {
                     (Some(place), Some(shown)) => *place = shown,
                     (None, Some(shown)) => self.calls.push_back(shown),
                     (_, None) => {}
@@ -233,7 +233,7 @@ impl View {
                 self.remark(&format!("the {to} model in place of the {from} model: {why}"));
             }
             Note::CallsNotRead { limit, count, .. } => {
-                self.remark(&format!("{count} more calls are not read: limits.asked_calls is {limit}"));
+                self.remark(&format!("{count} more calls are not read: limits.requested_calls is {limit}"));
             }
             Note::Selected { .. }
             | Note::CallCharged { .. }

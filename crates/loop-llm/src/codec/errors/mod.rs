@@ -61,7 +61,7 @@ fn judge(reported: &Reported, status: u16, headers: &HeaderMap, now: SystemTime,
         ours.or_else(|| theirs(name))
     };
     // No wait at all is no advice: it would be asked for again at once.
-    let asked = delay::asked(header, reported.wait, head(&reported.message, MAX_JUDGED), now)
+    let requested = delay::requested(header, reported.wait, head(&reported.message, MAX_JUDGED), now)
         .filter(|delay| !delay.is_zero());
     let has_delay = header("retry-after").is_some() || header("retry-after-ms").is_some();
     let case = Case::new(reported, status, has_delay);
@@ -94,7 +94,7 @@ fn judge(reported: &Reported, status: u16, headers: &HeaderMap, now: SystemTime,
     if should_retry == Some(true) && status != 413 && !error.is_retryable() {
         error.retry = RetryAdvice::Backoff;
     }
-    if let (true, Some(delay)) = (matches!(error.retry, RetryAdvice::Backoff | RetryAdvice::After(_)), asked)
+    if let (true, Some(delay)) = (matches!(error.retry, RetryAdvice::Backoff | RetryAdvice::After(_)), requested)
     {
         error.retry = RetryAdvice::After(delay);
     }

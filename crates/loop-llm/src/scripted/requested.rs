@@ -7,7 +7,7 @@ use crate::request::{Message, ModelRequest};
 /// Requests in order. What a request has in common with the one before is kept once, so that a long conversation does
 /// not fill the memory.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct Requests {
     requests: Vec<Grown>,
     /// The turns of the last one.
     turns: Vec<Message>,
@@ -24,7 +24,7 @@ struct Grown {
     turns: Vec<Message>,
 }
 
-impl Asked {
+impl Requests {
     pub(super) fn push(&mut self, request: &ModelRequest) {
         let same = self.turns.iter().zip(&request.messages).take_while(|(one, two)| one.is_same(two));
         let kept = same.count();
