@@ -71,7 +71,7 @@ fn fetched(shell: &Shell, version: Option<String>) -> Result<PathBuf, Failure> {
     pip.run()?;
     let wheel =
         shell.read_dir(&folder)?.into_iter().find(|path| path.extension().is_some_and(|it| it == "whl"));
-    wheel.ok_or_else(|| Failure::Check(format!("pip brought no wheel of {wanted}")))
+    wheel.ok_or_else(|| Failure::Check(format!("pip returned no wheel of {wanted}")))
 }
 
 /// The day of the committed table, where the package gives the same models: a table is not newer for being made again.

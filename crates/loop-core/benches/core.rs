@@ -140,7 +140,7 @@ fn with_first_pass(setup: Setup, first: &DraftReply) -> Run {
     run.apply(&event).unwrap();
     for command in run.commands() {
         let Command::RunTool(tool) = command else { continue };
-        let observation = found(&format!("what {} brought", tool.key));
+        let observation = found(&format!("what {} returned", tool.key));
         tell(&mut run, EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
     }
     start_call(&mut run);
@@ -206,7 +206,7 @@ fn searches(n: usize) -> DraftReply {
 fn next_pass(run: &mut Run) {
     for command in run.commands() {
         let Command::RunTool(tool) = command else { continue };
-        let observation = found(&format!("what {} brought", tool.key));
+        let observation = found(&format!("what {} returned", tool.key));
         tell(run, EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
     }
     start_call(run);

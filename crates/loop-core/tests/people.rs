@@ -294,9 +294,9 @@ fn what_a_question_was_answered_stays_when_the_run_stops_while_others_wait() {
         world.answered_by_person("1/action-1", YES)
     };
     let check = |outcome: &Outcome| {
-        let brought: Vec<_> =
+        let returned: Vec<_> =
             outcome.evidence.iter().map(|it| (&*it.tool, &**it.observation.text())).collect();
-        assert_eq!(brought, [("ask", "srv-7")]);
+        assert_eq!(returned, [("ask", "srv-7")]);
         assert_eq!(outcome.actions[0].evidence, Some(outcome.evidence[0].id));
     };
     let world = requested().stop(StopMode::Now).ends(StopReason::ManualStop);

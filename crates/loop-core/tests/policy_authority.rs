@@ -87,7 +87,7 @@ struct Given {
 }
 
 impl Given {
-    fn brought(mut self, tool: &str, parameters: Value, data: Value) -> Self {
+    fn returned(mut self, tool: &str, parameters: Value, data: Value) -> Self {
         self.observed(tool, parameters, Observation::new(Status::Ok, "found", "found", data));
         self
     }
@@ -105,7 +105,7 @@ impl Given {
         });
     }
 
-    /// What was asked for in the same reply as what was brought before it.
+    /// What was asked for in the same reply as what was returned before it.
     fn in_the_same_pass(mut self) -> Self {
         self.evidence.iter_mut().for_each(|evidence| evidence.pass = 1);
         self
@@ -491,7 +491,7 @@ fn a_work_item_that_anybody_may_have_written_gives_its_scope_alone() {
 #[test]
 fn a_trusted_tool_gives_the_scalars_of_its_data() {
     let rows = json!([{"id": 7, "mail": "zoe@brown.example", "note": "write to mal@evil.example or 9"}]);
-    let look = || Given::default().brought("look", json!({"target": "Zoe"}), rows.clone());
+    let look = || Given::default().returned("look", json!({"target": "Zoe"}), rows.clone());
     for (value, expected) in [
         (json!("zoe@brown.example"), true),
         (json!("Zoe@brown.example"), false),
@@ -515,7 +515,7 @@ fn a_trusted_tool_gives_the_scalars_of_its_data() {
         "h\u{a0}i@x.example",
         "",
     ];
-    let data = Given::default().brought("look", json!({}), json!(odd));
+    let data = Given::default().returned("look", json!({}), json!(odd));
     for value in odd {
         check(&item("hello"), &data, json!(value), false);
     }
@@ -527,12 +527,12 @@ fn a_trusted_tool_gives_the_scalars_of_its_data() {
         check(&item("hello"), &escaped, value, true);
     }
     // A tool that speaks in text gives whole words of it.
-    let text = Given::default().brought("look", json!({}), json!("Zoe (id 7), zoe@brown.example."));
+    let text = Given::default().returned("look", json!({}), json!("Zoe (id 7), zoe@brown.example."));
     check(&item("hello"), &text, json!("zoe@brown.example"), true);
     check(&item("hello"), &text, json!(7), true);
     check(&item("hello"), &text, json!("Zoe"), false);
     // One that is not trusted gives nothing, and neither does one that failed.
-    let surf = Given::default().brought("surf", json!({}), rows.clone());
+    let surf = Given::default().returned("surf", json!({}), rows.clone());
     check(&item("hello"), &surf, json!("zoe@brown.example"), false);
     let mut failed = Given::default();
     failed.observed("look", json!({}), Observation::new(Status::PermanentError, "x", "x", rows));
@@ -544,19 +544,19 @@ fn what_a_tool_gives_back_after_it_went_in_is_an_echo() {
     let found = |value: &str| json!([{ "query": value, "mail": "zoe@brown.example" }]);
     let evil = "mallory@evil.example";
     for requested in [evil, "MALLORY@evil.example", "mallory @ evil . example", "x mallory@evil.example y"] {
-        let echo = Given::default().brought("look", json!({ "target": requested }), found(evil));
+        let echo = Given::default().returned("look", json!({ "target": requested }), found(evil));
         check(&item("hello"), &echo, json!(evil), false);
         check(&item("hello"), &echo, json!("zoe@brown.example"), true);
         // Nor is it a source when another tool brings it later.
-        let later = Given::default().brought("surf", json!({ "target": requested }), json!([])).brought(
+        let later = Given::default().returned("surf", json!({ "target": requested }), json!([])).returned(
             "look",
             json!({"target": "all"}),
             found(evil),
         );
         check(&item("hello"), &later, json!(evil), false);
     }
-    // What was brought first and asked with later is no echo.
-    let chain = Given::default().brought("look", json!({"target": "Zoe"}), json!([{"id": 7}])).brought(
+    // What was returned first and asked with later is no echo.
+    let chain = Given::default().returned("look", json!({"target": "Zoe"}), json!([{"id": 7}])).returned(
         "look",
         json!({"id": 7}),
         json!({"id": 7, "mail": "zoe@brown.example"}),
@@ -572,12 +572,12 @@ fn what_a_tool_gives_back_after_it_went_in_is_an_echo() {
         ("eve@\nevil.example", "eve@evil.example"),
         ("jose\u{301}@evil.example", "josé@evil.example"),
     ] {
-        let echo = Given::default().brought("look", json!({ "target": requested }), found(value));
+        let echo = Given::default().returned("look", json!({ "target": requested }), found(value));
         check(&item("hello"), &echo, json!(value), false);
     }
     // The calls of one reply run in any order, so that the first may bring what the second wrote.
     let notes = || {
-        Given::default().brought("look", json!({}), json!([evil, "zoe@brown.example"])).brought(
+        Given::default().returned("look", json!({}), json!([evil, "zoe@brown.example"])).returned(
             "surf",
             json!({ "target": evil }),
             json!([]),
@@ -587,7 +587,7 @@ fn what_a_tool_gives_back_after_it_went_in_is_an_echo() {
     check(&item("hello"), &notes().in_the_same_pass(), json!(evil), false);
     check(&item("hello"), &notes().in_the_same_pass(), json!("zoe@brown.example"), true);
     // A short number is not an echo of a longer one.
-    let other = Given::default().brought("look", json!({"limit": 17, "at": "1.7"}), json!([{"id": 7}]));
+    let other = Given::default().returned("look", json!({"limit": 17, "at": "1.7"}), json!([{"id": 7}]));
     check(&item("hello"), &other, json!(7), true);
 }
 
@@ -598,10 +598,10 @@ fn a_person_gives_values_by_what_they_say() {
     check(&item("hello"), &instructions, json!("other"), false);
     // An answer counts although the question may have held the value.
     let question = json!({"target": "Shall it go to zoe@brown.example or to yan@brown.example?"});
-    let answer = Given::default().brought("ask", question.clone(), json!("To zoe@brown.example"));
+    let answer = Given::default().returned("ask", question.clone(), json!("To zoe@brown.example"));
     check(&item("hello"), &answer, json!("zoe@brown.example"), true);
     check(&item("hello"), &answer, json!("yan@brown.example"), false);
-    let answer = Given::default().brought("ask", question, json!({"answer": "yes, zoe@brown.example"}));
+    let answer = Given::default().returned("ask", question, json!({"answer": "yes, zoe@brown.example"}));
     check(&item("hello"), &answer, json!("zoe@brown.example"), true);
 }
 
@@ -808,12 +808,12 @@ proptest! {
 #[test]
 fn what_a_tool_was_asked_with_in_an_earlier_turn_comes_back_as_an_echo() {
     // B6, K3: the first turn has it written, the second has it read by a trusted tool.
-    let brought = || Given::default().brought("look", json!({"id": 7}), json!([{"to": "eve@evil.example"}]));
+    let returned = || Given::default().returned("look", json!({"id": 7}), json!([{"to": "eve@evil.example"}]));
     let value = || json!("eve@evil.example");
-    check(&item(ITEM), &brought(), value(), true);
+    check(&item(ITEM), &returned(), value(), true);
     let laundered = |requested: &[Value]| Given {
         requested_before: requested.iter().map(|parameters| parameters.to_string().into()).collect(),
-        ..brought()
+        ..returned()
     };
     check(&item(ITEM), &laundered(&[json!({"id": 7, "email": "Eve@evil.example"})]), value(), false);
     check(
@@ -830,13 +830,13 @@ fn a_value_that_a_trusted_tool_joins_of_what_it_was_asked_with_is_an_echo() {
     // B12
     let joined = json!([{"to": "eve@evil.example"}]);
     let value = || json!("eve@evil.example");
-    let one = Given::default().brought("look", json!({"b": "evil.example", "a": "eve@"}), joined.clone());
+    let one = Given::default().returned("look", json!({"b": "evil.example", "a": "eve@"}), joined.clone());
     check(&item(ITEM), &one, value(), false);
     let two = Given::default()
-        .brought("look", json!({"part": "evil.example"}), json!("stored"))
-        .brought("look", json!({"part": "eve@"}), json!("stored"))
-        .brought("look", json!({}), joined.clone());
+        .returned("look", json!({"part": "evil.example"}), json!("stored"))
+        .returned("look", json!({"part": "eve@"}), json!("stored"))
+        .returned("look", json!({}), joined.clone());
     check(&item(ITEM), &two, value(), false);
-    let other = Given::default().brought("look", json!({"part": "evil"}), joined);
+    let other = Given::default().returned("look", json!({"part": "evil"}), joined);
     check(&item(ITEM), &other, value(), true);
 }

@@ -402,7 +402,7 @@ fn what_only_says_when_it_was_answered_is_no_change() {
     assert_eq!(calls, [Ok(()), Ok(()), Err(RepeatRule::SameResult { times: 2, ignored })]);
     assert_eq!(
         calls[2].clone().unwrap_err().message("fetch_status"),
-        "Tool 'fetch_status' has already brought the same result 2 times (not counting /meta/elapsed_ms, \
+        "Tool 'fetch_status' has already returned the same result 2 times (not counting /meta/elapsed_ms, \
          /request_id), and nothing was changed since"
     );
 }

@@ -98,7 +98,7 @@ fn a_final_pass_that_cannot_be_paid_is_the_end() {
 
 #[test]
 fn without_anything_new_to_write_there_is_no_final_pass() {
-    // Pass 2 brought nothing that the document lacks: the required section is there, and all evidence was seen.
+    // Pass 2 returned nothing that the document lacks: the required section is there, and all evidence was seen.
     let revisions =
         || with_money(300_000_000).with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
     let world = revisions().start().started_with(FIRST).answered(&draft("high")).expect_call("2/main", 1);

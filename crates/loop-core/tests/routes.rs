@@ -100,7 +100,7 @@ fn the_other_route_stays_and_nothing_is_escalated_from_it() {
     for n in 1..=3 {
         world = world.replied(&draft("low").asks("fetch_device", target(&format!("d{n}"))));
         if world.phase() == "acting" {
-            world = world.finished(&format!("{n}/action-0"), found(&format!("brought {n}")));
+            world = world.finished(&format!("{n}/action-0"), found(&format!("returned {n}")));
         }
     }
     assert!(world.run.passes().iter().all(|pass| pass.tier == Tier::Fallback));
@@ -137,7 +137,7 @@ fn a_model_that_was_heard_finishes_by_itself_and_an_escalated_one_leaves_the_bas
         spec.models.selector = None;
         spec.gate.escalate_after = 1;
     });
-    let world = without_selector.start().replied(&low(1)).finished("1/action-0", found("brought 1"));
+    let world = without_selector.start().replied(&low(1)).finished("1/action-0", found("returned 1"));
     assert_eq!(world.call().tier, Tier::Escalated);
     let world = world.started().failed(failure(false)).replied(&text("## Findings\n\nNo contract.\n"));
     let world = world.expect_phase("repairing");

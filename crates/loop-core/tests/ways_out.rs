@@ -24,7 +24,7 @@ fn passes(setup: Setup, confidences: &[&str]) -> World {
         world = world.replied(&pass(confidence, n));
         let action = format!("{n}/action-0");
         if world.phase() == "acting" {
-            world = world.finished(&action, found(&format!("brought {n}")));
+            world = world.finished(&action, found(&format!("returned {n}")));
         }
     }
     world
@@ -71,8 +71,8 @@ fn whether_a_fall_is_stale_is_a_setting() {
 fn two_passes_without_new_evidence_and_without_a_changed_section_are_no_progress() {
     let patient = || run().with(|spec| spec.gate.stale = Stale::Off);
     let same = |n: u32| draft("medium").asks("fetch_device", target(&format!("d{n}")));
-    let step = |world: World, n: u32, brought: Observation| {
-        world.replied(&same(n)).finished(&format!("{n}/action-0"), brought)
+    let step = |world: World, n: u32, returned: Observation| {
+        world.replied(&same(n)).finished(&format!("{n}/action-0"), returned)
     };
     // The first pass writes, the second sees something new, the third and fourth see the same again.
     let world = step(patient().start(), 1, found("x"));

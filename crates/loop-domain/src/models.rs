@@ -17,7 +17,7 @@ use crate::scripts::Scripts;
 /// The models of a domain.
 pub(crate) struct Built {
     pub(crate) models: Models,
-    /// What their making brought to light.
+    /// What their making returned to light.
     pub(crate) found: Found,
     /// Those of them that reply from a list.
     pub(crate) scripts: Scripts,

@@ -91,7 +91,7 @@ pub(crate) struct Servers {
     shared: BTreeMap<String, (RateGate, Breaker)>,
 }
 
-/// A model behind a server, bare, and what its making brought to light.
+/// A model behind a server, bare, and what its making returned to light.
 pub(crate) fn model(
     file: &File,
     tier: &str,

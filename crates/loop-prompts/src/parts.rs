@@ -245,7 +245,7 @@ fn plain(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// The document in full between marks, for the layout that repeats it: it may quote what tools brought.
+/// The document in full between marks, for the layout that repeats it: it may quote what tools returned.
 pub(crate) fn document(markdown: &str, nonce: &str) -> String {
     if markdown.trim().is_empty() {
         "Nothing is written yet.".to_owned()

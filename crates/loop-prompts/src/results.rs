@@ -27,7 +27,7 @@ pub struct CallResult {
     pub origin: ResultOrigin,
 }
 
-/// What the model is told of a call: what its tool brought, or why it brought nothing, in the words that the run's
+/// What the model is told of a call: what its tool returned, or why it returned nothing, in the words that the run's
 /// protocol names (C8).
 ///
 /// The text of a success is the observation's Markdown unchanged: texts are cleaned where observations are made. One that is given again (C5) has the line
@@ -126,7 +126,7 @@ fn replays(run: &Run) -> bool {
     repeats == Repeats::Reuse || gate.on_duplicate == OnDuplicate::ReplayCached
 }
 
-/// What the model is told of what a tool has just brought: the text that [`call_result`] gives once it is kept.
+/// What the model is told of what a tool has just returned: the text that [`call_result`] gives once it is kept.
 pub fn observation_text(run: &Run, action: &JudgedAction, observation: &Observation) -> Arc<str> {
     observed(run, action, observation).text
 }
@@ -330,7 +330,7 @@ fn is_refused_again(run: &Run, action: &JudgedAction) -> bool {
     earlier.iter().rev().filter(is_same).take(2).count() == 1
 }
 
-/// What a call brought; of a repeated one, what the call before it did.
+/// What a call returned; of a repeated one, what the call before it did.
 fn settled<'a>(run: &'a Run, action: &JudgedAction) -> Option<&'a Evidence> {
     let id = match &action.verdict {
         Verdict::Duplicate { of, evidence, .. } => evidence.or_else(|| {

@@ -306,7 +306,7 @@ fn requested_again(change: impl FnOnce(&mut loop_core::RunSpec)) -> Vec<String> 
 fn a_refused_repeat_says_why_and_the_second_time_what_to_do() {
     // S3-23, S4-40, I-32: the reason, then one nudge.
     let reported = requested_again(|_| {});
-    let why = "! Error: Tool 'fetch_bike' has already brought the same result 2 times, and nothing was \
+    let why = "! Error: Tool 'fetch_bike' has already returned the same result 2 times, and nothing was \
                changed since; its result is that of pass 2";
     let nudge = "asking again changes nothing; use what you have, try something else, or finish";
     assert_eq!(reported, [why.to_owned(), format!("{why}; {nudge}")]);

@@ -136,9 +136,9 @@ fn sentence(condition: &Condition) -> String {
         StopReason::InvalidResponse => format!("The reply could not be used: {value}."),
         StopReason::SubmitBeforeOutput => "The model submitted before it gave an output.".to_owned(),
         StopReason::MaxAttempts if *value == Measure::Count(1) => {
-            "The only attempt brought no valid output.".to_owned()
+            "The only attempt returned no valid output.".to_owned()
         }
-        StopReason::MaxAttempts => format!("{value} attempts brought no valid output."),
+        StopReason::MaxAttempts => format!("{value} attempts returned no valid output."),
         StopReason::StorageFailed => format!("The journal could not be written: {value}."),
         StopReason::ManualStop => format!("It was stopped by hand after {value}."),
         StopReason::InDoubt => format!("The outcome of an effect is unknown: {value}."),

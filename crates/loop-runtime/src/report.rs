@@ -1,7 +1,7 @@
 //! The outcome as one JSON object: what `--json` prints and what is saved. Schema: `docs/schema/outcome.schema.json`.
 
 use loop_core::{
-    PersonRequest, Certificate, Condition, Effects, Evidence as Brought, JudgedAction, Outcome, PassSummary, Saved,
+    PersonRequest, Certificate, Condition, Effects, Evidence as Returned, JudgedAction, Outcome, PassSummary, Saved,
     ServedCall, Slot, Started,
 };
 use schemars::JsonSchema;
@@ -596,7 +596,7 @@ fn condition(condition: &Condition) -> ConditionReport {
     }
 }
 
-fn action(action: &JudgedAction, evidence: &[Brought]) -> Action {
+fn action(action: &JudgedAction, evidence: &[Returned]) -> Action {
     Action {
         key: action.key.to_string(),
         id: action.action.id.to_string(),

@@ -12,7 +12,7 @@ use loop_core::{Digest, Effect, ResultOrigin, RunSpec, Status, ToolSpec};
 use loop_llm::{Message, ToolCall, ToolResult};
 use serde_json::Value;
 
-/// What the tools whose results stand in messages may have brought.
+/// What the tools whose results stand in messages may have returned.
 ///
 /// A result says who wrote it. One that does not say may have been written by anybody, and so may what came of a call
 /// without any result whose tool the spec does not have. What the spec says of a tool is added: it may have become

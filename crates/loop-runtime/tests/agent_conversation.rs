@@ -692,7 +692,7 @@ async fn a_call_is_made_again_as_long_as_it_may_bring_something() {
     let answer = agent.chat(&mut messages).await.unwrap();
     assert_eq!(&*answer.text, "Done.");
     let reported = texts(&messages);
-    let same = "!Error: Tool 'look' has already brought the same result 2 times, and nothing was changed since; \
+    let same = "!Error: Tool 'look' has already returned the same result 2 times, and nothing was changed since; \
                 its result is that of pass 2";
     let failed =
         "!Error: Tool 'look' has already failed with identical parameters; its result is that of pass 4";

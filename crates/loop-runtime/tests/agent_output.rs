@@ -580,7 +580,7 @@ async fn results_are_reused_within_an_attempt_where_that_is_asked_for() {
     assert_eq!(texts(&messages)[..2], ["saw x", "(cached, pass 1)\nsaw x"]);
     assert_eq!(verdicts(&found.meta), ["run", "duplicate", "kept", "run", "kept"]);
     assert_valid(&messages);
-    // Otherwise each call runs, until it has brought the same twice.
+    // Otherwise each call runs, until it has returned the same twice.
     let activity = Activity::default();
     let model = scripted(replies());
     let each = agent(&model, ruled(lead_tool()), &activity).build().unwrap();

@@ -234,8 +234,8 @@ fn every_reason_is_a_sentence() {
         condition(R::SubmitBeforeOutput, text("the reply submits")),
         "The model submitted before it gave an output.",
     );
-    reads(condition(R::MaxAttempts, Count(3)), "3 attempts brought no valid output.");
-    reads(condition(R::MaxAttempts, Count(1)), "The only attempt brought no valid output.");
+    reads(condition(R::MaxAttempts, Count(3)), "3 attempts returned no valid output.");
+    reads(condition(R::MaxAttempts, Count(1)), "The only attempt returned no valid output.");
     reads(condition(R::StorageFailed, text("disk full")), "The journal could not be written: disk full.");
     reads(condition(R::ManualStop, Millis(1_500)), "It was stopped by hand after 1500 ms.");
 }

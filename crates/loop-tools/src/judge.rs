@@ -148,7 +148,7 @@ pub(crate) fn observation(title: &str, judged: Judged, cap: usize) -> Observatio
         }
     };
     let data = match data {
-        // What is read is what was brought: one text for both.
+        // What is read is what was returned: one text for both.
         Value::String(text) if *text == *markdown => Data::text(Arc::clone(&markdown)),
         other => other.into(),
     };

@@ -21,7 +21,7 @@ pub const UNKNOWN_ERROR: &str = "Unknown error";
 /// What a tool hands back (S0-61). It never throws: a failure is a result as well (S0-81).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// Whether it brought what was asked for.
+    /// Whether it returned what was asked for.
     pub success: bool,
     /// The canonical name of the tool.
     pub tool_name: String,

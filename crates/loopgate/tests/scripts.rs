@@ -94,7 +94,7 @@ fn every_case_ends_with_the_certificate_that_is_written_beside_it() {
     // S0-40 every gate decides, and any one condition stops;
     // S0-41, S0-53 confident; S0-42, S0-54 no new actions; S0-43, S0-50, S0-125 the pass limit;
     // S0-44, S0-55, S0-120 stale confidence; S0-45, S0-51 the budget, estimated, strict and after;
-    // S0-46 stopped by hand, at the gate and at once; S0-56 the refinement with what new tools brought;
+    // S0-46 stopped by hand, at the gate and at once; S0-56 the refinement with what new tools returned;
     // S0-48, S0-52, S0-118 the document is merged first, and what has run is not run again;
     // S0-119 the cost is the sum of every call; S0-121 escalation and its end, S0-126 bound by the budget;
     // S0-127 a selector that fails or is late; S0-128 a smart tool's model that fails;

@@ -37,7 +37,7 @@ pub(crate) struct Change {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Changed {
     pub(crate) count: u64,
-    /// What RETURNING brought.
+    /// What RETURNING returned.
     pub(crate) rows: Rows,
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Query {
     columns: Vec<String>,
 }
 
-/// What a query brought.
+/// What a query returned.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Rows {
     pub(crate) rows: Vec<Value>,
@@ -36,7 +36,7 @@ pub(crate) struct Rows {
     pub(crate) cut: bool,
 }
 
-/// Why a query brought nothing.
+/// Why a query returned nothing.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum QueryFailure {
     /// It may succeed another time.

@@ -68,7 +68,7 @@ pub(crate) struct History {
     pub(crate) before: Option<Confidence>,
     /// Whether this pass saw new evidence.
     pub(crate) fresh: bool,
-    /// How many passes in a row brought neither new evidence nor a changed section.
+    /// How many passes in a row returned neither new evidence nor a changed section.
     pub(crate) idle: u32,
     /// Whether the confidence was low for as long as it takes, and there is a model to escalate to.
     pub(crate) may_escalate: bool,
@@ -367,7 +367,7 @@ fn no_tool_calls_left(view: &View<'_>) -> Condition {
     }
 }
 
-/// The condition that so many passes in a row brought nothing.
+/// The condition that so many passes in a row returned nothing.
 fn no_progress(settings: &GateSettings, idle: u32) -> Condition {
     let count = |passes: u32| Measure::Count(passes.into());
     let change = Change { setting: Setting::NoProgress, to: count(idle.saturating_add(1)) };

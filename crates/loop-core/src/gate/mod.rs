@@ -2,7 +2,7 @@
 //!
 //! This room gives a [`Verdict`] to every call that a model asks for, counts trouble that repeats, and rules after each
 //! pass: stop and why, act, revise or validate. It decides from a view of the run that is handed to it: limits and
-//! totals, the proposal, verdicts, what is missing, what the passes before brought. A stop carries a [`Certificate`] with
+//! totals, the proposal, verdicts, what is missing, what the passes before returned. A stop carries a [`Certificate`] with
 //! every condition that was true.
 //!
 //! It never looks at a prompt, at a phase or at a clock, and it changes nothing but its own counts.

@@ -21,7 +21,7 @@ pub enum StopReason {
     NoNewActions,
     /// The confidence did not improve (S0-44).
     StaleConfidence,
-    /// Two passes brought neither new evidence nor a changed section.
+    /// Two passes returned neither new evidence nor a changed section.
     NoProgress,
     /// The pass limit is reached (S0-43).
     MaxPasses,
@@ -55,7 +55,7 @@ pub enum StopReason {
     InvalidResponse,
     /// The end was called before there was an output.
     SubmitBeforeOutput,
-    /// No attempt brought a valid output.
+    /// No attempt returned a valid output.
     MaxAttempts,
     /// The journal could not be written.
     StorageFailed,

@@ -25,7 +25,7 @@ impl Sources for () {
     }
 }
 
-/// What a run has been given: its work item, what a person told it, and what trusted tools brought.
+/// What a run has been given: its work item, what a person told it, and what trusted tools returned.
 #[derive(Clone, Copy)]
 pub struct RunSources<'a> {
     /// The rules: which tools are trusted, and whether the work item is.
@@ -79,8 +79,8 @@ impl RunSources<'_> {
     /// What a person answered, and what a trusted tool brought in a pass before any tool was asked with it: what comes back
     /// after it went in is an echo, and the calls of one pass may run in any order.
     fn in_tools(&self, search: &mut Search) {
-        // What tools brought, each with its first pass.
-        let mut brought: Vec<(usize, Scalar, u32)> = Vec::new();
+        // What tools returned, each with its first pass.
+        let mut returned: Vec<(usize, Scalar, u32)> = Vec::new();
         let mut tools = Search { open: search.open.clone(), given: search.given.clone() };
         for Evidence { tool, pass, observation, .. } in self.evidence {
             let Some(tool) = self.spec.tool(tool) else {
@@ -97,9 +97,9 @@ impl RunSources<'_> {
                 Some(text) => tools.find(|wanted| gives(text, wanted)),
                 None => tools.find_in_json(&observation.data, |text, wanted| wanted.is_text(text)),
             };
-            brought.extend(found.into_iter().map(|(at, wanted)| (at, wanted, *pass)));
+            returned.extend(found.into_iter().map(|(at, wanted)| (at, wanted, *pass)));
         }
-        if brought.is_empty() {
+        if returned.is_empty() {
             return;
         }
         let before = self.requested_before.iter().map(|parameters| (0, parameters));
@@ -109,16 +109,16 @@ impl RunSources<'_> {
         });
         let mut parts = Parts::default();
         for (pass, parameters) in before.chain(in_run) {
-            if brought.iter().all(|(_, _, first)| *first < pass) {
+            if returned.iter().all(|(_, _, first)| *first < pass) {
                 continue;
             }
             let requested = RequestedValues::of(parameters);
-            brought.retain(|(_, wanted, first)| *first < pass || !requested.holds(wanted));
+            returned.retain(|(_, wanted, first)| *first < pass || !requested.holds(wanted));
             parts.add(&requested, pass);
         }
         // A tool may join what it was asked with, in one call or over several.
-        brought.retain(|(_, wanted, first)| !parts.make(wanted, *first));
-        for (at, ..) in brought {
+        returned.retain(|(_, wanted, first)| !parts.make(wanted, *first));
+        for (at, ..) in returned {
             search.give(at);
         }
     }

@@ -28,7 +28,7 @@ use crate::types::{CommandKey, Digest, EvidenceId, Slot, Status};
 /// assert_eq!(rule, RepeatRule::SameResult { times: 2, ignored: vec![] });
 /// assert_eq!(
 ///     rule.message("read_log"),
-///     "Tool 'read_log' has already brought the same result 2 times, and nothing was changed since"
+///     "Tool 'read_log' has already returned the same result 2 times, and nothing was changed since"
 /// );
 ///
 /// // Somebody has changed something: it may be read again.

@@ -120,7 +120,7 @@ struct ToolLog {
 struct PastQuery {
     query: Query,
     reported: Digest,
-    brought: bool,
+    returned: bool,
     key: CommandKey,
     evidence: EvidenceId,
     /// Changes and writes before it.
@@ -433,7 +433,7 @@ impl Ledger {
             log.queries.push_back(PastQuery {
                 query: query.clone(),
                 reported: settled.reported,
-                brought: status.is_citable(),
+                returned: status.is_citable(),
                 key: settled.key,
                 evidence: entry.evidence,
                 changes_at: self.changes,
@@ -499,8 +499,8 @@ impl Ledger {
     fn reuse(&self, fingerprint: &Fingerprint, other_calls: &OtherCalls) -> CallStatus {
         let entry = self.entries.get(&fingerprint.signature).map(Box::as_ref);
         let still_stands = |entry: &&Entry| {
-            let brought = entry.status.is_some_and(Status::is_citable);
-            brought && fingerprint.is_read && other_calls.changes == 0 && entry.writes_at == self.writes
+            let returned = entry.status.is_some_and(Status::is_citable);
+            returned && fingerprint.is_read && other_calls.changes == 0 && entry.writes_at == self.writes
         };
         if let Some(entry) = entry.filter(still_stands) {
             return CallStatus::Repeat { of: Some(entry.key), evidence: Some(entry.evidence), rule: None };
@@ -589,7 +589,7 @@ impl Ledger {
         let found = match rules.repeats {
             Repeats::NeverRerun | Repeats::ThreeTier | Repeats::Off => near_duplicate.next(),
             Repeats::Reuse => near_duplicate
-                .find(|(requested, _)| requested.brought && requested.writes_at == self.writes && other_calls.changes == 0),
+                .find(|(requested, _)| requested.returned && requested.writes_at == self.writes && other_calls.changes == 0),
             Repeats::Progress => {
                 let last = near_duplicate.next();
                 let before = near_duplicate.next();

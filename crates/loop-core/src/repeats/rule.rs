@@ -21,7 +21,7 @@ impl RepeatRule {
                     }
                 };
                 format!(
-                    "Tool '{tool}' has already brought the same result {times} times{but}, and nothing was \
+                    "Tool '{tool}' has already returned the same result {times} times{but}, and nothing was \
                      changed since"
                 )
             }

@@ -484,7 +484,7 @@ impl Run {
         }
     }
 
-    /// What a piece of work brought, as the ledger takes it.
+    /// What a piece of work returned, as the ledger takes it.
     fn settled(&self, work: &Work) -> Option<Settled> {
         let observation = work.observation.as_ref()?;
         let action = self.state.calls.actions.get(work.action as usize)?;

@@ -379,7 +379,7 @@ impl Run {
     }
 }
 
-/// A person's answer as what its question brought: their words, and that they are a person's.
+/// A person's answer as what its question returned: their words, and that they are a person's.
 fn answer_of(text: &str) -> Observation {
     let is_plain = |c: &char| matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(*c));
     let text: String = text.chars().filter(is_plain).collect();

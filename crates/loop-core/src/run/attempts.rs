@@ -143,7 +143,7 @@ impl Run {
                 let what = Measure::Text("the output is valid".into());
                 Some(match missing.is_empty() {
                     true => plain(StopReason::Completed, what),
-                    // A required tool was asked for beside the output, and brought nothing.
+                    // A required tool was asked for beside the output, and returned nothing.
                     false => gate::evidence_missing(missing),
                 })
             }

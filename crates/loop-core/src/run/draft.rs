@@ -9,7 +9,7 @@ use crate::reply::Document;
 use crate::run::outcome::{Output, PassSummary, Rejection};
 use crate::types::{Confidence, Millis, Tier};
 
-/// What the replies brought: the document, an answer, attempts at an output.
+/// What the replies returned: the document, an answer, attempts at an output.
 ///
 /// Passes are numbered from 1 on without a gap. What a run says of its confidence is what its last pass says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -239,7 +239,7 @@ impl Run {
         count
     }
 
-    /// What follows a call that brought no reply and is charged already.
+    /// What follows a call that returned no reply and is charged already.
     pub(super) fn call_failed(
         &mut self,
         key: &CommandKey,
@@ -366,7 +366,7 @@ impl Run {
     ) {
         let tries = self.state.phase.call().map_or(attempt, Call::try_here);
         let has_tries = failure.may_pass() && tries < ATTEMPTS && self.state.inbox.stop_requested.is_none();
-        let brought_nothing = failure
+        let returned_nothing = failure
             .partial
             .as_ref()
             .is_none_or(|partial| reply::salvage(partial, self.reading()).sections.is_empty());
@@ -376,7 +376,7 @@ impl Run {
             && let Some(cause) = self.out_of_time()
         {
             // It was cut off for the final pass's sake: what came of it stays, and nobody waits before that.
-            if brought_nothing && self.has_other_route(failure) {
+            if returned_nothing && self.has_other_route(failure) {
                 self.reroute(notes);
             }
             self.keep_sections(key, failure, notes);
@@ -406,7 +406,7 @@ impl Run {
         let may_retry = has_tries && failure.retry_at.is_none_or(|at| in_time(at) && !in_vain(at));
         let reroutes = self.state.inbox.stop_requested.is_none() && self.has_other_route(failure);
         // What could not be had was asked for more than once already; what broke off or was lost was not.
-        if may_retry && (!reroutes || !brought_nothing || failure.was_lost()) {
+        if may_retry && (!reroutes || !returned_nothing || failure.was_lost()) {
             self.keep_sections(key, failure, notes);
             return self.try_again(key, attempt, failure, notes);
         }

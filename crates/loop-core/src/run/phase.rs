@@ -219,7 +219,7 @@ pub struct Call {
     pub not_before: Option<Millis>,
     /// How the try before this one failed.
     pub failed: Option<Arc<str>>,
-    /// The sections that tries before this one brought, which broke off; they are of the pass of this call.
+    /// The sections that tries before this one returned, which broke off; they are of the pass of this call.
     pub kept: Vec<Arc<str>>,
     /// Whether the provider found it too long, and what it is made with was shortened for that.
     pub shortened: bool,

@@ -69,7 +69,7 @@ fn is_twenty(n: &u32) -> bool {
 pub enum Repeats {
     /// It is not run again, unless it failed in a way that may pass and tries are left (S0-118).
     NeverRerun,
-    /// By its results: it is refused when it has already brought the same result twice with no write between, when it
+    /// By its results: it is refused when it has already returned the same result twice with no write between, when it
     /// failed for good, or when it is part of a cycle; a call that returns something new may continue.
     Progress,
     /// Three tiers: a limit for each tool, the same parameters, a near-duplicate search text.

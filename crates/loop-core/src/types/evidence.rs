@@ -14,7 +14,7 @@ use crate::types::slot::CommandKey;
 pub struct Evidence {
     /// In the order in which it was asked for.
     pub id: EvidenceId,
-    /// The action that brought it.
+    /// The action that returned it.
     pub key: CommandKey,
     /// The pass that asked for it; 0 for a selected tool.
     pub pass: u32,

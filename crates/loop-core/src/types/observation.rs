@@ -13,7 +13,7 @@ use crate::types::usage::{Received, Usage};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It brought something.
+    /// It returned something.
     Ok,
     /// It found nothing; may be cited as evidence of absence.
     Empty,
@@ -195,7 +195,7 @@ impl Observation {
 /// What a smart tool's call to a model used.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SubCallUse {
-    /// Whether the call brought an answer that was used; the code fallback was taken otherwise.
+    /// Whether the call returned an answer that was used; the code fallback was taken otherwise.
     pub answered: bool,
     /// Tokens, or `None` when the provider did not say: then they are estimated from what was received.
     pub usage: Option<Usage>,

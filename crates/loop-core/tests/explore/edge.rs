@@ -64,7 +64,7 @@ pub struct Ghost {
     pub trouble: Trouble,
     /// Whether the last reply that was read as a pass was cut at its output limit, or the one that repaired it.
     pub cut: bool,
-    /// The sections that tries of the open main call brought before they broke off.
+    /// The sections that tries of the open main call returned before they broke off.
     pub kept: BTreeSet<String>,
     /// How often the program ended while this call or validation ran.
     pub kills: BTreeMap<CommandKey, u32>,

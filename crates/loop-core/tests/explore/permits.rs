@@ -245,7 +245,7 @@ fn no_third_time_the_same(run: &Run) -> Result {
         }
         let call = instructions.entry((tool, parameters)).or_insert((observation.digest, 0));
         *call = if call.0 == observation.digest { (call.0, call.1 + 1) } else { (observation.digest, 1) };
-        must(call.1 <= 2, || format!("{tool} {parameters} brought the same {} times", call.1))?;
+        must(call.1 <= 2, || format!("{tool} {parameters} returned the same {} times", call.1))?;
     }
     Ok(())
 }

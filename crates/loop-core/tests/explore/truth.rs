@@ -35,7 +35,7 @@ pub fn is_reported(edge: &Edge<'_>) -> Result<(), String> {
 fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
     let run = edge.after;
     let (limits, totals) = (&run.spec().limits, run.totals());
-    // A final pass that brought no reply leaves room for the one that was its own.
+    // A final pass that returned no reply leaves room for the one that was its own.
     let final_pass =
         u32::from(matches!(edge.before.phase(), Phase::Calling { purpose: Purpose::Final { .. }, .. }));
     let high = || run.passes().last().is_some_and(|pass| pass.confidence == Confidence::High);

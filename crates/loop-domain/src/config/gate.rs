@@ -57,7 +57,7 @@ pub(crate) struct GateConfig {
     /// When repeated trouble ends what goes on.
     pub(crate) breakers: BreakersConfig,
     /// What becomes of a call that was made before, with the same tool and parameters. `never_rerun`: it is not made again.
-    /// `progress`: it is refused once it has brought the same result twice with nothing changed between, or goes in a cycle.
+    /// `progress`: it is refused once it has returned the same result twice with nothing changed between, or goes in a cycle.
     /// `three_tier`: a limit for each tool, the same parameters, a search text that is alike. `reuse`: its result is given
     /// again as long as nothing was changed since. `off`: it is made again. Default: `never_rerun` for documents, else
     /// `progress`.
@@ -85,7 +85,7 @@ pub(crate) struct GateConfig {
     pub(crate) stale: Option<Stale>,
     /// For documents: whether a pass that saw new evidence never counts as stale. Default: false.
     pub(crate) stale_unless_new_evidence: Option<bool>,
-    /// After how many passes in a row that brought nothing the run ends; 0 for never. A pass of a document brings new
+    /// After how many passes in a row that returned nothing the run ends; 0 for never. A pass of a document brings new
     /// evidence or a changed section, any other a call that can be run. Default: 2 for documents, else 3.
     pub(crate) no_progress: Option<u32>,
     /// For documents: after how many passes in a row at low confidence the escalated model takes over; 0 for never. Default: 2.

@@ -96,7 +96,7 @@ pub(crate) struct ToolConfig {
     #[serde(default)]
     pub(crate) returns_untrusted: bool,
     /// The parameters that say whom or what an effect reaches, such as a recipient or an amount. Their values must stand in the
-    /// work item, in `gate.authorities` or in what a trusted tool brought, or a person is asked. Default: none.
+    /// work item, in `gate.authorities` or in what a trusted tool returned, or a person is asked. Default: none.
     #[serde(default)]
     pub(crate) authority: Vec<String>,
     /// How its repeats are judged.

@@ -36,7 +36,7 @@ pub enum RecordError {
     Unwritable(#[from] serde_json::Error),
 }
 
-/// The case that runs a recorded run again: its work item, what models replied, what tools brought, what people answered,
+/// The case that runs a recorded run again: its work item, what models replied, what tools returned, what people answered,
 /// and the reason with which it stopped. What was masked in the journal stays masked.
 ///
 /// # Errors

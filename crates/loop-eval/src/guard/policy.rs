@@ -117,6 +117,6 @@ pub(super) trait Judge {
     /// The rule by which the call is refused, if it is.
     fn refuses(&mut self, call: &Call<'_>) -> Option<String>;
 
-    /// What the call brought that was not refused just now.
+    /// What the call returned that was not refused just now.
     fn reported(&mut self, call: &Call<'_>, reported: &Reported<'_>);
 }

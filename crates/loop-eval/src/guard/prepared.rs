@@ -20,11 +20,11 @@ pub(super) struct Call<'a> {
     /// Calls with the same tool and the same arguments have the same number.
     pub(super) same: u32,
     pub(super) action: ActionKind,
-    /// What it brought.
+    /// What it returned.
     pub(super) reported: Reported<'a>,
 }
 
-/// What a call brought.
+/// What a call returned.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reported<'a> {
     /// Results that are the same have the same number, failures apart from successes.

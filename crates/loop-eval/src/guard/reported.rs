@@ -26,7 +26,7 @@ const MAY_PASS: &[&str] = &[
 /// Codes of such failures, as words of their own.
 const CODES: &[&str] = &["429", "502", "503", "504"];
 
-/// How a call ended, by what it is and what it brought. A failure that does not say that it may pass is
+/// How a call ended, by what it is and what it returned. A failure that does not say that it may pass is
 /// [`Status::PermanentError`].
 pub(super) fn status(tool: &str, arguments: &Value, result: &str, is_error: bool) -> Status {
     match is_error {

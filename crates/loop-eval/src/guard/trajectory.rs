@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::effects::Effects;
 
-/// A recorded run: what was called, and what that brought.
+/// A recorded run: what was called, and what that returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trajectory {
     /// Its name.
@@ -32,7 +32,7 @@ pub struct Trajectory {
     pub steps: Vec<Step>,
 }
 
-/// One call, and what it brought.
+/// One call, and what it returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The message of a user that is being answered.
@@ -41,7 +41,7 @@ pub struct Step {
     pub tool: String,
     /// Its arguments.
     pub arguments: Value,
-    /// What it brought; perhaps only the beginning.
+    /// What it returned; perhaps only the beginning.
     pub result: String,
     /// The SHA-256 of the whole result, in hexadecimal digits.
     pub result_sha256: String,

@@ -240,7 +240,7 @@ impl Made<'_> {
         self.result.is_some_and(|result| !result.is_error)
     }
 
-    /// Whether it brought something.
+    /// Whether it returned something.
     pub(super) fn is_found(&self) -> bool {
         self.is_ok() && !self.reported.is_empty
     }

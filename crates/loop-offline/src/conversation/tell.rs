@@ -56,7 +56,7 @@ fn nothing(conversation: &Conversation<'_>) -> String {
     )
 }
 
-/// What the read-only calls brought, a line each; one whose record was looked up again in full is left out.
+/// What the read-only calls returned, a line each; one whose record was looked up again in full is left out.
 fn found(conversation: &Conversation<'_>) -> Vec<String> {
     let reads: Vec<&Made<'_>> =
         conversation.made_now().filter(|made| is_look_up(conversation, made) && made.is_ok()).collect();

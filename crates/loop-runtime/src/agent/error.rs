@@ -100,7 +100,7 @@ pub enum AgentError {
         /// The bill and everything else.
         meta: Box<Meta>,
     },
-    /// No attempt brought a valid output.
+    /// No attempt returned a valid output.
     #[error("no valid output in {attempts} attempts; the last was rejected: {message}")]
     MaxAttempts {
         /// How many there were.

@@ -110,7 +110,7 @@ impl HttpTarget {
     }
 
     async fn read(&self, sent: reqwest::Result<Response>) -> Result<Arc<str>, SaveError> {
-        // A connection that fails may have brought the report over; the key makes another try harmless.
+        // A connection that fails may have returned the report over; the key makes another try harmless.
         let mut response = sent.map_err(|error| {
             let retry = (!error.is_builder()).then_some(PAUSE);
             self.failed(self.hidden(&http_error(error)), retry)
