@@ -12,7 +12,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use loop_llm::{HttpModel, Message, ModelReply, ModelRequest, Profile, ToolResult, complete};
+use loop_llm::{HttpModel, Message, ModelReply, ModelRequest, Profile, ToolOutput, complete};
 
 use crate::replies::{Protocol, Shape};
 use crate::serve::Times;
@@ -85,11 +85,11 @@ fn play(address: SocketAddr, text: &str) -> Vec<ModelReply> {
     let mut replies = Vec::new();
     loop {
         let reply = runtime.block_on(complete(&model, &request)).unwrap();
-        let results = reply.tool_calls.iter().map(|call| ToolResult {
+        let results = reply.tool_calls.iter().map(|call| ToolOutput {
             call: Arc::clone(&call.id),
             is_error: false,
             text: text.into(),
-            ..ToolResult::default()
+            ..ToolOutput::default()
         });
         request.messages.extend([reply.turn(), Message::Tool { results: results.collect() }]);
         let is_over = reply.tool_calls.is_empty();

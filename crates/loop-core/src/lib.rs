@@ -120,7 +120,7 @@ pub use run::{
 pub use spec::{
     ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,
     ErrorStyle, Execution, GateSettings, InvalidReason, LimitWithoutPrice, Limits, MAX_REQUESTED_CALLS, SchemaViolation,
-    ModelSpec, Models, NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid, OnToolError, OutputSpec,
+    ModelSpec, ModelSpecs, NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid, OnToolError, OutputSpec,
     OwnReason, Selection, ProtocolSpec, ReasonName, RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION,
     SectionSpec, Setting, SpecNames, Stale, TaintRule, ThreeTier, ToolPolicy, ToolRepeats, ToolSpec,
 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::{Overridden, RunSpec, Tier, WorkItem};
-use loop_llm::{RecordError, Recorder, Secrets};
+use loop_llm::{RecordingError, Recorder, Secrets};
 use loop_prompts::Prompts;
 use loop_runtime::{
     Runner,
@@ -19,7 +19,7 @@ use loop_tools::{Credentials, Registry};
 use crate::error::{DomainError, ItemError};
 use crate::file::File;
 use crate::models::{self, Built};
-use crate::report::{self, Report};
+use crate::report::{self, DomainReport};
 use crate::scripts::Scripts;
 use crate::{item, parts, protocol, remote, spec, tools};
 
@@ -130,7 +130,7 @@ impl Domain {
     ///
     /// # Errors
     /// The first thing that is wrong, with its place, and with the profile where it is wrong only with that.
-    pub fn check(folder_or_file: impl AsRef<Path>, options: &LoadOptions) -> Result<Report, DomainError> {
+    pub fn check(folder_or_file: impl AsRef<Path>, options: &LoadOptions) -> Result<DomainReport, DomainError> {
         let path = folder_or_file.as_ref();
         let domain = Self::load(path, options)?;
         let mut report = domain.report();
@@ -148,7 +148,7 @@ impl Domain {
     ///
     /// # Errors
     /// It could not be written.
-    pub fn finish_recording(&self) -> Result<Option<u64>, RecordError> {
+    pub fn finish_recording(&self) -> Result<Option<u64>, RecordingError> {
         self.recorder.as_ref().map(Recorder::finish).transpose()
     }
 
@@ -215,11 +215,11 @@ impl Domain {
     }
 
     /// What there is, for a person who checks a domain.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> DomainReport {
         let kinds = self.file.config.tools.iter().map(|(name, tool)| (name, tool.kind.name())).collect();
         let saved = self.save.as_ref().map(ToString::to_string);
         let lines = report::lines(&self.spec, self.file.path(), &kinds, saved.as_deref(), self.profiles());
-        Report { lines, warnings: self.warnings.clone() }
+        DomainReport { lines, warnings: self.warnings.clone() }
     }
 
     /// The folder in which the file stands.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loop_core::Tier;
-use loop_prices::{ModelPrices, Row};
+use loop_prices::{ModelPrices, PriceRow};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -103,7 +103,7 @@ impl File {
     }
 
     /// The row of a model's price; `None` where its file gives a price, and where nobody knows one.
-    pub(crate) fn price_row(&self, model: &ModelConfig) -> Option<Row> {
+    pub(crate) fn price_row(&self, model: &ModelConfig) -> Option<PriceRow> {
         if model.price.is_some() {
             return None;
         }

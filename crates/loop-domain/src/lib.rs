@@ -66,6 +66,6 @@ pub use domain::{Domain, LoadOptions};
 pub use error::{DomainError, ItemError};
 pub use preset::preset;
 pub use prices::{price_schema, read_prices};
-pub use report::Report;
+pub use report::DomainReport;
 pub use schema::schema;
-pub use server::{Server, ServerModel};
+pub use server::{ConfiguredModel, ServerModel};

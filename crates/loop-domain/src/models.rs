@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_llm::{ChatModel, Profile, Recorded, Recorder, Recording, Scripted, Secrets};
+use loop_llm::{ChatModel, Profile, Recorded, Recorder, RecordingModel, Scripted, Secrets};
 use loop_runtime::models::{Models, Offline};
 
 use crate::config::ModelConfig;
@@ -64,7 +64,7 @@ pub(crate) fn models(file: &File, record: Option<&Path>, own: &Secrets) -> Resul
     let mut wrap = |bare: Bare<'_>| {
         let Bare { tier, config, mut model } = bare;
         if let Some(recorder) = &recorder {
-            model = Arc::new(Recording::new(model, recorder.clone(), tier));
+            model = Arc::new(RecordingModel::new(model, recorder.clone(), tier));
         }
         if LOCAL.contains(&config.provider.as_str()) { model } else { servers.guarded(file, config, model) }
     };

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use loop_core::{Price, PriceAbove};
 use loop_llm::{ChatModel, Profile};
-use loop_prices::{ModelPrices, Period, Prices, Row, list_of};
+use loop_prices::{ModelPrices, Period, Prices, PriceRow, list_of};
 use loop_runtime::models::Priced;
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
@@ -41,7 +41,7 @@ impl PriceList {
     ///
     /// The table has no price for a server that is not the provider's own, be it named beside the model or with the
     /// provider, unless a base model says what is served there.
-    pub(crate) fn row(&self, model: &ServerModel, profile: Option<&Profile>) -> Option<Row> {
+    pub(crate) fn row(&self, model: &ServerModel, profile: Option<&Profile>) -> Option<PriceRow> {
         let (provider, at) = (model.provider.as_str(), self.at);
         let usual = profile.and_then(|profile| profile.base_url.as_deref());
         let (name, base_url) = match &model.base_model {
@@ -55,7 +55,7 @@ impl PriceList {
     }
 
     /// The model itself, or one whose replies carry their price where it depends on the moment.
-    pub(crate) fn priced(&self, model: Arc<dyn ChatModel>, row: Option<Row>) -> Arc<dyn ChatModel> {
+    pub(crate) fn priced(&self, model: Arc<dyn ChatModel>, row: Option<PriceRow>) -> Arc<dyn ChatModel> {
         match row.filter(|row| row.model.varies(self.at)) {
             Some(row) => Arc::new(Priced::new(model, row.model)),
             None => model,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loop_core::{RunSpec, Tier};
 use loop_llm::{
-    Breaker, BreakerPolicy, ChatModel, CircuitBreaker, Defaults, Profile, RateGate, RateLimited, RateLimits,
+    BreakerHandle, BreakerPolicy, ChatModel, CircuitBreaker, Defaults, Profile, RateGate, RateLimited, RateLimits,
     RetryPolicy, Retrying,
 };
 
@@ -88,7 +88,7 @@ fn own_profile(file: &File, name: &str, config: &ProviderConfig) -> Result<Arc<P
 /// The servers of a domain. All models of one provider share its limits.
 #[derive(Debug, Default)]
 pub(crate) struct Servers {
-    shared: BTreeMap<String, (RateGate, Breaker)>,
+    shared: BTreeMap<String, (RateGate, BreakerHandle)>,
 }
 
 /// A model behind a server, bare, and what its making returned to light.
@@ -156,7 +156,7 @@ impl Servers {
                 calls_at_once: own.and_then(|own| own.calls_at_once?.try_into().ok()),
                 ..RateLimits::default()
             };
-            (RateGate::new(limits), Breaker::new(BreakerPolicy::default()))
+            (RateGate::new(limits), BreakerHandle::new(BreakerPolicy::default()))
         });
         let limited: Arc<dyn ChatModel> = Arc::new(RateLimited::new(model, gate.clone()));
         let broken: Arc<dyn ChatModel> = Arc::new(CircuitBreaker::new(limited, breaker.clone()));

@@ -13,7 +13,7 @@ use crate::protocol;
 
 /// What a domain holds, and what a person may want to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct DomainReport {
     /// What there is.
     pub lines: Vec<String>,
     /// What works and is probably not meant.

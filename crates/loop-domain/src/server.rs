@@ -33,7 +33,7 @@ pub struct ServerModel {
 
 /// A model that can be asked.
 #[derive(Clone)]
-pub struct Server {
+pub struct ConfiguredModel {
     /// The model, which tries nothing again; its replies carry what they cost, where a price is known.
     pub model: Arc<dyn ChatModel>,
     /// What its tokens cost at this moment, in the usual class of service; `None` where nobody knows.
@@ -47,7 +47,7 @@ impl ServerModel {
     /// # Errors
     /// There is no such provider, it needs a base URL, its key is not set, or a file cannot be read. The message names
     /// the option of the command line that is at fault, and shows neither a key nor a URL.
-    pub fn connect(&self, folder: Option<&Path>, prices: Option<&Path>) -> Result<Server, DomainError> {
+    pub fn connect(&self, folder: Option<&Path>, prices: Option<&Path>) -> Result<ConfiguredModel, DomainError> {
         let options = LoadOptions { prices: prices.map(Path::to_owned), ..LoadOptions::default() };
         let file = folder.map(|folder| File::read(folder, &options)).transpose()?;
         let profile = |name: &str| match &file {
@@ -87,7 +87,7 @@ impl ServerModel {
             Some(row) => Arc::new(Priced::new(model, row.model)),
             None => model,
         };
-        Ok(Server { model, price })
+        Ok(ConfiguredModel { model, price })
     }
 
     /// The name of the profile that it is asked by: with a server of somebody else, Chat Completions are those that
@@ -157,7 +157,7 @@ impl ServerModel {
     }
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for ConfiguredModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("price", &self.price).finish_non_exhaustive()
     }

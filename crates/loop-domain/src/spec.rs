@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{
-    Breakers, Cite, CostLimit, DefaultCall, ErrorStyle, GateSettings, Limits, ModelSpec, Models, OwnReason,
+    Breakers, Cite, CostLimit, DefaultCall, ErrorStyle, GateSettings, Limits, ModelSpec, ModelSpecs, OwnReason,
     PREAMBLE, Selection, PicoUsd, Price, ReasonName, RunSpec, SectionSpec, StopReason, ThreeTier, ToolSpec,
     edits,
 };
@@ -340,12 +340,12 @@ fn tool_named(file: &File, registry: &Registry, path: &[&str], name: &str) -> Re
     })
 }
 
-fn models(file: &File) -> Result<Models, DomainError> {
+fn models(file: &File) -> Result<ModelSpecs, DomainError> {
     let config = &file.config.models;
     let of = |tier: &str, model: &Option<ModelConfig>| {
         model.as_ref().map(|model| model_spec(file, tier, model)).transpose()
     };
-    Ok(Models {
+    Ok(ModelSpecs {
         selector: of("selector", &config.selector)?,
         base: model_spec(file, "base", &config.base)?,
         escalated: of("escalated", &config.escalated)?,
@@ -401,7 +401,7 @@ fn is_free(provider: &str) -> bool {
 }
 
 /// The limit of money of a run with these models: one that was set needs the price of each.
-fn cost_limit(file: &File, models: &Models) -> Result<Option<PicoUsd>, DomainError> {
+fn cost_limit(file: &File, models: &ModelSpecs) -> Result<Option<PicoUsd>, DomainError> {
     let unpriced = unpriced(models);
     let limit = file.config.limits.cost_usd.map_or(CostLimit::Default, |limit| limit.0);
     limit.resolve(unpriced.is_none()).map_err(|_| {
@@ -415,7 +415,7 @@ fn cost_limit(file: &File, models: &Models) -> Result<Option<PicoUsd>, DomainErr
 }
 
 /// The first model whose price is unknown, with the name of its table.
-fn unpriced(models: &Models) -> Option<(&'static str, &ModelSpec)> {
+fn unpriced(models: &ModelSpecs) -> Option<(&'static str, &ModelSpec)> {
     let tiers = [
         ("base", Some(&models.base)),
         ("selector", models.selector.as_ref()),
@@ -469,9 +469,9 @@ mod tests {
     fn a_limit_of_money_needs_the_price_of_every_model() {
         // S0-45, S0-119
         let unknown =
-            Models { selector: Some(model(None)), base: model(Some(1)), escalated: None, fallback: None };
+            ModelSpecs { selector: Some(model(None)), base: model(Some(1)), escalated: None, fallback: None };
         let known =
-            Models { selector: None, base: model(Some(1)), escalated: Some(model(Some(0))), fallback: None };
+            ModelSpecs { selector: None, base: model(Some(1)), escalated: Some(model(Some(0))), fallback: None };
         assert_eq!(unpriced(&known), None);
         assert_eq!(unpriced(&unknown).map(|(tier, _)| tier), Some("selector"));
         let unset = limits(&LimitsConfig::default(), Some(CostLimit::DEFAULT), Limits::default());

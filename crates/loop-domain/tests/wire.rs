@@ -8,7 +8,7 @@ use futures::StreamExt;
 use loop_core::{Outcome, StopClass, StopReason, Tier, WorkItem};
 use loop_domain::{Domain, LoadOptions};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelRequest, Scripted};
-use loop_mock::{Behaviour, Chunks, Server, Service};
+use loop_mock::{Behaviour, Chunks, LoopbackServer, Service};
 use loop_runtime::models::Offline;
 
 fn helpdesk() -> PathBuf {
@@ -44,8 +44,8 @@ async fn run(domain: &Domain, id: &str) -> Outcome {
 }
 
 /// A run of T-1042 whose base model is this service; the selector is the one without a server.
-async fn served(service: Service) -> (Outcome, Server) {
-    let server = Server::start(service).unwrap();
+async fn served(service: Service) -> (Outcome, LoopbackServer) {
+    let server = LoopbackServer::start(service).unwrap();
     let domain = behind(&server.base_url(), &[Tier::Base], &[("selection.enabled", "true")]);
     (run(&domain, "T-1042").await, server)
 }
@@ -72,7 +72,7 @@ async fn the_tickets_give_the_same_documents_over_each_protocol_whatever_the_chu
     let chunkings = [Chunks::Whole, Chunks::Bytes(1), Chunks::Bytes(1_000), Chunks::Random { seed: 7 }];
     for chunks in chunkings {
         let service = Service::of(Arc::new(Offline::new())).usually(Behaviour::model().in_chunks(chunks));
-        let server = Server::start(service).unwrap();
+        let server = LoopbackServer::start(service).unwrap();
         for provider in PROTOCOLS {
             let domain = spoken(provider, &server.base_url(), &[Tier::Selector, Tier::Base], &[]);
             // The pieces of single bytes and of thousands are tried on fewer of them, for the time that they take.
@@ -135,7 +135,7 @@ async fn a_turn_of_the_provider_goes_back_as_it_came_and_turns_are_only_added() 
         ("anthropic", "messages", "signature"),
         ("gemini", "contents", "thoughtSignature"),
     ] {
-        let server = Server::start(Service::of(Arc::new(Thinking::default()))).unwrap();
+        let server = LoopbackServer::start(Service::of(Arc::new(Thinking::default()))).unwrap();
         let domain = spoken(provider, &server.base_url(), &[Tier::Base], &[]);
         let outcome = run(&domain, "T-1042").await;
         assert_eq!(outcome.totals.passes, 2, "{provider}: {:?}", outcome.stop);
@@ -153,7 +153,7 @@ async fn a_provider_that_cannot_be_had_gives_way_to_the_fallback() {
     // L2
     let busy = Service::of(Arc::new(Offline::new())).usually(Behaviour::status(401, "{}"));
     let (busy, other) =
-        (Server::start(busy).unwrap(), Server::start(Service::of(Arc::new(Offline::new()))).unwrap());
+        (LoopbackServer::start(busy).unwrap(), LoopbackServer::start(Service::of(Arc::new(Offline::new()))).unwrap());
     let options = LoadOptions {
         models: vec![
             (Tier::Base, "anthropic/offline-1".to_owned()),
@@ -171,7 +171,7 @@ async fn a_provider_that_cannot_be_had_gives_way_to_the_fallback() {
 async fn a_server_that_stalls_is_cut_off_in_time() {
     // L9, T2
     let service = Service::of(Arc::new(Offline::new())).usually(Behaviour::model().stalls_after(300));
-    let server = Server::start(service).unwrap();
+    let server = LoopbackServer::start(service).unwrap();
     let set = [("limits.wall_ms", "2000"), ("models.base.timeout_ms", "300")];
     let domain = behind(&server.base_url(), &[Tier::Base], &set);
     let outcome = run(&domain, "T-1042").await;
@@ -211,7 +211,7 @@ async fn a_stream_that_the_connection_broke_is_made_again_over_each_protocol() {
     for provider in PROTOCOLS {
         for half in [Behaviour::model().cuts_after(9_000), Behaviour::model().ends_after(9_000)] {
             let model = Arc::new(Scripted::replies([broken.clone(), next.clone()]));
-            let server = Server::start(Service::of(model).first([half])).unwrap();
+            let server = LoopbackServer::start(Service::of(model).first([half])).unwrap();
             let set = [("selection.enabled", "true")];
             let domain = spoken(provider, &server.base_url(), &[Tier::Base], &set);
             let outcome = run(&domain, "T-1042").await;
@@ -307,7 +307,7 @@ async fn a_server_that_asks_for_more_time_than_there_is_ends_the_run_at_once_and
     // L1
     let busy =
         Behaviour::status(429, "{\"error\":{\"message\":\"slow down\"}}").with_header("retry-after", "50");
-    let server = Server::start(Service::replies([busy])).unwrap();
+    let server = LoopbackServer::start(Service::replies([busy])).unwrap();
     let domain = behind(&server.base_url(), &[Tier::Base], &[("limits.wall_ms", "20000")]);
     let outcome = run(&domain, "T-1042").await;
     assert_eq!(outcome.stop.reason(), StopReason::ModelFailure);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use loop_eval::guard::{Effects, Policy, RunScore, Split, Table, Trajectories, Trajectory};
+use loop_eval::guard::{ToolEffects, Policy, RunScore, Split, Table, Trajectories, Trajectory};
 use serde_json::{Value, json};
 
 /// A file that is there as long as this is.
@@ -52,7 +52,7 @@ fn run(text: &str) -> Trajectory {
 
 #[track_caller]
 fn check(policy: &str, text: &str, refused: &[usize]) {
-    let score = RunScore::of(policy.parse().unwrap(), &run(text), &Effects::default());
+    let score = RunScore::of(policy.parse().unwrap(), &run(text), &ToolEffects::default());
     let steps: Vec<usize> = score.refused.iter().map(|refusal| refusal.step).collect();
     assert_eq!(steps, refused, "{policy}: {text}");
 }
@@ -122,7 +122,7 @@ fn our_policies_see_only_what_they_let_pass() {
 #[test]
 fn a_refused_result_is_new_where_it_differs_from_what_was_told_before() {
     let new = |policy: &str, text: &str| -> Vec<bool> {
-        let score = RunScore::of(policy.parse().unwrap(), &run(text), &Effects::default());
+        let score = RunScore::of(policy.parse().unwrap(), &run(text), &ToolEffects::default());
         score.refused.iter().map(|refusal| refusal.new).collect()
     };
     // The last that was told is the second `1`: both of what comes after a refusal are held against that.
@@ -138,7 +138,7 @@ fn the_whole_result_counts_and_not_its_beginning() {
     let cut = |end: &str| json!({ "tool": "read_it", "arguments": {}, "result": "same", "result_len": 9000, "result_sha256": end });
     let line = |ends: [&str; 4]| json!({ "id": "r", "steps": ends.map(cut) }).to_string();
     let refused = |line: &str| {
-        let score = RunScore::of("progress".parse().unwrap(), &runs(line)[0], &Effects::default());
+        let score = RunScore::of("progress".parse().unwrap(), &runs(line)[0], &ToolEffects::default());
         score.refused.len()
     };
     assert_eq!(refused(&line(["a", "b", "c", "d"])), 0);
@@ -172,7 +172,7 @@ fn the_sums_are_those_of_a_file_by_hand() {
         line("seven", Value::Null, "productive", "a=1 a=2 a=3"),
         line("eight", Value::Null, "productive", "a=1"),
     ];
-    let mut table = Table::new(&["last3".parse().unwrap(), "off".parse().unwrap()], Effects::default(), true);
+    let mut table = Table::new(&["last3".parse().unwrap(), "off".parse().unwrap()], ToolEffects::default(), true);
     runs(&text.concat()).iter().for_each(|run| table.add(run));
     let table = table.finish();
     let last3 = &table.scores()[0];
@@ -340,12 +340,12 @@ fn effects_come_from_the_run_then_from_the_file_then_from_the_name() {
         let steps = [step("get", 0), step("frob", 1), step("get", 0), step("frob", 2), step("get", 0)];
         json!({ "id": "r", "effects": effects, "steps": steps }).to_string()
     };
-    let refused = |line: &str, effects: &Effects| {
+    let refused = |line: &str, effects: &ToolEffects| {
         RunScore::of("progress".parse().unwrap(), &runs(line)[0], effects).refused.len()
     };
     let file = written("{\"frob\": \"read\"}");
-    let stated = Effects::read_file(&file.path).unwrap();
-    assert_eq!(refused(&text(json!({})), &Effects::default()), 0);
+    let stated = ToolEffects::read_file(&file.path).unwrap();
+    assert_eq!(refused(&text(json!({})), &ToolEffects::default()), 0);
     assert_eq!(refused(&text(json!({})), &stated), 1);
     assert_eq!(refused(&text(json!({ "frob": "write" })), &stated), 0);
     // A program may have changed something before it failed, a write did not.
@@ -355,10 +355,10 @@ fn effects_come_from_the_run_then_from_the_file_then_from_the_name() {
         let steps = steps.map(|(tool, n)| step(tool, n, tool == "frob"));
         json!({ "id": "r", "effects": { "frob": effect }, "steps": steps }).to_string()
     };
-    assert_eq!(refused(&failing("write"), &Effects::default()), 1);
-    assert_eq!(refused(&failing("exec"), &Effects::default()), 0);
+    assert_eq!(refused(&failing("write"), &ToolEffects::default()), 1);
+    assert_eq!(refused(&failing("exec"), &ToolEffects::default()), 0);
     let bad = written("[]");
-    let error = Effects::read_file(&bad.path).unwrap_err().to_string();
+    let error = ToolEffects::read_file(&bad.path).unwrap_err().to_string();
     assert!(error.contains("a file of effects is one JSON object") && !error.contains('\n'), "{error}");
 }
 
@@ -373,7 +373,7 @@ fn many_runs_are_read_one_at_a_time() {
         text.push('\n');
     }
     let file = written(&text);
-    let mut table = Table::new(&Policy::DEFAULT, Effects::default(), false);
+    let mut table = Table::new(&Policy::DEFAULT, ToolEffects::default(), false);
     for run in Trajectories::open(&file.path).unwrap() {
         table.add(&run.unwrap());
     }

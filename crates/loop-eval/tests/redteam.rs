@@ -5,7 +5,7 @@ use std::fs;
 use loop_core::WorkItem;
 use loop_domain::{Domain, LoadOptions};
 use loop_eval::case::Case;
-use loop_eval::redteam::{Adversary, Attack, Kind, OwnWork, RedteamReport, Row, Scenario, attack};
+use loop_eval::redteam::{Adversary, Attack, Kind, OwnWork, RedteamReport, ScenarioRow, Scenario, attack};
 
 /// A desk that reads what strangers write and may send mails, pay and change records.
 const DESK: &str = r#"
@@ -391,7 +391,7 @@ required = true
 "#;
 
 /// The sum of a column over the rows of an adversary.
-fn sum(report: &RedteamReport, adversary: Adversary, column: fn(&Row) -> u32) -> u32 {
+fn sum(report: &RedteamReport, adversary: Adversary, column: fn(&ScenarioRow) -> u32) -> u32 {
     report.rows.iter().filter(|row| row.adversary == adversary).map(column).sum()
 }
 
@@ -535,7 +535,7 @@ async fn a_refusal_or_an_escalation_that_stands_in_a_text_ends_nothing() {
     // K5
     let of = |kind| Attack { kind: Some(kind), each: Some(11), random_runs: 0, ..in_one_run() };
     for (kind, column) in [
-        (Kind::Refusal, (|row| row.forged_refusals) as fn(&Row) -> u32),
+        (Kind::Refusal, (|row| row.forged_refusals) as fn(&ScenarioRow) -> u32),
         (Kind::Escalation, |row| row.forged_escalations),
     ] {
         let all = |report: &RedteamReport| report.rows.iter().map(column).sum::<u32>();

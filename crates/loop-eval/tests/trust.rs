@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loop_core::EventKind;
 use loop_domain::{Domain, LoadOptions};
-use loop_eval::case::{Case, Expected, RecordError, AnswerKind, case_of_run};
+use loop_eval::case::{Case, Expected, CaseRecordError, AnswerKind, case_of_run};
 use loop_eval::eval::{VerifyError, run_case, verify};
 use loop_runtime::{
     Runner, RunSpec, WorkItem,
@@ -134,11 +134,11 @@ async fn a_run_that_is_not_over_or_broken_becomes_no_case() {
     let mut run = recorded("refunds", "orders/O-104.json", None).await;
     let whole = run.entries.len();
     run.entries.truncate(whole - 1);
-    assert!(matches!(case_of_run("x", &run), Err(RecordError::NotOver)));
+    assert!(matches!(case_of_run("x", &run), Err(CaseRecordError::NotOver)));
     run.entries.remove(2);
-    assert!(matches!(case_of_run("x", &run), Err(RecordError::Broken(VerifyError::Rejected { .. }))));
+    assert!(matches!(case_of_run("x", &run), Err(CaseRecordError::Broken(VerifyError::Rejected { .. }))));
     run.entries.clear();
-    assert!(matches!(case_of_run("x", &run), Err(RecordError::Broken(VerifyError::Empty))));
+    assert!(matches!(case_of_run("x", &run), Err(CaseRecordError::Broken(VerifyError::Empty))));
 }
 
 #[tokio::test]

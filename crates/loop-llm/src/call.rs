@@ -234,7 +234,7 @@ impl<'de> Visitor<'de> for SoundVisitor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Stop {
+pub enum ReplyEnd {
     /// It was done.
     EndTurn,
     /// It wants tools run.
@@ -263,7 +263,7 @@ pub enum Stop {
     Other,
 }
 
-impl Stop {
+impl ReplyEnd {
     /// The reason as it is written.
     pub fn name(self) -> &'static str {
         match self {
@@ -299,7 +299,7 @@ impl Stop {
     }
 }
 
-impl From<FinishReason> for Stop {
+impl From<FinishReason> for ReplyEnd {
     fn from(finish: FinishReason) -> Self {
         match finish {
             FinishReason::EndTurn => Self::EndTurn,

@@ -2,13 +2,13 @@
 //!
 //! A provider bounds a reply by `max_output_tokens`. Some servers do not, and then a reply would cost, and hold, whatever
 //! they like. So everything that a reply says is counted: text, reasoning, the words of a refusal, and the ids, names and
-//! arguments of calls. A reply that says more than the cap ends there as [`Stop::Capped`], and the connection is closed.
+//! arguments of calls. A reply that says more than the cap ends there as [`ReplyEnd::Capped`], and the connection is closed.
 
 use std::sync::Arc;
 
 use loop_core::FinishReason;
 
-use crate::call::Stop;
+use crate::call::ReplyEnd;
 use crate::model::ModelReply;
 
 /// What one reply may hold.
@@ -69,7 +69,7 @@ impl OutputCap {
             reply.raw = None;
             reply.warnings.push(CUT.into());
             if reply.refusal.is_none() {
-                (reply.finish, reply.stop) = (FinishReason::Capped, Some(Stop::Capped));
+                (reply.finish, reply.stop) = (FinishReason::Capped, Some(ReplyEnd::Capped));
             }
         }
         for call in &mut reply.tool_calls {
@@ -112,7 +112,7 @@ impl OutputCap {
         let text = text.get(..text.floor_char_boundary(self.bytes)).unwrap_or_default();
         ModelReply {
             finish: FinishReason::Capped,
-            stop: Some(Stop::Capped),
+            stop: Some(ReplyEnd::Capped),
             warnings: vec![CUT.into()],
             ..ModelReply::text(text, usage)
         }

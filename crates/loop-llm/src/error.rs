@@ -254,9 +254,9 @@ impl LlmErrorKind {
             | Self::Timeout
             | Self::Connection
             | Self::StreamInterrupted => RetryAdvice::Backoff,
-            Self::StaleReasoning => RetryAdvice::AfterChange(Change::StripReasoning),
-            Self::StateLost => RetryAdvice::AfterChange(Change::RebuildState),
-            Self::MalformedToolCall => RetryAdvice::AfterChange(Change::Feedback),
+            Self::StaleReasoning => RetryAdvice::AfterChange(RequestChange::StripReasoning),
+            Self::StateLost => RetryAdvice::AfterChange(RequestChange::RebuildState),
+            Self::MalformedToolCall => RetryAdvice::AfterChange(RequestChange::Feedback),
             _ => RetryAdvice::Never,
         }
     }
@@ -324,13 +324,13 @@ pub enum RetryAdvice {
     /// After a while.
     Backoff,
     /// At once, but not as it is.
-    AfterChange(Change),
+    AfterChange(RequestChange),
 }
 
 /// How a request has to change before it is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Change {
+pub enum RequestChange {
     /// Without the reasoning of earlier turns.
     StripReasoning,
     /// With everything that it builds on.
@@ -341,7 +341,7 @@ pub enum Change {
     Feedback,
 }
 
-impl Change {
+impl RequestChange {
     /// The change as it is written.
     pub fn name(self) -> &'static str {
         match self {

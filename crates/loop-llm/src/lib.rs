@@ -14,7 +14,7 @@
 //!
 //! Wrappers compose over any model: [`Retrying`] tries again what failed before the first byte of a reply and costs
 //! nothing; [`CircuitBreaker`] stops asking a provider that keeps failing; calls take turns behind [`RateLimited`]. With the
-//! feature `recordings`, `Recorded` replays what `Recording` wrote into a file. A credential is never shown, logged or put into a message.
+//! feature `recordings`, `Recorded` replays what `RecordingModel` wrote into a file. A credential is never shown, logged or put into a message.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -55,15 +55,15 @@ mod transport;
 mod warnings;
 mod wrap;
 
-pub use call::{Arguments, Filtered, Stop, ToolCall};
+pub use call::{Arguments, Filtered, ReplyEnd, ToolCall};
 pub use cap::{OutputCap, line as short_line};
 pub use codec::{Aliases, Api, Body, Codec, Decoder, Encoded, Memory, classify};
 pub use defaults::Defaults;
-pub use error::{Change, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RetryAdvice};
+pub use error::{RequestChange, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RetryAdvice};
 pub use http::{http_client, http_client_for, http_error, is_exposed, is_loopback};
 pub use http_model::{HttpModel, holds_url_secret};
 pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete, stream_of};
-pub use options::{Caching, Effort, OutputFormat, Strictness, ToolChoice, ToolSpec, Unsupported};
+pub use options::{Caching, Effort, OutputFormat, Strictness, ToolChoice, ToolDefinition, Unsupported};
 pub use profile::{
     Auth, CacheMarks, EffortRow, MaxTokensField, NullContent, Profile, ReasoningBack, SystemRole, ToolIds,
 };
@@ -72,7 +72,7 @@ pub use raw::Raw;
 pub use report::{ModelReport, ReportedError};
 #[cfg(feature = "schema")]
 pub use report::{report_schema, request_schema};
-pub use request::{AssistantTurn, Image, Message, ModelRequest, RequestMeta, ToolResult};
+pub use request::{AssistantTurn, Image, Message, ModelRequest, RequestMeta, ToolOutput};
 pub use scripted::{
     Purpose, ScriptError, Scripted, ScriptedCall, ScriptedReply, estimated as estimated_usage, has_tools,
     nonce_of,
@@ -80,8 +80,8 @@ pub use scripted::{
 pub use secrets::{Masker, Secrets};
 pub use transport::Timers;
 pub use wrap::{
-    Breaker, BreakerPolicy, BreakerState, CircuitBreaker, RateGate, RateLimited, RateLimits, RetryPolicy,
+    BreakerHandle, BreakerPolicy, BreakerState, CircuitBreaker, RateGate, RateLimited, RateLimits, RetryPolicy,
     Retrying,
 };
 #[cfg(feature = "recordings")]
-pub use wrap::{RECORDING_VERSION, RecordError, Recorded, RecordedError, Recorder, Recording};
+pub use wrap::{RECORDING_VERSION, RecordingError, Recorded, RecordedError, Recorder, RecordingModel};

@@ -10,7 +10,7 @@ use futures::stream::BoxStream;
 use loop_core::{FinishReason, PicoUsd, Usage};
 use serde::{Deserialize, Serialize};
 
-use crate::call::{Filtered, Stop, ToolCall};
+use crate::call::{Filtered, ReplyEnd, ToolCall};
 use crate::cap::OutputCap;
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::raw::Raw;
@@ -123,7 +123,7 @@ pub struct ModelReply {
     pub reasoning: Arc<str>,
     /// Why it ended, more finely than `finish`; `None` where nobody said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stop: Option<Stop>,
+    pub stop: Option<ReplyEnd>,
     /// More on why: the category of a refusal or a filter, the text at which it ended, what is wrong with a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_detail: Option<Arc<str>>,

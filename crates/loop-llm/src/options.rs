@@ -11,7 +11,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ToolSpec {
+pub struct ToolDefinition {
     /// Its name; one that the provider does not allow travels under an alias.
     pub name: Arc<str>,
     /// What it does.
@@ -25,7 +25,7 @@ pub struct ToolSpec {
     pub strict: Strictness,
 }
 
-impl ToolSpec {
+impl ToolDefinition {
     /// Whether it takes any arguments.
     pub(crate) fn has_parameters(&self) -> bool {
         let properties = self.parameters.get("properties").and_then(Value::as_object);

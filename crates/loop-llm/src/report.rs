@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loop_core::Usage;
 use serde::Serialize;
 
-use crate::call::{Filtered, Stop, ToolCall};
+use crate::call::{Filtered, ReplyEnd, ToolCall};
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::ModelReply;
 use crate::request::Message;
@@ -25,7 +25,7 @@ pub struct ModelReport {
     /// How many tools more it wants run: what comes after the first 128 is counted and not read.
     pub unread_calls: u32,
     /// Why it ended; `null` for a call that failed.
-    pub stop: Option<Stop>,
+    pub stop: Option<ReplyEnd>,
     /// More on why: the category of a refusal or a filter, the text at which it ended, what is wrong with a call.
     pub stop_detail: Option<Arc<str>>,
     /// Where a filter stopped it: which side of the call.

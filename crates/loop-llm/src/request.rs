@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::call::ToolCall;
 use crate::codec::Memory;
-use crate::options::{Caching, Effort, OutputFormat, ToolChoice, ToolSpec, Unsupported};
+use crate::options::{Caching, Effort, OutputFormat, ToolChoice, ToolDefinition, Unsupported};
 use crate::progress::ProgressListener;
 use crate::raw::Raw;
 use crate::scripted::Purpose;
@@ -31,7 +31,7 @@ pub struct ModelRequest {
     pub max_output_tokens: Option<u64>,
     /// The tools that it may call: the same for all calls of a run, so that prefixes stay the same.
     #[serde(default = "no_tools", skip_serializing_if = "<[_]>::is_empty")]
-    pub tools: Arc<[ToolSpec]>,
+    pub tools: Arc<[ToolDefinition]>,
     /// Which of them; ignored without tools.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tool_choice: ToolChoice,
@@ -94,7 +94,7 @@ pub struct ModelRequest {
     pub progress: ProgressListener,
 }
 
-fn no_tools() -> Arc<[ToolSpec]> {
+fn no_tools() -> Arc<[ToolDefinition]> {
     Arc::default()
 }
 
@@ -138,7 +138,7 @@ pub enum Message {
     /// What all calls of the turn before gave, in any order.
     Tool {
         /// One for each call.
-        results: Vec<ToolResult>,
+        results: Vec<ToolOutput>,
     },
     /// A late instruction of ours, which is not the user's.
     Operator {
@@ -249,7 +249,7 @@ pub struct AssistantTurn {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ToolResult {
+pub struct ToolOutput {
     /// The id of the call.
     pub call: Arc<str>,
     /// Whether it is an error that the model should see as one.

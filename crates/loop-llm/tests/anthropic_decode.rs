@@ -5,7 +5,7 @@ use crate::common;
 use common::{Wire, calls, raw, result};
 use loop_core::{FinishReason, Usage};
 use loop_llm::{
-    Arguments, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, Profile, RetryAdvice, Secrets, Stop,
+    Arguments, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, Profile, RetryAdvice, Secrets, ReplyEnd,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -131,7 +131,7 @@ fn a_text_in_pieces_between_pings() {
     let reply = wire().end(&body).unwrap();
     assert_eq!(
         (&*reply.text, reply.finish, reply.stop),
-        ("Hello \u{1f600}", FinishReason::EndTurn, Some(Stop::EndTurn))
+        ("Hello \u{1f600}", FinishReason::EndTurn, Some(ReplyEnd::EndTurn))
     );
     assert_eq!((reply.reply.as_deref(), reply.served_model.as_deref()), (Some("msg_1"), Some(MODEL)));
     assert_eq!((reply.raw_stop.as_deref(), reply.raw, reply.warnings.len()), (Some("end_turn"), None, 0));
@@ -151,7 +151,7 @@ fn thinking_text_and_a_call() {
     ];
     let reply = end(&blocks, "tool_use");
     assert_eq!((&*reply.reasoning, &*reply.text), ("Let me see.", "I will check."));
-    assert_eq!((reply.stop, reply.finish), (Some(Stop::ToolUse), FinishReason::ToolUse));
+    assert_eq!((reply.stop, reply.finish), (Some(ReplyEnd::ToolUse), FinishReason::ToolUse));
     let arguments = "{\"city\": \"Oslo\", \"n\": 1.0}";
     assert_eq!(calls(&reply), [("toolu_1", "weather", arguments)]);
     let json = reply.raw.as_ref().unwrap().json();
@@ -219,7 +219,7 @@ fn a_call_that_was_cut_is_not_meant() {
         close(1),
     ];
     let reply = end(&[text(0, &["Let me"]), cut.clone()], "max_tokens");
-    assert_eq!((reply.stop, reply.tool_calls.len(), &reply.raw), (Some(Stop::MaxTokens), 0, &None));
+    assert_eq!((reply.stop, reply.tool_calls.len(), &reply.raw), (Some(ReplyEnd::MaxTokens), 0, &None));
     assert_eq!(*reply.warnings, ["dropped_partial_calls".into()]);
     let reply = end(&[thinking(0, &["Hm."], "s"), text(1, &["Let me"]), cut], "max_tokens");
     assert_eq!(raw(&reply).as_array().unwrap().len(), 2, "nobody answers the call");
@@ -239,7 +239,7 @@ fn a_pause_goes_on_with_the_same_turn() {
     let pieces =
         ["{\"query\":", " \"x\"}"].map(|piece| json!({"type": "input_json_delta", "partial_json": piece}));
     let reply = end(&[thinking(0, &["Hm."], "s"), block(1, uses, &pieces)], "pause_turn");
-    assert_eq!((reply.stop, reply.tool_calls.len()), (Some(Stop::PauseTurn), 0));
+    assert_eq!((reply.stop, reply.tool_calls.len()), (Some(ReplyEnd::PauseTurn), 0));
     let back = sent_back(&reply);
     assert_eq!((back.len(), back[0]["role"].as_str()), (1, Some("assistant")));
     assert_eq!(back[0]["content"][1]["input"], json!({"query": "x"}));
@@ -262,32 +262,32 @@ fn a_refusal_says_why() {
     all.extend(text(1, &["I can"]));
     all.extend([refusal, over()]);
     let reply = wire().end(named(&all)).unwrap();
-    assert_eq!((reply.stop, reply.finish), (Some(Stop::Refusal), FinishReason::Refusal));
+    assert_eq!((reply.stop, reply.finish), (Some(ReplyEnd::Refusal), FinishReason::Refusal));
     assert_eq!(
         (reply.stop_detail.as_deref(), reply.refusal.as_deref()),
         (Some("cyber"), Some("This is about malware."))
     );
     assert_eq!((&*reply.text, &reply.raw), ("I can", &None), "a refused turn does not go back as it came");
     let reply = end(&[], "refusal");
-    assert_eq!((reply.stop, reply.refusal), (Some(Stop::Refusal), None));
+    assert_eq!((reply.stop, reply.refusal), (Some(ReplyEnd::Refusal), None));
 }
 
 // wire WA12 WA13
 #[test]
 fn words_for_the_end() {
     let ended = |reason| end(&[text(0, &["So"])], reason);
-    assert_eq!(ended("model_context_window_exceeded").stop, Some(Stop::ContextWindow));
-    assert_eq!(ended("max_tokens").stop, Some(Stop::MaxTokens));
-    assert_eq!(ended("compaction").stop, Some(Stop::Compaction));
+    assert_eq!(ended("model_context_window_exceeded").stop, Some(ReplyEnd::ContextWindow));
+    assert_eq!(ended("max_tokens").stop, Some(ReplyEnd::MaxTokens));
+    assert_eq!(ended("compaction").stop, Some(ReplyEnd::Compaction));
     let future = ended("future_reason");
-    assert_eq!((future.stop, future.raw_stop.as_deref()), (Some(Stop::Other), Some("future_reason")));
+    assert_eq!((future.stop, future.raw_stop.as_deref()), (Some(ReplyEnd::Other), Some("future_reason")));
     let sequence = json!({"type": "message_delta", "delta": {"stop_reason": "stop_sequence", "stop_sequence": "END"}, "usage": {"output_tokens": 1}});
     let events = [vec![start()], text(0, &["So"]), vec![sequence, over()]].concat();
     let reply = wire().end(named(&events)).unwrap();
-    assert_eq!((reply.stop, reply.stop_detail.as_deref()), (Some(Stop::StopSequence), Some("END")));
+    assert_eq!((reply.stop, reply.stop_detail.as_deref()), (Some(ReplyEnd::StopSequence), Some("END")));
     // A call decides, not the word.
-    assert_eq!(end(&[tool(0, "a", &["{}"])], "end_turn").stop, Some(Stop::ToolUse));
-    assert_eq!(end(&[text(0, &["So"])], "tool_use").stop, Some(Stop::MalformedToolCall));
+    assert_eq!(end(&[tool(0, "a", &["{}"])], "end_turn").stop, Some(ReplyEnd::ToolUse));
+    assert_eq!(end(&[text(0, &["So"])], "tool_use").stop, Some(ReplyEnd::MalformedToolCall));
 }
 
 // wire WA14
@@ -321,10 +321,10 @@ fn a_stream_without_its_end_is_an_error() {
 // wire WA16
 #[test]
 fn a_turn_of_nothing_is_empty() {
-    assert_eq!(end(&[], "end_turn").stop, Some(Stop::Empty));
+    assert_eq!(end(&[], "end_turn").stop, Some(ReplyEnd::Empty));
     let reply = end(&[text(0, &["\n"])], "end_turn");
-    assert_eq!((reply.stop, reply.raw), (Some(Stop::Empty), None));
-    assert_eq!(whole(json!([]), "end_turn").stop, Some(Stop::Empty));
+    assert_eq!((reply.stop, reply.raw), (Some(ReplyEnd::Empty), None));
+    assert_eq!(whole(json!([]), "end_turn").stop, Some(ReplyEnd::Empty));
 }
 
 // wire WA17
@@ -348,7 +348,7 @@ fn blocks_and_deltas_that_nobody_knows_go_back_in_place() {
         vec![stop("end_turn"), over()],
     ];
     let reply = wire().end(named(&events.concat())).unwrap();
-    assert_eq!((&*reply.text, reply.stop), ("Before.After.", Some(Stop::EndTurn)));
+    assert_eq!((&*reply.text, reply.stop), ("Before.After.", Some(ReplyEnd::EndTurn)));
     let wanted =
         json!({"type": "future_block", "data": {"z": 1, "a": [1.0]}, "note": "beginning", "score": 3});
     assert_eq!(
@@ -357,7 +357,7 @@ fn blocks_and_deltas_that_nobody_knows_go_back_in_place() {
     );
     assert_eq!(sent_back(&reply)[0]["content"], raw(&reply));
     // A block that is all there is, is a reply.
-    assert_eq!(end(&[block(0, json!({"type": "future_block"}), &[])], "end_turn").stop, Some(Stop::EndTurn));
+    assert_eq!(end(&[block(0, json!({"type": "future_block"}), &[])], "end_turn").stop, Some(ReplyEnd::EndTurn));
     let compaction = json!({"type": "compaction", "content": null});
     let deltas = ["In ", "short."].map(|piece| json!({"type": "compaction_delta", "content": piece}));
     let reply = end(&[block(0, compaction, &deltas)], "compaction");
@@ -388,7 +388,7 @@ fn what_the_provider_did_goes_back_verbatim() {
         r#"{{"id":"msg_1","type":"message","content":[{uses},{found}, {cites}],"stop_reason":"end_turn","usage":{{"input_tokens":1,"output_tokens":2}}}}"#
     );
     let reply = wire().end(&body).unwrap();
-    assert_eq!((reply.tool_calls.len(), &*reply.text, reply.stop), (0, "There.", Some(Stop::EndTurn)));
+    assert_eq!((reply.tool_calls.len(), &*reply.text, reply.stop), (0, "There.", Some(ReplyEnd::EndTurn)));
     assert_eq!(reply.raw.as_ref().unwrap().json(), format!("{uses},{found},{cites}"));
     let sent = wire().turns(&[Message::user("Hi"), reply.turn(), Message::user("So?")]);
     let body = String::from_utf8(sent.codec.encode(&sent.request).unwrap().body.to_bytes().to_vec()).unwrap();
@@ -609,7 +609,7 @@ fn two_ends_are_one() {
         [vec![start()], text(0, &["Hi"]), vec![stop("end_turn"), stop("max_tokens"), over()]].concat();
     events.extend([text(0, &["More"]), vec![stop("end_turn"), over()]].concat());
     let reply = wire().end(named(&events)).unwrap();
-    assert_eq!((&*reply.text, reply.stop), ("Hi", Some(Stop::EndTurn)));
+    assert_eq!((&*reply.text, reply.stop), ("Hi", Some(ReplyEnd::EndTurn)));
     assert_eq!(*reply.warnings, ["second_finish_reason".into()]);
 }
 
@@ -696,12 +696,12 @@ fn a_body_that_is_whole_is_complete_and_a_call_that_names_no_tool_is_left_out() 
         .unwrap();
     assert_eq!(
         (&*reply.text, calls(&reply), reply.stop),
-        ("Hi", vec![("a", "find", "{\"q\":1}")], Some(Stop::ToolUse))
+        ("Hi", vec![("a", "find", "{\"q\":1}")], Some(ReplyEnd::ToolUse))
     );
     assert_eq!(*reply.warnings, ["no_finish_reason".into()]);
     let reply = wire()
         .end(say(json!([{"type": "text", "text": "Hi"}, call("", "a")]), json!("end_turn")).to_string())
         .unwrap();
-    assert_eq!((&*reply.text, reply.tool_calls.len(), reply.stop), ("Hi", 0, Some(Stop::EndTurn)));
+    assert_eq!((&*reply.text, reply.tool_calls.len(), reply.stop), ("Hi", 0, Some(ReplyEnd::EndTurn)));
     assert_eq!((&*reply.warnings, &reply.raw), (&["call_without_name".into()][..], &None));
 }

@@ -5,7 +5,7 @@ use crate::common;
 use common::{Wire, call, foreign, result};
 use loop_llm::{
     AssistantTurn, CacheMarks, Caching, Effort, ErrorPhase, Image, LlmErrorKind, Memory, Message,
-    ModelRequest, OutputFormat, Profile, Raw, Strictness, ToolChoice, ToolSpec, Unsupported,
+    ModelRequest, OutputFormat, Profile, Raw, Strictness, ToolChoice, ToolDefinition, Unsupported,
 };
 use serde_json::{Value, json};
 
@@ -29,11 +29,11 @@ fn results(ids: &[&str]) -> Message {
     Message::Tool { results: ids.iter().map(|id| result(id, false, "fine")).collect() }
 }
 
-fn tool(name: &str, parameters: Value, strict: Strictness) -> ToolSpec {
-    ToolSpec { name: name.into(), description: "Looks.".into(), parameters, strict }
+fn tool(name: &str, parameters: Value, strict: Strictness) -> ToolDefinition {
+    ToolDefinition { name: name.into(), description: "Looks.".into(), parameters, strict }
 }
 
-fn looks(names: &[&str]) -> std::sync::Arc<[ToolSpec]> {
+fn looks(names: &[&str]) -> std::sync::Arc<[ToolDefinition]> {
     let schema = json!({"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]});
     names.iter().map(|name| tool(name, schema.clone(), Strictness::Off)).collect()
 }

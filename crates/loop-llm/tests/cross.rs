@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use loop_llm::{
-    Arguments, AssistantTurn, Codec, Message, ModelRequest, Profile, ToolCall, ToolResult, ToolSpec,
+    Arguments, AssistantTurn, Codec, Message, ModelRequest, Profile, ToolCall, ToolOutput, ToolDefinition,
 };
 
 fn call(id: &str, city: &str) -> ToolCall {
@@ -11,13 +11,13 @@ fn call(id: &str, city: &str) -> ToolCall {
     ToolCall { id: id.into(), name: "weather".into(), arguments }
 }
 
-fn result(call: &str, text: &str, is_error: bool) -> ToolResult {
-    ToolResult { call: call.into(), is_error, text: text.into(), ..ToolResult::default() }
+fn result(call: &str, text: &str, is_error: bool) -> ToolOutput {
+    ToolOutput { call: call.into(), is_error, text: text.into(), ..ToolOutput::default() }
 }
 
 /// A text, two calls, a result and an error, a text.
 fn conversation() -> ModelRequest {
-    let weather = ToolSpec {
+    let weather = ToolDefinition {
         name: "weather".into(),
         description: "The weather of a city".into(),
         parameters: json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}),

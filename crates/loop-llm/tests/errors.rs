@@ -5,7 +5,7 @@ use crate::common;
 use std::time::{Duration, SystemTime};
 
 use common::Wire;
-use loop_llm::{Change, ErrorPhase, LlmError, LlmErrorKind as Kind, RetryAdvice, Secrets, classify};
+use loop_llm::{RequestChange, ErrorPhase, LlmError, LlmErrorKind as Kind, RetryAdvice, Secrets, classify};
 use reqwest::header::{HeaderMap, HeaderName};
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -149,7 +149,7 @@ fn kinds_by_status_and_code() {
     for code in ["content_filter", "invalid_prompt", "content_policy_violation", "bio_policy"] {
         check(400, code, Kind::ContentFilter, never);
     }
-    check(400, "tool_use_failed", Kind::MalformedToolCall, RetryAdvice::AfterChange(Change::Feedback));
+    check(400, "tool_use_failed", Kind::MalformedToolCall, RetryAdvice::AfterChange(RequestChange::Feedback));
     check(413, "", Kind::RequestTooLarge, never);
     check(408, "", Kind::Timeout, backoff);
     check(504, "", Kind::Timeout, backoff);
@@ -176,7 +176,7 @@ fn what_only_the_other_interface_takes() {
     let only = stated("", "This model is only supported in v1/responses and not in v1/chat/completions.");
     for (status, body) in [(400, effort), (404, only)] {
         let error = error(status, &[], body);
-        let advice = RetryAdvice::AfterChange(Change::OtherApi);
+        let advice = RetryAdvice::AfterChange(RequestChange::OtherApi);
         assert_eq!((error.kind, error.retry), (Kind::InvalidRequest, advice), "{status}");
     }
     let other = stated("", "reasoning_effort has to be low, medium or high");
@@ -261,7 +261,7 @@ fn google_says_it_by_status_and_details() {
 // wire WR18 WR19 WE12 WE18
 #[test]
 fn reasoning_and_state_that_are_not_taken_any_more() {
-    let stale = (Kind::StaleReasoning, RetryAdvice::AfterChange(Change::StripReasoning));
+    let stale = (Kind::StaleReasoning, RetryAdvice::AfterChange(RequestChange::StripReasoning));
     let reported = |error: LlmError| (error.kind, error.retry);
     let wrong = "invalid_request_error";
     let signature = "Function call is missing a thought_signature in functionCall parts.";
@@ -287,7 +287,7 @@ fn reasoning_and_state_that_are_not_taken_any_more() {
     assert_eq!(reported(within("openai-responses", &stated("invalid_encrypted_content", "no"))), stale);
     assert_eq!(reported(within("anthropic", &typed(wrong, "Invalid `signature` in `thinking` block"))), stale);
     let lost = stated("previous_response_not_found", "Previous response with id 'resp_1' not found.");
-    let rebuild = RetryAdvice::AfterChange(Change::RebuildState);
+    let rebuild = RetryAdvice::AfterChange(RequestChange::RebuildState);
     assert_eq!(reported(error(400, &[], lost)), (Kind::StateLost, rebuild));
     let other = typed(wrong, "thinking.budget_tokens: Input should be greater than or equal to 1024");
     assert_eq!(reported(error(400, &[], other)), (Kind::InvalidRequest, RetryAdvice::Never));
@@ -392,7 +392,7 @@ fn a_server_that_knows_whether_to_try_again() {
     assert_eq!(error(500, &[("x-should-retry", "false")], "").kind, Kind::ServerError);
     assert_eq!(error(400, &[("x-should-retry", "true")], "").retry, RetryAdvice::Backoff);
     let stale = error(400, &[("x-should-retry", "true")], stated("invalid_encrypted_content", "no"));
-    assert_eq!(stale.retry, RetryAdvice::AfterChange(Change::StripReasoning));
+    assert_eq!(stale.retry, RetryAdvice::AfterChange(RequestChange::StripReasoning));
     let reported = loop_llm::ModelReport::of(Err(stale.clone())).error.unwrap();
     assert_eq!((reported.retryable, reported.change.as_deref()), (stale.is_retryable(), Some("strip_reasoning")));
     let available = |availability: Value| json!({"error": {"code": 503, "message": "no", "metadata": {"availability": availability}}});
@@ -455,7 +455,7 @@ fn errors_behind_a_200() {
     let paid = chat(json!({"code": 402, "message": "m", "metadata": {"error_type": "payment_required"}}));
     assert_eq!((paid.kind, paid.retry), (Kind::Billing, RetryAdvice::Never));
     let call = json!({"type": "invalid_request_error", "code": "tool_use_failed", "message": "m"});
-    let feedback = RetryAdvice::AfterChange(Change::Feedback);
+    let feedback = RetryAdvice::AfterChange(RequestChange::Feedback);
     assert_eq!((chat(call.clone()).kind, chat(call).retry), (Kind::MalformedToolCall, feedback));
     let flat = within("compatible", &json!({"object": "error", "message": "no", "type": "x", "code": 400}));
     assert_eq!(flat.kind, Kind::InvalidRequest);

@@ -10,9 +10,9 @@ use futures::StreamExt;
 use loop_core::Usage;
 use loop_llm::{
     Api, Arguments, ChatModel, ErrorPhase, LlmErrorKind, ModelEvent, ModelReply, ModelRequest, OutputCap,
-    RetryAdvice, RetryPolicy, Retrying, Scripted, Stop, Timers, ToolCall,
+    RetryAdvice, RetryPolicy, Retrying, Scripted, ReplyEnd, Timers, ToolCall,
 };
-use loop_mock::{Behaviour, Chunks, Ending, Server, Service};
+use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};
 use sockets::{
     KEY, answering, ask, bytes_of, client, client_at, error, failed, patient, replying, request, saying,
     soon, text,
@@ -126,7 +126,7 @@ async fn every_kind_of_failure_is_read_as_what_it_is_in_every_protocol() {
     for (kind, message) in kinds {
         for api in Api::ALL {
             let reported = loop_llm::LlmError::new(kind, ErrorPhase::Headers, message);
-            let server = Server::start(saying(vec![Err(reported.clone())])).unwrap();
+            let server = LoopbackServer::start(saying(vec![Err(reported.clone())])).unwrap();
             let error = failed("a status", api, ask(&client(api, &server)).await);
             assert_eq!((error.kind, error.phase), (kind, ErrorPhase::Headers), "{} {error:?}", api.name());
             assert_eq!(error.is_retryable(), reported.is_retryable(), "{} {error:?}", api.name());
@@ -139,7 +139,7 @@ async fn every_kind_of_failure_is_read_as_what_it_is_in_every_protocol() {
                 // Nobody's credit is asked about in the middle of a reply, so there are no words for it.
                 continue;
             }
-            let server = Server::start(saying(vec![text("So far."), Err(reported)])).unwrap();
+            let server = LoopbackServer::start(saying(vec![text("So far."), Err(reported)])).unwrap();
             let error = failed("in a stream", api, ask(&client(api, &server)).await);
             assert_eq!((error.kind, error.phase), (kind, ErrorPhase::Stream), "{} {error:?}", api.name());
             assert_eq!(&*error.partial.unwrap().text, "So far.", "{}", api.name());
@@ -154,7 +154,7 @@ async fn what_fails_before_the_first_byte_is_tried_again() {
     for api in Api::ALL {
         let busy = Behaviour::status(429, "{}").with_header("retry-after-ms", "1");
         let service = short().first([busy, Behaviour::status(500, "{}").with_header("retry-after-ms", "1")]);
-        let server = Server::start(service).unwrap();
+        let server = LoopbackServer::start(service).unwrap();
         let model = Retrying::new(Arc::new(client(api, &server)), policy);
         let reply = ask(&model).await.unwrap();
         assert_eq!(&*reply.text, "H\u{e9}llo", "{}", api.name());
@@ -173,13 +173,13 @@ async fn what_fails_before_the_first_byte_is_tried_again() {
         assert_eq!(server.requests().len(), 1, "nobody sleeps for an hour");
 
         for lost in [Behaviour::refuse(), Behaviour::garbage_head(), Behaviour::model().cuts_after(0)] {
-            let server = Server::start(short().usually(lost)).unwrap();
+            let server = LoopbackServer::start(short().usually(lost)).unwrap();
             let model = Retrying::new(Arc::new(client(api, &server)), policy);
             let error = failed("lost", api, ask(&model).await);
             assert_eq!((error.is_free(), error.retry), (false, RetryAdvice::Backoff), "{}", api.name());
             assert!(server.requests().len() <= 1, "what may be billed is sent once");
         }
-        let cut = Server::start(short().usually(Behaviour::model().cuts_after(600))).unwrap();
+        let cut = LoopbackServer::start(short().usually(Behaviour::model().cuts_after(600))).unwrap();
         let model = Retrying::new(Arc::new(client(api, &cut)), policy);
         failed("cut", api, ask(&model).await);
         assert_eq!(cut.requests().len(), 1, "what has begun is not sent again");
@@ -202,7 +202,7 @@ async fn nobody_there_and_nothing_sent_are_failed_connections() {
         let error = failed(
             "after the head",
             api,
-            ask(&client(api, &Server::start(short().usually(after_head)).unwrap())).await,
+            ask(&client(api, &LoopbackServer::start(short().usually(after_head)).unwrap())).await,
         );
         assert!(
             matches!(error.kind, LlmErrorKind::Connection | LlmErrorKind::StreamInterrupted),
@@ -223,12 +223,12 @@ async fn a_stream_that_is_cut_or_ended_at_any_byte_keeps_what_came() {
             // A connection that is lost is slower to serve than a body that ends.
             for after in (0..whole.len()).step_by(if n == 0 { 3 } else { 1 }) {
                 let what = format!("{n} at {after} over {}", api.name());
-                let server = Server::start(short().usually(how(Behaviour::model(), after as u64))).unwrap();
+                let server = LoopbackServer::start(short().usually(how(Behaviour::model(), after as u64))).unwrap();
                 let model = client(api, &server).with_timers(Timers { after_end: TENTH, ..patient() });
                 match ask(&model).await {
                     Ok(reply) => {
                         assert!(after >= complete, "{what}: {reply:?}");
-                        assert_eq!((&*reply.text, reply.stop), ("H\u{e9}llo", Some(Stop::EndTurn)), "{what}");
+                        assert_eq!((&*reply.text, reply.stop), ("H\u{e9}llo", Some(ReplyEnd::EndTurn)), "{what}");
                         kept += 1;
                     }
                     Err(error) => {
@@ -262,7 +262,7 @@ async fn a_server_that_stalls_or_dribbles_is_left_in_time() {
     // L9 and L10; wire WE20 and WE21
     for api in Api::ALL {
         let stalls =
-            |after: u64| Server::start(short().usually(Behaviour::model().stalls_after(after))).unwrap();
+            |after: u64| LoopbackServer::start(short().usually(Behaviour::model().stalls_after(after))).unwrap();
         let server = stalls(0);
         let silent = client(api, &server).with_timers(Timers { first_byte: TENTH, ..patient() });
         let error = failed("silent", api, ask(&silent).await);
@@ -276,9 +276,9 @@ async fn a_server_that_stalls_or_dribbles_is_left_in_time() {
         assert_eq!((error.kind, error.phase), (LlmErrorKind::Timeout, ErrorPhase::Stream), "{}", api.name());
         assert_eq!(&*error.partial.unwrap().text, "H\u{e9}llo", "{}", api.name());
         let received = soon(server.ended(1)).await;
-        assert_eq!(received.first().unwrap().ending, Some(Ending::HungUp), "the connection is closed");
+        assert_eq!(received.first().unwrap().ending, Some(ConnectionEnd::HungUp), "the connection is closed");
 
-        let dribbling = Server::start(short().usually(Behaviour::model().slow(TENTH / 5))).unwrap();
+        let dribbling = LoopbackServer::start(short().usually(Behaviour::model().slow(TENTH / 5))).unwrap();
         let model = client(api, &dribbling).with_timers(Timers { total: 5 * TENTH, ..patient() });
         let error = failed("dribbling", api, ask(&model).await);
         assert_eq!((error.kind, error.phase), (LlmErrorKind::Timeout, ErrorPhase::Stream), "{}", api.name());
@@ -314,12 +314,12 @@ async fn pings_alone_are_no_progress() {
 async fn an_endless_reply(api: Api) {
     let server = answering(Behaviour::flood(u64::MAX));
     let reply = ask(&client(api, &server)).await.unwrap();
-    assert_eq!((reply.stop, reply.finish), (Some(Stop::Capped), loop_core::FinishReason::Capped));
+    assert_eq!((reply.stop, reply.finish), (Some(ReplyEnd::Capped), loop_core::FinishReason::Capped));
     let max = OutputCap::of(request().max_output_tokens).bytes;
     assert!(reply.text.len() > max - 4 && reply.text.len() <= max, "{} bytes", reply.text.len());
     assert!(reply.warnings.iter().any(|warning| warning.contains("cut")), "{:?}", reply.warnings);
     let received = soon(server.ended(1)).await;
-    assert_eq!(received.first().unwrap().ending, Some(Ending::HungUp));
+    assert_eq!(received.first().unwrap().ending, Some(ConnectionEnd::HungUp));
 }
 
 #[tokio::test]
@@ -360,7 +360,7 @@ async fn a_line_of_a_hundred_megabytes_is_never_held() {
         );
         let received = soon(server.ended(1)).await;
         let received = received.first().unwrap();
-        assert_eq!(received.ending, Some(Ending::HungUp), "{}", api.name());
+        assert_eq!(received.ending, Some(ConnectionEnd::HungUp), "{}", api.name());
         assert!(received.bytes_out < 50 << 20, "{}: {} bytes were taken", api.name(), received.bytes_out);
     }
 }
@@ -375,15 +375,15 @@ async fn calls_that_were_cut_are_never_run() {
     };
     let mut calling = ModelReply::text("I will check.", None);
     calling.tool_calls = vec![call("call_a"), call("call_b")];
-    (calling.stop, calling.finish) = (Some(Stop::ToolUse), Stop::ToolUse.finish());
+    (calling.stop, calling.finish) = (Some(ReplyEnd::ToolUse), ReplyEnd::ToolUse.finish());
     let mut cut = calling.clone();
-    (cut.stop, cut.finish) = (Some(Stop::MaxTokens), Stop::MaxTokens.finish());
+    (cut.stop, cut.finish) = (Some(ReplyEnd::MaxTokens), ReplyEnd::MaxTokens.finish());
     for api in Api::ALL {
-        let server = Server::start(replying(cut.clone())).unwrap();
+        let server = LoopbackServer::start(replying(cut.clone())).unwrap();
         let reply = ask(&client(api, &server)).await.unwrap();
         assert_eq!(
             (reply.stop, reply.tool_calls.len()),
-            (Some(Stop::MaxTokens), 0),
+            (Some(ReplyEnd::MaxTokens), 0),
             "{}: {reply:?}",
             api.name()
         );
@@ -391,7 +391,7 @@ async fn calls_that_were_cut_are_never_run() {
         let complete = whole_from_calls(api, &whole);
         for after in (0..whole.len()).step_by(7) {
             let how = Behaviour::model().ends_after(after as u64);
-            let server = Server::start(replying(calling.clone()).usually(how)).unwrap();
+            let server = LoopbackServer::start(replying(calling.clone()).usually(how)).unwrap();
             match ask(&client(api, &server).with_timers(Timers { after_end: TENTH, ..patient() })).await {
                 Ok(reply) => assert!(after >= complete && reply.tool_calls.len() == 2, "{after}: {reply:?}"),
                 Err(error) => assert!(error.is_retryable(), "{after} over {}: {error:?}", api.name()),
@@ -428,7 +428,7 @@ async fn bytes_that_are_no_text_harm_nothing_but_themselves() {
                 let reply = ask(&client(api, &server)).await.unwrap();
                 assert_eq!(
                     (&*reply.text, reply.stop),
-                    ("H\u{e9}llo", Some(Stop::EndTurn)),
+                    ("H\u{e9}llo", Some(ReplyEnd::EndTurn)),
                     "{n} {}",
                     api.name()
                 );
@@ -440,7 +440,7 @@ async fn bytes_that_are_no_text_harm_nothing_but_themselves() {
         let reply = ask(&client(api, &answering(Behaviour::body(damaged)))).await.unwrap();
         assert_eq!(&*reply.text, "H\u{fffd}\u{fffd}llo", "{} {reply:?}", api.name());
         assert!(reply.warnings.contains(&"invalid_utf8".into()), "{} {reply:?}", api.name());
-        assert_eq!((reply.stop, reply.raw), (Some(Stop::EndTurn), None), "{}", api.name());
+        assert_eq!((reply.stop, reply.raw), (Some(ReplyEnd::EndTurn), None), "{}", api.name());
         // A call that is not exactly what the model wrote must not be run.
         let mut calling = ModelReply::text("", None);
         calling.tool_calls = vec![ToolCall {
@@ -504,21 +504,21 @@ async fn what_is_no_reply_is_never_an_empty_success() {
                 Err(_) => {}
                 // Google answers with nothing where it has nothing to say, which is no success either.
                 Ok(reply) => {
-                    assert_eq!(reply.stop, Some(Stop::Empty), "{what} over {}: {reply:?}", api.name())
+                    assert_eq!(reply.stop, Some(ReplyEnd::Empty), "{what} over {}: {reply:?}", api.name())
                 }
             }
         }
     }
     for api in Api::ALL {
         for blank in ["", " \n"] {
-            let server = Server::start(replying(ModelReply::text(blank, None))).unwrap();
+            let server = LoopbackServer::start(replying(ModelReply::text(blank, None))).unwrap();
             let reply = ask(&client(api, &server)).await.unwrap();
-            assert_eq!(reply.stop, Some(Stop::Empty), "{blank:?} over {}: {reply:?}", api.name());
+            assert_eq!(reply.stop, Some(ReplyEnd::Empty), "{blank:?} over {}: {reply:?}", api.name());
         }
         let mut musing = ModelReply::text("", None);
         musing.reasoning = "Hm.".into();
-        let reply = ask(&client(api, &Server::start(replying(musing)).unwrap())).await.unwrap();
-        assert_eq!((reply.stop, &*reply.text), (Some(Stop::Empty), ""), "{}: {reply:?}", api.name());
+        let reply = ask(&client(api, &LoopbackServer::start(replying(musing)).unwrap())).await.unwrap();
+        assert_eq!((reply.stop, &*reply.text), (Some(ReplyEnd::Empty), ""), "{}: {reply:?}", api.name());
     }
 }
 
@@ -527,7 +527,7 @@ async fn heads_that_lie_about_the_body_do_no_harm() {
     // wire WE26 and WQ39
     for api in Api::ALL {
         let length = bytes_of(api, short()).await.len() as u64;
-        let server = |how: Behaviour| Server::start(short().usually(how)).unwrap();
+        let server = |how: Behaviour| LoopbackServer::start(short().usually(how)).unwrap();
         let too_short = Behaviour::model().with_content_length(length / 2);
         let error = failed("too short", api, ask(&client(api, &server(too_short))).await);
         assert_eq!(error.kind, LlmErrorKind::StreamInterrupted, "{} {error:?}", api.name());
@@ -547,7 +547,7 @@ async fn heads_that_lie_about_the_body_do_no_harm() {
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
     // wire WE27
-    let elsewhere = Server::start(short()).unwrap();
+    let elsewhere = LoopbackServer::start(short()).unwrap();
     for api in Api::ALL {
         for status in [301, 302, 307, 308] {
             let location = format!("{}/v1/messages", elsewhere.url());
@@ -568,7 +568,7 @@ async fn a_redirect_is_not_followed() {
 async fn a_caller_who_goes_away_closes_the_connection() {
     // wire WE24
     for api in Api::ALL {
-        let server = Server::start(
+        let server = LoopbackServer::start(
             saying(vec![text("So far."), text(" More."), finished("")])
                 .usually(Behaviour::model().in_chunks(Chunks::Bytes(1)).with_pause(Duration::from_millis(1))),
         )
@@ -578,7 +578,7 @@ async fn a_caller_who_goes_away_closes_the_connection() {
         while !matches!(soon(events.next()).await, Some(Ok(ModelEvent::TextDelta { .. }))) {}
         drop(events);
         let received = soon(server.ended(1)).await;
-        assert_eq!(received.first().unwrap().ending, Some(Ending::HungUp), "{}", api.name());
+        assert_eq!(received.first().unwrap().ending, Some(ConnectionEnd::HungUp), "{}", api.name());
     }
 }
 
@@ -588,11 +588,11 @@ async fn refusals_are_replies_and_are_not_tried_again() {
     for api in Api::ALL {
         let mut refusal = ModelReply::text("", None);
         refusal.refusal = Some("I will not.".into());
-        (refusal.stop, refusal.finish) = (Some(Stop::Refusal), Stop::Refusal.finish());
-        let server = Server::start(replying(refusal)).unwrap();
+        (refusal.stop, refusal.finish) = (Some(ReplyEnd::Refusal), ReplyEnd::Refusal.finish());
+        let server = LoopbackServer::start(replying(refusal)).unwrap();
         let model = Retrying::new(Arc::new(client(api, &server)), RetryPolicy::default());
         let reply = ask(&model).await.unwrap();
-        assert!(matches!(reply.stop, Some(Stop::Refusal | Stop::ContentFilter)), "{}: {reply:?}", api.name());
+        assert!(matches!(reply.stop, Some(ReplyEnd::Refusal | ReplyEnd::ContentFilter)), "{}: {reply:?}", api.name());
         assert_eq!((&**reply.shown(), server.requests().len()), ("I will not.", 1), "{}", api.name());
     }
 }
@@ -603,13 +603,13 @@ async fn tokens_that_cannot_be_right_do_not_overflow() {
     let absurd =
         Usage { input: u64::MAX, cache_read: u64::MAX, output: u64::MAX, reasoning: 7, ..Usage::default() };
     for api in Api::ALL {
-        let server = Server::start(replying(ModelReply::text("Fine.", Some(absurd)))).unwrap();
+        let server = LoopbackServer::start(replying(ModelReply::text("Fine.", Some(absurd)))).unwrap();
         let reply = ask(&client(api, &server)).await.unwrap();
         assert_eq!(&*reply.text, "Fine.", "{}", api.name());
         // Sums saturate; nobody panics.
         let _ = reply.usage.map(|usage| usage.total());
     }
-    let silent = Server::start(replying(ModelReply::text("Fine.", None))).unwrap();
+    let silent = LoopbackServer::start(replying(ModelReply::text("Fine.", None))).unwrap();
     for api in [Api::OpenaiChat, Api::OpenaiResponses] {
         assert_eq!(ask(&client(api, &silent)).await.unwrap().usage, None, "unknown is not nothing");
     }
@@ -623,7 +623,7 @@ async fn another_model_than_was_asked_for_is_named() {
         other.served_model = Some("m-2026-11-20".into());
         let started = ModelEvent::Started { reply: None, model: other.served_model.clone() };
         let server =
-            Server::start(saying(vec![Ok(started), Ok(ModelEvent::Finished(Box::new(other)))])).unwrap();
+            LoopbackServer::start(saying(vec![Ok(started), Ok(ModelEvent::Finished(Box::new(other)))])).unwrap();
         let reply = ask(&client(api, &server)).await.unwrap();
         assert_eq!(reply.served_model.as_deref(), Some("m-2026-11-20"), "{}", api.name());
     }
@@ -635,7 +635,7 @@ async fn an_error_of_the_model_that_breaks_off_is_no_reply() {
     let kinds = [LlmErrorKind::StreamInterrupted, LlmErrorKind::Connection, LlmErrorKind::BadResponse];
     for api in Api::ALL {
         for kind in kinds {
-            let server = Server::start(saying(vec![text("So far."), error(kind)])).unwrap();
+            let server = LoopbackServer::start(saying(vec![text("So far."), error(kind)])).unwrap();
             let error = failed("broken off", api, ask(&client(api, &server)).await);
             let read = if kind == LlmErrorKind::BadResponse { kind } else { LlmErrorKind::StreamInterrupted };
             assert_eq!((error.kind, error.phase), (read, ErrorPhase::Stream), "{} {error:?}", api.name());
@@ -643,7 +643,7 @@ async fn an_error_of_the_model_that_breaks_off_is_no_reply() {
         }
     }
     let script = Arc::new(Scripted::replies(["one"]));
-    let server = Server::start(Service::of(script)).unwrap();
+    let server = LoopbackServer::start(Service::of(script)).unwrap();
     assert_eq!(&*ask(&client(Api::Anthropic, &server)).await.unwrap().text, "one");
     for api in Api::ALL {
         let error = failed("exhausted", api, ask(&client(api, &server)).await);
@@ -676,14 +676,14 @@ async fn a_server_that_ignores_the_output_limit_is_cut_at_a_small_multiple_of_it
         name: "look".into(),
         arguments: Arguments::read(format!("{{\"at\":\"{endless}\"}}")),
     }];
-    (arguments.stop, arguments.finish) = (Some(Stop::ToolUse), Stop::ToolUse.finish());
+    (arguments.stop, arguments.finish) = (Some(ReplyEnd::ToolUse), ReplyEnd::ToolUse.finish());
     for api in Api::ALL {
         for no_stream in [false, true] {
             for (what, stated) in [("text", &texts), ("reasoning", &thoughts), ("arguments", &arguments)] {
-                let server = Server::start(replying(stated.clone())).unwrap();
+                let server = LoopbackServer::start(replying(stated.clone())).unwrap();
                 let reply = granted_little(&client(api, &server), no_stream).await;
                 let what = format!("{what} over {}, whole: {no_stream}", api.name());
-                assert_eq!(reply.stop, Some(Stop::Capped), "{what}: {:?}", reply.warnings);
+                assert_eq!(reply.stop, Some(ReplyEnd::Capped), "{what}: {:?}", reply.warnings);
                 assert!(reply.bytes() as usize <= cap.bytes, "{what}: {} bytes", reply.bytes());
                 assert_eq!((reply.tool_calls.len(), &reply.raw), (0, &None), "{what}: nothing of it is run");
                 assert!(reply.warnings.contains(&"reply_cut".into()), "{what}: {:?}", reply.warnings);
@@ -694,9 +694,9 @@ async fn a_server_that_ignores_the_output_limit_is_cut_at_a_small_multiple_of_it
         }
         let server = answering(Behaviour::flood(u64::MAX));
         let reply = granted_little(&client(api, &server), /*no_stream*/ false).await;
-        assert_eq!((reply.stop, reply.text.len()), (Some(Stop::Capped), cap.bytes), "{}", api.name());
+        assert_eq!((reply.stop, reply.text.len()), (Some(ReplyEnd::Capped), cap.bytes), "{}", api.name());
         let received = soon(server.ended(1)).await;
-        assert_eq!(received.first().unwrap().ending, Some(Ending::HungUp), "the connection is closed");
+        assert_eq!(received.first().unwrap().ending, Some(ConnectionEnd::HungUp), "the connection is closed");
     }
 }
 
@@ -724,19 +724,19 @@ async fn tokens_that_are_reported_while_a_reply_comes_cut_it_and_those_of_a_whol
     let stop = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
     let more = "data: {\"choices\":[{\"delta\":{\"content\":\" there\"}}]}\n\n";
     let rows = [
-        (Api::OpenaiChat, chat(769, &format!("{more}{stop}")), Stop::Capped),
-        (Api::OpenaiChat, chat(768, stop), Stop::EndTurn),
-        (Api::Gemini, gemini(769, "") + &gemini(770, ",\"finishReason\":\"STOP\""), Stop::Capped),
-        (Api::Gemini, gemini(5_000, ",\"finishReason\":\"STOP\""), Stop::EndTurn),
-        (Api::Anthropic, anthropic(5_000, ""), Stop::Capped),
-        (Api::Anthropic, anthropic(5_000, "\"stop_reason\":\"end_turn\""), Stop::EndTurn),
+        (Api::OpenaiChat, chat(769, &format!("{more}{stop}")), ReplyEnd::Capped),
+        (Api::OpenaiChat, chat(768, stop), ReplyEnd::EndTurn),
+        (Api::Gemini, gemini(769, "") + &gemini(770, ",\"finishReason\":\"STOP\""), ReplyEnd::Capped),
+        (Api::Gemini, gemini(5_000, ",\"finishReason\":\"STOP\""), ReplyEnd::EndTurn),
+        (Api::Anthropic, anthropic(5_000, ""), ReplyEnd::Capped),
+        (Api::Anthropic, anthropic(5_000, "\"stop_reason\":\"end_turn\""), ReplyEnd::EndTurn),
     ];
     for (api, body, wanted) in rows {
         let server = answering(Behaviour::body(body.clone()));
         let reply = granted_little(&client(api, &server), /*no_stream*/ false).await;
         assert_eq!((reply.stop, &*reply.text), (Some(wanted), "Hi"), "{}: {body}", api.name());
         // P4: the tokens of a part are not those of what the provider goes on to generate.
-        assert_eq!(reply.usage.is_some(), wanted != Stop::Capped, "{}", api.name());
+        assert_eq!(reply.usage.is_some(), wanted != ReplyEnd::Capped, "{}", api.name());
     }
 }
 
@@ -747,7 +747,7 @@ async fn every_field_of_a_reply_is_capped_as_its_text_is() {
     let endless = "x".repeat(1 << 20);
     let mut refusal = ModelReply::text("", None);
     refusal.refusal = Some(endless.as_str().into());
-    (refusal.stop, refusal.finish) = (Some(Stop::Refusal), Stop::Refusal.finish());
+    (refusal.stop, refusal.finish) = (Some(ReplyEnd::Refusal), ReplyEnd::Refusal.finish());
     let mut words = ModelReply::text("Fine.", None);
     words.served_model = Some(endless.as_str().into());
     words.served_tier = Some(endless.as_str().into());
@@ -759,11 +759,11 @@ async fn every_field_of_a_reply_is_capped_as_its_text_is() {
         name: endless.as_str().into(),
         arguments: Arguments::read("{}"),
     }];
-    (names.stop, names.finish) = (Some(Stop::ToolUse), Stop::ToolUse.finish());
+    (names.stop, names.finish) = (Some(ReplyEnd::ToolUse), ReplyEnd::ToolUse.finish());
     for api in Api::ALL {
         for no_stream in [false, true] {
             for (what, stated) in [("refusal", &refusal), ("words", &words), ("names", &names)] {
-                let server = Server::start(replying(stated.clone())).unwrap();
+                let server = LoopbackServer::start(replying(stated.clone())).unwrap();
                 let reply = granted_little(&client(api, &server), no_stream).await;
                 let written = serde_json::to_string(&ModelReply { raw: None, ..reply.clone() }).unwrap();
                 let what = format!("{what} over {}, whole: {no_stream}", api.name());
@@ -781,7 +781,7 @@ async fn every_field_of_a_reply_is_capped_as_its_text_is() {
             }
         }
         let broken = loop_llm::LlmError::new(LlmErrorKind::ServerError, ErrorPhase::Stream, endless.as_str());
-        let server = Server::start(saying(vec![text("So far."), Err(broken)])).unwrap();
+        let server = LoopbackServer::start(saying(vec![text("So far."), Err(broken)])).unwrap();
         let error = failed("a message", api, ask(&client(api, &server)).await);
         assert!(error.message.len() < 4 << 10, "{}: {} bytes", api.name(), error.message.len());
     }

@@ -5,7 +5,7 @@ use crate::common;
 use common::{Wire, calls, raw, sse};
 use loop_core::{FinishReason, Usage};
 use loop_llm::{
-    Arguments, Filtered, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice, Secrets, Stop,
+    Arguments, Filtered, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice, Secrets, ReplyEnd,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ fn text_in_chunks() {
     let reply = end(&[text("Hel"), text("lö"), last]).unwrap();
     assert_eq!(
         (&*reply.text, reply.finish, reply.stop),
-        ("Hellö", FinishReason::EndTurn, Some(Stop::EndTurn))
+        ("Hellö", FinishReason::EndTurn, Some(ReplyEnd::EndTurn))
     );
     assert_eq!(reply.usage, Some(Usage { input: 8, output: 2, ..Usage::default() }));
     assert_eq!((reply.served_model.as_deref(), reply.reply.as_deref()), (Some("m-1"), Some("r1")));
@@ -62,7 +62,7 @@ fn a_signed_call() {
     let part =
         json!({"functionCall": {"id": "c1", "name": "find", "args": {"q": "é"}}, "thoughtSignature": "S"});
     let reply = end(&[parts(json!([part])), stop("STOP")]).unwrap();
-    assert_eq!((reply.finish, reply.stop), (FinishReason::ToolUse, Some(Stop::ToolUse)));
+    assert_eq!((reply.finish, reply.stop), (FinishReason::ToolUse, Some(ReplyEnd::ToolUse)));
     assert_eq!(calls(&reply), [("c1", "find", "{\"q\":\"é\"}")]);
     assert_eq!(raw(&reply), json!([part]));
 }
@@ -118,7 +118,7 @@ fn a_signature_without_a_text_is_a_part_of_its_own() {
     assert_eq!(raw(&reply), json!([{"text": "Yes."}, seal]));
     let bare = json!({"thoughtSignature": "S"});
     let reply = end(&[parts(json!([bare])), stop("STOP")]).unwrap();
-    assert_eq!((raw(&reply), reply.stop), (json!([bare]), Some(Stop::Empty)));
+    assert_eq!((raw(&reply), reply.stop), (json!([bare]), Some(ReplyEnd::Empty)));
 }
 
 // wire WG06
@@ -128,12 +128,12 @@ fn a_request_that_was_blocked() {
         let blocked =
             json!({"promptFeedback": {"blockReason": reason}, "usageMetadata": {"trafficType": "ON_DEMAND"}});
         let reply = end(&[blocked]).unwrap();
-        assert_eq!((reply.finish, reply.stop), (FinishReason::Filtered, Some(Stop::ContentFilter)));
+        assert_eq!((reply.finish, reply.stop), (FinishReason::Filtered, Some(ReplyEnd::ContentFilter)));
         assert_eq!((reply.filtered, reply.stop_detail.as_deref()), (Some(Filtered::Input), Some(reason)));
         assert_eq!((reply.usage, reply.served_tier.as_deref()), (None, Some("ON_DEMAND")));
     }
     let ratings = json!({"promptFeedback": {"safetyRatings": []}});
-    assert_eq!(end(&[ratings, text("Hi"), stop("STOP")]).unwrap().stop, Some(Stop::EndTurn));
+    assert_eq!(end(&[ratings, text("Hi"), stop("STOP")]).unwrap().stop, Some(ReplyEnd::EndTurn));
 }
 
 // wire WG07
@@ -143,11 +143,11 @@ fn a_reply_that_was_filtered() {
         ["RECITATION", "SAFETY", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"];
     for word in words.into_iter().chain(["IMAGE_SAFETY", "IMAGE_RECITATION", "IMAGE_OTHER"]) {
         let reply = end(&[stop(word)]).unwrap();
-        assert_eq!((reply.stop, reply.filtered), (Some(Stop::ContentFilter), Some(Filtered::Output)));
+        assert_eq!((reply.stop, reply.filtered), (Some(ReplyEnd::ContentFilter), Some(Filtered::Output)));
         assert_eq!((reply.stop_detail.as_deref(), reply.raw_stop.as_deref()), (Some(word), Some(word)));
     }
     let reply = end(&[text("So far"), stop("SAFETY")]).unwrap();
-    assert_eq!((&*reply.text, reply.stop), ("So far", Some(Stop::ContentFilter)));
+    assert_eq!((&*reply.text, reply.stop), ("So far", Some(ReplyEnd::ContentFilter)));
 }
 
 // wire WG08
@@ -158,7 +158,7 @@ fn a_malformed_call_is_not_run() {
         let mut last = stop(word);
         last["candidates"][0]["finishMessage"] = "Malformed function call: f(".into();
         let reply = end(&[parts(json!([{"text": "I"}, call])), last]).unwrap();
-        assert_eq!((reply.stop, reply.finish), (Some(Stop::MalformedToolCall), FinishReason::Other));
+        assert_eq!((reply.stop, reply.finish), (Some(ReplyEnd::MalformedToolCall), FinishReason::Other));
         assert_eq!(reply.stop_detail.as_deref(), Some("Malformed function call: f("));
         assert_eq!((reply.tool_calls.len(), reply.raw), (0, None));
     }
@@ -168,12 +168,12 @@ fn a_malformed_call_is_not_run() {
 #[test]
 fn an_end_without_parts_is_empty() {
     for chunk in [stop("STOP"), json!({"candidates": [{"content": {"parts": []}, "finishReason": "STOP"}]})] {
-        assert_eq!(end(&[chunk]).unwrap().stop, Some(Stop::Empty));
+        assert_eq!(end(&[chunk]).unwrap().stop, Some(ReplyEnd::Empty));
     }
     let nothing =
         json!({"usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 9}, "modelVersion": "m"});
     let reply = gemini().end(nothing.to_string()).unwrap();
-    assert_eq!((reply.stop, reply.usage.unwrap().input), (Some(Stop::Empty), 9));
+    assert_eq!((reply.stop, reply.usage.unwrap().input), (Some(ReplyEnd::Empty), 9));
     assert_eq!(gemini().stream(&[nothing]).unwrap_err().kind, LlmErrorKind::StreamInterrupted);
 }
 
@@ -182,7 +182,7 @@ fn an_end_without_parts_is_empty() {
 fn a_reply_that_was_cut_while_thinking() {
     let thought = parts(json!([{"text": "Hm", "thought": true}]));
     let reply = end(&[thought, stop("MAX_TOKENS")]).unwrap();
-    assert_eq!((&*reply.text, &*reply.reasoning, reply.stop), ("", "Hm", Some(Stop::MaxTokens)));
+    assert_eq!((&*reply.text, &*reply.reasoning, reply.stop), ("", "Hm", Some(ReplyEnd::MaxTokens)));
     let call = json!({"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "S"});
     let signed = json!({"text": "Look", "thoughtSignature": "T"});
     let reply = end(&[parts(json!([signed, call])), stop("MAX_TOKENS")]).unwrap();
@@ -199,13 +199,13 @@ fn a_word_for_the_end_on_every_chunk() {
         chunk
     };
     let reply = end(&[piece("a"), piece("b"), piece("c")]).unwrap();
-    assert_eq!((&*reply.text, reply.stop, reply.warnings), ("abc", Some(Stop::EndTurn), vec![]));
+    assert_eq!((&*reply.text, reply.stop, reply.warnings), ("abc", Some(ReplyEnd::EndTurn), vec![]));
     // wire WX10
     let reply = end(&[piece("a"), stop("MAX_TOKENS")]).unwrap();
-    assert_eq!((reply.stop, &*reply.warnings), (Some(Stop::EndTurn), &["second_finish_reason".into()][..]));
+    assert_eq!((reply.stop, &*reply.warnings), (Some(ReplyEnd::EndTurn), &["second_finish_reason".into()][..]));
     // What takes more back holds, whenever it comes.
     let reply = end(&[piece("a"), stop("SAFETY")]).unwrap();
-    assert_eq!((reply.stop, reply.raw_stop.as_deref()), (Some(Stop::ContentFilter), Some("SAFETY")));
+    assert_eq!((reply.stop, reply.raw_stop.as_deref()), (Some(ReplyEnd::ContentFilter), Some("SAFETY")));
 }
 
 // wire WG12
@@ -243,7 +243,7 @@ fn errors_behind_a_status_of_200() {
 fn other_words_for_the_end() {
     for word in ["OTHER", "NO_IMAGE", "FINISH_REASON_UNSPECIFIED", "WORD_OF_TOMORROW"] {
         let reply = end(&[text("Hi"), stop(word)]).unwrap();
-        assert_eq!((reply.stop, reply.raw_stop.as_deref()), (Some(Stop::Other), Some(word)));
+        assert_eq!((reply.stop, reply.raw_stop.as_deref()), (Some(ReplyEnd::Other), Some(word)));
     }
 }
 
@@ -283,10 +283,10 @@ fn parts_of_another_kind_go_back_in_their_place() {
     let picture = json!({"inlineData": {"mimeType": "image/png", "data": "QUJD"}});
     let sent = json!([{"text": "a"}, code, ran, odd, picture, {"text": ""}, {}, 7]);
     let reply = end(&[parts(sent), stop("STOP")]).unwrap();
-    assert_eq!((&*reply.text, reply.stop), ("atwo", Some(Stop::EndTurn)));
+    assert_eq!((&*reply.text, reply.stop), ("atwo", Some(ReplyEnd::EndTurn)));
     assert_eq!(raw(&reply), json!([{"text": "a"}, code, ran, odd, picture]));
     let reply = end(&[parts(json!([code])), stop("STOP")]).unwrap();
-    assert_eq!(reply.stop, Some(Stop::EndTurn), "it did something");
+    assert_eq!(reply.stop, Some(ReplyEnd::EndTurn), "it did something");
     let written = r#"{"toolCall":{ "id":"x", "n":1.0 }}"#;
     let body = format!(r#"{{"candidates":[{{"content":{{"parts":[{written}]}},"finishReason":"STOP"}}]}}"#);
     assert_eq!(gemini().end(body).unwrap().raw.unwrap().json(), written);
@@ -303,7 +303,7 @@ fn unknown_members_nulls_and_kinds_are_ignored() {
         json!({"candidates": [{"finishReason": "STOP", "finishMessage": "Done."}], "promptFeedback": null}),
     ];
     let reply = end(&odd).unwrap();
-    assert_eq!((&*reply.text, reply.stop, reply.stop_detail), ("Hi", Some(Stop::EndTurn), None));
+    assert_eq!((&*reply.text, reply.stop, reply.stop_detail), ("Hi", Some(ReplyEnd::EndTurn), None));
 }
 
 /// The reply to chunks with these counts, each in one.
@@ -412,7 +412,7 @@ fn arguments_that_are_not_all_there_are_never_run() {
         let sent =
             [parts(json!([{"functionCall": begun}])), parts(json!([{"functionCall": {}}])), stop("STOP")];
         let reply = end(&sent).unwrap();
-        assert_eq!((reply.tool_calls.len(), reply.stop), (1, Some(Stop::ToolUse)));
+        assert_eq!((reply.tool_calls.len(), reply.stop), (1, Some(ReplyEnd::ToolUse)));
         let Arguments::Invalid { text, .. } = &reply.tool_calls[0].arguments else { panic!("{values:.80}") };
         assert!(text.len() < 200_000, "{}", text.len());
     }
@@ -493,7 +493,7 @@ fn guards_bound_calls_and_arguments() {
     let large = json!({"functionCall": {"name": "f", "args": {"a": "x".repeat(1 << 20)}}});
     let granted = gemini().with(|request| request.max_output_tokens = Some(10_000_000));
     let cut = granted.decode(&[sse(&[parts(json!([large])), stop("STOP")]).as_bytes()]).pop().unwrap();
-    assert!(matches!(cut, Ok(ModelEvent::Finished(reply)) if reply.stop == Some(Stop::Capped)));
+    assert!(matches!(cut, Ok(ModelEvent::Finished(reply)) if reply.stop == Some(ReplyEnd::Capped)));
 }
 
 // X3, X4
@@ -503,10 +503,10 @@ fn a_body_that_is_whole_is_complete_and_a_call_that_names_no_tool_is_left_out() 
         |name: &str| json!({"functionCall": {"name": name, "args": {"q": 1}}, "thoughtSignature": "S"});
     let body = |parts: Value| json!({"candidates": [{"content": {"role": "model", "parts": parts}}], "modelVersion": "m"});
     let reply = gemini().end(body(json!([{"text": "Hi"}, call("find")])).to_string()).unwrap();
-    assert_eq!((&*reply.text, reply.tool_calls.len(), reply.stop), ("Hi", 1, Some(Stop::ToolUse)));
+    assert_eq!((&*reply.text, reply.tool_calls.len(), reply.stop), ("Hi", 1, Some(ReplyEnd::ToolUse)));
     assert_eq!(*reply.warnings, ["no_finish_reason".into()]);
     let reply = end(&[parts(json!([{"text": "Hi"}, call("")])), stop("STOP")]).unwrap();
-    assert_eq!((&*reply.text, reply.tool_calls.len(), reply.stop), ("Hi", 0, Some(Stop::EndTurn)));
+    assert_eq!((&*reply.text, reply.tool_calls.len(), reply.stop), ("Hi", 0, Some(ReplyEnd::EndTurn)));
     assert_eq!((&*reply.warnings, &reply.raw), (&["call_without_name".into()][..], &None));
 }
 
@@ -532,5 +532,5 @@ fn a_count_before_the_end_is_not_that_of_the_whole() {
     let Some(Ok(ModelEvent::Finished(cut))) = wire.decode(&[sse(&[counted, long]).as_bytes()]).pop() else {
         panic!()
     };
-    assert_eq!((cut.stop, cut.usage), (Some(Stop::Capped), None));
+    assert_eq!((cut.stop, cut.usage), (Some(ReplyEnd::Capped), None));
 }

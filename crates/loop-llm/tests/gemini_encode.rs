@@ -5,7 +5,7 @@ use crate::common;
 use common::{Wire, call, foreign, result};
 use loop_llm::{
     Api, Effort, ErrorPhase, Image, LlmErrorKind, Message, ModelReply, ModelRequest, OutputFormat, Profile,
-    Strictness, ToolChoice, ToolSpec, Unsupported,
+    Strictness, ToolChoice, ToolDefinition, Unsupported,
 };
 use serde_json::{Value, json};
 
@@ -17,8 +17,8 @@ fn old() -> Wire {
     Wire::new("gemini", "gemini-2.0-flash")
 }
 
-fn tool(name: &str, parameters: Value, strict: Strictness) -> ToolSpec {
-    ToolSpec { name: name.into(), description: "Looks.".into(), parameters, strict }
+fn tool(name: &str, parameters: Value, strict: Strictness) -> ToolDefinition {
+    ToolDefinition { name: name.into(), description: "Looks.".into(), parameters, strict }
 }
 
 fn loose() -> Value {

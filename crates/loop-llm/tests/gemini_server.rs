@@ -11,9 +11,9 @@ use futures::StreamExt;
 use loop_core::FinishReason;
 use loop_llm::{
     ChatModel, Effort, EventStream, HttpModel, Image, LlmError, Message, ModelEvent, ModelReply,
-    ModelRequest, OutputFormat, Profile, Stop, Strictness, ToolCall, ToolChoice, ToolSpec, complete,
+    ModelRequest, OutputFormat, Profile, ReplyEnd, Strictness, ToolCall, ToolChoice, ToolDefinition, complete,
 };
-use loop_mock::{Server, Service};
+use loop_mock::{LoopbackServer, Service};
 use serde_json::json;
 
 /// Gives its replies one after the other.
@@ -28,12 +28,12 @@ impl ChatModel for Replies {
     }
 }
 
-fn serve(replies: impl IntoIterator<Item = ModelReply>) -> Server {
+fn serve(replies: impl IntoIterator<Item = ModelReply>) -> LoopbackServer {
     let replies = Replies(Mutex::new(replies.into_iter().collect()));
-    Server::start(Service::of(Arc::new(replies))).unwrap()
+    LoopbackServer::start(Service::of(Arc::new(replies))).unwrap()
 }
 
-fn model(server: &Server) -> HttpModel {
+fn model(server: &LoopbackServer) -> HttpModel {
     HttpModel::new(Profile::named("gemini").unwrap(), Some(&server.base_url())).unwrap()
 }
 
@@ -47,14 +47,14 @@ fn calling(text: &str, calls: Vec<ToolCall>) -> ModelReply {
 }
 
 fn request(no_stream: bool) -> ModelRequest {
-    let look = |name: &str| ToolSpec {
+    let look = |name: &str| ToolDefinition {
         name: name.into(),
         description: "Looks.".into(),
         parameters: json!({"type": "object", "properties": {"q": {"type": "string"}}, "additionalProperties": false}),
         strict: Strictness::Prefer,
     };
     let tools =
-        [look("look"), look("web.search"), ToolSpec { parameters: json!({"type": "object"}), ..look("now") }];
+        [look("look"), look("web.search"), ToolDefinition { parameters: json!({"type": "object"}), ..look("now") }];
     ModelRequest {
         tools: tools.into(),
         effort: Some(Effort::Max),
@@ -90,7 +90,7 @@ async fn signed_turns_and_those_of_others_are_taken_by_the_server() {
         let mut request = request(no_stream);
         for calls in [2, 1] {
             let reply = complete(&model, &request).await.unwrap();
-            assert_eq!((reply.stop, reply.tool_calls.len()), (Some(Stop::ToolUse), calls));
+            assert_eq!((reply.stop, reply.tool_calls.len()), (Some(ReplyEnd::ToolUse), calls));
             assert_eq!((&*reply.reasoning, reply.raw.is_some()), ("Let me see.", true));
             answered(&mut request, &reply);
         }

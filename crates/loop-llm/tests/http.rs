@@ -9,7 +9,7 @@ use loop_llm::{
     ChatModel, ErrorPhase, HttpModel, LlmError, LlmErrorKind, Message, ModelEvent, ModelReport, ModelRequest,
     Profile, RetryAdvice, Scripted, Timers, complete,
 };
-use loop_mock::{Server, Service};
+use loop_mock::{LoopbackServer, Service};
 use secrecy::SecretString;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -342,7 +342,7 @@ async fn what_may_not_be_sent_is_not_sent() {
 #[tokio::test]
 async fn our_own_server_is_understood() {
     let scripted = Arc::new(Scripted::replies(["Hello,\nworld."]));
-    let server = Server::start(Service::of(scripted)).unwrap();
+    let server = LoopbackServer::start(Service::of(scripted)).unwrap();
     let reply = complete(&model(&server.base_url()), &request()).await.unwrap();
     assert_eq!((&*reply.text, reply.finish), ("Hello,\nworld.", FinishReason::EndTurn));
     assert!(reply.usage.is_some_and(|usage| usage.output > 0));

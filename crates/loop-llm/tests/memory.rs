@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use loop_llm::{
-    Arguments, AssistantTurn, CacheMarks, Codec, Memory, Message, ModelRequest, Profile, ToolCall, ToolResult,
+    Arguments, AssistantTurn, CacheMarks, Codec, Memory, Message, ModelRequest, Profile, ToolCall, ToolOutput,
 };
 
 fn profiles() -> Vec<Arc<Profile>> {
@@ -38,11 +38,11 @@ fn exchange(draw: &mut Draw, n: usize) -> Vec<Message> {
             arguments: Arguments::read(format!("{{\"n\":{n}}}")),
         };
         let calls: Vec<_> = (0..1 + draw.below(3)).map(call).collect();
-        let results = calls.iter().map(|call| ToolResult {
+        let results = calls.iter().map(|call| ToolOutput {
             call: Arc::clone(&call.id),
             is_error: false,
             text: "found".into(),
-            ..ToolResult::default()
+            ..ToolOutput::default()
         });
         let results = results.collect();
         turns.push(Message::Assistant(AssistantTurn { calls, ..AssistantTurn::default() }));

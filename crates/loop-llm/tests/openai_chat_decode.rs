@@ -6,7 +6,7 @@ use common::{Item, Wire, calls, result, sse};
 use loop_core::{FinishReason, PicoUsd, Usage};
 use loop_llm::{
     Arguments, Decoder, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, Profile, RetryAdvice,
-    Secrets, Stop,
+    Secrets, ReplyEnd,
 };
 use proptest::prelude::*;
 use secrecy::SecretString;
@@ -87,7 +87,7 @@ fn text_in_pieces_with_usage() {
     let reply = stream(&chunks).unwrap();
     assert_eq!(
         (&*reply.text, reply.finish, reply.stop),
-        ("Hello", FinishReason::EndTurn, Some(Stop::EndTurn))
+        ("Hello", FinishReason::EndTurn, Some(ReplyEnd::EndTurn))
     );
     assert_eq!(reply.usage, Some(Usage { input: 8, output: 2, ..Usage::default() }));
     assert_eq!((reply.served_model.as_deref(), reply.reply.as_deref()), (Some("m"), Some("r1")));
@@ -162,7 +162,7 @@ fn arguments_are_an_object_or_invalid() {
 #[test]
 fn a_call_that_was_cut_off_is_dropped() {
     let reply = one_call("{\"a\":1}", "length").unwrap();
-    assert_eq!((reply.finish, reply.stop), (FinishReason::MaxTokens, Some(Stop::MaxTokens)));
+    assert_eq!((reply.finish, reply.stop), (FinishReason::MaxTokens, Some(ReplyEnd::MaxTokens)));
     assert!(reply.tool_calls.is_empty());
     assert_eq!(*reply.warnings, ["dropped_partial_calls".into()]);
 }
@@ -173,7 +173,7 @@ fn a_filter_keeps_what_came() {
     let reply = stream(&[text("So far"), stop("content_filter")]).unwrap();
     assert_eq!(
         (&*reply.text, reply.finish, reply.stop),
-        ("So far", FinishReason::Filtered, Some(Stop::ContentFilter))
+        ("So far", FinishReason::Filtered, Some(ReplyEnd::ContentFilter))
     );
 }
 
@@ -195,7 +195,7 @@ fn a_refusal_is_not_lost() {
 #[test]
 fn neither_usage_nor_done_must_come() {
     let reply = end(sse(&[text("Hi"), stop("stop")]).as_bytes()).unwrap();
-    assert_eq!((reply.usage, reply.cost, reply.stop), (None, None, Some(Stop::EndTurn)));
+    assert_eq!((reply.usage, reply.cost, reply.stop), (None, None, Some(ReplyEnd::EndTurn)));
 }
 
 // wire WC13 WC14
@@ -243,17 +243,17 @@ fn a_whole_reply_in_place_of_a_stream() {
 #[test]
 fn an_empty_reply_is_marked() {
     let reply = stream(&[text(""), stop("stop")]).unwrap();
-    assert_eq!((reply.finish, reply.stop), (FinishReason::Other, Some(Stop::Empty)));
-    assert_eq!(stream(&[text(" \n"), stop("stop")]).unwrap().stop, Some(Stop::Empty));
+    assert_eq!((reply.finish, reply.stop), (FinishReason::Other, Some(ReplyEnd::Empty)));
+    assert_eq!(stream(&[text(" \n"), stop("stop")]).unwrap().stop, Some(ReplyEnd::Empty));
 }
 
 // wire WC19 WQ12 WQ27
 #[test]
 fn other_words_for_the_end() {
     let ended = |word| stream(&[text("Hi"), stop(word)]).unwrap();
-    assert_eq!((ended("weird").stop, ended("weird").raw_stop.as_deref()), (Some(Stop::Other), Some("weird")));
-    assert_eq!(ended("model_length").stop, Some(Stop::ContextWindow));
-    assert_eq!(ended("tool_calls").stop, Some(Stop::MalformedToolCall));
+    assert_eq!((ended("weird").stop, ended("weird").raw_stop.as_deref()), (Some(ReplyEnd::Other), Some("weird")));
+    assert_eq!(ended("model_length").stop, Some(ReplyEnd::ContextWindow));
+    assert_eq!(ended("tool_calls").stop, Some(ReplyEnd::MalformedToolCall));
     assert_eq!(ended("tool_calls").finish, FinishReason::Other);
 }
 
@@ -325,7 +325,7 @@ fn a_first_chunk_without_a_choice() {
         "{items:?}"
     );
     let reply = at(&azure, &[first, text("Hel"), text("lo"), stop("stop"), usage(counts)]).unwrap();
-    assert_eq!((&*reply.text, reply.stop, reply.usage.unwrap().output), ("Hello", Some(Stop::EndTurn), 2));
+    assert_eq!((&*reply.text, reply.stop, reply.usage.unwrap().output), ("Hello", Some(ReplyEnd::EndTurn), 2));
     assert_eq!((reply.reply.as_deref(), reply.served_model.as_deref()), (Some("r1"), Some("m")));
 }
 
@@ -620,7 +620,7 @@ fn a_mark_counts_at_the_very_beginning_alone() {
     assert_eq!(&*end(format!("\u{feff}\n{body}").as_bytes()).unwrap().text, "Hi");
     for before in ["\u{feff}\u{feff}", "\n\u{feff}", " "] {
         let reply = end(format!("{before}{body}").as_bytes()).unwrap();
-        assert_eq!((&*reply.text, reply.stop), ("", Some(Stop::Empty)), "{before:?}");
+        assert_eq!((&*reply.text, reply.stop), ("", Some(ReplyEnd::Empty)), "{before:?}");
     }
 }
 
@@ -630,7 +630,7 @@ fn a_second_end_is_not_heard() {
     let body = format!("{0}data: [DONE]\n\n{0}data: [DONE]\n\n", sse(&[text("Hi"), stop("stop")]));
     assert_eq!(&*end(body.as_bytes()).unwrap().text, "Hi");
     let reply = stream(&[text("Hi"), stop("stop"), stop("length")]).unwrap();
-    assert_eq!((reply.stop, &*reply.warnings), (Some(Stop::EndTurn), &["second_finish_reason".into()][..]));
+    assert_eq!((reply.stop, &*reply.warnings), (Some(ReplyEnd::EndTurn), &["second_finish_reason".into()][..]));
 }
 
 #[test]
@@ -758,7 +758,7 @@ fn a_stream_of_comments_that_is_cut_is_an_error() {
             ),
             // What it said is kept, and it is never a success.
             Ok(ModelEvent::Finished(reply)) => {
-                assert_eq!((reply.stop, &*reply.reasoning), (Some(Stop::Capped), "Hm"));
+                assert_eq!((reply.stop, &*reply.reasoning), (Some(ReplyEnd::Capped), "Hm"));
             }
             Ok(other) => panic!("{other:?}"),
         }
@@ -785,7 +785,7 @@ fn guards_bound_lines_calls_and_arguments() {
     let body = sse(&[piece.clone(), piece.clone(), piece]);
     let mut granted = granted_much();
     let cut = granted.push(body.as_bytes()).pop().unwrap();
-    assert!(matches!(cut, Ok(ModelEvent::Finished(reply)) if reply.stop == Some(Stop::Capped)));
+    assert!(matches!(cut, Ok(ModelEvent::Finished(reply)) if reply.stop == Some(ReplyEnd::Capped)));
 }
 
 // L23

@@ -8,7 +8,7 @@ use std::path::Path;
 use common::{Wire, call, foreign, result};
 use loop_llm::{
     Api, AssistantTurn, Effort, ErrorPhase, Image, LlmErrorKind, Message, ModelEvent, ModelRequest,
-    OutputFormat, Profile, Raw, Strictness, ToolChoice, ToolResult, ToolSpec, Unsupported,
+    OutputFormat, Profile, Raw, Strictness, ToolChoice, ToolOutput, ToolDefinition, Unsupported,
 };
 use serde_json::{Value, json};
 
@@ -25,12 +25,12 @@ fn two_calls() -> Message {
     foreign("", vec![call("a", "look", "{\"b\": 1.0,\"a\":2}"), call("b", "look", "")])
 }
 
-fn results(results: Vec<ToolResult>) -> Message {
+fn results(results: Vec<ToolOutput>) -> Message {
     Message::Tool { results }
 }
 
-fn tool(name: &str, parameters: Value, strict: Strictness) -> ToolSpec {
-    ToolSpec { name: name.into(), description: "Looks.".into(), parameters, strict }
+fn tool(name: &str, parameters: Value, strict: Strictness) -> ToolDefinition {
+    ToolDefinition { name: name.into(), description: "Looks.".into(), parameters, strict }
 }
 
 fn with_tools(wire: &Wire, names: &[&str]) -> Wire {
@@ -524,7 +524,7 @@ fn full(wire: &Wire) -> String {
         request.tools = request
             .tools
             .iter()
-            .map(|tool| ToolSpec { strict: Strictness::Prefer, ..tool.clone() })
+            .map(|tool| ToolDefinition { strict: Strictness::Prefer, ..tool.clone() })
             .collect();
         request.tool_choice = ToolChoice::Required;
         request.one_call_at_a_time = true;

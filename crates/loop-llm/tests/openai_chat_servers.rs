@@ -3,7 +3,7 @@
 use crate::{common, openai_chat_decode};
 
 use common::{Wire, calls, result, sse};
-use loop_llm::{LlmErrorKind, Message, ModelEvent, ModelReply, Profile, Stop};
+use loop_llm::{LlmErrorKind, Message, ModelEvent, ModelReply, Profile, ReplyEnd};
 use openai_chat_decode::{at, back, delta, end, fragment, stop, text};
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn a_message_that_grows_beside_the_pieces_is_not_told_again() {
         cumulative("", "pong", json!("stop")),
     ];
     let reply = at(&perplexity, &chunks).unwrap();
-    assert_eq!((&*reply.text, reply.stop), ("pong", Some(Stop::EndTurn)));
+    assert_eq!((&*reply.text, reply.stop), ("pong", Some(ReplyEnd::EndTurn)));
     // Whole, it is a message beside an empty delta.
     let reply = perplexity.end(cumulative("", "pong", json!("stop")).to_string()).unwrap();
     assert_eq!(&*reply.text, "pong");
@@ -54,10 +54,10 @@ fn a_complete_reply_that_does_not_say_why_it_ended_is_complete() {
         };
         let reported = |reply: &ModelReply| reply.warnings.iter().map(ToString::to_string).collect::<Vec<_>>();
         let reply = at(&server, &[with(text("Hi"))]).unwrap();
-        assert_eq!((&*reply.text, reply.stop, reply.raw_stop.as_deref()), ("Hi", Some(Stop::EndTurn), None));
+        assert_eq!((&*reply.text, reply.stop, reply.raw_stop.as_deref()), ("Hi", Some(ReplyEnd::EndTurn), None));
         assert_eq!(reported(&reply), ["no_finish_reason"]);
         let reply = at(&server, &[with(text("I look.")), with(requested())]).unwrap();
-        assert_eq!((calls(&reply), reply.stop), (vec![("a", "find", "{\"q\":1}")], Some(Stop::ToolUse)));
+        assert_eq!((calls(&reply), reply.stop), (vec![("a", "find", "{\"q\":1}")], Some(ReplyEnd::ToolUse)));
         assert_eq!(reported(&reply), ["no_finish_reason"]);
         // The same as one body.
         let message = |message: Value| {
@@ -66,11 +66,11 @@ fn a_complete_reply_that_does_not_say_why_it_ended_is_complete() {
         let reply = server.end(message(json!({"role": "assistant", "content": "Hi"}))).unwrap();
         assert_eq!(
             (&*reply.text, reply.stop, reported(&reply)),
-            ("Hi", Some(Stop::EndTurn), vec!["no_finish_reason".to_owned()])
+            ("Hi", Some(ReplyEnd::EndTurn), vec!["no_finish_reason".to_owned()])
         );
         let call = json!({"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}});
         let reply = server.end(message(json!({"content": null, "tool_calls": [call]}))).unwrap();
-        assert_eq!((calls(&reply), reply.stop), (vec![("a", "find", "{}")], Some(Stop::ToolUse)));
+        assert_eq!((calls(&reply), reply.stop), (vec![("a", "find", "{}")], Some(ReplyEnd::ToolUse)));
         // Without the word that it is over, nobody knows.
         assert_eq!(server.stream(&[with(text("Hi"))]).unwrap_err().kind, LlmErrorKind::StreamInterrupted);
         // Nor where nothing can be shown or run, or a call is not all there.
@@ -97,7 +97,7 @@ fn a_call_that_names_no_tool_is_left_out_and_text_stays_text() {
     };
     let find = fragment(json!({"index": 1, "id": "a", "function": {"name": "find", "arguments": "{}"}}));
     let wire = Wire::new("deepseek", "m");
-    let check = |chunks: &[Value], wanted: (&str, Vec<(&str, &str, &str)>, Stop)| {
+    let check = |chunks: &[Value], wanted: (&str, Vec<(&str, &str, &str)>, ReplyEnd)| {
         let body = format!("{}data: [DONE]\n\n", sse(chunks));
         for item in wire.items(body.as_bytes()) {
             match item.unwrap() {
@@ -133,15 +133,15 @@ fn a_call_that_names_no_tool_is_left_out_and_text_stays_text() {
         }
     };
     let thought = || delta(json!({"reasoning_content": "Hm."}));
-    check(&[text("Hi"), nameless(0, "{}"), stop("stop")], ("Hi", vec![], Stop::EndTurn));
+    check(&[text("Hi"), nameless(0, "{}"), stop("stop")], ("Hi", vec![], ReplyEnd::EndTurn));
     check(
         &[text("Hi"), nameless(0, "{\"a\": 1}"), stop("tool_calls")],
-        ("Hi", vec![], Stop::MalformedToolCall),
+        ("Hi", vec![], ReplyEnd::MalformedToolCall),
     );
-    check(&[nameless(0, "{}"), stop("stop")], ("", vec![], Stop::MalformedToolCall));
+    check(&[nameless(0, "{}"), stop("stop")], ("", vec![], ReplyEnd::MalformedToolCall));
     check(
         &[thought(), nameless(0, "{}"), find, stop("tool_calls")],
-        ("", vec![("a", "find", "{}")], Stop::ToolUse),
+        ("", vec![("a", "find", "{}")], ReplyEnd::ToolUse),
     );
 }
 
@@ -202,7 +202,7 @@ fn half_a_character_is_shown_as_one_that_is_missing_and_never_run() {
     // A server that cuts at 16 bits writes `\ud83d` alone.
     let text = r#"data: {"choices":[{"delta":{"content":"A \ud83d"},"finish_reason":"stop"}]}"#;
     let reply = end(format!("{text}\n\n").as_bytes()).unwrap();
-    assert_eq!((&*reply.text, reply.stop), ("A \u{fffd}", Some(Stop::EndTurn)));
+    assert_eq!((&*reply.text, reply.stop), ("A \u{fffd}", Some(ReplyEnd::EndTurn)));
     let call = r#"data: {"choices":[{"delta":{"tool_calls":[{"id":"c","function":{"name":"n","arguments":"{\"path\":\"x\ud83d\"}"}}]},"finish_reason":"tool_calls"}]}"#;
     assert_eq!(end(format!("{call}\n\n").as_bytes()).unwrap_err().kind, LlmErrorKind::BadResponse);
 }
@@ -215,7 +215,7 @@ fn a_message_at_the_end_of_a_stream_repeats_no_call_and_an_empty_entry_is_none()
     assert_eq!(reply.tool_calls.len(), 1, "{:?}", reply.tool_calls);
     let empty = r#"{"choices":[{"message":{"content":"hello","tool_calls":[{"id":"","type":"function","function":{"name":"","arguments":""}}]},"finish_reason":"stop"}]}"#;
     let reply = end(empty.as_bytes()).unwrap();
-    assert_eq!((reply.tool_calls.len(), reply.stop), (0, Some(Stop::EndTurn)));
+    assert_eq!((reply.tool_calls.len(), reply.stop), (0, Some(ReplyEnd::EndTurn)));
     let reported = r#"{"id":"r","choices":[],"usage":{"prompt_tokens":3000,"completion_tokens":400}}"#;
     let error = end(reported.as_bytes()).unwrap_err();
     assert_eq!(error.partial.unwrap().usage.unwrap().output, 400);

@@ -5,7 +5,7 @@ use crate::common;
 use common::{Wire, calls, raw};
 use loop_core::{FinishReason, PicoUsd, Usage};
 use loop_llm::{
-    Arguments, Filtered, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice, Secrets, Stop,
+    Arguments, Filtered, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice, Secrets, ReplyEnd,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -140,7 +140,7 @@ fn reasoning_and_text() {
     ];
     let reply = end(&events).unwrap();
     assert_eq!((&*reply.text, &*reply.reasoning), ("Hellö", "**Look** closely"));
-    assert_eq!((reply.stop, reply.finish), (Some(Stop::EndTurn), FinishReason::EndTurn));
+    assert_eq!((reply.stop, reply.finish), (Some(ReplyEnd::EndTurn), FinishReason::EndTurn));
     assert_eq!(raw(&reply), json!(items));
     assert_eq!(
         (reply.reply.as_deref(), reply.served_model.as_deref()),
@@ -175,7 +175,7 @@ fn a_call_is_named_by_its_call_id() {
     ])
     .unwrap();
     assert_eq!(calls(&reply), [("call_a", "find", "{\"q\": 1.0}")]);
-    assert_eq!((reply.stop, reply.raw_stop.as_deref()), (Some(Stop::ToolUse), Some("completed")));
+    assert_eq!((reply.stop, reply.raw_stop.as_deref()), (Some(ReplyEnd::ToolUse), Some("completed")));
     assert_eq!(raw(&reply), json!(items));
     assert_eq!(reply, output(&items));
 }
@@ -187,7 +187,7 @@ fn two_calls_in_the_order_of_the_output() {
     let reply = output(&items);
     assert_eq!(calls(&reply), [("a", "find", "{}"), ("b", "look", "{\"x\":1}")]);
     // Calls say it all.
-    assert_eq!((reply.stop, reply.raw), (Some(Stop::ToolUse), None));
+    assert_eq!((reply.stop, reply.raw), (Some(ReplyEnd::ToolUse), None));
     let reply = end(&[
         added(1, &items[1]),
         added(0, &items[0]),
@@ -213,7 +213,7 @@ fn a_call_that_was_cut_is_not_meant() {
     second["id"] = "rs_2".into();
     let items = [reasoning(&["r"]), message("So"), second, cut];
     let reply = end(&[created(), incomplete("max_output_tokens", &items)]).unwrap();
-    assert_eq!((reply.stop, reply.raw_stop.as_deref()), (Some(Stop::MaxTokens), Some("max_output_tokens")));
+    assert_eq!((reply.stop, reply.raw_stop.as_deref()), (Some(ReplyEnd::MaxTokens), Some("max_output_tokens")));
     assert_eq!((&*reply.text, &*reply.tool_calls), ("So", &[][..]));
     assert_eq!(reply.warnings, ["dropped_partial_calls".into()]);
     // Nor does the reasoning go back that led to it.
@@ -222,14 +222,14 @@ fn a_call_that_was_cut_is_not_meant() {
     assert_eq!(responses().end(whole).unwrap(), reply);
     // For a reason that nobody knows it was cut all the same.
     let reply = end(&[incomplete("weird", &items)]).unwrap();
-    assert_eq!((reply.stop, reply.raw_stop.as_deref()), (Some(Stop::MaxTokens), Some("weird")));
+    assert_eq!((reply.stop, reply.raw_stop.as_deref()), (Some(ReplyEnd::MaxTokens), Some("weird")));
 }
 
 // wire WR06, L20
 #[test]
 fn a_filter_stops_it() {
     let reply = end(&[incomplete("content_filter", &[reasoning(&[]), message("So")])]).unwrap();
-    assert_eq!((reply.stop, reply.filtered), (Some(Stop::ContentFilter), Some(Filtered::Output)));
+    assert_eq!((reply.stop, reply.filtered), (Some(ReplyEnd::ContentFilter), Some(Filtered::Output)));
     assert_eq!((&*reply.text, &reply.raw, &reply.stop_detail), ("So", &None, &None));
     // Azure tells what it found, and where.
     let found = |source: &str| {
@@ -337,7 +337,7 @@ fn what_is_not_known_is_kept_in_its_place() {
         json!({"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "q"}});
     let items = [reasoning(&[]), future, search, message("So")];
     let reply = output(&items);
-    assert_eq!((&*reply.text, reply.stop), ("So", Some(Stop::EndTurn)));
+    assert_eq!((&*reply.text, reply.stop), ("So", Some(ReplyEnd::EndTurn)));
     assert_eq!(raw(&reply), json!(items));
     // To the byte, as it was written.
     let written = r#"{"type":"future_thing", "n": 1.50, "n2":1e3}"#;
@@ -363,7 +363,7 @@ fn a_refusal() {
     let whole = output(std::slice::from_ref(&item));
     assert_eq!(
         (whole.refusal.as_deref(), &*whole.text, whole.stop),
-        (Some("I cannot."), "", Some(Stop::Refusal))
+        (Some("I cannot."), "", Some(ReplyEnd::Refusal))
     );
     let events = [
         created(),
@@ -385,7 +385,7 @@ fn a_phase_goes_back() {
     comment["phase"] = "commentary".into();
     let items = [comment, function("fc_1", "a", "find", "{}")];
     let reply = output(&items);
-    assert_eq!((&*reply.text, reply.stop), ("I look. ", Some(Stop::ToolUse)));
+    assert_eq!((&*reply.text, reply.stop), ("I look. ", Some(ReplyEnd::ToolUse)));
     assert_eq!(raw(&reply), json!(items));
 }
 
@@ -408,7 +408,7 @@ fn the_text_ends_before_a_stop_text() {
         completed(&items),
     ];
     let reply = wire.end(named(&events)).unwrap();
-    assert_eq!((&*reply.text, reply.stop), ("One. ", Some(Stop::StopSequence)));
+    assert_eq!((&*reply.text, reply.stop), ("One. ", Some(ReplyEnd::StopSequence)));
     assert_eq!((reply.stop_detail.as_deref(), &*reply.tool_calls), (Some("END"), &[][..]));
     assert_eq!((reply.finish, reply.raw_stop.as_deref()), (FinishReason::EndTurn, Some("completed")));
     // The items say more than the reply does.
@@ -418,11 +418,11 @@ fn the_text_ends_before_a_stop_text() {
     // What looks like the beginning of one is text in the end.
     let almost = [delta("output_text", "msg_1", 0, "One. EN"), completed(&[message("One. EN")])];
     let reply = wire.end(named(&almost)).unwrap();
-    assert_eq!((&*reply.text, reply.stop), ("One. EN", Some(Stop::EndTurn)));
+    assert_eq!((&*reply.text, reply.stop), ("One. EN", Some(ReplyEnd::EndTurn)));
     // What had begun before it is meant.
     let items = [function("fc_1", "a", "find", "{}"), message("One. END")];
     let reply = wire.end(named(&[completed(&items)])).unwrap();
-    assert_eq!((calls(&reply).len(), reply.stop), (1, Some(Stop::ToolUse)));
+    assert_eq!((calls(&reply).len(), reply.stop), (1, Some(ReplyEnd::ToolUse)));
 }
 
 // wire WR20
@@ -538,13 +538,13 @@ fn reasoning_goes_back_encrypted_or_stored_or_not_at_all() {
 #[test]
 fn a_reply_without_anything_is_empty() {
     for items in [&[][..], &[reasoning(&["r"])], &[message("")], &[message(" \n")]] {
-        assert_eq!(output(items).stop, Some(Stop::Empty), "{items:?}");
+        assert_eq!(output(items).stop, Some(ReplyEnd::Empty), "{items:?}");
     }
-    assert_eq!(output(&[json!({"type": "compaction", "encrypted_content": "x"})]).stop, Some(Stop::Empty));
+    assert_eq!(output(&[json!({"type": "compaction", "encrypted_content": "x"})]).stop, Some(ReplyEnd::Empty));
     let picture = json!({"type": "image_generation_call", "id": "ig_1", "result": "QUJD"});
-    assert_eq!(output(&[picture]).stop, Some(Stop::EndTurn));
+    assert_eq!(output(&[picture]).stop, Some(ReplyEnd::EndTurn));
     let odd = responses().end(response("weird", &[]).to_string()).unwrap();
-    assert_eq!((odd.stop, odd.raw_stop.as_deref()), (Some(Stop::Other), Some("weird")));
+    assert_eq!((odd.stop, odd.raw_stop.as_deref()), (Some(ReplyEnd::Other), Some("weird")));
 }
 
 #[test]
@@ -554,7 +554,7 @@ fn a_tool_that_takes_any_text() {
     let whole = output(std::slice::from_ref(&item));
     assert_eq!(calls(&whole), [("call_c", "patch", "*** Begin")]);
     assert!(matches!(whole.tool_calls[0].arguments, Arguments::Invalid { .. }));
-    assert_eq!((raw(&whole), whole.stop), (json!([item]), Some(Stop::ToolUse)));
+    assert_eq!((raw(&whole), whole.stop), (json!([item]), Some(ReplyEnd::ToolUse)));
     let piece = |text: &str| delta("custom_tool_call_input", "ctc_1", 0, text);
     let events = [created(), added(0, &item), piece("*** "), piece("Begin"), done(0, &item), completed(&[])];
     assert_eq!(end(&events).unwrap().tool_calls, whole.tool_calls);
@@ -696,7 +696,7 @@ fn more_items_than_any_reply_has() {
     let items: String = (0..1_001).map(|nth| format!("{{\"type\":\"x\",\"id\":\"{nth}\"}},")).collect();
     let body = format!("{{\"status\":\"completed\",\"output\":[{items}{{}}]}}");
     let cut = responses().decode(&[body.as_bytes()]).pop().unwrap();
-    assert!(matches!(cut, Ok(ModelEvent::Finished(reply)) if reply.stop == Some(Stop::Capped)));
+    assert!(matches!(cut, Ok(ModelEvent::Finished(reply)) if reply.stop == Some(ReplyEnd::Capped)));
 }
 
 // L14
@@ -831,7 +831,7 @@ fn items_that_share_an_id_are_kept_by_their_places() {
 #[test]
 fn a_call_that_names_no_tool_is_left_out() {
     let reply = output(&[message("So"), function("fc_1", "a", "", "{}")]);
-    assert_eq!((&*reply.text, reply.tool_calls.len(), reply.stop), ("So", 0, Some(Stop::EndTurn)));
+    assert_eq!((&*reply.text, reply.tool_calls.len(), reply.stop), ("So", 0, Some(ReplyEnd::EndTurn)));
     assert_eq!(*reply.warnings, ["call_without_name".into()]);
     assert!(!raw(&reply).to_string().contains("function_call"));
 }

@@ -5,7 +5,7 @@ use crate::common;
 use common::{Wire, call, foreign, result};
 use loop_llm::{
     Codec, Effort, ErrorPhase, Image, LlmErrorKind, Message, OutputFormat, Profile, Strictness, ToolChoice,
-    ToolResult, ToolSpec, Unsupported,
+    ToolOutput, ToolDefinition, Unsupported,
 };
 use serde_json::{Value, json};
 
@@ -13,8 +13,8 @@ fn responses() -> Wire {
     Wire::new("openai-responses", "gpt-6-sol")
 }
 
-fn tool(name: &str, parameters: Value, strict: Strictness) -> ToolSpec {
-    ToolSpec { name: name.into(), description: "Looks.".into(), parameters, strict }
+fn tool(name: &str, parameters: Value, strict: Strictness) -> ToolDefinition {
+    ToolDefinition { name: name.into(), description: "Looks.".into(), parameters, strict }
 }
 
 fn with_tools(wire: &Wire, names: &[&str]) -> Wire {
@@ -22,7 +22,7 @@ fn with_tools(wire: &Wire, names: &[&str]) -> Wire {
     wire.with(|request| request.tools = tools.collect())
 }
 
-fn results(results: &[ToolResult]) -> Message {
+fn results(results: &[ToolOutput]) -> Message {
     Message::Tool { results: results.to_vec() }
 }
 

@@ -2,7 +2,7 @@
 //! `answer` is a reply that was reasoned.
 
 use crate::common::Wire;
-use loop_llm::{OutputFormat, Strictness, ToolSpec};
+use loop_llm::{OutputFormat, Strictness, ToolDefinition};
 use serde_json::{Value, json};
 
 /// Neither the order of the alphabet nor its reverse, at two depths.
@@ -44,7 +44,7 @@ fn properties_stand_on_the_wire_as_the_schema_has_them_on_all_four_protocols() {
     ] {
         for strict in [Strictness::Off, Strictness::Prefer] {
             let tool =
-                ToolSpec { name: "save".into(), description: "Saves.".into(), parameters: schema(), strict };
+                ToolDefinition { name: "save".into(), description: "Saves.".into(), parameters: schema(), strict };
             let wire = Wire::new(profile, model);
             let tools = wire.with(|request| request.tools = [tool].into());
             let output = wire.with(|request| {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use loop_core::Usage;
 use loop_llm::{
     Api, Arguments, AssistantTurn, Caching, Effort, Image, LlmError, LlmErrorKind, Message, ModelReply,
-    ModelRequest, Raw, RetryPolicy, Retrying, Stop, ToolCall, ToolChoice, ToolResult, ToolSpec, complete,
+    ModelRequest, Raw, RetryPolicy, Retrying, ReplyEnd, ToolCall, ToolChoice, ToolOutput, ToolDefinition, complete,
 };
-use loop_mock::{Behaviour, Chunks, Server};
+use loop_mock::{Behaviour, Chunks, LoopbackServer};
 use serde_json::json;
 use sockets::{client, replying, soon};
 
@@ -27,7 +27,7 @@ fn full() -> ModelReply {
     let mut reply = ModelReply::text("I will check.", Some(usage));
     reply.reasoning = "Two cities.".into();
     reply.tool_calls = vec![call("call_a", "{\"city\":\"Oslo\"}"), call("call_b", "{}")];
-    (reply.stop, reply.finish) = (Some(Stop::ToolUse), Stop::ToolUse.finish());
+    (reply.stop, reply.finish) = (Some(ReplyEnd::ToolUse), ReplyEnd::ToolUse.finish());
     reply
 }
 
@@ -35,8 +35,8 @@ fn call(id: &str, arguments: &str) -> ToolCall {
     ToolCall { id: id.into(), name: "weather".into(), arguments: Arguments::read(arguments) }
 }
 
-fn result(call: &str, is_error: bool, text: &str) -> ToolResult {
-    ToolResult { call: call.into(), is_error, text: text.into(), ..ToolResult::default() }
+fn result(call: &str, is_error: bool, text: &str) -> ToolOutput {
+    ToolOutput { call: call.into(), is_error, text: text.into(), ..ToolOutput::default() }
 }
 
 fn results() -> Message {
@@ -49,7 +49,7 @@ fn results() -> Message {
 fn question() -> ModelRequest {
     let mut request = ModelRequest::new("m", "Be brief.", "Oslo and Rome?");
     let parameters = json!({"type": "object", "properties": {"city": {"type": "string"}}});
-    let weather = ToolSpec {
+    let weather = ToolDefinition {
         name: "weather".into(),
         description: "Looks.".into(),
         parameters,
@@ -67,13 +67,13 @@ async fn of_thousands_of_calls_the_first_are_read_and_the_rest_is_counted() {
     many.tool_calls = (0..requested).map(|nth| call(&format!("call_{nth}"), "{\"city\":\"Oslo\"}")).collect();
     for api in Api::ALL {
         for no_stream in [false, true] {
-            let server = Server::start(replying(many.clone())).unwrap();
+            let server = LoopbackServer::start(replying(many.clone())).unwrap();
             let mut request = question();
             (request.no_stream, request.max_output_tokens) = (no_stream, Some(100_000));
             let reply = send(api, &server, &request).await.unwrap();
             let place = format!("{} {no_stream}", api.name());
             assert_eq!((reply.tool_calls.len(), reply.unread_calls), (128, requested - 128), "{place}");
-            assert_eq!((reply.stop, &reply.raw), (Some(Stop::ToolUse), &None), "{place}");
+            assert_eq!((reply.stop, &reply.raw), (Some(ReplyEnd::ToolUse), &None), "{place}");
             // What goes back names no call without a result.
             let results = reply.tool_calls.iter().map(|call| result(&call.id, false, "3 degrees")).collect();
             request.messages.push(reply.turn());
@@ -84,7 +84,7 @@ async fn of_thousands_of_calls_the_first_are_read_and_the_rest_is_counted() {
     }
 }
 
-async fn send(api: Api, server: &Server, request: &ModelRequest) -> Result<ModelReply, LlmError> {
+async fn send(api: Api, server: &LoopbackServer, request: &ModelRequest) -> Result<ModelReply, LlmError> {
     soon(complete(&client(api, server), request)).await
 }
 
@@ -109,14 +109,14 @@ async fn the_same_reply_comes_out_of_every_protocol_streamed_or_not() {
     for api in Api::ALL {
         for chunks in [Chunks::Whole, Chunks::Bytes(1), Chunks::Random { seed: 11 }] {
             let service = replying(full()).usually(Behaviour::model().in_chunks(chunks));
-            let server = Server::start(service).unwrap();
+            let server = LoopbackServer::start(service).unwrap();
             for no_stream in [false, true] {
                 let reply = send(api, &server, &ModelRequest { no_stream, ..question() }).await.unwrap();
                 let what = format!("{} {chunks:?} {no_stream}: {reply:?}", api.name());
                 assert_eq!((&*reply.text, &*reply.reasoning), ("I will check.", "Two cities."), "{what}");
                 assert_eq!(
                     (&reply.tool_calls, reply.stop),
-                    (&full().tool_calls, Some(Stop::ToolUse)),
+                    (&full().tool_calls, Some(ReplyEnd::ToolUse)),
                     "{what}"
                 );
                 assert_eq!(reply.usage, Some(known(api, full().usage.unwrap())), "{what}");
@@ -130,7 +130,7 @@ async fn a_turn_goes_back_as_it_came_and_the_loop_goes_on() {
     // wire WR04, WA04, WA06, WA07, WG02, WG03 and WX02
     for api in Api::ALL {
         for no_stream in [false, true] {
-            let server = Server::start(replying(full())).unwrap();
+            let server = LoopbackServer::start(replying(full())).unwrap();
             let mut request = ModelRequest { no_stream, ..question() };
             for _ in 0..3 {
                 let reply = send(api, &server, &request).await.unwrap();
@@ -150,7 +150,7 @@ async fn a_turn_goes_back_as_it_came_and_the_loop_goes_on() {
 async fn reasoning_that_the_server_does_not_know_is_left_out_once() {
     // wire WE12, WE18 and WR18
     for api in [Api::OpenaiResponses, Api::Anthropic, Api::Gemini] {
-        let server = Server::start(replying(full())).unwrap();
+        let server = LoopbackServer::start(replying(full())).unwrap();
         let mut request = question();
         let mut turn = match send(api, &server, &request).await.unwrap().turn() {
             Message::Assistant(turn) => turn,
@@ -176,7 +176,7 @@ async fn reasoning_that_the_server_does_not_know_is_left_out_once() {
 async fn a_turn_of_one_provider_is_taken_by_every_other() {
     // wire WR16, WA24, WG14 and WX03
     for from in Api::ALL {
-        let server = Server::start(replying(full())).unwrap();
+        let server = LoopbackServer::start(replying(full())).unwrap();
         let mut request = question();
         let reply = send(from, &server, &request).await.unwrap();
         request.messages.extend([reply.turn(), results()]);
@@ -196,7 +196,7 @@ async fn a_turn_of_one_provider_is_taken_by_every_other() {
 #[tokio::test]
 async fn histories_of_any_kind_are_taken_by_every_protocol() {
     // I-16; wire WX01 and WX04
-    let server = Server::start(replying(ModelReply::text("Fine.", None))).unwrap();
+    let server = LoopbackServer::start(replying(ModelReply::text("Fine.", None))).unwrap();
     for seed in 0..300 {
         let mut request = history(seed);
         for api in Api::ALL {
@@ -250,7 +250,7 @@ fn history(seed: u64) -> ModelRequest {
                         call(&format!("{id}{turn}{n}"), arguments.get(draw.below(5)).unwrap())
                     })
                     .collect();
-                let mut results: Vec<ToolResult> = calls
+                let mut results: Vec<ToolOutput> = calls
                     .iter()
                     .map(|call| {
                         let text = ["", "3 degrees", "  ", "{\"c\":3}"].get(draw.below(4)).unwrap();

@@ -5,7 +5,7 @@ use crate::common;
 use common::{Wire, call, cut, foreign, result};
 use loop_llm::{
     AssistantTurn, ErrorPhase, Image, LlmErrorKind, Message, ModelRequest, OutputFormat, Raw, Strictness,
-    ToolChoice, ToolSpec, Unsupported,
+    ToolChoice, ToolDefinition, Unsupported,
 };
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn numbers_out_of_their_range_are_not_sent() {
 
 #[test]
 fn a_choice_is_among_the_tools() {
-    let tool = ToolSpec {
+    let tool = ToolDefinition {
         name: "look".into(),
         description: "".into(),
         parameters: json!({"type": "object"}),
@@ -79,7 +79,7 @@ fn a_choice_is_among_the_tools() {
 fn a_picture_is_one() {
     let shown = |media_type: &str, base64: &str| {
         let images = vec![Image { media_type: media_type.into(), base64: base64.into() }];
-        let answered = loop_llm::ToolResult { images: images.clone(), ..result("a", false, "1") };
+        let answered = loop_llm::ToolOutput { images: images.clone(), ..result("a", false, "1") };
         [
             vec![Message::User { text: "?".into(), images }],
             vec![

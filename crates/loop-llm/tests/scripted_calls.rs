@@ -4,7 +4,7 @@ use futures::StreamExt;
 use loop_core::{FinishReason, Usage};
 use loop_llm::{
     Arguments, ChatModel, LlmErrorKind, Message, ModelEvent, ModelRequest, Purpose, Raw, Scripted,
-    ScriptedReply, ToolChoice, ToolResult, ToolSpec, complete,
+    ScriptedReply, ToolChoice, ToolOutput, ToolDefinition, complete,
 };
 use serde_json::json;
 
@@ -12,8 +12,8 @@ fn request() -> ModelRequest {
     ModelRequest::new("m", "Be brief.", "Find Bob.")
 }
 
-fn search() -> ToolSpec {
-    ToolSpec {
+fn search() -> ToolDefinition {
+    ToolDefinition {
         name: "search_user".into(),
         description: "Search users by name".into(),
         parameters: json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}),
@@ -88,7 +88,7 @@ async fn a_reply_with_calls_comes_as_a_stream_of_pieces() {
         matches!(reply.tool_calls[2].arguments, Arguments::Invalid { .. }),
         "S1-d2: it is sent as it stands"
     );
-    assert_eq!((reply.finish, reply.stop), (FinishReason::ToolUse, Some(loop_llm::Stop::ToolUse)));
+    assert_eq!((reply.finish, reply.stop), (FinishReason::ToolUse, Some(loop_llm::ReplyEnd::ToolUse)));
     assert_eq!(&*reply.reasoning, "Who\nis it?");
     assert_eq!(reply.raw, Some(Raw::from_text("scripted/script/m\n{\"blocks\":[1]}")));
     let Message::Assistant(turn) = reply.turn() else { panic!("no turn of a model") };
@@ -151,7 +151,7 @@ async fn the_requests_are_kept_as_they_were() {
     let reply = complete(&model, &requested[0]).await.unwrap();
     let mut next = ModelRequest { tool_choice: ToolChoice::None, ..requested[0].clone() };
     let result =
-        ToolResult { call: "call_1".into(), is_error: false, text: "[]".into(), ..ToolResult::default() };
+        ToolOutput { call: "call_1".into(), is_error: false, text: "[]".into(), ..ToolOutput::default() };
     next.messages.extend([reply.turn(), Message::Tool { results: vec![result] }]);
     requested.push(next);
     // Another conversation, and one turn in another form.

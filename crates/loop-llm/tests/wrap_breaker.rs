@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use loop_llm::{
-    Breaker, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, ErrorPhase, LlmError, LlmErrorKind,
+    BreakerHandle, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, ErrorPhase, LlmError, LlmErrorKind,
     ModelReply, ModelRequest, RetryAdvice, complete,
 };
 use wrap_common::{Fake, Step, broken, error, patient, request};
@@ -17,14 +17,14 @@ const REST: Duration = Duration::from_secs(30);
 
 struct Rig {
     fake: Arc<Fake>,
-    breaker: Breaker,
+    breaker: BreakerHandle,
     model: CircuitBreaker<Fake>,
 }
 
 /// A breaker that opens after three failures.
 fn rig(steps: impl IntoIterator<Item = Step>) -> Rig {
     let fake = Fake::new(steps);
-    let breaker = Breaker::new(BreakerPolicy { failures: NonZeroU32::new(3).unwrap(), rest: REST });
+    let breaker = BreakerHandle::new(BreakerPolicy { failures: NonZeroU32::new(3).unwrap(), rest: REST });
     let model = CircuitBreaker::new(Arc::clone(&fake), breaker.clone());
     Rig { fake, breaker, model }
 }

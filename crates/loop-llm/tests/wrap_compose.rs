@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use loop_llm::{
-    Breaker, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, LlmErrorKind, RateGate, RateLimited,
-    RateLimits, Recorded, Recording, RetryAdvice, RetryPolicy, Retrying, Secrets, complete,
+    BreakerHandle, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, LlmErrorKind, RateGate, RateLimited,
+    RateLimits, Recorded, RecordingModel, RetryAdvice, RetryPolicy, Retrying, Secrets, complete,
 };
 use tape::{Tape, hear};
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ use wrap_common::{Fake, Step, asks, broken, error, patient, request, stated};
 
 /// One profile: what its models share.
 struct Shared {
-    breaker: Breaker,
+    breaker: BreakerHandle,
     gate: RateGate,
     tape: Tape,
 }
@@ -29,7 +29,7 @@ impl Shared {
         let rest = Duration::from_secs(30);
         let at_once = NonZeroU32::new(at_once);
         Self {
-            breaker: Breaker::new(BreakerPolicy { failures: NonZeroU32::new(failures).unwrap(), rest }),
+            breaker: BreakerHandle::new(BreakerPolicy { failures: NonZeroU32::new(failures).unwrap(), rest }),
             gate: RateGate::new(RateLimits { calls_at_once: at_once, ..RateLimits::default() }),
             tape: Tape::new(Secrets::default()),
         }
@@ -38,7 +38,7 @@ impl Shared {
     /// One wrapper, by number.
     fn wrap(&self, which: usize, inner: Arc<dyn ChatModel>) -> Arc<dyn ChatModel> {
         match which {
-            0 => Arc::new(Recording::new(inner, self.tape.recorder.clone(), "base")),
+            0 => Arc::new(RecordingModel::new(inner, self.tape.recorder.clone(), "base")),
             1 => Arc::new(RateLimited::new(inner, self.gate.clone())),
             2 => Arc::new(CircuitBreaker::new(inner, self.breaker.clone())),
             _ => Arc::new(Retrying::new(inner, RetryPolicy::default())),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use loop_llm::{
     Arguments, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest,
-    Partial, Raw, Recorder, Recording, Secrets, ToolCall, complete,
+    Partial, Raw, Recorder, RecordingModel, Secrets, ToolCall, complete,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -105,7 +105,7 @@ async fn models_of_one_run_share_a_file() {
     let tape = Tape::new(Secrets::default());
     let tiers = ["selector", "base", "escalated"];
     let models: Vec<_> =
-        tiers.iter().map(|tier| Recording::new(Fake::new([]), tape.recorder.clone(), *tier)).collect();
+        tiers.iter().map(|tier| RecordingModel::new(Fake::new([]), tape.recorder.clone(), *tier)).collect();
     let requested = request();
     let calls = (0..60).map(|n| hear(&models[n % 3], &requested));
     futures::future::join_all(calls).await;
@@ -176,7 +176,7 @@ async fn no_secret_is_written_in_any_form() {
     let broken = Step::Give(vec![Ok(text(&KEY[..15])), Err(reported(ErrorPhase::Stream))], Duration::ZERO);
     let fake = Fake::new([give(leak()), broken, Step::Refuse(reported(ErrorPhase::Headers)), Step::Hang]);
     let tape = Tape::new(Secrets::new([KEY, PASSWORD, &KEY.to_lowercase()].map(SecretString::from)));
-    let model = Recording::new(fake, tape.recorder.clone(), KEY);
+    let model = RecordingModel::new(fake, tape.recorder.clone(), KEY);
     let mut requested = ModelRequest::new(format!("model-{KEY}"), format!("rules {KEY}"), format!("user {KEY}"));
     requested.meta.key = KEY.into();
     requested.messages.push(ModelReply { raw: None, ..reply_of(&leak()) }.turn());
@@ -264,7 +264,7 @@ impl Write for Full {
 #[tokio::test]
 async fn a_full_disk_ends_the_recording_and_not_the_run() {
     let recorder = Recorder::to(Full(1_000), Secrets::default()).unwrap();
-    let model = Recording::new(Fake::new([]), recorder.clone(), "base");
+    let model = RecordingModel::new(Fake::new([]), recorder.clone(), "base");
     for _ in 0..9 {
         assert!(complete(&model, &request()).await.is_ok());
     }
@@ -299,7 +299,7 @@ impl Write for Flaky {
 async fn nothing_is_written_behind_a_line_that_was_cut() {
     let written = Arc::new(Mutex::new(Vec::new()));
     let recorder = Recorder::to(Flaky(0, Arc::clone(&written)), Secrets::default()).unwrap();
-    let model = Recording::new(Fake::new([]), recorder.clone(), "base");
+    let model = RecordingModel::new(Fake::new([]), recorder.clone(), "base");
     for _ in 0..4 {
         assert!(complete(&model, &request()).await.is_ok());
     }
@@ -330,7 +330,7 @@ async fn a_disk_that_stalls_holds_up_no_run_and_loses_nothing() {
     let (go, stop) = mpsc::channel();
     let written = Arc::new(Mutex::new(Vec::new()));
     let recorder = Recorder::to(Slow(stop, Arc::clone(&written)), Secrets::default()).unwrap();
-    let model = Recording::new(Fake::new([]), recorder, "base");
+    let model = RecordingModel::new(Fake::new([]), recorder, "base");
     for _ in 0..3 {
         assert!(complete(&model, &request()).await.is_ok());
     }
@@ -350,7 +350,7 @@ async fn a_file_is_new_and_its_owners_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.jsonl");
     let recorder = Recorder::create(&path, Secrets::default()).unwrap();
-    let model = Recording::new(Fake::new([give([finished("hi", 1)])]), recorder.clone(), "base");
+    let model = RecordingModel::new(Fake::new([give([finished("hi", 1)])]), recorder.clone(), "base");
     hear(&model, &request()).await;
     assert_eq!(recorder.finish(), Ok(1));
     assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 2);

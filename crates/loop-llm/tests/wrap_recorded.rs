@@ -10,7 +10,7 @@ use futures::{FutureExt, StreamExt};
 use loop_core::{PicoUsd, Usage};
 use loop_llm::{
     Arguments, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest,
-    Partial, Raw, Recorded, RetryAdvice, RetryPolicy, Retrying, Secrets, Stop, ToolCall, complete,
+    Partial, Raw, Recorded, RetryAdvice, RetryPolicy, Retrying, Secrets, ReplyEnd, ToolCall, complete,
 };
 use proptest::prelude::*;
 use secrecy::SecretString;
@@ -36,7 +36,7 @@ fn everything() -> Vec<ModelEvent> {
             call("c3", ""),
         ],
         reasoning: "hm.".into(),
-        stop: Some(Stop::ToolUse),
+        stop: Some(ReplyEnd::ToolUse),
         raw_stop: Some("tool_calls".into()),
         reply: Some("r-1".into()),
         ..ModelReply::text(

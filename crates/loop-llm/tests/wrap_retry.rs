@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_llm::{
-    Arguments, AssistantTurn, Change, ErrorPhase, LlmError, LlmErrorKind, Message, ModelRequest, Raw,
-    RetryAdvice, RetryPolicy, Retrying, ToolCall, ToolResult, complete,
+    Arguments, AssistantTurn, RequestChange, ErrorPhase, LlmError, LlmErrorKind, Message, ModelRequest, Raw,
+    RetryAdvice, RetryPolicy, Retrying, ToolCall, ToolOutput, complete,
 };
 use wrap_common::{Fake, Step, error, finished, patient, request};
 
@@ -29,11 +29,11 @@ fn reasoned() -> ModelRequest {
             raw: raw("[2]"),
         }),
         Message::Tool {
-            results: vec![ToolResult {
+            results: vec![ToolOutput {
                 call: "c1".into(),
                 is_error: false,
                 text: "42".into(),
-                ..ToolResult::default()
+                ..ToolOutput::default()
             }],
         },
     ]);
@@ -96,7 +96,7 @@ async fn a_stripped_request_stays_stripped_and_is_tried_again_like_any_other() {
 
 #[tokio::test(start_paused = true)]
 async fn other_changes_are_the_callers() {
-    for change in [Change::RebuildState, Change::OtherApi, Change::Feedback] {
+    for change in [RequestChange::RebuildState, RequestChange::OtherApi, RequestChange::Feedback] {
         let advice = RetryAdvice::AfterChange(change);
         let fake = Fake::new([Step::Refuse(LlmError { retry: advice, ..error(LlmErrorKind::StateLost) })]);
         let error = call(&fake, &reasoned()).await.unwrap_err();

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::behaviour::{Break, Delivery, Pieces};
-use super::server::Ending;
+use super::server::ConnectionEnd;
 
 /// A request as it was received.
 #[derive(Debug)]
@@ -324,11 +324,11 @@ impl<'a> Answer<'a> {
     }
 
     /// What comes of `future`, unless the client hangs up before.
-    pub(super) async fn wait<T>(&mut self, future: impl Future<Output = T>) -> Result<T, Ending> {
+    pub(super) async fn wait<T>(&mut self, future: impl Future<Output = T>) -> Result<T, ConnectionEnd> {
         tokio::select! {
             biased;
             value = future => Ok(value),
-            () = self.reader.hung_up() => Err(Ending::HungUp),
+            () = self.reader.hung_up() => Err(ConnectionEnd::HungUp),
         }
     }
 
@@ -338,14 +338,14 @@ impl<'a> Answer<'a> {
         code: u16,
         headers: &[(&str, String)],
         body: &[u8],
-    ) -> Result<(), Ending> {
+    ) -> Result<(), ConnectionEnd> {
         self.head(code, JSON, headers, Some(body.len() as u64)).await?;
         self.write(body).await?;
         self.finish().await
     }
 
     /// The head of an event stream of unknown length, and the comments that come first.
-    pub(super) async fn events(&mut self) -> Result<(), Ending> {
+    pub(super) async fn events(&mut self) -> Result<(), ConnectionEnd> {
         self.head(200, EVENT_STREAM, &[], None).await?;
         for _ in 0..self.delivery.keep_alives {
             self.write(KEEP_ALIVE).await?;
@@ -360,7 +360,7 @@ impl<'a> Answer<'a> {
         content_type: &str,
         headers: &[(&str, String)],
         length: Option<u64>,
-    ) -> Result<(), Ending> {
+    ) -> Result<(), ConnectionEnd> {
         let delivery = self.delivery;
         let length = delivery.content_length.or(length);
         let content_type = delivery.content_type.as_deref().unwrap_or(content_type);
@@ -387,7 +387,7 @@ impl<'a> Answer<'a> {
     }
 
     /// Bytes of the body.
-    pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), Ending> {
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectionEnd> {
         let room = self.delivery.breaks.map_or(u64::MAX, |(after, _)| after.saturating_sub(self.taken));
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         let taken = bytes.get(..room).unwrap_or(bytes);
@@ -400,34 +400,34 @@ impl<'a> Answer<'a> {
     }
 
     /// The end of the body.
-    pub(super) async fn finish(&mut self) -> Result<(), Ending> {
+    pub(super) async fn finish(&mut self) -> Result<(), ConnectionEnd> {
         self.break_where_due().await?;
         self.flush().await?;
         if self.delivery.stays_open {
             self.reader.hung_up().await;
-            return Err(Ending::HungUp);
+            return Err(ConnectionEnd::HungUp);
         }
         self.end_of_chunks().await?;
         self.raw(&self.delivery.after).await
     }
 
     /// Says nothing until the client hangs up.
-    pub(super) async fn silence(&mut self) -> Ending {
+    pub(super) async fn silence(&mut self) -> ConnectionEnd {
         self.reader.hung_up().await;
-        Ending::HungUp
+        ConnectionEnd::HungUp
     }
 
     /// Bytes as they are, outside of any body.
-    pub(super) async fn raw(&mut self, bytes: &[u8]) -> Result<(), Ending> {
-        self.writer.write_all(bytes).await.map_err(|_| Ending::HungUp)
+    pub(super) async fn raw(&mut self, bytes: &[u8]) -> Result<(), ConnectionEnd> {
+        self.writer.write_all(bytes).await.map_err(|_| ConnectionEnd::HungUp)
     }
 
     /// Writes what is held back, as one piece.
-    pub(super) async fn flush(&mut self) -> Result<(), Ending> {
+    pub(super) async fn flush(&mut self) -> Result<(), ConnectionEnd> {
         self.piece(self.held.len()).await
     }
 
-    async fn break_where_due(&mut self) -> Result<(), Ending> {
+    async fn break_where_due(&mut self) -> Result<(), ConnectionEnd> {
         let Some((after, how)) = self.delivery.breaks else { return Ok(()) };
         if self.taken < after {
             return Ok(());
@@ -436,18 +436,18 @@ impl<'a> Answer<'a> {
         match how {
             Break::Stall => {
                 self.reader.hung_up().await;
-                Err(Ending::HungUp)
+                Err(ConnectionEnd::HungUp)
             }
-            Break::Cut => Err(Ending::Cut),
+            Break::Cut => Err(ConnectionEnd::Cut),
             Break::End => {
                 self.end_of_chunks().await?;
-                Err(Ending::Cut)
+                Err(ConnectionEnd::Cut)
             }
         }
     }
 
     /// Writes the first `size` bytes of what is held, after the pause where it is not the first piece.
-    async fn piece(&mut self, size: usize) -> Result<(), Ending> {
+    async fn piece(&mut self, size: usize) -> Result<(), ConnectionEnd> {
         if size == 0 {
             return Ok(());
         }
@@ -462,7 +462,7 @@ impl<'a> Answer<'a> {
         Ok(())
     }
 
-    async fn end_of_chunks(&mut self) -> Result<(), Ending> {
+    async fn end_of_chunks(&mut self) -> Result<(), ConnectionEnd> {
         if self.chunked { self.raw(b"0\r\n\r\n").await } else { Ok(()) }
     }
 }
@@ -487,7 +487,7 @@ fn phrase(code: u16) -> &'static str {
         413 => "Content Too Large",
         429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
-        500 => "Internal Server Error",
+        500 => "Internal LoopbackServer Error",
         501 => "Not Implemented",
         503 => "Service Unavailable",
         504 => "Gateway Timeout",

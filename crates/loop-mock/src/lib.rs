@@ -54,4 +54,4 @@ mod twist;
 
 pub use behaviour::{Behaviour, Chunks};
 pub use lies::{Described, Lie};
-pub use server::{Ending, Received, Server, Service};
+pub use server::{ConnectionEnd, ReceivedRequest, LoopbackServer, Service};

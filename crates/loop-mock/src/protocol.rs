@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use loop_core::{FinishReason, Usage};
-use loop_llm::{Api, LlmError, LlmErrorKind, ModelReply, ModelRequest, Stop, ToolCall};
+use loop_llm::{Api, LlmError, LlmErrorKind, ModelReply, ModelRequest, ReplyEnd, ToolCall};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -288,18 +288,18 @@ pub(super) fn wire(error: &LlmError) -> Wire {
 }
 
 /// Why a reply ended, as finely as it says.
-pub(super) fn stop(reply: &ModelReply) -> Stop {
+pub(super) fn stop(reply: &ModelReply) -> ReplyEnd {
     let coarse = match reply.finish {
-        FinishReason::EndTurn => Stop::EndTurn,
-        FinishReason::ToolUse => Stop::ToolUse,
-        FinishReason::MaxTokens | FinishReason::Capped => Stop::MaxTokens,
-        FinishReason::Refusal if reply.refusal.is_some() => Stop::Refusal,
+        FinishReason::EndTurn => ReplyEnd::EndTurn,
+        FinishReason::ToolUse => ReplyEnd::ToolUse,
+        FinishReason::MaxTokens | FinishReason::Capped => ReplyEnd::MaxTokens,
+        FinishReason::Refusal if reply.refusal.is_some() => ReplyEnd::Refusal,
         // The text of such a refusal stays what it is, a reply's text.
-        FinishReason::Refusal | FinishReason::Filtered => Stop::ContentFilter,
-        FinishReason::Other => Stop::Other,
+        FinishReason::Refusal | FinishReason::Filtered => ReplyEnd::ContentFilter,
+        FinishReason::Other => ReplyEnd::Other,
     };
     match reply.stop.unwrap_or(coarse) {
-        Stop::EndTurn if !reply.tool_calls.is_empty() => Stop::ToolUse,
+        ReplyEnd::EndTurn if !reply.tool_calls.is_empty() => ReplyEnd::ToolUse,
         stop => stop,
     }
 }

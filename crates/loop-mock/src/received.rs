@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_llm::{
-    AssistantTurn, Image, Message, ModelRequest, Strictness, ToolCall, ToolChoice, ToolResult, ToolSpec,
+    AssistantTurn, Image, Message, ModelRequest, Strictness, ToolCall, ToolChoice, ToolOutput, ToolDefinition,
 };
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub(super) struct ReadRequest {
     pub(super) system: Vec<String>,
     pub(super) turns: Vec<Turn>,
     pub(super) max_output_tokens: Option<u64>,
-    pub(super) tools: Vec<ToolSpec>,
+    pub(super) tools: Vec<ToolDefinition>,
     pub(super) tool_choice: ToolChoice,
     pub(super) one_call_at_a_time: bool,
 }
@@ -26,7 +26,7 @@ pub(super) enum Turn {
     User(Content),
     Operator(String),
     Assistant { text: String, calls: Vec<ToolCall> },
-    Results(Vec<ToolResult>),
+    Results(Vec<ToolOutput>),
 }
 
 /// Text and pictures.
@@ -84,8 +84,8 @@ pub(super) fn is_name(name: &str, max: usize, more: &str) -> bool {
 }
 
 /// A tool.
-pub(super) fn tool(name: &str, description: Option<&str>, parameters: Option<&Value>) -> ToolSpec {
-    ToolSpec {
+pub(super) fn tool(name: &str, description: Option<&str>, parameters: Option<&Value>) -> ToolDefinition {
+    ToolDefinition {
         name: name.into(),
         description: description.unwrap_or_default().into(),
         parameters: parameters.cloned().unwrap_or_else(|| serde_json::json!({"type": "object"})),
@@ -99,13 +99,13 @@ pub(super) fn is_outside(given: Option<&Value>, max: f64) -> bool {
 }
 
 /// A result.
-pub(super) fn result(call: &str, is_error: bool, words: Content) -> ToolResult {
-    ToolResult {
+pub(super) fn result(call: &str, is_error: bool, words: Content) -> ToolOutput {
+    ToolOutput {
         call: Arc::from(call),
         is_error,
         text: words.text.into(),
         images: words.images,
-        ..ToolResult::default()
+        ..ToolOutput::default()
     }
 }
 

@@ -4,7 +4,7 @@ use futures::StreamExt;
 
 use super::http::{Answer, EVENT_STREAM, JSON};
 use super::protocol::{ModelCall, Frames, Head, Protocol, Reported, Trouble, Ways, Wire, Writer, bytes_of, wire};
-use super::server::Ending;
+use super::server::ConnectionEnd;
 use super::twist::{Twist, Twister};
 use loop_llm::{
     ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice,
@@ -24,7 +24,7 @@ pub(super) struct Exchange<'a, 'b> {
 
 impl Exchange<'_, '_> {
     /// Lets a model answer.
-    pub(super) async fn ask(mut self, model: &dyn ChatModel, requested: &ModelCall) -> Result<(), Ending> {
+    pub(super) async fn ask(mut self, model: &dyn ChatModel, requested: &ModelCall) -> Result<(), ConnectionEnd> {
         let started = self.answer.wait(model.stream(&requested.request)).await?;
         let mut events = match started {
             Ok(events) => events,
@@ -57,7 +57,7 @@ impl Exchange<'_, '_> {
         trouble: Trouble,
         message: &str,
         param: Option<&str>,
-    ) -> Result<(), Ending> {
+    ) -> Result<(), ConnectionEnd> {
         let words = self.protocol.words(trouble);
         let reported = Reported { words, message, param, wait: None, request: &self.request };
         let error = self.protocol.error(&reported);
@@ -65,7 +65,7 @@ impl Exchange<'_, '_> {
     }
 
     /// A flood of visible text, as a stream.
-    pub(super) async fn flood(mut self, mut bytes: u64) -> Result<(), Ending> {
+    pub(super) async fn flood(mut self, mut bytes: u64) -> Result<(), ConnectionEnd> {
         let lines = format!("{}\n", "x".repeat(1_023)).repeat(16);
         let ways = Ways { streams: true, ..Ways::default() };
         let head = Head { number: self.number, id: None, model: "flood".to_owned(), input_guess: 1, ways };
@@ -85,7 +85,7 @@ impl Exchange<'_, '_> {
     }
 
     /// An event stream with one line of this length.
-    pub(super) async fn endless_line(self, bytes: u64) -> Result<(), Ending> {
+    pub(super) async fn endless_line(self, bytes: u64) -> Result<(), ConnectionEnd> {
         let block = [b'x'; 8 * 1_024];
         let begin = self.protocol.line().as_bytes();
         self.answer.events().await?;
@@ -110,7 +110,7 @@ impl Exchange<'_, '_> {
         }
     }
 
-    async fn stream(mut self, mut events: EventStream, head: Head) -> Result<(), Ending> {
+    async fn stream(mut self, mut events: EventStream, head: Head) -> Result<(), ConnectionEnd> {
         let is_array = head.ways.is_array;
         let mut twister = Twister::new(self.protocol.api(), if is_array { &[] } else { self.twists });
         let mut writer = self.protocol.writer(head);
@@ -163,7 +163,7 @@ impl Exchange<'_, '_> {
         }
     }
 
-    async fn whole(mut self, mut events: EventStream, head: Head, requested: &ModelCall) -> Result<(), Ending> {
+    async fn whole(mut self, mut events: EventStream, head: Head, requested: &ModelCall) -> Result<(), ConnectionEnd> {
         let mut writer = self.protocol.writer(head);
         let mut unused = Frames::new();
         loop {
@@ -181,7 +181,7 @@ impl Exchange<'_, '_> {
         }
     }
 
-    async fn write(&mut self, out: &mut Frames) -> Result<(), Ending> {
+    async fn write(&mut self, out: &mut Frames) -> Result<(), ConnectionEnd> {
         for frame in out.drain(..) {
             self.answer.write(&frame).await?;
         }
@@ -189,17 +189,17 @@ impl Exchange<'_, '_> {
     }
 
     /// Answers with an error before anything of a reply was written.
-    async fn refuse(&mut self, error: &LlmError, requested: &ModelCall) -> Result<(), Ending> {
+    async fn refuse(&mut self, error: &LlmError, requested: &ModelCall) -> Result<(), ConnectionEnd> {
         match wire(error) {
             Wire::ErrorWords(trouble) => {
                 let error = self.protocol.error(&self.reported(trouble, error));
                 self.answer.json(error.status, &error.headers, &bytes_of(&error.body)).await
             }
-            Wire::NoAnswer => Err(Ending::Cut),
+            Wire::NoAnswer => Err(ConnectionEnd::Cut),
             Wire::BrokenOff => {
                 let content_type = if requested.ways.streams { EVENT_STREAM } else { JSON };
                 self.answer.head(200, content_type, &[], None).await?;
-                Err(Ending::Cut)
+                Err(ConnectionEnd::Cut)
             }
             Wire::Nonsense => self.answer.json(200, &[], b"{").await,
         }
@@ -211,13 +211,13 @@ impl Exchange<'_, '_> {
         error: &LlmError,
         writer: &mut dyn Writer,
         mut out: Frames,
-    ) -> Result<(), Ending> {
+    ) -> Result<(), ConnectionEnd> {
         match wire(error) {
             Wire::ErrorWords(trouble) => writer.fail(&self.reported(trouble, error), &mut out),
             Wire::NoAnswer | Wire::BrokenOff => {
                 self.write(&mut out).await?;
                 self.answer.flush().await?;
-                return Err(Ending::Cut);
+                return Err(ConnectionEnd::Cut);
             }
             Wire::Nonsense => writer.nonsense(&mut out),
         }

@@ -24,14 +24,14 @@ use super::serve::Exchange;
 
 /// A server on loopback. It ends when it is dropped.
 #[derive(Debug)]
-pub struct Server {
+pub struct LoopbackServer {
     address: SocketAddr,
     state: Arc<State>,
     stop: Option<oneshot::Sender<()>>,
     accepting: JoinHandle<()>,
 }
 
-impl Server {
+impl LoopbackServer {
     /// A server on a free port of 127.0.0.1. Call it within a tokio runtime; it answers in tasks of that runtime.
     ///
     /// # Errors
@@ -73,12 +73,12 @@ impl Server {
     }
 
     /// The requests that were received so far, oldest first; those that are being answered are among them.
-    pub fn requests(&self) -> Vec<Received> {
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.state.log().kept.iter().map(|(_, received)| received.clone()).collect()
     }
 
     /// The same, once so many requests in all have ended: however a client went away, the server has seen it.
-    pub async fn ended(&self, requests: u64) -> Vec<Received> {
+    pub async fn ended(&self, requests: u64) -> Vec<ReceivedRequest> {
         // The sender lives as long as this server.
         let _ = self.state.ended.subscribe().wait_for(|ended| *ended >= requests).await;
         self.requests()
@@ -93,7 +93,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for LoopbackServer {
     fn drop(&mut self) {
         // The task holds the listener and all connections.
         self.accepting.abort();
@@ -115,7 +115,7 @@ pub struct Service {
     observer: Option<Observer>,
 }
 
-type Observer = Box<dyn Fn(&Received) + Send + Sync>;
+type Observer = Box<dyn Fn(&ReceivedRequest) + Send + Sync>;
 
 impl Service {
     /// The model answers every request.
@@ -168,7 +168,7 @@ impl Service {
         self
     }
 
-    /// How many requests are kept for [`Server::requests`], the latest ones; 1,000 where it is not said.
+    /// How many requests are kept for [`LoopbackServer::requests`], the latest ones; 1,000 where it is not said.
     #[must_use]
     pub fn keeping(mut self, requests: usize) -> Self {
         self.keeps = requests;
@@ -177,7 +177,7 @@ impl Service {
 
     /// Told of every request when it has ended, in the task that served it.
     #[must_use]
-    pub fn observed(mut self, observer: impl Fn(&Received) + Send + Sync + 'static) -> Self {
+    pub fn observed(mut self, observer: impl Fn(&ReceivedRequest) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
     }
@@ -209,7 +209,7 @@ impl fmt::Debug for Service {
 
 /// A request that a server has received, and what became of it.
 #[derive(Clone, PartialEq)]
-pub struct Received {
+pub struct ReceivedRequest {
     /// For example `POST`.
     pub method: String,
     /// Without the query.
@@ -227,7 +227,7 @@ pub struct Received {
     /// Bytes of the answer's body, without the frames of chunks; 0 until it has ended.
     pub bytes_out: u64,
     /// How the answer ended; `None` until it has.
-    pub ending: Option<Ending>,
+    pub ending: Option<ConnectionEnd>,
     /// The tokens of the reply as they truly are, whatever the client was told; `None` where no model replied, or the
     /// answer ended before its reply did.
     pub usage: Option<Usage>,
@@ -235,7 +235,7 @@ pub struct Received {
     pub lied: bool,
 }
 
-impl Received {
+impl ReceivedRequest {
     /// The first header of this name, which is in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
@@ -269,7 +269,7 @@ impl Received {
     }
 }
 
-impl fmt::Debug for Received {
+impl fmt::Debug for ReceivedRequest {
     /// All of it but the values of headers that carry credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |(name, value): &(String, String)| {
@@ -294,7 +294,7 @@ impl fmt::Debug for Received {
 
 /// How an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum ConnectionEnd {
     /// It was written to its end.
     Whole,
     /// The server broke it off, as its behaviour or its model's error says.
@@ -320,7 +320,7 @@ struct Log {
     /// How many requests have begun.
     begun: u64,
     /// The latest requests, by their numbers.
-    kept: VecDeque<(u64, Received)>,
+    kept: VecDeque<(u64, ReceivedRequest)>,
 }
 
 impl State {
@@ -336,7 +336,7 @@ impl State {
         refuses
     }
 
-    fn behaviour(&self, received: &Received) -> Behaviour {
+    fn behaviour(&self, received: &ReceivedRequest) -> Behaviour {
         let mut log = self.log();
         let first = self.service.first.get(log.used);
         log.used += 1;
@@ -359,7 +359,7 @@ impl State {
     }
 
     /// Gives the request its number, from 1.
-    fn begin(&self, received: &Received) -> u64 {
+    fn begin(&self, received: &ReceivedRequest) -> u64 {
         let mut log = self.log();
         log.begun += 1;
         let number = log.begun;
@@ -370,7 +370,7 @@ impl State {
         number
     }
 
-    fn end(&self, number: u64, received: Received) {
+    fn end(&self, number: u64, received: ReceivedRequest) {
         if let Some(observer) = &self.service.observer {
             observer(&received);
         }
@@ -421,18 +421,18 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
     loop {
         match reader.request(&mut writer).await {
             Ok(request) => {
-                let received = Received::new(&request);
+                let received = ReceivedRequest::new(&request);
                 let behaviour = behaviour(&state, &received);
-                let received = Received { lied: behaviour.is_lie, ..received };
+                let received = ReceivedRequest { lied: behaviour.is_lie, ..received };
                 let number = state.begin(&received);
                 let mut answer = Answer::new(&mut reader, &mut writer, &behaviour.delivery, request.keeps);
                 let result = route(&state, &received, &behaviour, number, &mut answer).await;
                 let (status, bytes_out, keeps) = (answer.status, answer.sent, answer.keeps);
                 let usage = answer.usage;
-                let ending = result.map_or_else(|ending| ending, |()| Ending::Whole);
-                let ending_of = Received { status, bytes_out, ending: Some(ending), usage, ..received };
+                let ending = result.map_or_else(|ending| ending, |()| ConnectionEnd::Whole);
+                let ending_of = ReceivedRequest { status, bytes_out, ending: Some(ending), usage, ..received };
                 state.end(number, ending_of);
-                if ending != Ending::Whole || !keeps {
+                if ending != ConnectionEnd::Whole || !keeps {
                     return;
                 }
             }
@@ -451,18 +451,18 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
 }
 
 /// Only questions to a model use behaviours up.
-fn behaviour(state: &State, received: &Received) -> Behaviour {
+fn behaviour(state: &State, received: &ReceivedRequest) -> Behaviour {
     let is_question = protocol::find(&received.path, &received.query, &received.headers).is_some();
     if received.method == "POST" && is_question { state.behaviour(received) } else { Behaviour::model() }
 }
 
 async fn route(
     state: &State,
-    received: &Received,
+    received: &ReceivedRequest,
     behaviour: &Behaviour,
     number: u64,
     answer: &mut Answer<'_>,
-) -> Result<(), Ending> {
+) -> Result<(), ConnectionEnd> {
     let (method, path) = (received.method.as_str(), received.path.as_str());
     let found = protocol::find(path, &received.query, &received.headers);
     let allowed = match &found {
@@ -512,14 +512,14 @@ async fn route(
             exchange.answer.write(body).await?;
             exchange.answer.finish().await
         }
-        Reply::Refuse => Err(Ending::Cut),
+        Reply::Refuse => Err(ConnectionEnd::Cut),
         Reply::Garbage => {
             exchange.answer.raw(GARBAGE).await?;
-            Err(Ending::Cut)
+            Err(ConnectionEnd::Cut)
         }
         Reply::Raw(bytes) => {
             exchange.answer.raw(bytes).await?;
-            Err(Ending::Cut)
+            Err(ConnectionEnd::Cut)
         }
         Reply::Silence => Err(exchange.answer.silence().await),
         Reply::Echo => {

@@ -13,7 +13,7 @@ use loop_llm::{
     ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply,
     ModelRequest, RetryAdvice, Scripted,
 };
-use loop_mock::{Behaviour, Chunks, Ending, Server, Service};
+use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};
 use loop_offline::Offline;
 use raw::{Reply, exchange, get, send, soon};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ use tokio::net::TcpStream;
 async fn a_stream_has_role_text_finish_usage_and_done() {
     // WC01, from the server's side.
     let model = Scripted::replies(["Hel\nlo"]);
-    let server = Server::start(Service::of(Arc::new(model))).unwrap();
+    let server = LoopbackServer::start(Service::of(Arc::new(model))).unwrap();
     let reply = post(&server, &streamed("hi there")).await;
     assert_eq!((reply.status, reply.header("content-type")), (200, Some("text/event-stream")));
     let chunk = |rest: &str| {
@@ -57,7 +57,7 @@ async fn a_stream_has_role_text_finish_usage_and_done() {
 #[tokio::test]
 async fn usage_is_told_only_where_it_is_asked_for_and_known() {
     let silent = r#"{"version": 1, "replies": [{"text": "a"}, {"text": "a", "no_usage": true}]}"#;
-    let server = Server::start(Service::of(Arc::new(Scripted::from_json(silent).unwrap()))).unwrap();
+    let server = LoopbackServer::start(Service::of(Arc::new(Scripted::from_json(silent).unwrap()))).unwrap();
     let mut unrequested = streamed("hi");
     unrequested["stream_options"] = Value::Null;
     assert!(!post(&server, &unrequested).await.text().contains("usage"));
@@ -78,7 +78,7 @@ async fn without_a_stream_the_reply_is_one_object() {
     let mut reply = ModelReply::text("Done.", Some(usage));
     reply.finish = FinishReason::MaxTokens;
     reply.served_model = Some("m-2".into());
-    let server = Server::start(Service::of(Arc::new(Saying(vec![finished(reply)])))).unwrap();
+    let server = LoopbackServer::start(Service::of(Arc::new(Saying(vec![finished(reply)])))).unwrap();
     let mut requested = streamed("hi");
     requested["stream"] = false.into();
     requested["stream_options"] = Value::Null;
@@ -111,7 +111,7 @@ async fn every_end_of_a_reply_has_its_word() {
     for (finish, word) in ends {
         let mut reply = ModelReply::text("x", None);
         reply.finish = finish;
-        let server = Server::start(Service::of(Arc::new(Saying(vec![finished(reply)])))).unwrap();
+        let server = LoopbackServer::start(Service::of(Arc::new(Saying(vec![finished(reply)])))).unwrap();
         let text = post(&server, &streamed("hi")).await.text();
         assert!(text.contains(&format!("\"finish_reason\":\"{word}\"")), "{text}");
         assert!(text.contains("\"content\":\"x\""), "text without deltas is told at the end: {text}");
@@ -135,7 +135,7 @@ async fn texts_arrive_unchanged_and_the_offline_model_says_the_same_over_http() 
     ]});
     for chunks in [Chunks::Whole, Chunks::Bytes(1), Chunks::Bytes(1_000), Chunks::Random { seed: 3 }] {
         let usually = Behaviour::model().in_chunks(chunks);
-        let server = Server::start(Service::of(Arc::new(Offline::new())).usually(usually)).unwrap();
+        let server = LoopbackServer::start(Service::of(Arc::new(Offline::new())).usually(usually)).unwrap();
         let reply = post(&server, &body).await;
         assert_eq!(reply.content(), &*Offline::new().reply(&request).text);
         assert_eq!(soon(server.ended(1)).await[0].request(), Some(request.clone()));
@@ -147,7 +147,7 @@ async fn a_body_is_cut_into_the_pieces_that_were_asked_for() {
     let body = "data: {\"a\":1}\n\ndata: [DONE]\n\n".repeat(9);
     let pieces = |chunks| {
         let server =
-            Server::start(Service::replies([Behaviour::body(body.clone()).in_chunks(chunks)])).unwrap();
+            LoopbackServer::start(Service::replies([Behaviour::body(body.clone()).in_chunks(chunks)])).unwrap();
         let expected = body.clone();
         async move {
             let reply = post(&server, &streamed("hi")).await;
@@ -166,7 +166,7 @@ async fn a_body_is_cut_into_the_pieces_that_were_asked_for() {
 #[tokio::test]
 async fn a_stream_can_be_cut_or_ended_after_every_byte() {
     let whole = {
-        let server = Server::start(Service::of(Arc::new(Scripted::replies(["ab"])))).unwrap();
+        let server = LoopbackServer::start(Service::of(Arc::new(Scripted::replies(["ab"])))).unwrap();
         post(&server, &streamed("hi")).await.body
     };
     for after in 0..=whole.len() {
@@ -176,12 +176,12 @@ async fn a_stream_can_be_cut_or_ended_after_every_byte() {
         ];
         for (n, behaviour) in breaks.into_iter().enumerate() {
             let model = Arc::new(Scripted::replies(["ab"]));
-            let server = Server::start(Service::of(model).first([behaviour])).unwrap();
+            let server = LoopbackServer::start(Service::of(model).first([behaviour])).unwrap();
             let reply = post(&server, &streamed("hi")).await;
             assert_eq!(reply.body, whole[..after]);
             assert_eq!(reply.is_complete, n == 1, "only one of the two ends as HTTP wants it");
             let received = &soon(server.ended(1)).await[0];
-            assert_eq!((received.ending, received.bytes_out), (Some(Ending::Cut), after as u64));
+            assert_eq!((received.ending, received.bytes_out), (Some(ConnectionEnd::Cut), after as u64));
         }
     }
 }
@@ -190,7 +190,7 @@ async fn a_stream_can_be_cut_or_ended_after_every_byte() {
 async fn a_stalled_reply_waits_for_the_client_to_hang_up() {
     // L9, the server's side.
     let server =
-        Server::start(Service::replies([Behaviour::body("data: 12345\n\n").stalls_after(8)])).unwrap();
+        LoopbackServer::start(Service::replies([Behaviour::body("data: 12345\n\n").stalls_after(8)])).unwrap();
     let mut stream = send(&server, &request_bytes(&streamed("hi"))).await;
     let mut seen = Vec::new();
     while !seen.ends_with(b"data: 12\r\n") {
@@ -199,25 +199,25 @@ async fn a_stalled_reply_waits_for_the_client_to_hang_up() {
     assert_eq!(server.requests()[0].ending, None);
     drop(stream);
     let received = &soon(server.ended(1)).await[0];
-    assert_eq!((received.ending, received.bytes_out), (Some(Ending::HungUp), 8));
+    assert_eq!((received.ending, received.bytes_out), (Some(ConnectionEnd::HungUp), 8));
 }
 
 #[tokio::test]
 async fn a_client_that_hangs_up_ends_the_call_to_the_model() {
     let dropped = Arc::new(AtomicBool::new(false));
-    let server = Server::start(Service::of(Arc::new(Endless(Arc::clone(&dropped))))).unwrap();
+    let server = LoopbackServer::start(Service::of(Arc::new(Endless(Arc::clone(&dropped))))).unwrap();
     let mut stream = send(&server, &request_bytes(&streamed("hi"))).await;
     assert_ne!(stream.read_u8().await.unwrap(), 0);
     assert!(!dropped.load(Ordering::SeqCst));
     drop(stream);
-    assert_eq!(soon(server.ended(1)).await[0].ending, Some(Ending::HungUp));
+    assert_eq!(soon(server.ended(1)).await[0].ending, Some(ConnectionEnd::HungUp));
     assert!(dropped.load(Ordering::SeqCst));
 }
 
 #[tokio::test(start_paused = true)]
 async fn pauses_stand_between_pieces_and_comments_come_first() {
     let slow = Behaviour::body("abc").slow(Duration::from_secs(10)).with_keep_alives(2);
-    let server = Server::start(Service::replies([slow])).unwrap();
+    let server = LoopbackServer::start(Service::replies([slow])).unwrap();
     let began = tokio::time::Instant::now();
     // Without a guard: on a virtual clock it would be a timer among those that are counted.
     let mut answer = Vec::new();
@@ -234,7 +234,7 @@ async fn behaviours_come_in_order_and_the_model_answers_after_them() {
     let busy = Behaviour::status(429, "{}").with_header("Retry-After", "7");
     let service = Service::of(Arc::new(Scripted::replies(["fine"])));
     let server =
-        Server::start(service.first([busy, Behaviour::refuse(), Behaviour::status(503, "")])).unwrap();
+        LoopbackServer::start(service.first([busy, Behaviour::refuse(), Behaviour::status(503, "")])).unwrap();
     let reply = post(&server, &streamed("hi")).await;
     assert_eq!((reply.status, reply.header("retry-after"), reply.text().as_str()), (429, Some("7"), "{}"));
     let mut refused = TcpStream::connect(server.address()).await.unwrap();
@@ -247,7 +247,7 @@ async fn behaviours_come_in_order_and_the_model_answers_after_them() {
     assert_eq!(statuses, [Some(429), Some(503), Some(200), Some(200)]);
 
     let last =
-        Server::start(Service::replies([Behaviour::status(500, ""), Behaviour::status(502, "")])).unwrap();
+        LoopbackServer::start(Service::replies([Behaviour::status(500, ""), Behaviour::status(502, "")])).unwrap();
     let mut seen = Vec::new();
     for _ in 0..3 {
         seen.push(post(&last, &streamed("hi")).await.status);
@@ -264,7 +264,7 @@ async fn heads_and_bodies_can_lie() {
         Behaviour::body("<html>").with_content_type("text/html; charset=utf-8"),
         Behaviour::half_json(),
     ];
-    let server = Server::start(Service::replies(lies)).unwrap();
+    let server = LoopbackServer::start(Service::replies(lies)).unwrap();
     let garbage = exchange(&server, &request_bytes(&streamed("hi"))).await;
     assert!(garbage.starts_with(b"HTTP/1.1 200 OK\r\nthis is no header"));
     let short = post(&server, &streamed("hi")).await;
@@ -278,7 +278,7 @@ async fn heads_and_bodies_can_lie() {
 #[tokio::test]
 async fn a_flood_is_as_large_as_was_said_and_is_never_held_as_a_whole() {
     // L11 and L23, the server's side.
-    let server = Server::start(Service::replies([
+    let server = LoopbackServer::start(Service::replies([
         Behaviour::flood(100_000),
         Behaviour::endless_line(100_000),
         Behaviour::flood(u64::MAX),
@@ -294,7 +294,7 @@ async fn a_flood_is_as_large_as_was_said_and_is_never_held_as_a_whole() {
         let mut stream = send(&server, &request_bytes(&streamed("hi"))).await;
         stream.read_exact(&mut vec![0; 1 << 20]).await.unwrap();
     }
-    assert!(soon(server.ended(4)).await[2..].iter().all(|received| received.ending == Some(Ending::HungUp)));
+    assert!(soon(server.ended(4)).await[2..].iter().all(|received| received.ending == Some(ConnectionEnd::HungUp)));
 }
 
 #[tokio::test]
@@ -317,7 +317,7 @@ async fn errors_of_a_model_become_statuses_that_say_the_same() {
         for streams in [true, false] {
             let mut error = LlmError::new(kind, ErrorPhase::Headers, "no luck");
             error.retry = RetryAdvice::After(Duration::from_millis(1_500));
-            let server = Server::start(Service::of(Arc::new(Saying(vec![Err(error)])))).unwrap();
+            let server = LoopbackServer::start(Service::of(Arc::new(Saying(vec![Err(error)])))).unwrap();
             let mut requested = streamed("hi");
             requested["stream"] = streams.into();
             requested["stream_options"] = Value::Null;
@@ -345,7 +345,7 @@ async fn an_error_in_a_stream_comes_after_what_was_said() {
     };
     let events = async |kind| {
         let usually = Behaviour::model().in_chunks(Chunks::Bytes(1_000));
-        let server = Server::start(Service::of(Arc::new(failing(kind))).usually(usually)).unwrap();
+        let server = LoopbackServer::start(Service::of(Arc::new(failing(kind))).usually(usually)).unwrap();
         let reply = post(&server, &streamed("hi")).await;
         assert_eq!((reply.status, reply.content().as_str()), (200, "so far"));
         (reply.is_complete, reply.events()[2..].to_vec())
@@ -364,7 +364,7 @@ async fn an_error_in_a_stream_comes_after_what_was_said() {
 
 #[tokio::test]
 async fn what_is_no_question_gets_an_error_object() {
-    let server = Server::start(Service::of(Arc::new(Offline::new())).with_names(["a", "b"])).unwrap();
+    let server = LoopbackServer::start(Service::of(Arc::new(Offline::new())).with_names(["a", "b"])).unwrap();
     let models = get(&server, "/v1/models?x=1").await.json();
     assert_eq!((&models["data"][0]["id"], &models["data"][1]["id"]), (&"a".into(), &"b".into()));
     for path in ["/models", "/v1beta/models", "/openai/v1/models"] {
@@ -400,7 +400,7 @@ async fn what_is_no_question_gets_an_error_object() {
 
 #[tokio::test]
 async fn a_question_that_no_model_here_can_answer_is_refused_with_its_parameter() {
-    let server = Server::start(Service::of(Arc::new(Offline::new()))).unwrap();
+    let server = LoopbackServer::start(Service::of(Arc::new(Offline::new()))).unwrap();
     let with = |name: &str, value: Value| {
         let mut body = streamed("hi");
         body[name] = value;
@@ -428,13 +428,13 @@ async fn a_question_that_no_model_here_can_answer_is_refused_with_its_parameter(
         assert_eq!((reply.status, &reply.json()["error"]["param"]), (400, &param.into()), "{body}");
         assert!(server.requests().last().unwrap().request().is_none());
     }
-    let no_model = Server::start(Service::replies([])).unwrap();
+    let no_model = LoopbackServer::start(Service::replies([])).unwrap();
     assert_eq!(post(&no_model, &streamed("hi")).await.status, 500);
 }
 
 #[tokio::test]
 async fn one_connection_serves_many_requests_with_lengths_and_chunks() {
-    let server = Server::start(Service::of(Arc::new(Scripted::replies(["one", "two", "three"])))).unwrap();
+    let server = LoopbackServer::start(Service::of(Arc::new(Scripted::replies(["one", "two", "three"])))).unwrap();
     let body = streamed("hi").to_string();
     let path = "POST /v1/chat/completions HTTP/1.1\r\n";
     let (begin, end) = body.split_at(20);
@@ -463,10 +463,10 @@ async fn observers_see_each_request_when_it_has_ended_and_only_the_latest_are_ke
     let service = Service::replies([Behaviour::status(500, "abc")])
         .keeping(1)
         .observed(move |received| seen.send((received.status, received.bytes_out, received.ending)).unwrap());
-    let server = Server::start(service).unwrap();
+    let server = LoopbackServer::start(service).unwrap();
     for _ in 0..2 {
         post(&server, &streamed("hi")).await;
-        assert_eq!(reported.recv().await, Some((Some(500), 3, Some(Ending::Whole))));
+        assert_eq!(reported.recv().await, Some((Some(500), 3, Some(ConnectionEnd::Whole))));
     }
     assert_eq!(soon(server.ended(2)).await.len(), 1);
 }
@@ -474,7 +474,7 @@ async fn observers_see_each_request_when_it_has_ended_and_only_the_latest_are_ke
 #[tokio::test]
 async fn a_server_that_is_shut_down_or_dropped_closes_everything() {
     for is_dropped in [false, true] {
-        let server = Server::start(Service::replies([Behaviour::body("abc").stalls_after(1)])).unwrap();
+        let server = LoopbackServer::start(Service::replies([Behaviour::body("abc").stalls_after(1)])).unwrap();
         let address = server.address();
         let mut stream = send(&server, &request_bytes(&streamed("hi"))).await;
         stream.read_u8().await.unwrap();
@@ -492,7 +492,7 @@ async fn a_server_that_is_shut_down_or_dropped_closes_everything() {
 
 #[tokio::test(start_paused = true)]
 async fn a_head_that_does_not_come_in_time_closes_the_connection() {
-    let server = Server::start(Service::replies([Behaviour::status(500, "")])).unwrap();
+    let server = LoopbackServer::start(Service::replies([Behaviour::status(500, "")])).unwrap();
     let began = tokio::time::Instant::now();
     let mut silent = send(&server, b"POST /v1/chat/comp").await;
     assert!(matches!(silent.read(&mut [0]).await, Ok(0) | Err(_)));
@@ -502,7 +502,7 @@ async fn a_head_that_does_not_come_in_time_closes_the_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn the_connection_after_the_last_one_waits_until_one_is_closed() {
-    let server = Server::start(Service::replies([Behaviour::status(500, "")])).unwrap();
+    let server = LoopbackServer::start(Service::replies([Behaviour::status(500, "")])).unwrap();
     let mut open = Vec::new();
     for _ in 0..256 {
         open.push(TcpStream::connect(server.address()).await.unwrap());
@@ -519,7 +519,7 @@ async fn the_connection_after_the_last_one_waits_until_one_is_closed() {
 
 #[tokio::test]
 async fn credentials_are_received_and_not_printed() {
-    let server = Server::start(Service::replies([Behaviour::status(500, "")])).unwrap();
+    let server = LoopbackServer::start(Service::replies([Behaviour::status(500, "")])).unwrap();
     let secret = "GET /v1/models HTTP/1.1\r\nAuthorization: Bearer canary\r\napi-key: canary\r\nx-team: a\r\nconnection: close\r\n\r\n";
     exchange(&server, secret.as_bytes()).await;
     let received = &soon(server.ended(1)).await[0];
@@ -575,7 +575,7 @@ fn streamed(user: &str) -> Value {
     })
 }
 
-async fn post(server: &Server, body: &Value) -> Reply {
+async fn post(server: &LoopbackServer, body: &Value) -> Reply {
     Reply::read(&exchange(server, &request_bytes(body)).await)
 }
 

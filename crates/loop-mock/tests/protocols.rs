@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::FinishReason;
-use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice, Scripted, Stop};
-use loop_mock::{Behaviour, Chunks, Ending, Server, Service};
+use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice, Scripted, ReplyEnd};
+use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};
 use loop_offline::Offline;
 use raw::api::{ALL, Api, Saying, finished, full, full_in_pieces, serve};
 use raw::{Reply, exchange, soon};
@@ -264,24 +264,24 @@ async fn without_a_stream_each_protocol_has_one_object() {
 async fn every_end_of_a_reply_has_its_word_in_every_protocol() {
     // wire WA11, WA12, WR05, WR06, WG07 and WG08, from the server's side.
     let ends = [
-        (Stop::EndTurn, ["stop", "completed", "end_turn", "STOP"]),
-        (Stop::Empty, ["stop", "completed", "end_turn", "STOP"]),
-        (Stop::MaxTokens, ["length", "max_output_tokens", "max_tokens", "MAX_TOKENS"]),
+        (ReplyEnd::EndTurn, ["stop", "completed", "end_turn", "STOP"]),
+        (ReplyEnd::Empty, ["stop", "completed", "end_turn", "STOP"]),
+        (ReplyEnd::MaxTokens, ["length", "max_output_tokens", "max_tokens", "MAX_TOKENS"]),
         (
-            Stop::ContextWindow,
+            ReplyEnd::ContextWindow,
             ["model_length", "max_output_tokens", "model_context_window_exceeded", "MAX_TOKENS"],
         ),
-        (Stop::StopSequence, ["stop", "completed", "stop_sequence", "STOP"]),
-        (Stop::ContentFilter, ["content_filter", "content_filter", "refusal", "SAFETY"]),
-        (Stop::Refusal, ["stop", "completed", "refusal", "SAFETY"]),
+        (ReplyEnd::StopSequence, ["stop", "completed", "stop_sequence", "STOP"]),
+        (ReplyEnd::ContentFilter, ["content_filter", "content_filter", "refusal", "SAFETY"]),
+        (ReplyEnd::Refusal, ["stop", "completed", "refusal", "SAFETY"]),
         (
-            Stop::MalformedToolCall,
+            ReplyEnd::MalformedToolCall,
             ["tool_calls", "malformed_tool_call", "malformed_tool_call", "MALFORMED_FUNCTION_CALL"],
         ),
-        (Stop::Other, ["other", "other", "other", "OTHER"]),
+        (ReplyEnd::Other, ["other", "other", "other", "OTHER"]),
     ];
     for (stop, words) in ends {
-        let mut reply = ModelReply::text(if stop == Stop::Empty { "" } else { "x" }, None);
+        let mut reply = ModelReply::text(if stop == ReplyEnd::Empty { "" } else { "x" }, None);
         (reply.stop, reply.finish) = (Some(stop), stop.finish());
         let server = serve(finished(reply));
         for (api, word) in ALL.into_iter().zip(words) {
@@ -305,7 +305,7 @@ async fn a_refusal_stands_where_the_protocol_has_a_place_for_it() {
     // wire WC11 and WR14, from the server's side.
     let mut reply = ModelReply::text("", None);
     (reply.refusal, reply.stop, reply.finish) =
-        (Some("No.".into()), Some(Stop::Refusal), FinishReason::Refusal);
+        (Some("No.".into()), Some(ReplyEnd::Refusal), FinishReason::Refusal);
     let server = serve(finished(reply));
     let chat = Api::Chat.ask(&server, false).await.json();
     assert_eq!(
@@ -474,13 +474,13 @@ async fn behaviours_work_in_every_protocol() {
                 Behaviour::model().cuts_after(after_bytes),
                 Behaviour::model().ends_after(after_bytes).in_chunks(Chunks::Random { seed: after_bytes }),
             ]);
-            let server = Server::start(service).unwrap();
+            let server = LoopbackServer::start(service).unwrap();
             for is_complete in [false, true] {
                 let reply = api.ask(&server, true).await;
                 // Ids hold the number of the request, and all of them have one digit here.
                 assert_eq!((reply.body.len(), reply.is_complete), (after, is_complete), "{api:?}");
             }
-            assert!(soon(server.ended(2)).await.iter().all(|received| received.ending == Some(Ending::Cut)));
+            assert!(soon(server.ended(2)).await.iter().all(|received| received.ending == Some(ConnectionEnd::Cut)));
         }
         let service = Service::of(Arc::new(Scripted::replies(["fine"]))).first([
             Behaviour::status(429, "{}").with_header("retry-after", "7"),
@@ -489,7 +489,7 @@ async fn behaviours_work_in_every_protocol() {
             Behaviour::endless_line(100_000),
             Behaviour::model().with_keep_alives(2),
         ]);
-        let server = Server::start(service).unwrap();
+        let server = LoopbackServer::start(service).unwrap();
         let busy = api.ask(&server, true).await;
         assert_eq!((busy.status, busy.header("retry-after")), (429, Some("7")));
         let garbage = api.bytes(&server, true, &api.question(true)).await;
@@ -504,7 +504,7 @@ async fn behaviours_work_in_every_protocol() {
 
 #[tokio::test]
 async fn every_path_is_known_with_and_without_its_version() {
-    let server = Server::start(Service::of(Arc::new(Offline::new()))).unwrap();
+    let server = LoopbackServer::start(Service::of(Arc::new(Offline::new()))).unwrap();
     assert_eq!(server.base_url(), format!("{}/v1", server.url()));
     let paths = [
         (Api::Chat, ["/chat/completions", "/v1/chat/completions"]),

@@ -5,7 +5,7 @@ use crate::raw;
 use std::sync::Arc;
 
 use loop_llm::{Message, ModelReply, ToolChoice};
-use loop_mock::{Server, Service};
+use loop_mock::{LoopbackServer, Service};
 use loop_offline::Offline;
 use raw::api::{ALL, Api, finished, full, full_in_pieces, serve};
 use raw::{Reply, exchange, soon};
@@ -41,7 +41,7 @@ async fn the_same_history_is_the_same_neutral_request_in_all_protocols() {
 
 #[tokio::test]
 async fn each_protocol_refuses_what_its_provider_refuses() {
-    let server = Server::start(Service::of(Arc::new(Offline::new()))).unwrap();
+    let server = LoopbackServer::start(Service::of(Arc::new(Offline::new()))).unwrap();
     for (api, pointer, value, words) in unfit() {
         let mut body = history(api);
         match body.pointer_mut(pointer) {

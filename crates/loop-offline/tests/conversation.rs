@@ -1,7 +1,7 @@
 //! The offline stub in a conversation with native tools.
 
 use loop_core::{FinishReason, canonical};
-use loop_llm::{Message, ModelRequest, ToolChoice, ToolResult, ToolSpec};
+use loop_llm::{Message, ModelRequest, ToolChoice, ToolOutput, ToolDefinition};
 use loop_offline::Offline;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ struct Conversation<'a> {
 }
 
 impl<'a> Conversation<'a> {
-    fn new(tools: Vec<ToolSpec>, world: &'a [(&'a str, &'a str)]) -> Self {
+    fn new(tools: Vec<ToolDefinition>, world: &'a [(&'a str, &'a str)]) -> Self {
         let request = ModelRequest { tools: tools.into(), ..ModelRequest::new("offline", "Help.", "") };
         Self { request: ModelRequest { messages: Vec::new(), ..request }, world, calls: Vec::new() }
     }
@@ -43,7 +43,7 @@ impl<'a> Conversation<'a> {
                 let text = self.world.iter().find(|(known, _)| *known == stated).map_or("[]", |(_, text)| text);
                 self.calls.push(stated);
                 let (is_error, text) = text.strip_prefix('!').map_or((false, text), |text| (true, text));
-                ToolResult { call: call.id.clone(), is_error, text: text.into(), ..ToolResult::default() }
+                ToolOutput { call: call.id.clone(), is_error, text: text.into(), ..ToolOutput::default() }
             });
             let results = results.collect();
             self.request.messages.push(Message::Tool { results });
@@ -63,8 +63,8 @@ impl<'a> Conversation<'a> {
     }
 }
 
-fn tool(name: &str, description: &str, required: Value, properties: Value) -> ToolSpec {
-    ToolSpec {
+fn tool(name: &str, description: &str, required: Value, properties: Value) -> ToolDefinition {
+    ToolDefinition {
         name: name.into(),
         description: description.into(),
         parameters: json!({"type": "object", "properties": properties, "required": required}),
@@ -72,15 +72,15 @@ fn tool(name: &str, description: &str, required: Value, properties: Value) -> To
     }
 }
 
-fn search_user() -> ToolSpec {
+fn search_user() -> ToolDefinition {
     tool("search_user", "Search users by name", json!(["name"]), json!({"name": {"type": "string"}}))
 }
 
-fn get_user() -> ToolSpec {
+fn get_user() -> ToolDefinition {
     tool("get_user_by_id", "Fetch one user", json!(["id"]), json!({"id": {"type": "integer"}}))
 }
 
-fn update_user() -> ToolSpec {
+fn update_user() -> ToolDefinition {
     let properties = json!({
         "id": {"type": "integer"},
         "company": {"type": "string"},
@@ -90,7 +90,7 @@ fn update_user() -> ToolSpec {
     tool("update_user", "Change a user's company, email or city", json!(["id"]), properties)
 }
 
-fn crm() -> Vec<ToolSpec> {
+fn crm() -> Vec<ToolDefinition> {
     vec![search_user(), get_user(), update_user()]
 }
 
@@ -294,7 +294,7 @@ fn with_the_tools_gone_it_answers_with_what_it_has() {
     assert!(reply.tool_calls.is_empty() && reply.text.starts_with("Found 15 users named Alice."));
 }
 
-fn save_lead(description: &str) -> ToolSpec {
+fn save_lead(description: &str) -> ToolDefinition {
     let properties = json!({
         "name": {"type": "string"},
         "company": {"type": "string"},
@@ -349,7 +349,7 @@ fn forms_of_every_kind_are_filled() {
             "properties": {"name": {"type": "string"}, "email": {"type": "string"}, "phone": {"type": "string"}},
         }},
     });
-    let output = ToolSpec { parameters: schema, ..tool("report", "Your final output", json!([]), json!({})) };
+    let output = ToolDefinition { parameters: schema, ..tool("report", "Your final output", json!([]), json!({})) };
     let mut conversation = Conversation::new(vec![output], &[]);
     let text = "Ann van Lee (ann@acme.example) is in progress: not urgent, until 2026-12-01. \
                 She asks for a roof repair of 62.5 square metres.";
@@ -432,7 +432,7 @@ fn a_correction_changes_the_next_output() {
 fn rules_say_which_tool_takes_the_result_and_a_rejection_is_no_evidence() {
     // S2-18, S2-77
     let call = r#"lead {"budget_usd":5000,"company":"Acme","name":"Ann Lee"}"#;
-    let lead = ToolSpec { name: "lead".into(), ..save_lead("A customer to be") };
+    let lead = ToolDefinition { name: "lead".into(), ..save_lead("A customer to be") };
     let world = [(call, "Output received."), ("done {}", "Output submitted.")];
     for (system, calls) in [
         ("Be brief.\n\nEnd by calling `lead` with the result.", &world[..1]),
@@ -615,7 +615,7 @@ proptest! {
                     made.push(same);
                     let text = results[nth % results.len()].as_str().into();
                     let is_error = errors >> (nth % 8) & 1 == 1;
-                    answers.push(ToolResult { call: call.id.clone(), is_error, text, ..ToolResult::default() });
+                    answers.push(ToolOutput { call: call.id.clone(), is_error, text, ..ToolOutput::default() });
                     nth += 1;
                 }
                 request.messages.push(Message::Tool { results: answers });

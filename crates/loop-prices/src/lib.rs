@@ -1,15 +1,15 @@
 //! What models cost: a dated table that comes with the program, rows of one's own before it, and no guesses.
 //!
 //! **What it does not do.** It asks nobody: no network, no clock, no model client. **The nouns.** [`ModelPrices`], [`Prices`],
-//! [`Row`], [`Period`].
+//! [`PriceRow`], [`Period`].
 //!
 //! [`known`] says all that is known of a model, [`find`] its price at one moment. Both look it up by the name of its provider
 //! in a domain and its own name there: first in the table that `cargo xtask prices` makes from the published package
 //! `genai-prices`, then in a short supplement whose rows each name their source. [`Prices`] puts a user's own rows before
 //! both. In each of them an exact name comes before a rule. What is found nowhere is `None`: an unknown price is never 0.
 //!
-//! A price can change by date, by hour of the day and by class of service. [`ModelPrices`] knows all of it; [`Row::price`]
-//! is the price of one moment and [`Row::dearest`] the most that holds in the day after it, for reserving. `Priced` in
+//! A price can change by date, by hour of the day and by class of service. [`ModelPrices`] knows all of it; [`PriceRow::price`]
+//! is the price of one moment and [`PriceRow::dearest`] the most that holds in the day after it, for reserving. `Priced` in
 //! `loop-runtime` is a model whose replies carry the price of the moment at which each call began.
 //!
 //! Prices in files are decimal dollars for a million tokens, read to the last digit into whole pico-dollars a token.
@@ -38,7 +38,7 @@ pub struct Prices {
 
 /// What a model costs at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct PriceRow {
     /// The price of the moment.
     pub price: Price,
     /// A price that no call of the 24 hours from the moment on exceeds at the standard class of service.
@@ -63,7 +63,7 @@ pub fn known(provider: &str, model: &str) -> Option<Arc<ModelPrices>> {
 }
 
 /// The price of a model in what comes with the program, at `at` seconds since 1970: see [`Prices::find`].
-pub fn find(provider: &str, model: &str, at: u64) -> Option<Row> {
+pub fn find(provider: &str, model: &str, at: u64) -> Option<PriceRow> {
     Prices::default().find(provider, model, at)
 }
 
@@ -77,13 +77,13 @@ impl Prices {
     ///
     /// `provider` is the name that a domain file gives. One's own rows are found by it or by the name of its list
     /// ([`list_of`]); what comes with the program by the latter alone, so that a server on this machine has no price there.
-    pub fn find(&self, provider: &str, model: &str, at: u64) -> Option<Row> {
+    pub fn find(&self, provider: &str, model: &str, at: u64) -> Option<PriceRow> {
         let list = list_of(provider, None);
         self.own(provider, model, at).or_else(|| listed(list?, model)?.row(at))
     }
 
     /// The same as [`find`](Self::find), in one's own rows alone.
-    pub fn own(&self, provider: &str, model: &str, at: u64) -> Option<Row> {
+    pub fn own(&self, provider: &str, model: &str, at: u64) -> Option<PriceRow> {
         let list = list_of(provider, None);
         let of_provider =
             |row: &&Arc<ModelPrices>| &*row.provider == provider || Some(&*row.provider) == list;

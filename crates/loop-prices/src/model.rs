@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loop_core::Price;
 
-use crate::Row;
+use crate::PriceRow;
 use crate::date::{DAY, Date, is_working_day};
 use crate::pattern::Pattern;
 
@@ -166,8 +166,8 @@ impl ModelPrices {
         self.rules.iter().any(|rule| rule.takes(name))
     }
 
-    pub(super) fn row(self: &Arc<Self>, at: u64) -> Option<Row> {
-        Some(Row { price: self.at(at)?.clone(), dearest: self.dearest(at)?, model: Arc::clone(self) })
+    pub(super) fn row(self: &Arc<Self>, at: u64) -> Option<PriceRow> {
+        Some(PriceRow { price: self.at(at)?.clone(), dearest: self.dearest(at)?, model: Arc::clone(self) })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use loop_core::{CommandKey, Digest, PromptSize, Run};
-use loop_llm::{Arguments, AssistantTurn, Message, Raw, ToolCall, ToolResult, ToolSpec};
+use loop_llm::{Arguments, AssistantTurn, Message, Raw, ToolCall, ToolOutput, ToolDefinition};
 use loop_prompts::{CallResult, Prompts, Thread, Turn};
 use loop_tools::Registry;
 
@@ -11,7 +11,7 @@ use loop_tools::Registry;
 #[derive(Debug)]
 pub(crate) struct Conversation {
     system: Arc<str>,
-    tools: Arc<[ToolSpec]>,
+    tools: Arc<[ToolDefinition]>,
     /// Bytes of the system prompt and of what tools say about themselves.
     fixed_bytes: u64,
     /// Names the system prompt, the tools and the messages before the run.
@@ -94,7 +94,7 @@ impl Conversation {
         &self.system
     }
 
-    pub(crate) fn tools(&self) -> &Arc<[ToolSpec]> {
+    pub(crate) fn tools(&self) -> &Arc<[ToolDefinition]> {
         &self.tools
     }
 
@@ -143,7 +143,7 @@ impl Rules {
 /// The tools of a loop as its models see them.
 #[derive(Clone, Debug)]
 pub(crate) struct Offered {
-    specs: Arc<[ToolSpec]>,
+    specs: Arc<[ToolDefinition]>,
     bytes: u64,
     name: Digest,
 }
@@ -152,8 +152,8 @@ impl Offered {
     /// All tools of the registry that may be run at all.
     pub(crate) fn of(registry: &Registry, is_offered: impl Fn(&str) -> bool) -> Self {
         let declared = registry.declarations().filter(|tool| is_offered(&tool.name));
-        let specs: Arc<[ToolSpec]> = declared
-            .map(|tool| ToolSpec {
+        let specs: Arc<[ToolDefinition]> = declared
+            .map(|tool| ToolDefinition {
                 name: Arc::clone(&tool.name),
                 description: Arc::clone(&tool.description),
                 parameters: tool.schema.clone(),
@@ -161,7 +161,7 @@ impl Offered {
             })
             .collect();
         let size =
-            |tool: &ToolSpec| tool.name.len() + tool.description.len() + tool.parameters.to_string().len();
+            |tool: &ToolDefinition| tool.name.len() + tool.description.len() + tool.parameters.to_string().len();
         let bytes = specs.iter().map(size).sum::<usize>() as u64;
         Self { specs, bytes, name: registry.manifest_hash() }
     }
@@ -189,8 +189,8 @@ pub(crate) fn message(turn: Turn) -> Message {
     }
 }
 
-fn result(result: &CallResult) -> ToolResult {
-    ToolResult {
+fn result(result: &CallResult) -> ToolOutput {
+    ToolOutput {
         call: Arc::clone(&result.id),
         is_error: result.is_error,
         text: Arc::clone(&result.text),
@@ -210,7 +210,7 @@ fn shortened(message: &Message) -> Message {
         Message::Tool { results } => Message::Tool {
             results: results
                 .iter()
-                .map(|result| ToolResult {
+                .map(|result| ToolOutput {
                     text: beginning(&result.text),
                     images: Vec::new(),
                     ..result.clone()

@@ -12,8 +12,8 @@ use loop_core::{
     NativeCall, Received, Reply, Run, Slot, Tier, Usage,
 };
 use loop_llm::{
-    Caching, Change, ChatModel, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Masker, Memory, Message,
-    ModelEvent, ModelReply, ModelRequest, OutputCap, Partial, RequestMeta, RetryAdvice, Secrets, Stop,
+    Caching, RequestChange, ChatModel, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Masker, Memory, Message,
+    ModelEvent, ModelReply, ModelRequest, OutputCap, Partial, RequestMeta, RetryAdvice, Secrets, ReplyEnd,
     ToolCall, ToolChoice, short_line,
 };
 use loop_prompts::Prompt;
@@ -200,7 +200,7 @@ pub(crate) async fn call(
 
 /// The reply, unless it was to call tools and its calls are garbled: nothing of it is run then, nor taken for an answer.
 fn readable(reply: ModelReply) -> Result<ModelReply, LlmError> {
-    if reply.stop != Some(Stop::MalformedToolCall) {
+    if reply.stop != Some(ReplyEnd::MalformedToolCall) {
         return Ok(reply);
     }
     let message =
@@ -439,7 +439,7 @@ fn failure(error: LlmError, received: StreamProgress, cap: OutputCap) -> ModelFa
     // A model that garbled a call may write it well the next time; any other change is not ours to make.
     let retryable = match error.retry {
         RetryAdvice::Never => false,
-        RetryAdvice::AfterChange(change) => change == Change::Feedback,
+        RetryAdvice::AfterChange(change) => change == RequestChange::Feedback,
         RetryAdvice::After(_) | RetryAdvice::Backoff => true,
     };
     let reported = error.partial.as_ref().map_or(0, |partial| partial.bytes());

@@ -33,7 +33,7 @@ pub struct Report {
     /// The work item.
     pub item: Item,
     /// Why it stopped.
-    pub stop: Stop,
+    pub stop: StopReport,
     /// How sure the last reply said it was: `high`, `medium`, `low` or `unknown`.
     pub confidence: String,
     /// Why it said so.
@@ -70,9 +70,9 @@ pub struct Report {
     /// What the domain demands and did not get.
     pub missing: Vec<String>,
     /// What was observed, by number.
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<EvidenceReport>,
     /// Every action that was asked for, with its verdict.
-    pub actions: Vec<Action>,
+    pub actions: Vec<ActionReport>,
     /// Every call to a model that settled, in that order: which model was asked, and which served.
     pub calls: Vec<CallReport>,
     /// The program that began the run, with its version.
@@ -83,7 +83,7 @@ pub struct Report {
     /// What a person should know, for example that another model served than was asked.
     pub warnings: Vec<String>,
     /// The bill.
-    pub totals: Totals,
+    pub totals: TotalsReport,
     /// Where it was saved, or why not; null where nothing was to be saved.
     pub saved: Option<SavedReport>,
 }
@@ -101,7 +101,7 @@ pub struct Item {
 
 /// Why a run stopped.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Stop {
+pub struct StopReport {
     /// The first condition that was true, in the gate's order.
     pub reason: String,
     /// `answered`, `partial`, `refused`, `needs_human`, `failed`, `in_doubt` or `cancelled`.
@@ -294,12 +294,12 @@ pub struct StoppedInReport {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Sections {
     /// In the order in which they are shown.
-    pub sections: Vec<Section>,
+    pub sections: Vec<SectionReport>,
 }
 
 /// A section with its provenance.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Section {
+pub struct SectionReport {
     /// Its type, `preamble` for the text before the first heading.
     #[serde(rename = "type")]
     pub kind: String,
@@ -323,7 +323,7 @@ pub struct Section {
 
 /// An observation.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Evidence {
+pub struct EvidenceReport {
     /// Its number, for example `E1`.
     pub id: String,
     /// The tool.
@@ -342,7 +342,7 @@ pub struct Evidence {
 
 /// An action with its verdict.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Action {
+pub struct ActionReport {
     /// `pass/action-n`.
     pub key: String,
     /// The id that the model gave it.
@@ -395,7 +395,7 @@ pub struct PersonRequestReport {
 
 /// The bill.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Totals {
+pub struct TotalsReport {
     /// Main calls whose reply was read.
     pub passes: u32,
     /// Model calls of every kind.
@@ -463,7 +463,7 @@ impl Report {
                     .document
                     .sections
                     .iter()
-                    .map(|section| Section {
+                    .map(|section| SectionReport {
                         kind: section.id.to_string(),
                         heading: section.heading.to_string(),
                         heading_text: section.heading_text.to_string(),
@@ -497,7 +497,7 @@ impl Report {
             evidence: outcome
                 .evidence
                 .iter()
-                .map(|evidence| Evidence {
+                .map(|evidence| EvidenceReport {
                     id: evidence.id.to_string(),
                     tool: evidence.tool.to_string(),
                     parameters: json(&evidence.parameters),
@@ -517,7 +517,7 @@ impl Report {
                 .map(|it| OverriddenReport { setting: it.setting.to_string(), value: it.value.to_string() })
                 .collect(),
             warnings: call_warnings(&outcome.calls),
-            totals: Totals {
+            totals: TotalsReport {
                 passes: outcome.totals.passes,
                 model_calls: outcome.totals.model_calls,
                 tool_calls: outcome.totals.tool_calls,
@@ -575,9 +575,9 @@ impl PersonRequestReport {
     }
 }
 
-fn stop(outcome: &Outcome) -> Stop {
+fn stop(outcome: &Outcome) -> StopReport {
     let Certificate { class, primary, also, effects } = &outcome.stop;
-    Stop {
+    StopReport {
         reason: primary.reason.name().to_owned(),
         class: class.name().to_owned(),
         also: also.iter().map(|condition| condition.reason.name().to_owned()).collect(),
@@ -596,8 +596,8 @@ fn condition(condition: &Condition) -> ConditionReport {
     }
 }
 
-fn action(action: &JudgedAction, evidence: &[Returned]) -> Action {
-    Action {
+fn action(action: &JudgedAction, evidence: &[Returned]) -> ActionReport {
+    ActionReport {
         key: action.key.to_string(),
         id: action.action.id.to_string(),
         priority: action.action.priority.name().to_owned(),

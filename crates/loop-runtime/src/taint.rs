@@ -9,7 +9,7 @@ use std::sync::Arc;
 use loop_core::policy::{Taint, resolve};
 use loop_core::repeats::{CallFacts, Rules, Fingerprint};
 use loop_core::{Digest, Effect, ResultOrigin, RunSpec, Status, ToolSpec};
-use loop_llm::{Message, ToolCall, ToolResult};
+use loop_llm::{Message, ToolCall, ToolOutput};
 use serde_json::Value;
 
 /// What the tools whose results stand in messages may have returned.
@@ -25,7 +25,7 @@ pub(crate) fn taint_of(history: &[Message], spec: &RunSpec) -> Taint {
         };
         // An id names a call of its turn alone.
         let behind = history.iter().skip(at + 1);
-        let results: Vec<&ToolResult> = behind
+        let results: Vec<&ToolOutput> = behind
             .take_while(|message| !matches!(message, Message::Assistant(_)))
             .filter_map(|message| match message {
                 Message::Tool { results } => Some(results),
@@ -65,7 +65,7 @@ pub(crate) fn doubts_of(history: &[Message], spec: &RunSpec) -> BTreeSet<Digest>
                 calls = turn.calls.iter().map(|call| (&*call.id, call)).collect();
             }
             Message::Tool { results } => {
-                let write = |result: &ToolResult| calls.get(&*result.call).and_then(|call| write(call, spec));
+                let write = |result: &ToolOutput| calls.get(&*result.call).and_then(|call| write(call, spec));
                 // Of two in one message the doubtful one may have been the last. Mostly there is no doubt to settle.
                 for made in results.iter().filter(|result| is_made(result)) {
                     if !doubts.is_empty()
@@ -89,7 +89,7 @@ pub(crate) fn doubts_of(history: &[Message], spec: &RunSpec) -> BTreeSet<Digest>
 }
 
 /// Whether a result says that the call was made.
-fn is_made(result: &ToolResult) -> bool {
+fn is_made(result: &ToolOutput) -> bool {
     match result.status {
         Some(status) => matches!(status, Status::Ok | Status::Empty),
         None => !result.is_error,
@@ -97,7 +97,7 @@ fn is_made(result: &ToolResult) -> bool {
 }
 
 /// Whether a result says that its call may or may not have happened, or is an error that does not say how it ended.
-fn may_be_doubtful(result: &ToolResult) -> bool {
+fn may_be_doubtful(result: &ToolOutput) -> bool {
     match result.status {
         Some(status) => status == Status::InDoubt,
         None => result.is_error,

@@ -14,7 +14,7 @@ use loop_llm::{
     Purpose, RequestMeta,
 };
 use loop_prompts::{FilterQuestion, Prompts};
-use loop_tools::{Answer, AskError, AskModel, ChoiceRequest, Credentials, Registry, ToolContext};
+use loop_tools::{SubCallReply, AskError, AskModel, ChoiceRequest, Credentials, Registry, ToolContext};
 use tokio_util::sync::CancellationToken;
 
 use crate::model::Settled;
@@ -66,7 +66,7 @@ impl ToolCall {
     /// Runs the tool and says how it ended.
     pub(crate) async fn run(self, registry: Registry, credentials: Credentials) -> Settled {
         let Self { command, context, markdown_chars } = self;
-        let call = loop_tools::ToolCall {
+        let call = loop_tools::ToolInvocation {
             name: Arc::clone(&command.tool),
             parameters: serde_json::from_str(&command.parameters).unwrap_or_default(),
             context,
@@ -133,7 +133,7 @@ impl fmt::Debug for Asker {
 
 #[async_trait]
 impl AskModel for Asker {
-    async fn choose(&self, request: &ChoiceRequest) -> Result<Answer, AskError> {
+    async fn choose(&self, request: &ChoiceRequest) -> Result<SubCallReply, AskError> {
         let prompt = self.prompts.filter(FilterQuestion {
             title: &request.title,
             target: request.target.as_deref(),
@@ -164,7 +164,7 @@ impl AskModel for Asker {
                 let extent = if is_cut { CallExtent::Open } else { CallExtent::Ended };
                 let received = Received { bytes: reply.bytes(), extent, ..Received::default() };
                 let (text, usage, served_model) = (reply.text.to_string(), reply.usage, reply.served_model);
-                Ok(Answer { text, usage, received, served_model })
+                Ok(SubCallReply { text, usage, received, served_model })
             }
             Err(error) => {
                 let reported = error.partial.as_ref().and_then(|partial| partial.usage);

@@ -12,18 +12,18 @@ use futures::StreamExt;
 use loop_core::FinishReason;
 use loop_llm::{
     AssistantTurn, ChatModel, Codec, EventStream, HttpModel, LlmError, ModelEvent, ModelRequest, Profile,
-    Scripted, ScriptedReply, Stop,
+    Scripted, ScriptedReply, ReplyEnd,
 };
-use loop_mock::{Behaviour, Chunks, Server, Service};
+use loop_mock::{Behaviour, Chunks, LoopbackServer, Service};
 use loop_runtime::{Agent, Message, StopReason, agent::AgentModel, models::ModelSpec};
 use serde_json::json;
 
 const PROTOCOLS: [&str; 4] = ["openai-chat", "openai-responses", "anthropic", "gemini"];
 
 /// This model behind a server, by the protocol of this provider.
-fn served(provider: &str, model: Arc<dyn ChatModel>) -> (AgentModel, Server) {
+fn served(provider: &str, model: Arc<dyn ChatModel>) -> (AgentModel, LoopbackServer) {
     let chunks = Behaviour::model().in_chunks(Chunks::Random { seed: 11 });
-    let server = Server::start(Service::of(model).usually(chunks)).unwrap();
+    let server = LoopbackServer::start(Service::of(model).usually(chunks)).unwrap();
     let client = HttpModel::new(Profile::named(provider).unwrap(), Some(&server.base_url())).unwrap();
     (AgentModel::new(client, ModelSpec::new(provider, "m").with_price(loop_core::Price::flat(1, 1))), server)
 }
@@ -57,7 +57,7 @@ async fn a_conversation_is_the_same_over_each_protocol() {
         scripted([first, second, says("Done.\nReally."), looks(&["three"]), says("And again.")])
     };
     let mut expected: Option<Vec<String>> = None;
-    let mut all: Vec<(AgentModel, Option<Server>)> = vec![(script().into(), None)];
+    let mut all: Vec<(AgentModel, Option<LoopbackServer>)> = vec![(script().into(), None)];
     all.extend(PROTOCOLS.map(|provider| {
         let (model, server) = served(provider, script());
         (model, Some(server))
@@ -125,7 +125,7 @@ async fn a_reply_whose_calls_are_garbled_is_no_answer() {
     // It says that it calls tools, and none can be read: it is asked for again, and never a success.
     let lost = || ScriptedReply { finish: Some(FinishReason::ToolUse), ..says("I look it up.") };
     for replies in [vec![lost(), says("Done.")], vec![lost(), lost(), lost()]] {
-        let mut all: Vec<(AgentModel, Option<Server>)> = vec![(scripted(replies.clone()).into(), None)];
+        let mut all: Vec<(AgentModel, Option<LoopbackServer>)> = vec![(scripted(replies.clone()).into(), None)];
         // Two say that they call tools, and call none; one has a word for it.
         let behind: [(&str, Arc<dyn ChatModel>); 3] = [
             ("openai-chat", scripted(replies.clone())),
@@ -171,7 +171,7 @@ impl ChatModel for Garbling {
             Ok(ModelEvent::Finished(mut reply))
                 if reply.finish == FinishReason::ToolUse && reply.tool_calls.is_empty() =>
             {
-                reply.stop = Some(Stop::MalformedToolCall);
+                reply.stop = Some(ReplyEnd::MalformedToolCall);
                 Ok(ModelEvent::Finished(reply))
             }
             event => event,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_llm::{Scripted, ScriptedReply};
-use loop_mock::{Behaviour, Server, Service};
+use loop_mock::{Behaviour, LoopbackServer, Service};
 use loop_runtime::{Agent, AgentError, StopReason, agent::NamedModel, models::Price};
 use serde_json::json;
 
@@ -14,10 +14,10 @@ mod seven_lines;
 const NAME: &str = "anthropic/claude-haiku-4-5";
 
 /// A server that adds two numbers with the tool and says so, by each provider's protocol.
-fn server() -> Server {
+fn server() -> LoopbackServer {
     let calls = ScriptedReply::call("add", json!({"a": 2, "b": 5}));
     let model = Arc::new(Scripted::new([calls, ScriptedReply::text("2 + 5 is 7.")]));
-    Server::start(Service::of(model).usually(Behaviour::model())).unwrap()
+    LoopbackServer::start(Service::of(model).usually(Behaviour::model())).unwrap()
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use futures::StreamExt;
 use loop_core::{Condition, EventKind, FinishReason, Measure, Note, Slot};
 use loop_llm::{
     ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest,
-    RetryAdvice, Stop,
+    RetryAdvice, ReplyEnd,
 };
 use loop_runtime::{
     Runner, Outcome, StopReason,
@@ -207,7 +207,7 @@ async fn a_refusal_that_never_ends_is_a_line_in_the_journal_and_on_the_screen() 
     let refusal = "I will not. ".repeat(1 << 16);
     let mut reply = ModelReply::text("", None);
     reply.refusal = Some(refusal.into());
-    (reply.stop, reply.finish) = (Some(Stop::Refusal), FinishReason::Refusal);
+    (reply.stop, reply.finish) = (Some(ReplyEnd::Refusal), FinishReason::Refusal);
     reply.served_model = Some("m".repeat(1 << 20).into());
     let model = Endless(ModelEvent::Finished(Box::new(reply)));
     let runner = Runner::new(unselected(), tools(&Log::new()), Models::one(Arc::new(model)));

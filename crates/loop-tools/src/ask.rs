@@ -13,7 +13,7 @@ use loop_core::{Received, SubCallUse, Usage};
 #[async_trait]
 pub trait AskModel: Send + Sync {
     /// The model's raw reply, or why there is none.
-    async fn choose(&self, request: &ChoiceRequest) -> Result<Answer, AskError>;
+    async fn choose(&self, request: &ChoiceRequest) -> Result<SubCallReply, AskError>;
 }
 
 /// What is to be chosen from.
@@ -29,7 +29,7 @@ pub struct ChoiceRequest {
 
 /// A model's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct SubCallReply {
     /// What it wrote.
     pub text: String,
     /// What it used, where the provider said so.
@@ -40,7 +40,7 @@ pub struct Answer {
     pub served_model: Option<Arc<str>>,
 }
 
-impl Answer {
+impl SubCallReply {
     /// What the call used, and whether its answer was.
     pub(crate) fn used(&self, answered: bool) -> SubCallUse {
         let (usage, received, served_model) = (self.usage, self.received, self.served_model.clone());
@@ -95,7 +95,7 @@ impl Metered {
 
 #[async_trait]
 impl AskModel for Metered {
-    async fn choose(&self, request: &ChoiceRequest) -> Result<Answer, AskError> {
+    async fn choose(&self, request: &ChoiceRequest) -> Result<SubCallReply, AskError> {
         {
             let mut used = self.meter();
             if used.is_some() {

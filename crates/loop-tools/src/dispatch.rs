@@ -30,7 +30,7 @@ const LONGEST_MS: u64 = 365 * 24 * 3_600_000;
 
 /// One call for [`Registry::dispatch_all`].
 #[derive(Clone, Debug)]
-pub struct ToolCall {
+pub struct ToolInvocation {
     /// The tool's name or alias.
     pub name: Arc<str>,
     /// Its parameters.
@@ -60,13 +60,13 @@ impl Registry {
         markdown_cap: usize,
     ) -> Observation {
         let parameters = parameters.clone();
-        let call = ToolCall { name: name.into(), parameters, context, timeout_ms, markdown_cap };
+        let call = ToolInvocation { name: name.into(), parameters, context, timeout_ms, markdown_cap };
         self.dispatch_one(call, credentials.clone()).await
     }
 
     /// The same of a call as a whole, of which nothing is copied.
-    pub async fn dispatch_one(&self, call: ToolCall, credentials: Credentials) -> Observation {
-        let ToolCall { name, parameters, context, timeout_ms, markdown_cap } = call;
+    pub async fn dispatch_one(&self, call: ToolInvocation, credentials: Credentials) -> Observation {
+        let ToolInvocation { name, parameters, context, timeout_ms, markdown_cap } = call;
         let Some(entry) = self.entry(&name) else {
             return judge::observation(
                 "Unknown tool",
@@ -93,7 +93,7 @@ impl Registry {
     /// What came back from each call, in the order of the calls (S0-93, S0-122).
     ///
     /// They run in parallel and all of them settle: none waits for another, and none fails for another.
-    pub async fn dispatch_all(&self, calls: Vec<ToolCall>, credentials: &Credentials) -> Vec<Observation> {
+    pub async fn dispatch_all(&self, calls: Vec<ToolInvocation>, credentials: &Credentials) -> Vec<Observation> {
         join_all(calls.into_iter().map(|call| self.dispatch_one(call, credentials.clone()))).await
     }
 }

@@ -178,7 +178,7 @@ async fn a_tool_that_keeps_its_thread_is_left() {
     let context = context();
     let cancel = context.cancel.clone();
     let canceller = tokio::spawn(async move { cancel.cancel() });
-    let call = ToolCall {
+    let call = ToolInvocation {
         name: "fetch_x".into(),
         parameters: json!({ "target": "A" }),
         context,

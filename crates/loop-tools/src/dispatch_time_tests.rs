@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::ask::{Answer, AskError, ChoiceRequest};
+use crate::ask::{SubCallReply, AskError, ChoiceRequest};
 use crate::tool::Tool;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -128,7 +128,7 @@ async fn calls_run_in_parallel_and_all_settle_in_their_order() {
         }
         ToolResult::ok("fetch_x", "s", "m", parameters)
     });
-    let call = |(name, target): (&str, &str)| ToolCall {
+    let call = |(name, target): (&str, &str)| ToolInvocation {
         name: name.into(),
         parameters: json!({ "target": target }),
         context: context(),
@@ -160,10 +160,10 @@ struct Slow(AtomicU32, Duration);
 
 #[async_trait]
 impl AskModel for Slow {
-    async fn choose(&self, _request: &ChoiceRequest) -> Result<Answer, AskError> {
+    async fn choose(&self, _request: &ChoiceRequest) -> Result<SubCallReply, AskError> {
         self.0.fetch_add(1, Ordering::SeqCst);
         sleep(self.1).await;
-        Ok(Answer {
+        Ok(SubCallReply {
             text: String::new(),
             usage: Some(Usage { input: 5, ..Usage::default() }),
             received: loop_core::Received::default(),

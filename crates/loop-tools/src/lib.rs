@@ -64,10 +64,10 @@ mod text;
 mod tool;
 
 pub use apart::apart;
-pub use ask::{Answer, AskError, AskModel, ChoiceRequest};
+pub use ask::{SubCallReply, AskError, AskModel, ChoiceRequest};
 pub use context::{Credentials, SUB_CALL_MS, ToolContext};
 pub use declaration::{ATTEMPTS, TIMEOUT_MS, ToolDeclaration};
-pub use dispatch::ToolCall;
+pub use dispatch::ToolInvocation;
 pub use error::RegistryError;
 pub use registry::{ListedName, Registry, RegistryBuilder};
 pub use result::{Failure, IntoToolResult, NO_DATA_FOUND, ToolResult, UNKNOWN_ERROR};

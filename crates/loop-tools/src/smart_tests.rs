@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::*;
-use crate::ask::{Answer, AskError};
+use crate::ask::{SubCallReply, AskError};
 use crate::registry::Registry;
 
 const USAGE: Usage = Usage {
@@ -42,7 +42,7 @@ struct Model {
 
 #[async_trait]
 impl AskModel for Model {
-    async fn choose(&self, request: &ChoiceRequest) -> Result<Answer, AskError> {
+    async fn choose(&self, request: &ChoiceRequest) -> Result<SubCallReply, AskError> {
         self.requested.lock().unwrap().push(request.clone());
         let text = match self.reply {
             Reply::Says(text) => text,
@@ -61,7 +61,7 @@ impl AskModel for Model {
             }
         };
         let served_model = Some("filter-2".into());
-        Ok(Answer { text: text.into(), usage: Some(USAGE), received: Received::default(), served_model })
+        Ok(SubCallReply { text: text.into(), usage: Some(USAGE), received: Received::default(), served_model })
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_llm::{
     Arguments, AssistantTurn, Effort, Image, Message, ModelRequest, OutputFormat, Raw, Strictness, ToolCall,
-    ToolChoice, ToolResult,
+    ToolChoice, ToolOutput,
 };
 use serde_json::{Map, Value, json};
 
@@ -203,12 +203,12 @@ fn user(content: Option<&Value>, request: &mut ModelRequest) {
     let (results, others): (Vec<&Value>, Vec<&Value>) =
         blocks.iter().partition(|block| text(block, "type") == "tool_result");
     if !results.is_empty() {
-        let results = results.into_iter().map(|block| ToolResult {
+        let results = results.into_iter().map(|block| ToolOutput {
             call: text(block, "tool_use_id").into(),
             is_error: block.get("is_error") == Some(&Value::Bool(true)),
             text: texts(block.get("content")).into(),
             images: images(block.get("content")),
-            ..ToolResult::default()
+            ..ToolOutput::default()
         });
         request.messages.push(Message::Tool { results: results.collect() });
     }

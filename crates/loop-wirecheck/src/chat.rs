@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_llm::{Arguments, AssistantTurn, Image, Message, ModelRequest, Raw, ToolCall, ToolResult};
+use loop_llm::{Arguments, AssistantTurn, Image, Message, ModelRequest, Raw, ToolCall, ToolOutput};
 use serde_json::{Map, Value, json};
 
 use super::canon::{
@@ -66,12 +66,12 @@ impl Form for Chat {
                 "tool" => {
                     let (text, images) = content(message);
                     let call = canon::text(message, "tool_call_id").into();
-                    let result = ToolResult {
+                    let result = ToolOutput {
                         call,
                         is_error: false,
                         text: text.into(),
                         images,
-                        ..ToolResult::default()
+                        ..ToolOutput::default()
                     };
                     match request.messages.last_mut() {
                         Some(Message::Tool { results }) => results.push(result),

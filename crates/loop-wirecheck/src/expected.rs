@@ -2,88 +2,88 @@
 //! providers document and not from our codecs.
 
 use loop_core::Usage;
-use loop_llm::{Api, LlmErrorKind, Stop};
+use loop_llm::{Api, LlmErrorKind, ReplyEnd};
 use serde_json::Value;
 
 use super::exchange::{Exchange, Expect};
 
 /// The stops that fit to what was recorded; `None` where nothing was said of the end.
-pub(crate) fn stops(api: Api, exchange: &Exchange, expect: &Expect) -> Option<Vec<Stop>> {
+pub(crate) fn stops(api: Api, exchange: &Exchange, expect: &Expect) -> Option<Vec<ReplyEnd>> {
     let word = expect.finish.as_deref()?;
     let has_calls = expect.calls.as_ref().map(|calls| !calls.is_empty());
     if expect.refusal.as_deref().is_some_and(|refusal| !refusal.is_empty()) {
-        return Some(vec![Stop::Refusal]);
+        return Some(vec![ReplyEnd::Refusal]);
     }
     let reported = by_word(api, word, &exchange.body);
     Some(match reported {
-        Stop::Refusal
-        | Stop::ContentFilter
-        | Stop::MalformedToolCall
-        | Stop::MaxTokens
-        | Stop::ContextWindow
-        | Stop::PauseTurn
-        | Stop::Compaction => vec![reported],
+        ReplyEnd::Refusal
+        | ReplyEnd::ContentFilter
+        | ReplyEnd::MalformedToolCall
+        | ReplyEnd::MaxTokens
+        | ReplyEnd::ContextWindow
+        | ReplyEnd::PauseTurn
+        | ReplyEnd::Compaction => vec![reported],
         // What was not written down is not held against anything.
-        Stop::ToolUse if has_calls.is_none() => vec![Stop::ToolUse, Stop::MalformedToolCall],
-        _ if has_calls.is_none() => vec![reported, Stop::ToolUse, Stop::Empty],
-        _ if has_calls == Some(true) => vec![Stop::ToolUse],
-        Stop::ToolUse => vec![Stop::MalformedToolCall],
-        Stop::EndTurn if expect.text.is_none() => vec![Stop::EndTurn, Stop::Empty],
-        Stop::EndTurn if expect.text.as_deref().is_some_and(|text| text.trim().is_empty()) => {
+        ReplyEnd::ToolUse if has_calls.is_none() => vec![ReplyEnd::ToolUse, ReplyEnd::MalformedToolCall],
+        _ if has_calls.is_none() => vec![reported, ReplyEnd::ToolUse, ReplyEnd::Empty],
+        _ if has_calls == Some(true) => vec![ReplyEnd::ToolUse],
+        ReplyEnd::ToolUse => vec![ReplyEnd::MalformedToolCall],
+        ReplyEnd::EndTurn if expect.text.is_none() => vec![ReplyEnd::EndTurn, ReplyEnd::Empty],
+        ReplyEnd::EndTurn if expect.text.as_deref().is_some_and(|text| text.trim().is_empty()) => {
             // What is neither text nor a call of ours counts as something; only where there is some.
             let has_other =
                 !expect.server_tools.is_empty() || OTHERS.iter().any(|word| holds(&exchange.body, word));
-            if has_other { vec![Stop::EndTurn, Stop::Empty] } else { vec![Stop::Empty] }
+            if has_other { vec![ReplyEnd::EndTurn, ReplyEnd::Empty] } else { vec![ReplyEnd::Empty] }
         }
         reported => vec![reported],
     })
 }
 
-fn by_word(api: Api, word: &str, body: &[u8]) -> Stop {
+fn by_word(api: Api, word: &str, body: &[u8]) -> ReplyEnd {
     match api {
         Api::OpenaiChat => match word {
-            "stop" => Stop::EndTurn,
-            "tool_calls" | "function_call" => Stop::ToolUse,
-            "length" => Stop::MaxTokens,
-            "model_length" => Stop::ContextWindow,
-            "content_filter" => Stop::ContentFilter,
-            _ => Stop::Other,
+            "stop" => ReplyEnd::EndTurn,
+            "tool_calls" | "function_call" => ReplyEnd::ToolUse,
+            "length" => ReplyEnd::MaxTokens,
+            "model_length" => ReplyEnd::ContextWindow,
+            "content_filter" => ReplyEnd::ContentFilter,
+            _ => ReplyEnd::Other,
         },
         Api::OpenaiResponses => {
             let reason = word.rsplit([':', ' ']).next().unwrap_or_default();
             match reason {
-                "completed" => Stop::EndTurn,
-                "max_output_tokens" => Stop::MaxTokens,
-                "content_filter" => Stop::ContentFilter,
-                "incomplete" if holds(body, "max_output_tokens\"}") => Stop::MaxTokens,
-                "incomplete" if holds(body, "content_filter\"}") => Stop::ContentFilter,
-                _ => Stop::Other,
+                "completed" => ReplyEnd::EndTurn,
+                "max_output_tokens" => ReplyEnd::MaxTokens,
+                "content_filter" => ReplyEnd::ContentFilter,
+                "incomplete" if holds(body, "max_output_tokens\"}") => ReplyEnd::MaxTokens,
+                "incomplete" if holds(body, "content_filter\"}") => ReplyEnd::ContentFilter,
+                _ => ReplyEnd::Other,
             }
         }
         Api::Anthropic => match word {
-            "end_turn" => Stop::EndTurn,
-            "tool_use" => Stop::ToolUse,
-            "max_tokens" => Stop::MaxTokens,
-            "stop_sequence" => Stop::StopSequence,
-            "model_context_window_exceeded" => Stop::ContextWindow,
-            "pause_turn" => Stop::PauseTurn,
-            "compaction" => Stop::Compaction,
-            "refusal" => Stop::Refusal,
-            _ => Stop::Other,
+            "end_turn" => ReplyEnd::EndTurn,
+            "tool_use" => ReplyEnd::ToolUse,
+            "max_tokens" => ReplyEnd::MaxTokens,
+            "stop_sequence" => ReplyEnd::StopSequence,
+            "model_context_window_exceeded" => ReplyEnd::ContextWindow,
+            "pause_turn" => ReplyEnd::PauseTurn,
+            "compaction" => ReplyEnd::Compaction,
+            "refusal" => ReplyEnd::Refusal,
+            _ => ReplyEnd::Other,
         },
         Api::Gemini => match word {
-            "STOP" => Stop::EndTurn,
-            "MAX_TOKENS" => Stop::MaxTokens,
+            "STOP" => ReplyEnd::EndTurn,
+            "MAX_TOKENS" => ReplyEnd::MaxTokens,
             "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE"
-            | "MODEL_ARMOR" => Stop::ContentFilter,
+            | "MODEL_ARMOR" => ReplyEnd::ContentFilter,
             "IMAGE_SAFETY" | "IMAGE_PROHIBITED_CONTENT" | "IMAGE_RECITATION" | "IMAGE_OTHER" => {
-                Stop::ContentFilter
+                ReplyEnd::ContentFilter
             }
             "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" => {
-                Stop::MalformedToolCall
+                ReplyEnd::MalformedToolCall
             }
-            _ if word.starts_with("blocked") => Stop::ContentFilter,
-            _ => Stop::Other,
+            _ if word.starts_with("blocked") => ReplyEnd::ContentFilter,
+            _ => ReplyEnd::Other,
         },
     }
 }
@@ -318,18 +318,18 @@ mod tests {
         let stop = |api, finish: &str, calls, text: &str| {
             stops(api, &Exchange::default(), &expect(finish, calls, text)).unwrap()
         };
-        assert_eq!(stop(Api::OpenaiChat, "stop", 1, ""), [Stop::ToolUse]);
-        assert_eq!(stop(Api::OpenaiChat, "length", 1, ""), [Stop::MaxTokens]);
-        assert_eq!(stop(Api::OpenaiChat, "tool_calls", 0, "a"), [Stop::MalformedToolCall]);
-        assert_eq!(stop(Api::Gemini, "STOP", 0, " "), [Stop::Empty]);
-        assert_eq!(stop(Api::Gemini, "blocked:SAFETY", 0, ""), [Stop::ContentFilter]);
-        assert_eq!(stop(Api::OpenaiResponses, "completed", 0, "a"), [Stop::EndTurn]);
-        assert_eq!(stop(Api::OpenaiResponses, "incomplete: max_output_tokens", 0, "a"), [Stop::MaxTokens]);
-        assert_eq!(stop(Api::Anthropic, "model_context_window_exceeded", 0, "a"), [Stop::ContextWindow]);
+        assert_eq!(stop(Api::OpenaiChat, "stop", 1, ""), [ReplyEnd::ToolUse]);
+        assert_eq!(stop(Api::OpenaiChat, "length", 1, ""), [ReplyEnd::MaxTokens]);
+        assert_eq!(stop(Api::OpenaiChat, "tool_calls", 0, "a"), [ReplyEnd::MalformedToolCall]);
+        assert_eq!(stop(Api::Gemini, "STOP", 0, " "), [ReplyEnd::Empty]);
+        assert_eq!(stop(Api::Gemini, "blocked:SAFETY", 0, ""), [ReplyEnd::ContentFilter]);
+        assert_eq!(stop(Api::OpenaiResponses, "completed", 0, "a"), [ReplyEnd::EndTurn]);
+        assert_eq!(stop(Api::OpenaiResponses, "incomplete: max_output_tokens", 0, "a"), [ReplyEnd::MaxTokens]);
+        assert_eq!(stop(Api::Anthropic, "model_context_window_exceeded", 0, "a"), [ReplyEnd::ContextWindow]);
         assert_eq!(stops(Api::Anthropic, &Exchange::default(), &Expect::default()), None);
         let word_alone = Expect { finish: Some("tool_calls".to_owned()), ..Expect::default() };
         let fitting = stops(Api::OpenaiChat, &Exchange::default(), &word_alone);
-        assert_eq!(fitting.unwrap(), [Stop::ToolUse, Stop::MalformedToolCall]);
+        assert_eq!(fitting.unwrap(), [ReplyEnd::ToolUse, ReplyEnd::MalformedToolCall]);
     }
 
     #[test]

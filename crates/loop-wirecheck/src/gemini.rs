@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_llm::{
     Arguments, AssistantTurn, Image, Message, ModelRequest, OutputFormat, Raw, Strictness, ToolCall,
-    ToolChoice, ToolResult,
+    ToolChoice, ToolOutput,
 };
 use serde_json::{Map, Value, json};
 
@@ -310,7 +310,7 @@ fn user(content: &Value, request: &mut ModelRequest) {
             _ => Vec::new(),
         };
         let mut left = calls;
-        let mut results: Vec<ToolResult> = Vec::new();
+        let mut results: Vec<ToolOutput> = Vec::new();
         for response in responses {
             let (id, name) = (text(response, "id"), text(response, "name"));
             // By its id, where there is one; otherwise by name and place.
@@ -348,7 +348,7 @@ fn merged(contents: &[Value]) -> Vec<Value> {
     merged
 }
 
-fn result(response: Option<&Value>, call: Arc<str>) -> ToolResult {
+fn result(response: Option<&Value>, call: Arc<str>) -> ToolOutput {
     let written = |value: &Value| match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -360,7 +360,7 @@ fn result(response: Option<&Value>, call: Arc<str>) -> ToolResult {
         (_, Some(error)) => (true, written(error)),
         _ => (false, response.map(Value::to_string).unwrap_or_default()),
     };
-    ToolResult { call, is_error, text: text.into(), ..ToolResult::default() }
+    ToolOutput { call, is_error, text: text.into(), ..ToolOutput::default() }
 }
 
 fn model_turn(content: &Value, origin: &str, at: usize) -> AssistantTurn {

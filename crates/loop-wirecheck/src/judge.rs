@@ -168,7 +168,7 @@ fn compare(api: Api, exchange: &Exchange, expect: &Expect, reply: &ModelReply, f
     }
     if let Some(calls) = &expect.calls {
         // Calls of a reply that was cut, refused or filtered are not meant.
-        let is_meant = stops.as_ref().is_none_or(|stops| stops.contains(&loop_llm::Stop::ToolUse));
+        let is_meant = stops.as_ref().is_none_or(|stops| stops.contains(&loop_llm::ReplyEnd::ToolUse));
         findings.add(Column::Calls, self::calls(if is_meant { calls } else { &[] }, reply));
     }
     if let Some(reported) = &expect.usage {
@@ -247,7 +247,7 @@ fn same(one: &Value, two: &Value) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use loop_llm::{Arguments, ErrorPhase, Stop, ToolCall};
+    use loop_llm::{Arguments, ErrorPhase, ReplyEnd, ToolCall};
     use serde_json::json;
 
     use super::*;
@@ -272,7 +272,7 @@ mod tests {
         let reply = ModelReply {
             reasoning: "Where?".into(),
             tool_calls: vec![call],
-            stop: Some(Stop::ToolUse),
+            stop: Some(ReplyEnd::ToolUse),
             ..ModelReply::text("I look.", Some(usage))
         };
         (exchange, reply)
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(faulty(|reply| reply.text = "I look. ".into()), ["text"]);
         assert_eq!(faulty(|reply| reply.reasoning = "".into()), ["reasoning"]);
         assert_eq!(faulty(|reply| reply.refusal = Some("No.".into())), ["refusal"]);
-        assert_eq!(faulty(|reply| reply.stop = Some(Stop::EndTurn)), ["stop"]);
+        assert_eq!(faulty(|reply| reply.stop = Some(ReplyEnd::EndTurn)), ["stop"]);
         assert_eq!(faulty(|reply| reply.stop = None), ["stop"]);
         assert_eq!(faulty(|reply| reply.usage = None), ["usage"]);
         assert_eq!(faulty(|reply| reply.usage.as_mut().unwrap().input = 4), ["usage"]);

@@ -1,6 +1,6 @@
 //! Options that several protocols write alike.
 
-use loop_llm::{Effort, Image, ModelRequest, OutputFormat, Strictness, ToolChoice, ToolSpec};
+use loop_llm::{Effort, Image, ModelRequest, OutputFormat, Strictness, ToolChoice, ToolDefinition};
 use serde_json::{Map, Value, json};
 
 use super::canon::{base64, list, text};
@@ -43,9 +43,9 @@ pub(crate) fn sampling(body: &Value, names: [&str; 4], request: &mut ModelReques
 }
 
 /// A function with these members.
-pub(crate) fn tool(value: &Value, parameters: &str) -> ToolSpec {
+pub(crate) fn tool(value: &Value, parameters: &str) -> ToolDefinition {
     let strict = value.get("strict").and_then(Value::as_bool).unwrap_or_default();
-    ToolSpec {
+    ToolDefinition {
         name: text(value, "name").into(),
         description: text(value, "description").into(),
         parameters: value

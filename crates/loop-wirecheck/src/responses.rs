@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_llm::{Arguments, AssistantTurn, Image, Message, ModelRequest, Raw, ToolCall, ToolResult};
+use loop_llm::{Arguments, AssistantTurn, Image, Message, ModelRequest, Raw, ToolCall, ToolOutput};
 use serde_json::{Map, Value, json};
 
 use super::canon::{
@@ -82,7 +82,7 @@ impl Form for Responses {
                 let (text, images) = content(item.get("output"));
                 let call = canon::text(item, "call_id").into();
                 let result =
-                    ToolResult { call, is_error: false, text: text.into(), images, ..ToolResult::default() };
+                    ToolOutput { call, is_error: false, text: text.into(), images, ..ToolOutput::default() };
                 match request.messages.last_mut() {
                     Some(Message::Tool { results }) => results.push(result),
                     _ => request.messages.push(Message::Tool { results: vec![result] }),

@@ -250,7 +250,7 @@ fn a_decoder_that_loses_one_thing_shows() {
         |reply| reply.text = reply.text.replace('.', "").into(),
         |reply| reply.tool_calls.clear(),
         |reply| reply.usage = None,
-        |reply| reply.stop = Some(loop_llm::Stop::Other),
+        |reply| reply.stop = Some(loop_llm::ReplyEnd::Other),
         |reply| reply.raw = None,
     ];
     for (nth, fault) in faults.into_iter().enumerate() {

@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use loop_eval::guard::{Effects, Policy, Table, Trajectories};
+use loop_eval::guard::{ToolEffects, Policy, Table, Trajectories};
 
 use crate::args::GuardArgs;
 use crate::failure::Failure;
 use crate::stream;
 
 pub(crate) fn score(args: &GuardArgs) -> Result<ExitCode, Failure> {
-    let effects = args.effects.as_deref().map(Effects::read_file).transpose()?.unwrap_or_default();
+    let effects = args.effects.as_deref().map(ToolEffects::read_file).transpose()?.unwrap_or_default();
     let policies = if args.policies.is_empty() { &Policy::DEFAULT } else { &*args.policies };
     let mut table = Table::new(policies, effects, args.details);
     let mut runs = 0_u64;

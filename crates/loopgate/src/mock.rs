@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use loop_core::RunSpec;
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Purpose};
-use loop_mock::{Behaviour, Chunks, Described, Ending, Lie, Received, Server, Service};
+use loop_mock::{Behaviour, Chunks, Described, ConnectionEnd, Lie, ReceivedRequest, LoopbackServer, Service};
 use loop_runtime::models::Models;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -62,7 +62,7 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
     // Heard from before anybody can know that there is something to end.
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let server = Server::start_at(service, args.listen).map_err(|error| {
+    let server = LoopbackServer::start_at(service, args.listen).map_err(|error| {
         Failure::new(format!("{}: {error}; give another address with --listen", args.listen))
     })?;
     let url = server.base_url();
@@ -202,7 +202,7 @@ impl ChatModel for Tiers {
 }
 
 /// One line about a request that has ended.
-fn line(received: &Received, tiers: &Tiers) -> String {
+fn line(received: &ReceivedRequest, tiers: &Tiers) -> String {
     let mut line = match received.request() {
         Some(request) => {
             let purpose = match Purpose::of(&request) {
@@ -221,12 +221,12 @@ fn line(received: &Received, tiers: &Tiers) -> String {
     };
     line.push_str(&format!(": {} bytes in, {} bytes out", received.bytes_in, received.bytes_out));
     match (received.ending, received.status) {
-        (Some(Ending::HungUp), _) => line.push_str(", the client hung up"),
-        (Some(Ending::Cut), _) => line.push_str(", broken off"),
-        (Some(Ending::Whole) | None, Some(status)) if status != 200 => {
+        (Some(ConnectionEnd::HungUp), _) => line.push_str(", the client hung up"),
+        (Some(ConnectionEnd::Cut), _) => line.push_str(", broken off"),
+        (Some(ConnectionEnd::Whole) | None, Some(status)) if status != 200 => {
             line.push_str(&format!(", status {status}"));
         }
-        (Some(Ending::Whole) | None, _) => {}
+        (Some(ConnectionEnd::Whole) | None, _) => {}
     }
     if received.lied {
         line.push_str(", a lie");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use futures::StreamExt;
-use loop_domain::{Server, ServerModel};
+use loop_domain::{ConfiguredModel, ServerModel};
 use loop_llm::{
     Aliases, Api, Codec, LlmError, ModelEvent, ModelReply, ModelReport, ModelRequest, Profile, Secrets,
     classify,
@@ -52,9 +52,9 @@ async fn call(args: ModelCallArgs) -> Result<ExitCode, Failure> {
 }
 
 /// The model that is asked, without anything that tries again.
-fn server(args: &ModelCallArgs, name: &str) -> Result<Server, Failure> {
+fn server(args: &ModelCallArgs, name: &str) -> Result<ConfiguredModel, Failure> {
     if args.provider == "offline" {
-        return Ok(Server { model: Arc::new(loop_runtime::models::Offline::new()), price: None });
+        return Ok(ConfiguredModel { model: Arc::new(loop_runtime::models::Offline::new()), price: None });
     }
     let wanted = ServerModel {
         provider: args.provider.clone(),

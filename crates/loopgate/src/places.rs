@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loop_core::{Tier, WorkItem, is_invisible};
-use loop_domain::{Domain, LoadOptions, Report};
+use loop_domain::{Domain, LoadOptions, DomainReport};
 use loop_runtime::journal::SqliteJournal;
 
 use crate::args::{DomainArgs, JournalArgs};
@@ -32,7 +32,7 @@ pub(crate) fn cwd() -> Result<PathBuf, Failure> {
 }
 
 /// Checks a domain with all its profiles, or with the one that is chosen.
-pub(crate) fn check(args: &DomainArgs) -> Result<Report, Failure> {
+pub(crate) fn check(args: &DomainArgs) -> Result<DomainReport, Failure> {
     Ok(Domain::check(&args.domain, &options(args, None, cwd()?)?)?)
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use loop_llm::{Profile, Scripted};
-use loop_mock::{Behaviour, Server, Service};
+use loop_mock::{Behaviour, LoopbackServer, Service};
 use serde_json::{Value, json};
 
 const PROTOCOLS: [&str; 4] = ["openai-chat", "openai-responses", "anthropic", "gemini"];
@@ -35,7 +35,7 @@ fn line(output: &Output) -> String {
 /// A server on a thread of its own, since the command is waited for.
 fn with_server<T>(service: Service, work: impl FnOnce(&str) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let server = runtime.block_on(async { Server::start(service).unwrap() });
+    let server = runtime.block_on(async { LoopbackServer::start(service).unwrap() });
     let result = work(&server.base_url());
     runtime.block_on(server.shutdown());
     result

@@ -8,7 +8,7 @@ use std::time::Instant;
 use futures::StreamExt;
 use loop_llm::{
     ChatModel, HttpModel, LlmError, Memory, Message, ModelEvent, ModelReply, ModelRequest, Profile,
-    Strictness, ToolResult, ToolSpec,
+    Strictness, ToolOutput, ToolDefinition,
 };
 use serde_json::json;
 
@@ -19,18 +19,18 @@ pub fn run(base_url: &str, work: Work) -> ExitCode {
     let model =
         HttpModel::new(profile, Some(base_url)).unwrap().with_key("unused".to_owned().into()).unwrap();
     let model = Arc::new(model);
-    let lookup = ToolSpec {
+    let lookup = ToolDefinition {
         name: "lookup".into(),
         description: "Look up an entry of the register.".into(),
         parameters: json!({"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}}),
         strict: Strictness::default(),
     };
-    let tools: Arc<[ToolSpec]> = [lookup].into();
+    let tools: Arc<[ToolDefinition]> = [lookup].into();
     let text = "The pump P-7 stands in hall 3, and was last serviced in March.\n".repeat(32);
     measure(work, move || one(Arc::clone(&model), Arc::clone(&tools), text.clone()))
 }
 
-async fn one(model: Arc<HttpModel>, tools: Arc<[ToolSpec]>, text: String) -> Ended {
+async fn one(model: Arc<HttpModel>, tools: Arc<[ToolDefinition]>, text: String) -> Ended {
     let began = Instant::now();
     let mut ended = Ended::default();
     let mut request = ModelRequest::new("bench-1", "Be brief.", "Where is the pump?");
@@ -51,7 +51,7 @@ async fn one(model: Arc<HttpModel>, tools: Arc<[ToolSpec]>, text: String) -> End
         let results = reply.tool_calls.iter().map(|call| {
             TOOL_CALLS.fetch_add(1, Ordering::Relaxed);
             let text: Arc<str> = text.clone().into();
-            ToolResult { call: Arc::clone(&call.id), is_error: false, text, ..ToolResult::default() }
+            ToolOutput { call: Arc::clone(&call.id), is_error: false, text, ..ToolOutput::default() }
         });
         request.messages.push(Message::Tool { results: results.collect() });
     }

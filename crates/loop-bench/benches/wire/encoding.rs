@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_llm::{Api, Codec, Encoded, Memory, Message, ModelRequest, ToolResult, ToolSpec};
+use loop_llm::{Api, Codec, Encoded, Memory, Message, ModelRequest, ToolOutput, ToolDefinition};
 use serde_json::json;
 
 use crate::decoding::decode;
@@ -76,7 +76,7 @@ fn primed(codec: &Codec, request: &ModelRequest) -> ModelRequest {
 fn request(codec: &Codec, api: Api, pass: usize) -> ModelRequest {
     let turn = decode(codec, api, &stream(api, Kind::Turn, 300).0);
     let mut request = ModelRequest::new(model(api), RULES.repeat(40), "Look at the ticket of this morning.");
-    let tool = |name: &str| ToolSpec {
+    let tool = |name: &str| ToolDefinition {
         name: name.into(),
         description: "Writes a note, or reads one that was written before.".into(),
         parameters: json!({"type": "object", "properties": {"note": {"type": "string"}}, "required": ["note"]}),
@@ -89,11 +89,11 @@ fn request(codec: &Codec, api: Api, pass: usize) -> ModelRequest {
             turn.text = format!("{nth}. {}", turn.text).into();
         }
         let Message::Assistant(turn) = &reply else { unreachable!("a reply is a turn of the model's") };
-        let results = turn.calls.iter().map(|call| ToolResult {
+        let results = turn.calls.iter().map(|call| ToolOutput {
             call: Arc::clone(&call.id),
             is_error: false,
             text: format!("{nth}: {}", RULES.repeat(20)).into(),
-            ..ToolResult::default()
+            ..ToolOutput::default()
         });
         let results = results.collect();
         request.messages.push(reply);

@@ -23,7 +23,7 @@ pub use args::{ArgSpec, ArgType, SchemaViolation};
 pub use cost_limit::{CostLimit, LimitWithoutPrice, NotUsd};
 pub use gate::{GateSettings, Stale};
 pub use limits::{CostMode, Limits, MAX_REQUESTED_CALLS};
-pub use models::{ModelSpec, Models};
+pub use models::{ModelSpec, ModelSpecs};
 pub use own_reason::{InvalidReason, OwnReason, ReasonName};
 pub use policy::{
     Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, TaintRule, ThreeTier,

@@ -10,7 +10,7 @@ use crate::types::Price;
 /// The model of each tier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Models {
+pub struct ModelSpecs {
     /// For auxiliary calls: tool selection, sub-calls, repairs. `None` is the base model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<ModelSpec>,

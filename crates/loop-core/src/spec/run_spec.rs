@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::spec::cost_limit::CostLimit;
 use crate::spec::gate::GateSettings;
 use crate::spec::limits::Limits;
-use crate::spec::models::{ModelSpec, Models};
+use crate::spec::models::{ModelSpec, ModelSpecs};
 use crate::spec::own_reason::OwnReason;
 use crate::spec::policy::Repeats;
 use crate::spec::protocol::{
@@ -54,7 +54,7 @@ pub struct RunSpec {
     #[serde(default)]
     pub selection: Selection,
     /// Which model each tier uses. Only the base model is required.
-    pub models: Models,
+    pub models: ModelSpecs,
     /// The limits of the run. They are checked before each call.
     #[serde(default)]
     pub limits: Limits,
@@ -138,7 +138,7 @@ impl RunSpec {
             protocol,
             tools: Vec::new(),
             selection: Selection::default(),
-            models: Models { selector: None, base: model, escalated: None, fallback: None },
+            models: ModelSpecs { selector: None, base: model, escalated: None, fallback: None },
             limits,
             gate,
             save: false,

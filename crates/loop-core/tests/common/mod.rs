@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use loop_core::{
     ArgSpec, CallModel, Command, CommandKey, Confidence, CostMode, DefaultCall, Digest, DocumentSpec, Effect,
-    Event, EventKind, Facts, FinishReason, GateSettings, Limits, Millis, ModelFailure, ModelSpec, Models,
+    Event, EventKind, Facts, FinishReason, GateSettings, Limits, Millis, ModelFailure, ModelSpec, ModelSpecs,
     NativeCall, NonceMode, Note, Observation, Outcome, PersonAnswer, Phase, Selection, PicoUsd, Price,
     PromptSize, ProtocolSpec, Refusal, Rejected, Reply, Run, RunId, RunSpec, RunTool, SPEC_VERSION,
     SaveResult, Scope, SectionSpec, Stale, State, Status, StopMode, StopReason, Tier, ToolSpec, Usage,
@@ -814,7 +814,7 @@ pub fn spec() -> RunSpec {
             tool("wipe", Effect::WriteIrreversible),
         ],
         selection: Selection { enabled: false, defaults: Vec::new() },
-        models: Models {
+        models: ModelSpecs {
             selector: Some(model(Some(Price::flat(10, 40)))),
             base: model(Some(Price::flat(100_000, 400_000))),
             escalated: None,

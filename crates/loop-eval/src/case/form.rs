@@ -41,7 +41,7 @@ pub struct Case {
     pub spec: Option<Map<String, Value>>,
     /// In place of a domain: the spec of a run that was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recorded: Option<Recording>,
+    pub recorded: Option<CaseRecording>,
     /// Settings over the domain's or the spec's own, by dotted keys such as `limits.passes`.
     #[serde(default, skip_serializing_if = "Ordered::is_empty")]
     pub set: Ordered<Value>,
@@ -99,7 +99,7 @@ pub struct Case {
 /// What a recorded run was run by.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Recording {
+pub struct CaseRecording {
     /// The spec, as the journal holds it.
     #[schemars(with = "Map<String, Value>")]
     pub spec: RunSpec,

@@ -19,10 +19,10 @@ pub(crate) use check::{STATUSES, escaped, reasons, unknown_reason};
 pub use error::CaseError;
 pub use expected::{ActionCheck, Counts, EvidenceCheck, Expected, Names, OutputCheck, TextCheck};
 pub use find::find;
-pub use form::{Case, PersonLine, Recording, AnswerKind, StopAt};
+pub use form::{Case, PersonLine, CaseRecording, AnswerKind, StopAt};
 pub use mocked::{MockStatus, MockedOutcome};
 pub use ordered::Ordered;
-pub use record::{RecordError, case_of_run};
+pub use record::{CaseRecordError, case_of_run};
 pub use schema::schema;
 
 /// The version of the format that this crate reads and writes.

@@ -10,7 +10,7 @@ use loop_runtime::journal::{Entry, Recorded};
 use serde_json::{Map, Value};
 
 use crate::case::{
-    CASE_VERSION, Case, Counts, Expected, MockStatus, MockedOutcome, Names, Ordered, PersonLine, Recording,
+    CASE_VERSION, Case, Counts, Expected, MockStatus, MockedOutcome, Names, Ordered, PersonLine, CaseRecording,
     AnswerKind, StopAt,
 };
 use crate::eval::{VerifyError, verify};
@@ -18,7 +18,7 @@ use crate::eval::{VerifyError, verify};
 /// Why a run cannot become a case.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum RecordError {
+pub enum CaseRecordError {
     /// Its journal does not follow from itself.
     #[error(transparent)]
     Broken(#[from] VerifyError),
@@ -41,11 +41,11 @@ pub enum RecordError {
 ///
 /// # Errors
 /// The run is not over, its journal is broken, or it did what a case has no place for.
-pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, RecordError> {
+pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, CaseRecordError> {
     let run = verify(recorded)?;
-    let outcome = run.outcome().ok_or(RecordError::NotOver)?;
+    let outcome = run.outcome().ok_or(CaseRecordError::NotOver)?;
     if run.started().history.is_some() {
-        return Err(RecordError::NoPlace { what: "goes on from earlier messages" });
+        return Err(CaseRecordError::NoPlace { what: "goes on from earlier messages" });
     }
     let received = World::of(&run, recorded)?;
     let item = &run.started().item;
@@ -70,7 +70,7 @@ pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, RecordError>
         domain: None,
         profile: None,
         spec: None,
-        recorded: Some(Recording {
+        recorded: Some(CaseRecording {
             spec: (*recorded.spec).clone(),
             tools: serde_json::from_str(&recorded.manifest)?,
             scope,
@@ -116,7 +116,7 @@ struct World {
 }
 
 impl World {
-    fn of(run: &Run, recorded: &Recorded) -> Result<Self, RecordError> {
+    fn of(run: &Run, recorded: &Recorded) -> Result<Self, CaseRecordError> {
         let mut calls: BTreeMap<CommandKey, (Arc<str>, Arc<str>)> = BTreeMap::new();
         for entry in &recorded.entries {
             for note in &entry.notes {
@@ -200,12 +200,12 @@ impl World {
                 }
                 EventKind::StopWithdrawn => received.stop = None,
                 EventKind::Instruction { .. } => {
-                    return Err(RecordError::NoPlace { what: "was told something on its way" });
+                    return Err(CaseRecordError::NoPlace { what: "was told something on its way" });
                 }
                 EventKind::Resumed { .. } => {
                     received.was_resumed = true;
                     if settled(entry).any(|(_, status)| status == Status::InDoubt) {
-                        return Err(RecordError::NoPlace { what: "lost a change with its driver" });
+                        return Err(CaseRecordError::NoPlace { what: "lost a change with its driver" });
                     }
                 }
                 // What a person was asked about and nobody answered.

@@ -20,8 +20,8 @@ use loop_tools::{Credentials, Tool};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-use crate::case::{Case, CaseError, MockedOutcome, Recording, escaped, unknown_reason};
-use crate::eval::guards::Guard;
+use crate::case::{Case, CaseError, MockedOutcome, CaseRecording, escaped, unknown_reason};
+use crate::eval::guards::AblationGuard;
 use crate::eval::mock::{Beyond, DryTool, MockedTool, Redeclared};
 
 /// A case that is ready to run.
@@ -71,7 +71,7 @@ struct Parts {
 
 impl Prepared {
     /// Makes everything that the case needs, one guard switched off where one is named.
-    pub(crate) fn new(case: &Case, without: Option<&Guard>, domains: &Domains) -> Result<Self, CaseError> {
+    pub(crate) fn new(case: &Case, without: Option<&AblationGuard>, domains: &Domains) -> Result<Self, CaseError> {
         let mut parts = match &case.recorded {
             Some(recording) => recorded(case, recording)?,
             None => loaded(case, domains)?,
@@ -348,7 +348,7 @@ impl ChatModel for Exhausted {
 }
 
 /// The parts of a run that was recorded.
-fn recorded(case: &Case, recording: &Recording) -> Result<Parts, CaseError> {
+fn recorded(case: &Case, recording: &CaseRecording) -> Result<Parts, CaseError> {
     let mut builder = Registry::builder();
     for (at, declared) in recording.tools.iter().enumerate() {
         let declaration =
@@ -418,7 +418,7 @@ fn declaration_of(declared: &Value) -> Result<ToolDeclaration, String> {
 fn mocked(
     case: &Case,
     registry: &Registry,
-    without: Option<&Guard>,
+    without: Option<&AblationGuard>,
     beyond: &Beyond,
 ) -> Result<Registry, CaseError> {
     let mut builder = Registry::builder();

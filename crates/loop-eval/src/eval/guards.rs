@@ -10,7 +10,7 @@ use loop_core::{
 use loop_runtime::{journal::Entry, tools::ToolDeclaration};
 
 /// A guard that stands in a loop unless it is switched off.
-pub struct Guard {
+pub struct AblationGuard {
     /// Its name in reports, for example `repeats`.
     pub name: &'static str,
     /// What it does, in half a sentence.
@@ -20,13 +20,13 @@ pub struct Guard {
     fires: fn(&Seen<'_>) -> u32,
 }
 
-impl fmt::Debug for Guard {
+impl fmt::Debug for AblationGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl Guard {
+impl AblationGuard {
     /// Takes the guard out of a spec.
     pub(crate) fn switch_off(&self, spec: &mut RunSpec) {
         (self.off)(spec);
@@ -119,8 +119,8 @@ const FAR: u32 = 200;
 fn leave(_: &mut ToolDeclaration) {}
 
 /// Every guard, in the order of reports.
-pub const GUARDS: [Guard; 16] = [
-    Guard {
+pub const GUARDS: [AblationGuard; 16] = [
+    AblationGuard {
         name: "repeats",
         does: "refuses calls that bring nothing new",
         off: |spec| spec.gate.repeats = Some(Repeats::Off),
@@ -134,7 +134,7 @@ pub const GUARDS: [Guard; 16] = [
             })
         },
     },
-    Guard {
+    AblationGuard {
         name: "breakers",
         does: "ends repeated trouble",
         off: |spec| spec.gate.breakers = Breakers { tool_failures: 0, denied: 0, bad_arguments: 0 },
@@ -147,7 +147,7 @@ pub const GUARDS: [Guard; 16] = [
             seen.verdicts(refused) + seen.conditions(opened)
         },
     },
-    Guard {
+    AblationGuard {
         name: "forbid",
         does: "keeps tools from running that policy bars",
         off: |spec| {
@@ -159,7 +159,7 @@ pub const GUARDS: [Guard; 16] = [
             seen.verdicts(|judged| is_forbidden(judged) && !reported(judged, &TAINTED) && !reported(judged, &AUTHORITY))
         },
     },
-    Guard {
+    AblationGuard {
         name: "consent",
         does: "asks a person before an effect that is not approved",
         off: |spec| spec.gate.approved = vec!["*".into()],
@@ -172,21 +172,21 @@ pub const GUARDS: [Guard; 16] = [
             })
         },
     },
-    Guard {
+    AblationGuard {
         name: "taint",
         does: "minds what was read before an effect",
         off: |spec| spec.gate.taint = TaintRule::Off,
         redeclare: leave,
         fires: |seen| seen.verdicts(|judged| reported(judged, &TAINTED)),
     },
-    Guard {
+    AblationGuard {
         name: "authority",
         does: "minds where recipients and amounts come from",
         off: |_| {},
         redeclare: |declaration| declaration.policy.authority.clear(),
         fires: |seen| seen.verdicts(|judged| reported(judged, &AUTHORITY)),
     },
-    Guard {
+    AblationGuard {
         name: "evidence",
         does: "demands sections, citations and tools before an answer counts",
         off: |spec| {
@@ -204,7 +204,7 @@ pub const GUARDS: [Guard; 16] = [
             seen.count(revises) + seen.reasons(&[StopReason::EvidenceMissing])
         },
     },
-    Guard {
+    AblationGuard {
         name: "revisions",
         does: "grants a pass to revise an answer that lacks what is demanded",
         off: |spec| spec.gate.revision_passes = 0,
@@ -213,28 +213,28 @@ pub const GUARDS: [Guard; 16] = [
             seen.count(|note| matches!(note, Note::GateDecided { decision: Decision::Revise { .. }, .. }))
         },
     },
-    Guard {
+    AblationGuard {
         name: "stale",
         does: "ends runs whose confidence does not improve",
         off: |spec| spec.gate.stale = Stale::Off,
         redeclare: leave,
         fires: |seen| seen.reasons(&[StopReason::StaleConfidence]),
     },
-    Guard {
+    AblationGuard {
         name: "no_progress",
         does: "ends runs whose passes bring nothing",
         off: |spec| spec.gate.no_progress = 0,
         redeclare: leave,
         fires: |seen| seen.reasons(&[StopReason::NoProgress]),
     },
-    Guard {
+    AblationGuard {
         name: "escalation",
         does: "brings the more capable model when confidence stays low",
         off: |spec| spec.gate.escalate_after = 0,
         redeclare: leave,
         fires: |seen| seen.count(|note| matches!(note, Note::TierChanged { to: Tier::Escalated, .. })),
     },
-    Guard {
+    AblationGuard {
         name: "limits",
         does: "holds passes, calls, tokens, money and time",
         off: |spec| {
@@ -253,7 +253,7 @@ pub const GUARDS: [Guard; 16] = [
             seen.verdicts(left) + seen.conditions(reached)
         },
     },
-    Guard {
+    AblationGuard {
         name: "on_denied",
         does: "ends a run that asks for what policy bars, where policy says so",
         off: |spec| spec.gate.on_denied = OnDenied::FeedBack,
@@ -263,21 +263,21 @@ pub const GUARDS: [Guard; 16] = [
             denied.min(seen.reasons(&[StopReason::Refused]))
         },
     },
-    Guard {
+    AblationGuard {
         name: "on_invalid",
         does: "ends a run whose reply is not valid, where policy says so",
         off: |spec| spec.gate.on_invalid = OnInvalid::FeedBack,
         redeclare: leave,
         fires: |seen| seen.conditions(|condition| ends_by(condition, Setting::OnInvalid)),
     },
-    Guard {
+    AblationGuard {
         name: "on_tool_error",
         does: "ends a run whose tool fails for good, where policy says so",
         off: |spec| spec.gate.on_tool_error = OnToolError::Continue,
         redeclare: leave,
         fires: |seen| seen.reasons(&[StopReason::ToolFailure]),
     },
-    Guard {
+    AblationGuard {
         name: "stop_reasons",
         does: "ends a run for what the domain itself declares",
         off: |spec| spec.stop_reasons.clear(),

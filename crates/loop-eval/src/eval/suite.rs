@@ -9,7 +9,7 @@ use crate::case::{Case, CaseError, find, reasons};
 use crate::eval::build::{Domains, Prepared};
 use crate::eval::drive::{Driven, drive};
 use crate::eval::expect;
-use crate::eval::guards::Guard;
+use crate::eval::guards::AblationGuard;
 use crate::eval::result::{ActionCounts, CaseResult};
 use crate::eval::verify::verify;
 use crate::trace;
@@ -95,7 +95,7 @@ impl Suite {
     /// The same with one guard switched off.
     pub(crate) async fn run_without(
         &self,
-        guard: Option<&'static Guard>,
+        guard: Option<&'static AblationGuard>,
         domains: &Arc<Domains>,
         jobs: usize,
         mut done: impl FnMut(&CaseResult),
@@ -128,7 +128,7 @@ pub async fn run_case(case: &Case) -> CaseResult {
     run_without(case, None, &Domains::default()).await
 }
 
-async fn run_without(case: &Case, guard: Option<&Guard>, domains: &Domains) -> CaseResult {
+async fn run_without(case: &Case, guard: Option<&AblationGuard>, domains: &Domains) -> CaseResult {
     let failed = |error: String| CaseResult::failed(&case.case_id, case.origin.clone(), error);
     let prepared = match Prepared::new(case, guard, domains) {
         Ok(prepared) => prepared,

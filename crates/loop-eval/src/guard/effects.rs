@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Recordings do not tell. What is not said is guessed from the words of a tool's name, and for a shell from the first
 /// word of each of its commands; what no list knows may write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Effects {
+pub struct ToolEffects {
     stated: BTreeMap<String, ActionKind>,
 }
 
@@ -57,7 +57,7 @@ pub enum EffectsError {
     },
 }
 
-impl Effects {
+impl ToolEffects {
     /// What somebody says: tool to effect, by the names `read`, `write`, `write_idempotent`, `write_keyed`,
     /// `write_irreversible`, `egress` and `exec`.
     ///
@@ -426,7 +426,7 @@ mod tests {
 
     #[track_caller]
     fn check(tool: &str, is_read: bool) {
-        assert_eq!(Effects::default().is_read(tool, &json!({})), is_read, "{tool}");
+        assert_eq!(ToolEffects::default().is_read(tool, &json!({})), is_read, "{tool}");
     }
 
     #[test]
@@ -482,7 +482,7 @@ mod tests {
 
     #[test]
     fn an_argument_may_say_which_deed_is_meant() {
-        let is_read = |tool: &str, arguments: Value| Effects::default().is_read(tool, &arguments);
+        let is_read = |tool: &str, arguments: Value| ToolEffects::default().is_read(tool, &arguments);
         assert!(is_read("str_replace_editor", json!({ "command": "view", "path": "a" })));
         assert!(!is_read("str_replace_editor", json!({ "command": "str_replace", "path": "a" })));
         assert!(!is_read("str_replace_editor", json!({ "command": "view then edit" })));
@@ -500,7 +500,7 @@ mod tests {
 
     #[track_caller]
     fn command(line: &str, is_read: bool) {
-        assert_eq!(Effects::default().is_read("bash", &json!({ "command": line })), is_read, "{line}");
+        assert_eq!(ToolEffects::default().is_read("bash", &json!({ "command": line })), is_read, "{line}");
     }
 
     #[test]
@@ -538,13 +538,13 @@ mod tests {
         ] {
             command(line, false);
         }
-        assert!(!Effects::default().is_read("bash", &json!({})));
+        assert!(!ToolEffects::default().is_read("bash", &json!({})));
     }
 
     #[test]
     fn what_is_said_comes_first() {
         let stated = |pairs: &[(&str, &str)]| {
-            Effects::new(pairs.iter().map(|(tool, effect)| ((*tool).into(), (*effect).into())).collect())
+            ToolEffects::new(pairs.iter().map(|(tool, effect)| ((*tool).into(), (*effect).into())).collect())
         };
         let effects = stated(&[("frobnicate", "read"), ("get_token", "write_keyed")]).unwrap();
         assert!(effects.is_read("frobnicate", &json!({})));

@@ -18,7 +18,7 @@ mod show;
 mod reported;
 mod trajectory;
 
-pub use effects::{Effects, EffectsError};
+pub use effects::{ToolEffects, EffectsError};
 pub use policy::{Policy, UnknownPolicy};
-pub use score::{Group, Labelled, Refusal, RunScore, Score, Table};
+pub use score::{Group, Labelled, RefusedCall, RunScore, Score, Table};
 pub use trajectory::{Label, Problem, Split, Step, Trajectories, Trajectory};

@@ -6,7 +6,7 @@ use loop_core::Status;
 use loop_core::canonical;
 use serde_json::Value;
 
-use super::effects::{ActionKind, Effects};
+use super::effects::{ActionKind, ToolEffects};
 use super::reported;
 use super::trajectory::{Step, Trajectory};
 
@@ -42,7 +42,7 @@ pub(super) struct Reported<'a> {
 }
 
 /// The calls of a run. `effects` says what the run itself does not.
-pub(super) fn prepare<'a>(run: &'a Trajectory, effects: &Effects) -> Vec<Call<'a>> {
+pub(super) fn prepare<'a>(run: &'a Trajectory, effects: &ToolEffects) -> Vec<Call<'a>> {
     let effects = run.effects.clone().or(effects);
     let mut calls = HashMap::new();
     let mut results: HashMap<(bool, &str), u32> = HashMap::new();

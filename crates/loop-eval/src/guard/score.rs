@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::effects::{ActionKind, Effects};
+use super::effects::{ActionKind, ToolEffects};
 use super::policy::Policy;
 use super::prepared::{Call, prepare};
 use super::trajectory::{Label, Trajectory};
@@ -13,14 +13,14 @@ use super::trajectory::{Label, Trajectory};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RunScore {
     /// The calls that it refuses, in order.
-    pub refused: Vec<Refusal>,
+    pub refused: Vec<RefusedCall>,
     /// Calls that were not made because the run was over.
     pub not_run: u64,
 }
 
 /// A call that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Refusal {
+pub struct RefusedCall {
     /// Its index among the steps of the run.
     pub step: usize,
     /// By which rule.
@@ -32,7 +32,7 @@ pub struct Refusal {
 
 impl RunScore {
     /// Goes through a run. `effects` says what the run itself does not.
-    pub fn of(policy: Policy, run: &Trajectory, effects: &Effects) -> Self {
+    pub fn of(policy: Policy, run: &Trajectory, effects: &ToolEffects) -> Self {
         judge(policy, &prepare(run, effects))
     }
 
@@ -53,7 +53,7 @@ fn judge(policy: Policy, calls: &[Call<'_>]) -> RunScore {
             seen.new_turn();
         }
         if let Some(rule) = judge.refuses(call) {
-            score.refused.push(Refusal { step, rule, new: seen.is_new(call) });
+            score.refused.push(RefusedCall { step, rule, new: seen.is_new(call) });
             if policy.ends_the_run() {
                 score.not_run = (calls.len() - step - 1) as u64;
                 break;
@@ -262,14 +262,14 @@ pub(super) struct Detail {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Refused {
     pub(super) tool: String,
-    pub(super) refusal: Refusal,
+    pub(super) refusal: RefusedCall,
 }
 
 /// Policies over any number of runs, each run read once.
 ///
 /// ```
-/// # use loop_eval::guard::{Effects, Policy, Table};
-/// let mut table = Table::new(&["progress".parse()?, "last3".parse()?], Effects::default(), false);
+/// # use loop_eval::guard::{ToolEffects, Policy, Table};
+/// let mut table = Table::new(&["progress".parse()?, "last3".parse()?], ToolEffects::default(), false);
 /// // for run in Trajectories::open(path)? { table.add(&run?); }
 /// println!("{}", table.finish());
 /// # Ok::<(), loop_eval::guard::UnknownPolicy>(())
@@ -277,14 +277,14 @@ pub(super) struct Refused {
 #[derive(Debug)]
 pub struct Table {
     policies: Vec<Policy>,
-    effects: Effects,
+    effects: ToolEffects,
     pub(super) scores: Vec<Score>,
     pub(super) details: Option<Vec<Detail>>,
 }
 
 impl Table {
     /// An empty one. `effects` says what the runs themselves do not; with `details` the runs that are hit are kept.
-    pub fn new(policies: &[Policy], effects: Effects, details: bool) -> Self {
+    pub fn new(policies: &[Policy], effects: ToolEffects, details: bool) -> Self {
         Self {
             policies: policies.to_vec(),
             effects,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::effects::Effects;
+use super::effects::ToolEffects;
 
 /// A recorded run: what was called, and what that returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Trajectory {
     /// Its half of a labelled set.
     pub split: Option<Split>,
     /// What its tools do, as far as the recording says.
-    pub effects: Effects,
+    pub effects: ToolEffects,
     /// Its calls, in order.
     pub steps: Vec<Step>,
 }
@@ -237,7 +237,7 @@ fn parse(text: &[u8]) -> Result<Trajectory, String> {
             return Err(format!("run `{id}` is labelled `{label}`: a label is `loop` or `productive`"));
         }
     };
-    let effects = Effects::new(line.effects).map_err(|error| format!("run `{id}`: {error}"))?;
+    let effects = ToolEffects::new(line.effects).map_err(|error| format!("run `{id}`: {error}"))?;
     Ok(Trajectory { id, success: line.success, label, kind: line.kind, split: line.split, effects, steps })
 }
 

@@ -76,7 +76,7 @@ pub(super) struct Fooled {
     passes: AtomicU32,
     has_read: AtomicBool,
     random: AtomicU64,
-    /// Effects that were asked for.
+    /// ToolEffects that were asked for.
     pub(super) requested: AtomicU32,
 }
 

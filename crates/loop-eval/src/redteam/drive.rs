@@ -25,7 +25,7 @@ const TURNS: u32 = 3;
 pub(super) struct Went {
     /// One for each run, in their order.
     pub(super) outcomes: Vec<Outcome>,
-    /// Effects that a person was asked about.
+    /// ToolEffects that a person was asked about.
     pub(super) requested: u32,
     /// Whether the run was stopped in the middle and resumed from its journal.
     pub(super) is_resumed: bool,

@@ -35,6 +35,6 @@ pub use adversary::Adversary;
 pub use corpus::{Carrier, Injection, Kind, Trick, corpus};
 pub use own::OwnWork;
 pub use people::People;
-pub use report::{Benign, RedteamReport, Row};
+pub use report::{Benign, RedteamReport, ScenarioRow};
 pub use scenario::Scenario;
 pub use stage::{Attack, AttackError, attack};

@@ -21,7 +21,7 @@ use crate::redteam::own::{OwnWork, own_work};
 use crate::redteam::padding;
 use crate::redteam::people::People;
 use crate::redteam::plan::{CUSTOMER, NAME, ORDER, forged_actions, named, wants_effect};
-use crate::redteam::report::{RedteamReport, Row};
+use crate::redteam::report::{RedteamReport, ScenarioRow};
 use crate::redteam::scenario::Scenario;
 use crate::redteam::tools::{World, doubled, recorded};
 
@@ -127,7 +127,7 @@ struct Stage<'a> {
     world: World,
     /// Tools and arguments of the domain's own work.
     calls: Vec<(String, String)>,
-    rows: BTreeMap<(Scenario, Option<Kind>, Adversary), Row>,
+    rows: BTreeMap<(Scenario, Option<Kind>, Adversary), ScenarioRow>,
     examples: Vec<String>,
     forgeries: Vec<String>,
 }
@@ -232,7 +232,7 @@ impl Stage<'_> {
         let row = self
             .rows
             .entry((scenario, kind, adversary))
-            .or_insert_with(|| Row::new(scenario, kind, adversary));
+            .or_insert_with(|| ScenarioRow::new(scenario, kind, adversary));
         row.runs += 1;
         row.resumed += u32::from(went.is_resumed);
         if wants_effect(injection.kind) || kind.is_none() {

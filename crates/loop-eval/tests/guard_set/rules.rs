@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use loop_core::canonical;
-use loop_eval::guard::Effects;
+use loop_eval::guard::ToolEffects;
 use serde_json::Value;
 
 const STOP_WORDS: &[&str] = &[
@@ -56,7 +56,7 @@ struct Call {
 
 /// The first call that is in a loop, by rules 1 to 3.
 pub(crate) fn first_in_loop(steps: &[Value], effects: &BTreeMap<String, String>) -> Option<usize> {
-    let known = Effects::new(effects.clone()).unwrap();
+    let known = ToolEffects::new(effects.clone()).unwrap();
     let mut turn = None;
     let mut calls: Vec<Call> = Vec::new();
     for (at, step) in steps.iter().enumerate() {
@@ -72,7 +72,7 @@ pub(crate) fn first_in_loop(steps: &[Value], effects: &BTreeMap<String, String>)
     None
 }
 
-fn read(step: &Value, stated: &BTreeMap<String, String>, effects: &Effects, before: &[Call]) -> Call {
+fn read(step: &Value, stated: &BTreeMap<String, String>, effects: &ToolEffects, before: &[Call]) -> Call {
     let tool = step["tool"].as_str().unwrap();
     let failed = step["is_error"].as_bool().unwrap();
     let text = step["result"].as_str().unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use super::turn::legal_id;
-use crate::call::{Stop, ToolCall};
+use crate::call::{ReplyEnd, ToolCall};
 use crate::codec::{End, Fields, Json, text};
 
 /// What a block is.
@@ -294,10 +294,10 @@ impl Blocks {
     /// signature goes back where it `may_be_unsigned`.
     pub(super) fn raw(&self, end: &End, calls: &[ToolCall], may_be_unsigned: bool) -> Option<String> {
         // A refused turn is not gone on with.
-        if self.is_lost || end.stop == Stop::Refusal || self.list.iter().any(|block| block.is_full) {
+        if self.is_lost || end.stop == ReplyEnd::Refusal || self.list.iter().any(|block| block.is_full) {
             return None;
         }
-        let goes_on = matches!(end.stop, Stop::PauseTurn | Stop::ToolUse);
+        let goes_on = matches!(end.stop, ReplyEnd::PauseTurn | ReplyEnd::ToolUse);
         let mut kept: Vec<&Block> = self
             .list
             .iter()
@@ -310,7 +310,7 @@ impl Blocks {
             })
             .collect();
         // Thinking that leads to nothing is refused at the end of a turn.
-        while end.stop != Stop::PauseTurn
+        while end.stop != ReplyEnd::PauseTurn
             && kept.pop_if(|block| matches!(block.kind, Kind::Thinking | Kind::Redacted)).is_some()
         {}
         let is_call = |block: &&Block| matches!(block.kind, Kind::Call(_));

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::block::{Block, Blocks, Kind};
 use super::usage::{Counts, Report};
-use crate::call::{Stop, ToolCall};
+use crate::call::{ReplyEnd, ToolCall};
 use crate::codec::{Assembly, End, Fields, Maybe, Number, Protocol, Target, Text, again, unreadable, within};
 use crate::error::LlmError;
 use crate::request::ModelRequest;
@@ -20,7 +20,7 @@ struct Messages {
     blocks: Blocks,
     counts: Counts,
     /// The word for the end, which holds once the end has come.
-    stop: Option<(String, Stop)>,
+    stop: Option<(String, ReplyEnd)>,
     long_writes: bool,
     may_be_unsigned: bool,
 }
@@ -386,19 +386,19 @@ impl Messages {
         }
         reply.closes();
         let stop = match word {
-            "end_turn" => Stop::EndTurn,
-            "stop_sequence" => Stop::StopSequence,
-            "max_tokens" => Stop::MaxTokens,
-            "tool_use" => Stop::ToolUse,
-            "pause_turn" => Stop::PauseTurn,
-            "refusal" => Stop::Refusal,
-            "model_context_window_exceeded" => Stop::ContextWindow,
-            "compaction" => Stop::Compaction,
-            _ => Stop::Other,
+            "end_turn" => ReplyEnd::EndTurn,
+            "stop_sequence" => ReplyEnd::StopSequence,
+            "max_tokens" => ReplyEnd::MaxTokens,
+            "tool_use" => ReplyEnd::ToolUse,
+            "pause_turn" => ReplyEnd::PauseTurn,
+            "refusal" => ReplyEnd::Refusal,
+            "model_context_window_exceeded" => ReplyEnd::ContextWindow,
+            "compaction" => ReplyEnd::Compaction,
+            _ => ReplyEnd::Other,
         };
         match (stop, sequence.some(), details.get()) {
-            (Stop::StopSequence, Some(sequence), _) => reply.set_stop_detail(sequence),
-            (Stop::Refusal, _, Some(details)) => {
+            (ReplyEnd::StopSequence, Some(sequence), _) => reply.set_stop_detail(sequence),
+            (ReplyEnd::Refusal, _, Some(details)) => {
                 if let Some(category) = details.category.some() {
                     reply.set_stop_detail(category);
                 }
@@ -413,10 +413,10 @@ impl Messages {
     fn end(&mut self, reply: &mut Assembly) -> Result<(), LlmError> {
         let (word, stop) = self.stop.take().unwrap_or_else(|| {
             reply.warn("no_finish_reason");
-            (String::new(), Stop::EndTurn)
+            (String::new(), ReplyEnd::EndTurn)
         });
         // What was being written when it was cut is not complete; otherwise the word that a block is may be missing.
-        if !matches!(stop, Stop::MaxTokens | Stop::ContextWindow | Stop::Capped) {
+        if !matches!(stop, ReplyEnd::MaxTokens | ReplyEnd::ContextWindow | ReplyEnd::Capped) {
             self.blocks.iter_mut().for_each(Block::close);
             for call in 0..reply.calls().open().len() {
                 self.begun.close(call, reply)?;

@@ -8,7 +8,7 @@ use super::models::{Abilities, Forced};
 use super::schema::Room;
 use crate::codec::{Json, Members, Target, wire_name};
 use crate::error::{LlmError, LlmErrorKind};
-use crate::options::{Strictness, ToolChoice, ToolSpec};
+use crate::options::{Strictness, ToolChoice, ToolDefinition};
 use crate::request::ModelRequest;
 use crate::warnings::Warnings;
 
@@ -112,7 +112,7 @@ fn is_chosen(choice: &ToolChoice, name: &Arc<str>) -> bool {
 /// The schema of a tool as it can be bound, where it is to be binding and can be. A tool that the model should call
 /// and cannot be made to is bound where that can be, and otherwise not.
 fn bound(
-    tool: &ToolSpec,
+    tool: &ToolDefinition,
     is_meant: bool,
     room: Option<&mut Room>,
     warnings: &mut Warnings,

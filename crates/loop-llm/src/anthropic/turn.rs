@@ -7,7 +7,7 @@ use crate::codec::{
     Joint, Json, OPERATOR, Target, TurnWriter, Written, results_in_order, wire_id, wire_name,
 };
 use crate::error::LlmError;
-use crate::request::{AssistantTurn, Image, Message, ToolResult};
+use crate::request::{AssistantTurn, Image, Message, ToolOutput};
 
 /// What stands around the blocks of a user's turn, results and late instructions among them.
 pub(super) const USER: Joint = Joint { open: "{\"role\":\"user\",\"content\":[", close: "]}" };
@@ -94,7 +94,7 @@ fn assistant(turn: &AssistantTurn, json: &mut Json) -> usize {
     values
 }
 
-fn results(calls: &[ToolCall], given: &[ToolResult], json: &mut Json) -> usize {
+fn results(calls: &[ToolCall], given: &[ToolOutput], json: &mut Json) -> usize {
     let mut values = 0;
     for (call, result) in results_in_order(calls, given) {
         json.raw(if values == 0 { "" } else { "," });

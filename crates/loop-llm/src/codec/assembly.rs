@@ -8,7 +8,7 @@ use loop_core::{PicoUsd, Usage};
 use super::calls::{Calls, MAX_ARGUMENTS};
 use super::escape;
 use super::names::Aliases;
-use crate::call::{Filtered, Stop, ToolCall};
+use crate::call::{Filtered, ReplyEnd, ToolCall};
 use crate::cap::{self, MAX_WARNINGS, MAX_WORD, OutputCap, word};
 use crate::error::{LlmError, LlmErrorKind, Partial};
 use crate::model::{ModelEvent, ModelReply};
@@ -40,7 +40,7 @@ pub(crate) struct Assembly {
     /// Whether the provider did something that is neither text nor a call of ours.
     has_other: bool,
     calls: Calls,
-    stop: Option<(Arc<str>, Stop)>,
+    stop: Option<(Arc<str>, ReplyEnd)>,
     stop_detail: Option<Arc<str>>,
     filtered: Option<Filtered>,
     usage: Option<Usage>,
@@ -282,7 +282,7 @@ impl Assembly {
     }
 
     /// The word for the end, and what it means. Of several the first holds, unless a later one takes more back.
-    pub(crate) fn stop(&mut self, word: &str, stop: Stop) {
+    pub(crate) fn stop(&mut self, word: &str, stop: ReplyEnd) {
         let word = cap::word(&self.secrets.mask(word));
         match &mut self.stop {
             None => self.stop = Some((word, stop)),
@@ -392,7 +392,7 @@ impl Assembly {
         }
         self.warn(cap::CUT);
         if self.stop.is_none() {
-            self.stop = Some((Arc::default(), Stop::Capped));
+            self.stop = Some((Arc::default(), ReplyEnd::Capped));
         }
     }
 
@@ -455,24 +455,24 @@ impl Assembly {
     }
 
     /// Why it ended, by all that is known: calls decide, unless it was cut, refused or filtered.
-    pub(super) fn ending(&self) -> Stop {
+    pub(super) fn ending(&self) -> ReplyEnd {
         let has_calls = self.calls.has_named();
-        match self.stop.as_ref().map_or(Stop::Other, |(_, stop)| *stop) {
-            _ if !self.refusal.is_empty() => Stop::Refusal,
-            _ if self.is_capped => Stop::Capped,
-            stop @ (Stop::Refusal
-            | Stop::ContentFilter
-            | Stop::MalformedToolCall
-            | Stop::MaxTokens
-            | Stop::ContextWindow
-            | Stop::Capped
-            | Stop::PauseTurn
-            | Stop::Compaction) => stop,
-            _ if has_calls => Stop::ToolUse,
-            Stop::ToolUse => Stop::MalformedToolCall,
+        match self.stop.as_ref().map_or(ReplyEnd::Other, |(_, stop)| *stop) {
+            _ if !self.refusal.is_empty() => ReplyEnd::Refusal,
+            _ if self.is_capped => ReplyEnd::Capped,
+            stop @ (ReplyEnd::Refusal
+            | ReplyEnd::ContentFilter
+            | ReplyEnd::MalformedToolCall
+            | ReplyEnd::MaxTokens
+            | ReplyEnd::ContextWindow
+            | ReplyEnd::Capped
+            | ReplyEnd::PauseTurn
+            | ReplyEnd::Compaction) => stop,
+            _ if has_calls => ReplyEnd::ToolUse,
+            ReplyEnd::ToolUse => ReplyEnd::MalformedToolCall,
             // It wanted something, and nobody can know what.
-            Stop::EndTurn if self.is_blank() && !self.calls.is_empty() => Stop::MalformedToolCall,
-            Stop::EndTurn if self.is_blank() => Stop::Empty,
+            ReplyEnd::EndTurn if self.is_blank() && !self.calls.is_empty() => ReplyEnd::MalformedToolCall,
+            ReplyEnd::EndTurn if self.is_blank() => ReplyEnd::Empty,
             stop => stop,
         }
     }
@@ -484,7 +484,7 @@ impl Assembly {
 
     /// Whether the calls of a reply that ended like this are meant.
     pub(super) fn keeps_calls(&self) -> bool {
-        self.ending() == Stop::ToolUse
+        self.ending() == ReplyEnd::ToolUse
     }
 
     /// The whole reply; `raw` is what the protocol wants to go back.
@@ -543,8 +543,8 @@ impl Assembly {
             stop_detail: self.stop_detail.take(),
             filtered: self
                 .filtered
-                .or((stop == Stop::ContentFilter).then_some(Filtered::Output))
-                .filter(|_| stop == Stop::ContentFilter),
+                .or((stop == ReplyEnd::ContentFilter).then_some(Filtered::Output))
+                .filter(|_| stop == ReplyEnd::ContentFilter),
             raw_stop: self.stop.take().map(|(word, _)| word).filter(|word| !word.is_empty()),
             reply: self.id.take(),
             ..ModelReply::text(std::mem::take(&mut self.text), self.usage)
@@ -602,10 +602,10 @@ impl Assembly {
 }
 
 /// How much of a reply an end takes back.
-fn severity(stop: Stop) -> u8 {
+fn severity(stop: ReplyEnd) -> u8 {
     match stop {
-        Stop::Refusal | Stop::ContentFilter => 2,
-        Stop::MalformedToolCall => 1,
+        ReplyEnd::Refusal | ReplyEnd::ContentFilter => 2,
+        ReplyEnd::MalformedToolCall => 1,
         _ => 0,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::assembly::{Assembly, interrupted};
 use super::names::Aliases;
-use crate::call::{Stop, ToolCall};
+use crate::call::{ReplyEnd, ToolCall};
 use crate::cap::OutputCap;
 use crate::error::{LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::ModelEvent;
@@ -41,7 +41,7 @@ pub(crate) trait Protocol: fmt::Debug + Send {
 /// How a reply ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
-    pub(crate) stop: Stop,
+    pub(crate) stop: ReplyEnd,
     /// Whether its calls stay: otherwise they must not go back, since nobody will answer them.
     pub(crate) keeps_calls: bool,
     /// Whether ids of calls are others than the provider wrote, so that its own turn would not fit the results.
@@ -58,7 +58,7 @@ pub(crate) struct End {
 ///
 /// A line or a JSON object may have 8 MiB: beyond that it is an error. The first 128 calls of a reply are read, and the
 /// rest is counted. What a reply says beyond the [`OutputCap`] of its request, or in the arguments of a call beyond 1 MiB,
-/// is cut off, and it ends as [`Stop::Capped`]; so does a stream whose bytes go far beyond it. One that has said nothing at
+/// is cut off, and it ends as [`ReplyEnd::Capped`]; so does a stream whose bytes go far beyond it. One that has said nothing at
 /// all by then is an error.
 ///
 /// In text, reasoning, refusals and calls `[masked]` stands in place of a secret; as much of a piece as may be the

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{LlmError, LlmErrorKind};
-use crate::options::ToolSpec;
+use crate::options::ToolDefinition;
 
 /// Names of tools as they travel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,7 +14,7 @@ impl Aliases {
     ///
     /// # Errors
     /// [`LlmErrorKind::InvalidRequest`] where two tools cannot be told apart.
-    pub fn of(tools: &[ToolSpec]) -> Result<Self, LlmError> {
+    pub fn of(tools: &[ToolDefinition]) -> Result<Self, LlmError> {
         let mut names: Vec<(Arc<str>, Arc<str>)> = Vec::new();
         for tool in tools {
             let alias = wire_name(&tool.name);

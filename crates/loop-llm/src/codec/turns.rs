@@ -13,7 +13,7 @@ use super::values;
 use crate::call::ToolCall;
 use crate::error::{LlmError, LlmErrorKind};
 use crate::raw::Raw;
-use crate::request::{Message, ModelRequest, ToolResult};
+use crate::request::{Message, ModelRequest, ToolOutput};
 
 /// One turn as its codec wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -273,8 +273,8 @@ fn check(open: &[ToolCall], message: &Message) -> Result<(), LlmError> {
 /// The results of a turn in the order of its calls, each with its call.
 pub(crate) fn results_in_order<'a>(
     calls: &'a [ToolCall],
-    results: &'a [ToolResult],
-) -> impl Iterator<Item = (&'a ToolCall, &'a ToolResult)> {
+    results: &'a [ToolOutput],
+) -> impl Iterator<Item = (&'a ToolCall, &'a ToolOutput)> {
     calls.iter().filter_map(|call| Some((call, results.iter().find(|result| result.call == call.id)?)))
 }
 

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::partial::Partial;
 use super::turn::Kept;
 use super::usage::{Counts, Report};
-use crate::call::{Filtered, Stop, ToolCall};
+use crate::call::{Filtered, ReplyEnd, ToolCall};
 use crate::codec::{
     self, Assembly, End, Fields, List, Maybe, Number, Protocol, Raws, Target, Text, again, unreadable, within,
 };
@@ -100,7 +100,7 @@ impl Protocol for Gemini {
         }
         self.chunk(&chunk, reply)?;
         if chunk.candidates.is_empty() && !reply.is_ending() {
-            reply.stop("", Stop::Empty);
+            reply.stop("", ReplyEnd::Empty);
         }
         self.close_whole(reply);
         Ok(())
@@ -149,7 +149,7 @@ impl Gemini {
         if let Some(reason) = chunk.prompt_feedback.get().and_then(|feedback| feedback.block_reason.some()) {
             reply.set_stop_detail(reason);
             reply.set_filtered(Filtered::Input);
-            reply.stop(reason, Stop::ContentFilter);
+            reply.stop(reason, ReplyEnd::ContentFilter);
             return Ok(());
         }
         // The candidate of index 0: we ask for one.
@@ -168,7 +168,7 @@ impl Gemini {
     fn close_whole(&self, reply: &mut Assembly) {
         if !reply.is_ending() && self.partial.is_none() {
             reply.warn("no_finish_reason");
-            reply.stop("", Stop::EndTurn);
+            reply.stop("", ReplyEnd::EndTurn);
         }
     }
 
@@ -291,20 +291,20 @@ impl Gemini {
     fn end(&mut self, word: &str, message: Option<&str>, reply: &mut Assembly) -> Result<(), LlmError> {
         self.break_off(reply)?;
         let stop = match word {
-            "STOP" => Stop::EndTurn,
-            "MAX_TOKENS" => Stop::MaxTokens,
+            "STOP" => ReplyEnd::EndTurn,
+            "MAX_TOKENS" => ReplyEnd::MaxTokens,
             "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" => {
-                Stop::MalformedToolCall
+                ReplyEnd::MalformedToolCall
             }
             "MISSING_THOUGHT_SIGNATURE" => {
                 let message = "the provider misses a signature of reasoning in the history";
                 return Err(LlmError::new(LlmErrorKind::StaleReasoning, ErrorPhase::Stream, message));
             }
-            word if FILTERS.contains(&word) || word.starts_with("IMAGE_") => Stop::ContentFilter,
-            _ => Stop::Other,
+            word if FILTERS.contains(&word) || word.starts_with("IMAGE_") => ReplyEnd::ContentFilter,
+            _ => ReplyEnd::Other,
         };
-        let detail = if stop == Stop::ContentFilter { Some(word) } else { message };
-        if let (Some(detail), false) = (detail, stop == Stop::EndTurn || reply.is_ending()) {
+        let detail = if stop == ReplyEnd::ContentFilter { Some(word) } else { message };
+        if let (Some(detail), false) = (detail, stop == ReplyEnd::EndTurn || reply.is_ending()) {
             reply.set_stop_detail(detail);
         }
         reply.stop(word, stop);

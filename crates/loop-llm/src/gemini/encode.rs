@@ -14,7 +14,7 @@ use crate::codec::{
 };
 use crate::error::{LlmError, LlmErrorKind};
 use crate::options::{Effort, OutputFormat, Strictness, ToolChoice};
-use crate::request::{AssistantTurn, Image, Message, ModelRequest, ToolResult};
+use crate::request::{AssistantTurn, Image, Message, ModelRequest, ToolOutput};
 use crate::warnings::Warnings;
 
 pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Encoded, LlmError> {
@@ -175,7 +175,7 @@ impl Writer<'_> {
     }
 
     /// The results of the calls of a turn, as many and in their order.
-    fn results(&self, turn: &AssistantTurn, results: &[ToolResult], parts: &mut Parts<'_>) {
+    fn results(&self, turn: &AssistantTurn, results: &[ToolOutput], parts: &mut Parts<'_>) {
         let ids: Vec<Option<String>> = match self.target.own(turn) {
             Some(raw) => call_ids(raw.json()),
             None => {

@@ -8,7 +8,7 @@ use super::models::{Abilities, abilities};
 use super::schema;
 use crate::codec::{Members, Target};
 use crate::error::{LlmError, LlmErrorKind};
-use crate::options::{Effort, Strictness, ToolChoice, ToolSpec};
+use crate::options::{Effort, Strictness, ToolChoice, ToolDefinition};
 use crate::profile::Profile;
 use crate::request::ModelRequest;
 use crate::warnings::Warnings;
@@ -47,7 +47,7 @@ fn nearest(wanted: Effort, offered: &[Effort], warnings: &mut Warnings) -> Resul
 
 /// The schema of a tool as strict mode wants it, where it is to be binding and can be.
 pub(crate) fn strict(
-    tool: &ToolSpec,
+    tool: &ToolDefinition,
     is_offered: bool,
     warnings: &mut Warnings,
 ) -> Result<Option<Value>, LlmError> {

@@ -10,7 +10,7 @@ use super::ordinary::{self, Delta, Ordinary, Pattern, PieceOf};
 use super::think::{Part, Tags};
 use super::turn::{Kept, is_nothing};
 use super::usage::Report;
-use crate::call::{Stop, ToolCall};
+use crate::call::{ReplyEnd, ToolCall};
 use crate::codec::{
     self, Assembly, End, Fields, List, Maybe, Number, Protocol, Target, Text, UsageReport, again, unreadable,
     within,
@@ -396,7 +396,7 @@ impl Chat {
     fn end_without_word(&mut self, reply: &mut Assembly) {
         self.settle(reply);
         reply.warn("no_finish_reason");
-        reply.stop("", Stop::EndTurn);
+        reply.stop("", ReplyEnd::EndTurn);
     }
 
     /// Tells what was held back.
@@ -419,13 +419,13 @@ impl Chat {
                     "the provider has no capacity for the rest of the reply",
                 );
             }
-            "stop" => Stop::EndTurn,
-            "tool_calls" | "function_call" => Stop::ToolUse,
-            "length" => Stop::MaxTokens,
-            "model_length" => Stop::ContextWindow,
-            "content_filter" => Stop::ContentFilter,
-            "refusal" => Stop::Refusal,
-            _ => Stop::Other,
+            "stop" => ReplyEnd::EndTurn,
+            "tool_calls" | "function_call" => ReplyEnd::ToolUse,
+            "length" => ReplyEnd::MaxTokens,
+            "model_length" => ReplyEnd::ContextWindow,
+            "content_filter" => ReplyEnd::ContentFilter,
+            "refusal" => ReplyEnd::Refusal,
+            _ => ReplyEnd::Other,
         };
         reply.stop(word, stop);
         Ok(())

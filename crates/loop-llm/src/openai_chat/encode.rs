@@ -12,7 +12,7 @@ use crate::error::{LlmError, LlmErrorKind};
 use crate::openai::{Abilities, ERROR_PREFIX, choose, effort, known, shape, strict};
 use crate::options::{Effort, OutputFormat};
 use crate::profile::{MaxTokensField, NullContent, ReasoningBack, SystemRole, ToolIds};
-use crate::request::{AssistantTurn, Image, Message, ModelRequest, ToolResult};
+use crate::request::{AssistantTurn, Image, Message, ModelRequest, ToolOutput};
 use crate::warnings::Warnings;
 
 pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Encoded, LlmError> {
@@ -182,7 +182,7 @@ impl Writer<'_> {
         1
     }
 
-    fn results(&self, before: Option<&Message>, results: &[ToolResult], json: &mut Json) -> usize {
+    fn results(&self, before: Option<&Message>, results: &[ToolOutput], json: &mut Json) -> usize {
         let calls = before.map_or(&[][..], Message::calls);
         // A turn that goes back as it came has its ids as they came.
         let is_own = matches!(before, Some(Message::Assistant(turn)) if self.target.own(turn).is_some());

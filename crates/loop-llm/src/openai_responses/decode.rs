@@ -8,7 +8,7 @@ use super::items::{At, Items, Part};
 use super::kept;
 use super::stop::Cut;
 use super::usage::Report;
-use crate::call::{Filtered, Stop, ToolCall};
+use crate::call::{Filtered, ReplyEnd, ToolCall};
 use crate::codec::{
     Assembly, End, Maybe, Number, Protocol, Raws, Target, Text, again, exact, filtered, unreadable, within,
 };
@@ -238,18 +238,18 @@ impl Responses {
         }
         let reason = response.incomplete_details.get().and_then(|details| details.reason.some());
         let (word, stop) = match (status, reason) {
-            ("completed", _) => (status, Stop::EndTurn),
-            ("incomplete", Some("content_filter")) => ("content_filter", Stop::ContentFilter),
+            ("completed", _) => (status, ReplyEnd::EndTurn),
+            ("incomplete", Some("content_filter")) => ("content_filter", ReplyEnd::ContentFilter),
             // Cut it was, for whatever reason.
-            ("incomplete", reason) => (reason.unwrap_or(status), Stop::MaxTokens),
-            _ => (status, Stop::Other),
+            ("incomplete", reason) => (reason.unwrap_or(status), ReplyEnd::MaxTokens),
+            _ => (status, ReplyEnd::Other),
         };
-        if stop == Stop::ContentFilter {
+        if stop == ReplyEnd::ContentFilter {
             tell_filters(response, reply);
         }
         match self.items.cut_at() {
-            Some(text) if matches!(stop, Stop::EndTurn | Stop::MaxTokens) => {
-                reply.stop(word, Stop::StopSequence);
+            Some(text) if matches!(stop, ReplyEnd::EndTurn | ReplyEnd::MaxTokens) => {
+                reply.stop(word, ReplyEnd::StopSequence);
                 reply.set_stop_detail(text);
             }
             _ => reply.stop(word, stop),

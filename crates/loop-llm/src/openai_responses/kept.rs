@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::items::{Items, is_call};
-use crate::call::{Stop, ToolCall};
+use crate::call::{ReplyEnd, ToolCall};
 use crate::codec::{End, Fields, Json, Raws};
 
 /// The items with `calls`, in their order and as they were written, where text and calls do not say it all.
@@ -13,7 +13,7 @@ use crate::codec::{End, Fields, Json, Raws};
 /// provider would miss it by them.
 pub(super) fn raw(items: &Items, end: &End, calls: &[ToolCall], is_stored: bool) -> Option<String> {
     let is_whole = items.cut_at().is_none() && !items.is_too_large();
-    if !is_whole || end.has_new_ids || end.stop == Stop::ContentFilter {
+    if !is_whole || end.has_new_ids || end.stop == ReplyEnd::ContentFilter {
         return None;
     }
     let items = items.in_order();

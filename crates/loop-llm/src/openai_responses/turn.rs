@@ -12,7 +12,7 @@ use crate::error::LlmError;
 use crate::openai::ERROR_PREFIX;
 use crate::profile::SystemRole;
 use crate::raw::Raw;
-use crate::request::{AssistantTurn, Image, Message, ToolResult};
+use crate::request::{AssistantTurn, Image, Message, ToolOutput};
 
 /// Writes turns for one model.
 pub(super) struct Writer<'a> {
@@ -62,7 +62,7 @@ impl TurnWriter for Writer<'_> {
 }
 
 impl Writer<'_> {
-    fn results(&self, turn: &AssistantTurn, results: &[ToolResult], json: &mut Json) -> usize {
+    fn results(&self, turn: &AssistantTurn, results: &[ToolOutput], json: &mut Json) -> usize {
         let own = self.target.own(turn);
         let custom = own.map(custom_calls).unwrap_or_default();
         let mut values = 0;

@@ -56,7 +56,7 @@ pub enum BreakerState {
 /// caller left because its `timeout_ms` was over. A whole reply begins the count anew. What is the request's fault,
 /// or did not come to the provider, counts neither way. What ends after the breaker has opened is not counted.
 #[derive(Clone, Debug)]
-pub struct Breaker {
+pub struct BreakerHandle {
     policy: BreakerPolicy,
     state: Arc<Mutex<State>>,
 }
@@ -97,7 +97,7 @@ enum Judgement {
     Nothing,
 }
 
-impl Breaker {
+impl BreakerHandle {
     /// A closed breaker.
     pub fn new(policy: BreakerPolicy) -> Self {
         let state = State { phase: Phase::Closed { failures: 0 }, age: 0, last: Arc::default() };
@@ -194,7 +194,7 @@ fn judged(error: &LlmError) -> Judgement {
 /// A call that was let through.
 #[derive(Debug)]
 struct Call {
-    breaker: Breaker,
+    breaker: BreakerHandle,
     age: u64,
     patience: Patience,
     judgement: Option<Judgement>,
@@ -225,19 +225,19 @@ impl Drop for Call {
     }
 }
 
-/// A model that is not asked while its [`Breaker`] is open.
+/// A model that is not asked while its [`BreakerHandle`] is open.
 ///
 /// A refused call fails at once and costs nothing: [`LlmErrorKind::Overloaded`] in [`ErrorPhase::Encode`], with
 /// [`RetryAdvice::After`] the rest.
 #[derive(Debug)]
 pub struct CircuitBreaker<M: ?Sized> {
-    breaker: Breaker,
+    breaker: BreakerHandle,
     inner: Arc<M>,
 }
 
 impl<M: ChatModel + ?Sized> CircuitBreaker<M> {
     /// The same model behind `breaker`.
-    pub fn new(inner: Arc<M>, breaker: Breaker) -> Self {
+    pub fn new(inner: Arc<M>, breaker: BreakerHandle) -> Self {
         Self { breaker, inner }
     }
 }

@@ -1,7 +1,7 @@
 //! Wrappers over any model. They compose in any order, and none of them knows a provider.
 //!
 //! ```text
-//! Retrying ─▶ CircuitBreaker ─▶ RateLimited ─▶ Recording ─▶ a model
+//! Retrying ─▶ CircuitBreaker ─▶ RateLimited ─▶ RecordingModel ─▶ a model
 //!  waits       stops asking      takes turns    writes down
 //! ```
 //!
@@ -28,12 +28,12 @@ use std::time::Duration;
 use futures::Stream;
 use tokio::time::Instant;
 
-pub use breaker::{Breaker, BreakerPolicy, BreakerState, CircuitBreaker};
+pub use breaker::{BreakerHandle, BreakerPolicy, BreakerState, CircuitBreaker};
 #[cfg(feature = "recordings")]
 pub use exchange::RECORDING_VERSION;
 pub use rate::{RateGate, RateLimited, RateLimits};
 #[cfg(feature = "recordings")]
-pub use record::{RecordError, Recorder, Recording};
+pub use record::{RecordingError, Recorder, RecordingModel};
 #[cfg(feature = "recordings")]
 pub use recorded::{Recorded, RecordedError};
 pub use retry::{RetryPolicy, Retrying};

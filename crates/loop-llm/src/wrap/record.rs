@@ -20,7 +20,7 @@ use crate::secrets::Secrets;
 /// A recording that could not be made, or not to its end: one line, with how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct RecordError {
+pub struct RecordingError {
     message: String,
 }
 
@@ -42,7 +42,7 @@ struct Writer {
 
 enum Job {
     Write(Box<Passed>),
-    Tell(Sender<Result<u64, RecordError>>),
+    Tell(Sender<Result<u64, RecordingError>>),
 }
 
 impl Recorder {
@@ -51,7 +51,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Where the file exists or cannot be written.
-    pub fn create(path: impl AsRef<Path>, secrets: Secrets) -> Result<Self, RecordError> {
+    pub fn create(path: impl AsRef<Path>, secrets: Secrets) -> Result<Self, RecordingError> {
         let path = path.as_ref();
         let file = new_file(path).map_err(|error| {
             let message = match error.kind() {
@@ -63,7 +63,7 @@ impl Recorder {
                     path.display()
                 ),
             };
-            RecordError { message }
+            RecordingError { message }
         })?;
         Self::start(file, path.display().to_string(), secrets)
     }
@@ -72,11 +72,11 @@ impl Recorder {
     ///
     /// # Errors
     /// Where it does not take the first line.
-    pub fn to(sink: impl Write + Send + 'static, secrets: Secrets) -> Result<Self, RecordError> {
+    pub fn to(sink: impl Write + Send + 'static, secrets: Secrets) -> Result<Self, RecordingError> {
         Self::start(sink, "of this run".to_owned(), secrets)
     }
 
-    fn start(sink: impl Write + Send + 'static, name: String, secrets: Secrets) -> Result<Self, RecordError> {
+    fn start(sink: impl Write + Send + 'static, name: String, secrets: Secrets) -> Result<Self, RecordingError> {
         let mut tape = Tape { sink, name, secrets, written: 0, fault: None };
         tape.line(&Header { recording: RECORDING_VERSION })?;
         let (jobs, inbox) = mpsc::channel();
@@ -90,7 +90,7 @@ impl Recorder {
             }
         });
         let thread =
-            thread.map_err(|error| RecordError { message: format!("cannot begin a recording: {error}") })?;
+            thread.map_err(|error| RecordingError { message: format!("cannot begin a recording: {error}") })?;
         Ok(Self { writer: Arc::new(Writer { jobs: Some(jobs), thread: Mutex::new(Some(thread)) }) })
     }
 
@@ -99,10 +99,10 @@ impl Recorder {
     ///
     /// # Errors
     /// What kept the recording from being whole; from there on nothing was written.
-    pub fn finish(&self) -> Result<u64, RecordError> {
+    pub fn finish(&self) -> Result<u64, RecordingError> {
         let (to, answer) = mpsc::channel();
         self.send(Job::Tell(to));
-        let lost = |_| Err(RecordError { message: "the recording broke off: its writer is gone".to_owned() });
+        let lost = |_| Err(RecordingError { message: "the recording broke off: its writer is gone".to_owned() });
         answer.recv().unwrap_or_else(lost)
     }
 
@@ -143,7 +143,7 @@ struct Tape<W> {
     name: String,
     secrets: Secrets,
     written: u64,
-    fault: Option<RecordError>,
+    fault: Option<RecordingError>,
 }
 
 impl<W: Write> Tape<W> {
@@ -152,7 +152,7 @@ impl<W: Write> Tape<W> {
             return;
         }
         let seq = self.written + 1;
-        let result = received.written(seq, &self.secrets).map_err(|_| RecordError {
+        let result = received.written(seq, &self.secrets).map_err(|_| RecordingError {
             message: format!(
                 "the recording {} ends before call {seq}: a secret is also a word of the file's own form; \
                  use another key",
@@ -165,22 +165,22 @@ impl<W: Write> Tape<W> {
         }
     }
 
-    fn line(&mut self, line: &impl serde::Serialize) -> Result<(), RecordError> {
+    fn line(&mut self, line: &impl serde::Serialize) -> Result<(), RecordingError> {
         let mut bytes = serde_json::to_vec(line).map_err(|error| self.failed(&error))?;
         bytes.push(b'\n');
         // One write, so that lines of a file are whole or absent.
         self.sink.write_all(&bytes).and_then(|()| self.sink.flush()).map_err(|error| self.failed(&error))
     }
 
-    fn failed(&self, error: &dyn fmt::Display) -> RecordError {
+    fn failed(&self, error: &dyn fmt::Display) -> RecordingError {
         let message = format!(
             "the recording {} is not whole: {error}; nothing after call {} is in it",
             self.name, self.written
         );
-        RecordError { message }
+        RecordingError { message }
     }
 
-    fn reported(&self) -> Result<u64, RecordError> {
+    fn reported(&self) -> Result<u64, RecordingError> {
         self.fault.clone().map_or(Ok(self.written), Err)
     }
 }
@@ -188,13 +188,13 @@ impl<W: Write> Tape<W> {
 /// A model whose exchanges are written down: what it was asked, every event, and how it ended, also when its caller
 /// went away. Nothing about it changes; a recording that fails fails alone, and [`Recorder::finish`] says so.
 #[derive(Debug)]
-pub struct Recording<M: ?Sized> {
+pub struct RecordingModel<M: ?Sized> {
     recorder: Recorder,
     tier: Arc<str>,
     inner: Arc<M>,
 }
 
-impl<M: ChatModel + ?Sized> Recording<M> {
+impl<M: ChatModel + ?Sized> RecordingModel<M> {
     /// The same model, written down by `recorder` under the name `tier`, for example `base`.
     pub fn new(inner: Arc<M>, recorder: Recorder, tier: impl Into<Arc<str>>) -> Self {
         Self { recorder, tier: tier.into(), inner }
@@ -202,7 +202,7 @@ impl<M: ChatModel + ?Sized> Recording<M> {
 }
 
 #[async_trait]
-impl<M: ChatModel + ?Sized> ChatModel for Recording<M> {
+impl<M: ChatModel + ?Sized> ChatModel for RecordingModel<M> {
     fn secrets(&self) -> Secrets {
         self.inner.secrets()
     }

@@ -9,7 +9,7 @@ use loop_core::CallExtent;
 
 use super::{Item, Patience, Watch, watched};
 use crate::codec::Memory;
-use crate::error::{Change, ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
+use crate::error::{RequestChange, ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::progress::CallProgress;
 use crate::request::{AssistantTurn, Message, ModelRequest};
@@ -46,7 +46,7 @@ impl Default for RetryPolicy {
 /// | `server_error`, `timeout`, `connection` | 0.5 s | 8 s | 3 |
 /// | any other, where its error advises it | 0.5 s | 8 s | 1 |
 ///
-/// A request whose reasoning is refused ([`Change::StripReasoning`]) is sent once more at once, without the
+/// A request whose reasoning is refused ([`RequestChange::StripReasoning`]) is sent once more at once, without the
 /// reasoning and the provider's own form of earlier turns; a reply to it warns `reasoning_stripped`. Any other
 /// change is the caller's to make, and such an error comes back as it is.
 ///
@@ -129,7 +129,7 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
             match error.retry {
                 // Nothing was sent: another wrapper refused it, and says when it will not.
                 RetryAdvice::After(_) if error.phase == ErrorPhase::Encode => return Err(error),
-                RetryAdvice::AfterChange(Change::StripReasoning) => {
+                RetryAdvice::AfterChange(RequestChange::StripReasoning) => {
                     let without = stripped.is_none().then(|| without_reasoning(request)).flatten();
                     if without.is_some() {
                         stripped = without;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_llm::{
     Aliases, Arguments, Codec, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Profile, Raw,
-    Secrets, ToolCall, ToolResult,
+    Secrets, ToolCall, ToolOutput,
 };
 use serde_json::Value;
 
@@ -148,8 +148,8 @@ pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
     ToolCall { id: id.into(), name: name.into(), arguments: Arguments::read(arguments) }
 }
 
-pub(crate) fn result(call: &str, is_error: bool, text: &str) -> ToolResult {
-    ToolResult { call: call.into(), is_error, text: text.into(), ..ToolResult::default() }
+pub(crate) fn result(call: &str, is_error: bool, text: &str) -> ToolOutput {
+    ToolOutput { call: call.into(), is_error, text: text.into(), ..ToolOutput::default() }
 }
 
 /// A turn of another provider's: text and calls.

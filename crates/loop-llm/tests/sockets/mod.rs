@@ -9,13 +9,13 @@ use loop_llm::{
     Api, ChatModel, ErrorPhase, EventStream, HttpModel, LlmError, LlmErrorKind, ModelEvent, ModelReply,
     ModelRequest, Profile, Timers, complete,
 };
-use loop_mock::{Behaviour, Server, Service};
+use loop_mock::{Behaviour, LoopbackServer, Service};
 
 /// A key that must never be seen again.
 pub(crate) const KEY: &str = "sk-canary-0123456789";
 
 /// A client of this protocol, with timers that end only what hangs.
-pub(crate) fn client(api: Api, server: &Server) -> HttpModel {
+pub(crate) fn client(api: Api, server: &LoopbackServer) -> HttpModel {
     client_at(api, &server.url())
 }
 
@@ -58,8 +58,8 @@ pub(crate) fn failed(what: &str, api: Api, end: Result<ModelReply, LlmError>) ->
 }
 
 /// A server that answers like this, again and again.
-pub(crate) fn answering(behaviour: Behaviour) -> Server {
-    Server::start(Service::replies([behaviour])).unwrap()
+pub(crate) fn answering(behaviour: Behaviour) -> LoopbackServer {
+    LoopbackServer::start(Service::replies([behaviour])).unwrap()
 }
 
 /// A server with a model that says these events.
@@ -74,7 +74,7 @@ pub(crate) fn replying(reply: ModelReply) -> Service {
 
 /// The bytes of a stream as the server writes it.
 pub(crate) async fn bytes_of(api: Api, service: Service) -> Vec<u8> {
-    let server = Server::start(service).unwrap();
+    let server = LoopbackServer::start(service).unwrap();
     let (path, body) = match api {
         Api::OpenaiChat => (
             "chat/completions",

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
-use loop_llm::{ChatModel, LlmError, ModelEvent, ModelRequest, Recorder, Recording, Secrets};
+use loop_llm::{ChatModel, LlmError, ModelEvent, ModelRequest, Recorder, RecordingModel, Secrets};
 use serde_json::Value;
 
 /// Bytes that were written.
@@ -33,8 +33,8 @@ impl Tape {
         Self { recorder: Recorder::to(sink.clone(), secrets).unwrap(), sink }
     }
 
-    pub(crate) fn model<M: ChatModel + ?Sized>(&self, inner: Arc<M>) -> Recording<M> {
-        Recording::new(inner, self.recorder.clone(), "base")
+    pub(crate) fn model<M: ChatModel + ?Sized>(&self, inner: Arc<M>) -> RecordingModel<M> {
+        RecordingModel::new(inner, self.recorder.clone(), "base")
     }
 
     /// Everything that was written.

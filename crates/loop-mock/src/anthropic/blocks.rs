@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_llm::{Arguments, ToolCall, ToolResult};
+use loop_llm::{Arguments, ToolCall, ToolOutput};
 use serde_json::Value;
 
 use super::SIGNATURE;
@@ -104,7 +104,7 @@ impl History {
         Ok(())
     }
 
-    fn result(&mut self, place: &str, block: &Value) -> Result<ToolResult, Unfit> {
+    fn result(&mut self, place: &str, block: &Value) -> Result<ToolOutput, Unfit> {
         members(place, block, &["type", "tool_use_id", "content", "is_error", "cache_control"])?;
         let id = text_of(block, "tool_use_id").unwrap_or_default();
         let Some(at) = self.open.iter().position(|known| &**known == id) else {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_llm::{ToolChoice, ToolSpec};
+use loop_llm::{ToolChoice, ToolDefinition};
 use serde_json::Value;
 
 use super::blocks::{History, text_block};
@@ -151,8 +151,8 @@ fn system(system: Option<&Value>) -> Result<Option<String>, Unfit> {
     }
 }
 
-fn tools(body: &Value) -> Result<Vec<ToolSpec>, Unfit> {
-    let mut tools: Vec<ToolSpec> = Vec::new();
+fn tools(body: &Value) -> Result<Vec<ToolDefinition>, Unfit> {
+    let mut tools: Vec<ToolDefinition> = Vec::new();
     for (n, listed) in present(body, "tools").and_then(Value::as_array).into_iter().flatten().enumerate() {
         let place = |name: &str| format!("tools.{n}.{name}");
         if let Some(name) = unknown(listed, &KNOWN_OF_TOOL) {

@@ -1,7 +1,7 @@
 //! A reply of Messages: blocks that begin, grow and end, or one message.
 
 use loop_core::Usage;
-use loop_llm::{ModelReply, Stop, ToolCall};
+use loop_llm::{ModelReply, ReplyEnd, ToolCall};
 use serde_json::{Value, json};
 
 use super::{SIGNATURE, error_object};
@@ -196,26 +196,26 @@ impl Writer for AnthropicWriter {
 
 fn stop_reason(reply: &ModelReply) -> &'static str {
     match stop(reply) {
-        Stop::EndTurn | Stop::Empty => "end_turn",
-        Stop::ToolUse => "tool_use",
-        Stop::MaxTokens | Stop::Capped => "max_tokens",
-        Stop::ContextWindow => "model_context_window_exceeded",
-        Stop::StopSequence => "stop_sequence",
-        Stop::Refusal | Stop::ContentFilter => "refusal",
-        Stop::PauseTurn => "pause_turn",
-        Stop::Compaction => "compaction",
-        Stop::MalformedToolCall => "malformed_tool_call",
-        Stop::Other => "other",
+        ReplyEnd::EndTurn | ReplyEnd::Empty => "end_turn",
+        ReplyEnd::ToolUse => "tool_use",
+        ReplyEnd::MaxTokens | ReplyEnd::Capped => "max_tokens",
+        ReplyEnd::ContextWindow => "model_context_window_exceeded",
+        ReplyEnd::StopSequence => "stop_sequence",
+        ReplyEnd::Refusal | ReplyEnd::ContentFilter => "refusal",
+        ReplyEnd::PauseTurn => "pause_turn",
+        ReplyEnd::Compaction => "compaction",
+        ReplyEnd::MalformedToolCall => "malformed_tool_call",
+        ReplyEnd::Other => "other",
     }
 }
 
 fn stop_sequence(reply: &ModelReply) -> Option<&str> {
-    reply.stop_detail.as_deref().filter(|_| stop(reply) == Stop::StopSequence)
+    reply.stop_detail.as_deref().filter(|_| stop(reply) == ReplyEnd::StopSequence)
 }
 
 fn stop_details(reply: &ModelReply) -> Value {
     match stop(reply) {
-        Stop::Refusal | Stop::ContentFilter => {
+        ReplyEnd::Refusal | ReplyEnd::ContentFilter => {
             json!({"type": "refusal", "category": reply.stop_detail, "explanation": reply.refusal})
         }
         _ => Value::Null,

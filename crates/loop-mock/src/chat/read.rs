@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_llm::{Arguments, ToolCall, ToolChoice, ToolSpec};
+use loop_llm::{Arguments, ToolCall, ToolChoice, ToolDefinition};
 use serde_json::Value;
 
 use crate::received::{
@@ -57,7 +57,7 @@ pub(crate) fn sampling(body: &Value) -> Result<(), Unfit> {
     Ok(())
 }
 
-fn tools(body: &Value) -> Result<(Vec<ToolSpec>, ToolChoice), Unfit> {
+fn tools(body: &Value) -> Result<(Vec<ToolDefinition>, ToolChoice), Unfit> {
     let listed = match present(body, "tools") {
         None => &[],
         Some(Value::Array(listed)) if listed.len() <= MAX_TOOLS => listed.as_slice(),
@@ -65,7 +65,7 @@ fn tools(body: &Value) -> Result<(Vec<ToolSpec>, ToolChoice), Unfit> {
             return Err(Unfit::new("tools", format!("`tools` has to be a list of at most {MAX_TOOLS}")));
         }
     };
-    let mut tools: Vec<ToolSpec> = Vec::new();
+    let mut tools: Vec<ToolDefinition> = Vec::new();
     for (n, listed) in listed.iter().enumerate() {
         let unfit = |what: &str| Unfit::new("tools", format!("tool {n} {what}"));
         if text_of(listed, "type") != Some("function") {
@@ -98,7 +98,7 @@ fn tools(body: &Value) -> Result<(Vec<ToolSpec>, ToolChoice), Unfit> {
     Ok((tools, choice))
 }
 
-fn choice(choice: Option<&Value>, tools: &[ToolSpec]) -> Option<ToolChoice> {
+fn choice(choice: Option<&Value>, tools: &[ToolDefinition]) -> Option<ToolChoice> {
     let named = |function: &Value| -> Option<Arc<str>> {
         let name = text_of(function.get("function")?, "name")?;
         tools.iter().find(|tool| &*tool.name == name).map(|tool| Arc::clone(&tool.name))

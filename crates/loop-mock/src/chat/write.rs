@@ -1,7 +1,7 @@
 //! A reply of Chat Completions: chunks that end with `[DONE]`, or one object.
 
 use loop_core::Usage;
-use loop_llm::{ModelReply, Stop, ToolCall};
+use loop_llm::{ModelReply, ReplyEnd, ToolCall};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -150,12 +150,12 @@ impl Writer for ChatWriter {
 fn finish_reason(reply: &ModelReply) -> &'static str {
     match stop(reply) {
         // A refusal says what it is beside its end.
-        Stop::EndTurn | Stop::StopSequence | Stop::Empty | Stop::Refusal => "stop",
-        Stop::ToolUse | Stop::MalformedToolCall => "tool_calls",
-        Stop::MaxTokens | Stop::Capped => "length",
-        Stop::ContextWindow => "model_length",
-        Stop::ContentFilter => "content_filter",
-        Stop::PauseTurn | Stop::Compaction | Stop::Other => "other",
+        ReplyEnd::EndTurn | ReplyEnd::StopSequence | ReplyEnd::Empty | ReplyEnd::Refusal => "stop",
+        ReplyEnd::ToolUse | ReplyEnd::MalformedToolCall => "tool_calls",
+        ReplyEnd::MaxTokens | ReplyEnd::Capped => "length",
+        ReplyEnd::ContextWindow => "model_length",
+        ReplyEnd::ContentFilter => "content_filter",
+        ReplyEnd::PauseTurn | ReplyEnd::Compaction | ReplyEnd::Other => "other",
     }
 }
 

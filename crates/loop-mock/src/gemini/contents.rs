@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_llm::{Arguments, ToolCall, ToolResult};
+use loop_llm::{Arguments, ToolCall, ToolOutput};
 use serde_json::Value;
 
 use super::read::{member, members};
@@ -161,7 +161,7 @@ fn read_call(place: &str, call: &Value) -> Result<ToolCall, Unfit> {
 }
 
 /// A response to this call: `output` is what it gave, `error` what went wrong, and anything else is told as it stands.
-fn read_response(place: &str, value: &Value, call: &ToolCall) -> Result<ToolResult, Unfit> {
+fn read_response(place: &str, value: &Value, call: &ToolCall) -> Result<ToolOutput, Unfit> {
     let place = format!("{place}.function_response");
     members(value, &["id", "name", "response", "parts"], &place)?;
     if text_of(value, "name") != Some(&*call.name) {

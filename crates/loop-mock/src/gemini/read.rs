@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_llm::{ToolChoice, ToolSpec};
+use loop_llm::{ToolChoice, ToolDefinition};
 use serde_json::Value;
 
 use super::contents::read_contents;
@@ -117,8 +117,8 @@ fn config(body: &Value, received: &mut ReadRequest) -> Result<(), Unfit> {
     Ok(())
 }
 
-fn tools(body: &Value) -> Result<Vec<ToolSpec>, Unfit> {
-    let mut tools: Vec<ToolSpec> = Vec::new();
+fn tools(body: &Value) -> Result<Vec<ToolDefinition>, Unfit> {
+    let mut tools: Vec<ToolDefinition> = Vec::new();
     let listed = member(body, "tools").and_then(Value::as_array).into_iter().flatten();
     for (n, listed) in listed.enumerate() {
         members(listed, &["functionDeclarations"], &format!("tools[{n}]"))?;

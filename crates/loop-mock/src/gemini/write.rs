@@ -1,7 +1,7 @@
 //! A reply of `generateContent`: chunks that are each a response with new parts, or one response.
 
 use loop_core::Usage;
-use loop_llm::{ModelReply, Stop, ToolCall};
+use loop_llm::{ModelReply, ReplyEnd, ToolCall};
 use serde_json::{Value, json};
 
 use super::{SIGNATURE, bound, error_object};
@@ -208,11 +208,11 @@ impl Writer for GeminiWriter {
 
 fn finish_reason(reply: &ModelReply) -> &'static str {
     match stop(reply) {
-        Stop::EndTurn | Stop::ToolUse | Stop::StopSequence | Stop::Empty => "STOP",
-        Stop::MaxTokens | Stop::ContextWindow | Stop::Capped => "MAX_TOKENS",
-        Stop::Refusal | Stop::ContentFilter => "SAFETY",
-        Stop::MalformedToolCall => MALFORMED,
-        Stop::PauseTurn | Stop::Compaction | Stop::Other => "OTHER",
+        ReplyEnd::EndTurn | ReplyEnd::ToolUse | ReplyEnd::StopSequence | ReplyEnd::Empty => "STOP",
+        ReplyEnd::MaxTokens | ReplyEnd::ContextWindow | ReplyEnd::Capped => "MAX_TOKENS",
+        ReplyEnd::Refusal | ReplyEnd::ContentFilter => "SAFETY",
+        ReplyEnd::MalformedToolCall => MALFORMED,
+        ReplyEnd::PauseTurn | ReplyEnd::Compaction | ReplyEnd::Other => "OTHER",
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) const LIES: &[Lie] = &[
         Behaviour::status(503, "").with_header("retry-after", "3600")
     }),
     Lie::new("server-error-once", "Status 500 once, in plain text", Once, || {
-        Behaviour::status(500, "Internal Server Error").with_content_type("text/plain")
+        Behaviour::status(500, "Internal LoopbackServer Error").with_content_type("text/plain")
     }),
     Lie::new("unauthorized", "Status 401 for every main call", Main, || Behaviour::status(401, DENIED)),
     Lie::new("unauthorized-later", "Status 401 from the second main call on", Later, || {

@@ -1,7 +1,7 @@
 //! What a lying model takes from its prompt: names of tools, headings, the nonce; and how it replies.
 
 use loop_core::FinishReason;
-use loop_llm::{Arguments, Message, ModelReply, ModelRequest, Stop, ToolCall, has_tools, nonce_of};
+use loop_llm::{Arguments, Message, ModelReply, ModelRequest, ReplyEnd, ToolCall, has_tools, nonce_of};
 use serde_json::{Value, json};
 
 /// What a prompt describes in words: what a liar needs to know for a plausible lie.
@@ -96,7 +96,7 @@ impl<'a> Prompt<'a> {
     /// A reply that asks for these calls, in the way of the prompt's protocol.
     pub(super) fn asks(&self, honest: ModelReply, calls: Vec<ToolCall>) -> ModelReply {
         if self.is_conversation() {
-            let (finish, stop) = (FinishReason::ToolUse, Some(Stop::ToolUse));
+            let (finish, stop) = (FinishReason::ToolUse, Some(ReplyEnd::ToolUse));
             return ModelReply { tool_calls: calls, finish, stop, ..ModelReply::text("", None) };
         }
         says(format!("{}{}", body_of(&honest), self.contract("low", &calls)))
@@ -113,7 +113,7 @@ impl<'a> Prompt<'a> {
 
 /// A reply of this text that ended by itself.
 pub(super) fn says(text: impl Into<String>) -> ModelReply {
-    ModelReply { stop: Some(Stop::EndTurn), ..ModelReply::text(text.into(), None) }
+    ModelReply { stop: Some(ReplyEnd::EndTurn), ..ModelReply::text(text.into(), None) }
 }
 
 /// What an honest reply says before its contract block.

@@ -6,7 +6,7 @@ use super::On::{First, Main, Once};
 use super::prompt::{call, says};
 use super::words::ESCAPES;
 use super::{Behaviour, Lie, Say};
-use loop_llm::{ModelReply, Stop};
+use loop_llm::{ModelReply, ReplyEnd};
 
 pub(super) const LIES: &[Lie] = &[
     Lie::new("empty-reply", "A reply that says nothing and ends as an answer", Main, || {
@@ -24,7 +24,7 @@ pub(super) const LIES: &[Lie] = &[
         || {
             saying(|prompt, _| {
                 let max = prompt.request.max_output_tokens.unwrap_or(512).min(4_096) as usize;
-                let (finish, stop) = (FinishReason::MaxTokens, Some(Stop::MaxTokens));
+                let (finish, stop) = (FinishReason::MaxTokens, Some(ReplyEnd::MaxTokens));
                 ModelReply { reasoning: "hmm ".repeat(max).into(), finish, stop, ..says("") }
             })
         },
@@ -44,7 +44,7 @@ pub(super) const LIES: &[Lie] = &[
     Lie::new("flood", "A stream of 3 MB of one letter", Main, || Behaviour::flood(3_000_000)),
     Lie::new("native-call-in-a-document", "A native call of a tool where none were offered", First, || {
         saying(|_, _| {
-            let (finish, stop) = (FinishReason::ToolUse, Some(Stop::ToolUse));
+            let (finish, stop) = (FinishReason::ToolUse, Some(ReplyEnd::ToolUse));
             let call = call("fetch_device_info", "{\"target\": \"HAR-LT-014\"}");
             ModelReply { tool_calls: vec![call], finish, stop, ..says("") }
         })
@@ -84,6 +84,6 @@ fn saying(say: Say) -> Behaviour {
 }
 
 fn refuses(words: &str) -> ModelReply {
-    let (finish, stop) = (FinishReason::Refusal, Some(Stop::Refusal));
+    let (finish, stop) = (FinishReason::Refusal, Some(ReplyEnd::Refusal));
     ModelReply { refusal: Some(words.into()), finish, stop, ..says("") }
 }

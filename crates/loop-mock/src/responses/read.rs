@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_llm::{Arguments, ToolCall, ToolChoice, ToolSpec};
+use loop_llm::{Arguments, ToolCall, ToolChoice, ToolDefinition};
 use serde_json::Value;
 
 use super::{REASONED, SEAL, bound};
@@ -63,13 +63,13 @@ pub(super) fn read(body: &Value) -> Result<ModelCall, Unfit> {
     Ok(ModelCall::new(received, Ways { streams, seals, tells_usage: true, ..Ways::default() }))
 }
 
-fn tools(body: &Value) -> Result<(Vec<ToolSpec>, ToolChoice), Unfit> {
+fn tools(body: &Value) -> Result<(Vec<ToolDefinition>, ToolChoice), Unfit> {
     let listed = match present(body, "tools") {
         None => &[],
         Some(Value::Array(listed)) => listed.as_slice(),
         Some(_) => return Err(Unfit::new("tools", "Invalid type for 'tools': expected an array.")),
     };
-    let mut tools: Vec<ToolSpec> = Vec::new();
+    let mut tools: Vec<ToolDefinition> = Vec::new();
     for (n, listed) in listed.iter().enumerate() {
         let unfit = |what: &str| Unfit::new(format!("tools[{n}]"), format!("tools[{n}] {what}"));
         if text_of(listed, "type") != Some("function") {
@@ -100,7 +100,7 @@ fn tools(body: &Value) -> Result<(Vec<ToolSpec>, ToolChoice), Unfit> {
     Ok((tools, choice))
 }
 
-fn choice(choice: Option<&Value>, tools: &[ToolSpec]) -> Option<ToolChoice> {
+fn choice(choice: Option<&Value>, tools: &[ToolDefinition]) -> Option<ToolChoice> {
     let named = |listed: &Value| -> Option<Arc<str>> {
         let name = text_of(listed, "name").filter(|_| text_of(listed, "type") == Some("function"))?;
         tools.iter().find(|tool| &*tool.name == name).map(|tool| Arc::clone(&tool.name))

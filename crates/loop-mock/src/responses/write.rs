@@ -1,7 +1,7 @@
 //! A reply of Responses: numbered events that end with the whole response, or that response alone.
 
 use loop_core::Usage;
-use loop_llm::{ModelReply, Stop, ToolCall};
+use loop_llm::{ModelReply, ReplyEnd, ToolCall};
 use serde_json::{Value, json};
 
 use super::{REASONED, SEAL, bound};
@@ -131,13 +131,13 @@ impl ResponsesWriter {
     /// The response as it ended.
     fn ended(&self, reply: &ModelReply) -> (&'static str, Value) {
         let (status, reason) = match stop(reply) {
-            Stop::EndTurn | Stop::ToolUse | Stop::StopSequence | Stop::Refusal | Stop::Empty => {
+            ReplyEnd::EndTurn | ReplyEnd::ToolUse | ReplyEnd::StopSequence | ReplyEnd::Refusal | ReplyEnd::Empty => {
                 ("completed", None)
             }
-            Stop::MaxTokens | Stop::ContextWindow | Stop::Capped => ("incomplete", Some("max_output_tokens")),
-            Stop::ContentFilter => ("incomplete", Some("content_filter")),
-            Stop::MalformedToolCall => ("incomplete", Some("malformed_tool_call")),
-            Stop::PauseTurn | Stop::Compaction | Stop::Other => ("incomplete", Some("other")),
+            ReplyEnd::MaxTokens | ReplyEnd::ContextWindow | ReplyEnd::Capped => ("incomplete", Some("max_output_tokens")),
+            ReplyEnd::ContentFilter => ("incomplete", Some("content_filter")),
+            ReplyEnd::MalformedToolCall => ("incomplete", Some("malformed_tool_call")),
+            ReplyEnd::PauseTurn | ReplyEnd::Compaction | ReplyEnd::Other => ("incomplete", Some("other")),
         };
         let model = reply.served_model.as_deref().unwrap_or(&self.head.model);
         let mut response = self.response(status, model);

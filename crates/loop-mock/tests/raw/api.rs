@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::{FinishReason, Usage};
 use loop_llm::{Arguments, ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, ToolCall};
-use loop_mock::{Server, Service};
+use loop_mock::{LoopbackServer, Service};
 use serde_json::{Value, json};
 
 use super::{Reply, exchange, request};
@@ -50,15 +50,15 @@ impl Api {
         }
     }
 
-    pub(crate) async fn ask(self, server: &Server, streams: bool) -> Reply {
+    pub(crate) async fn ask(self, server: &LoopbackServer, streams: bool) -> Reply {
         self.post(server, streams, &self.question(streams)).await
     }
 
-    pub(crate) async fn post(self, server: &Server, streams: bool, body: &Value) -> Reply {
+    pub(crate) async fn post(self, server: &LoopbackServer, streams: bool, body: &Value) -> Reply {
         Reply::read(&self.bytes(server, streams, body).await)
     }
 
-    pub(crate) async fn bytes(self, server: &Server, streams: bool, body: &Value) -> Vec<u8> {
+    pub(crate) async fn bytes(self, server: &LoopbackServer, streams: bool, body: &Value) -> Vec<u8> {
         let version = [("anthropic-version", "2023-06-01")];
         let headers = if self == Self::Anthropic { version.as_slice() } else { &[] };
         exchange(server, &request(self.path(streams), headers, body)).await
@@ -115,8 +115,8 @@ pub(crate) fn full_in_pieces() -> Vec<Result<ModelEvent, LlmError>> {
     ]
 }
 
-pub(crate) fn serve(events: Vec<Result<ModelEvent, LlmError>>) -> Server {
-    Server::start(Service::of(Arc::new(Saying(events)))).unwrap()
+pub(crate) fn serve(events: Vec<Result<ModelEvent, LlmError>>) -> LoopbackServer {
+    LoopbackServer::start(Service::of(Arc::new(Saying(events)))).unwrap()
 }
 
 pub(crate) fn finished(reply: ModelReply) -> Vec<Result<ModelEvent, LlmError>> {

@@ -4,7 +4,7 @@ pub(crate) mod api;
 
 use std::time::Duration;
 
-use loop_mock::Server;
+use loop_mock::LoopbackServer;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -92,14 +92,14 @@ pub(crate) fn request(path: &str, headers: &[(&str, &str)], body: &Value) -> Vec
     format!("{head}content-length: {length}\r\n\r\n{body}").into_bytes()
 }
 
-pub(crate) async fn send(server: &Server, bytes: &[u8]) -> TcpStream {
+pub(crate) async fn send(server: &LoopbackServer, bytes: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(server.address()).await.unwrap();
     stream.write_all(bytes).await.unwrap();
     stream
 }
 
 /// Everything that comes until the server closes.
-pub(crate) async fn exchange(server: &Server, bytes: &[u8]) -> Vec<u8> {
+pub(crate) async fn exchange(server: &LoopbackServer, bytes: &[u8]) -> Vec<u8> {
     let mut stream = send(server, bytes).await;
     let mut answer = Vec::new();
     soon(stream.read_to_end(&mut answer)).await.unwrap();
@@ -111,7 +111,7 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), future).await.expect("it came to an end")
 }
 
-pub(crate) async fn get(server: &Server, path: &str) -> Reply {
+pub(crate) async fn get(server: &LoopbackServer, path: &str) -> Reply {
     let request = format!("GET {path} HTTP/1.1\r\nconnection: close\r\n\r\n");
     Reply::read(&exchange(server, request.as_bytes()).await)
 }

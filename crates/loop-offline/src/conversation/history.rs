@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use loop_llm::{Message, ModelRequest, ToolChoice, ToolResult, ToolSpec};
+use loop_llm::{Message, ModelRequest, ToolChoice, ToolOutput, ToolDefinition};
 use loop_prompts::anchors::{DEMANDED, ITEM, NOT_ACCEPTED};
 use serde_json::{Map, Value};
 
@@ -55,7 +55,7 @@ pub(super) struct Tool<'a> {
 pub(super) struct Made<'a> {
     pub(super) tool: &'a str,
     pub(super) arguments: Map<String, Value>,
-    pub(super) result: Option<&'a ToolResult>,
+    pub(super) result: Option<&'a ToolOutput>,
     pub(super) reported: Reported,
     /// It was made for this command, not for an earlier one.
     pub(super) is_of_user_request: bool,
@@ -76,7 +76,7 @@ pub(super) enum Target<'t> {
 
 impl<'a> Conversation<'a> {
     pub(super) fn of(request: &'a ModelRequest) -> Self {
-        let allowed = |spec: &&ToolSpec| match &request.tool_choice {
+        let allowed = |spec: &&ToolDefinition| match &request.tool_choice {
             ToolChoice::AnyOf(names) => names.contains(&spec.name),
             ToolChoice::Auto
             | ToolChoice::None
@@ -247,7 +247,7 @@ impl Made<'_> {
 }
 
 impl<'a> Tool<'a> {
-    fn of(spec: &'a ToolSpec) -> Self {
+    fn of(spec: &'a ToolDefinition) -> Self {
         let words = parts(&spec.name);
         let verb = words.iter().find(|word| kind_of(word).is_some());
         let first = spec.description.split_whitespace().next().unwrap_or_default();

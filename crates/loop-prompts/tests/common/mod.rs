@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use loop_core::{
     ArgSpec, CallModel, Command, Digest, DocumentSpec, Effect, Event, EventKind, Facts, GateSettings, Limits,
-    ModelFailure, ModelSpec, Models, NonceMode, Observation, Selection, ProtocolSpec, Reply, Run, RunId,
+    ModelFailure, ModelSpec, ModelSpecs, NonceMode, Observation, Selection, ProtocolSpec, Reply, Run, RunId,
     RunSpec, SPEC_VERSION, Scope, SectionSpec, Stale, Status, ToolSpec, Usage, WorkItem,
 };
 use loop_llm::ModelRequest;
@@ -76,7 +76,7 @@ pub fn spec() -> RunSpec {
             tool("fetch_part", "Fetch the stock of a part", "A part is named", "P-12-A"),
         ],
         selection: Selection { enabled: false, defaults: Vec::new() },
-        models: Models { selector: None, base: model, escalated: None, fallback: None },
+        models: ModelSpecs { selector: None, base: model, escalated: None, fallback: None },
         limits: Limits { cost: None, ..Limits::default() },
         // Prompts of many passes are looked at, whatever a model says of its confidence.
         gate: GateSettings { stale: Stale::Off, no_progress: 0, ..GateSettings::default() },

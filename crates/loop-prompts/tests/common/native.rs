@@ -9,7 +9,7 @@ use loop_core::{
     ModelSpec, NativeCall, Observation, OutputSpec, PersonAnswer, PromptSize, Reply, Run, RunId, RunSpec,
     RunTool, Status, StopMode, ToolSpec, Usage, Validation, WorkItem,
 };
-use loop_llm::{Arguments, AssistantTurn, Message, ToolCall, ToolResult};
+use loop_llm::{Arguments, AssistantTurn, Message, ToolCall, ToolOutput};
 use loop_prompts::{Grown, Prompts, Thread, Turn};
 
 use super::{NONCE, prompts, tool};
@@ -329,7 +329,7 @@ pub fn message_of(turn: &Turn) -> Message {
             })
         }
         Turn::Results(results) => {
-            let results = results.iter().map(|result| ToolResult {
+            let results = results.iter().map(|result| ToolOutput {
                 call: Arc::clone(&result.id),
                 is_error: result.is_error,
                 text: Arc::clone(&result.text),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loop_core::{FinishReason, Status};
-use loop_llm::{AssistantTurn, Codec, ModelRequest, Profile, Scripted, ScriptedReply, ToolResult};
+use loop_llm::{AssistantTurn, Codec, ModelRequest, Profile, Scripted, ScriptedReply, ToolOutput};
 use loop_runtime::{
     Agent, AgentError, Message,
     agent::{AgentBuilder, Meta, Text},
@@ -114,7 +114,7 @@ pub fn shape(messages: &[Message]) -> String {
 }
 
 /// All results of a history, in order.
-pub fn results(messages: &[Message]) -> Vec<&ToolResult> {
+pub fn results(messages: &[Message]) -> Vec<&ToolOutput> {
     let of = messages.iter().map(|message| match message {
         Message::Tool { results } => results.as_slice(),
         _ => &[],
@@ -124,7 +124,7 @@ pub fn results(messages: &[Message]) -> Vec<&ToolResult> {
 
 /// Their texts, errors with a mark before them.
 pub fn texts(messages: &[Message]) -> Vec<String> {
-    let text = |result: &&ToolResult| format!("{}{}", if result.is_error { "!" } else { "" }, result.text);
+    let text = |result: &&ToolOutput| format!("{}{}", if result.is_error { "!" } else { "" }, result.text);
     results(messages).iter().map(text).collect()
 }
 

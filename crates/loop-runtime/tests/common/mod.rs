@@ -5,7 +5,7 @@ pub mod world;
 use std::sync::Arc;
 
 use loop_core::{
-    Cite, DocumentSpec, Effect, GateSettings, Limits, ModelSpec, Models as ModelSpecs, NonceMode, Selection,
+    Cite, DocumentSpec, Effect, GateSettings, Limits, ModelSpec, ModelSpecs, NonceMode, Selection,
     Price, ProtocolSpec, RunSpec, SPEC_VERSION, Scope, SectionSpec, WorkItem,
 };
 use loop_runtime::{

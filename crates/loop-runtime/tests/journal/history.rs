@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_core::{
     ArgSpec, Command, Digest, DocumentSpec, Effect, Event, EventKind, Facts, FinishReason, GateSettings, Limits,
-    Millis, ModelSpec, Models, NonceMode, Observation, Selection, Price, PromptSize, ProtocolSpec, Reply, Run,
+    Millis, ModelSpec, ModelSpecs, NonceMode, Observation, Selection, Price, PromptSize, ProtocolSpec, Reply, Run,
     RunId, RunSpec, SPEC_VERSION, Scope, SectionSpec, Status, ToolSpec, Usage, WorkItem,
 };
 use loop_runtime::journal::{Entry, Header};
@@ -163,7 +163,7 @@ fn spec() -> RunSpec {
         }),
         tools: vec![device],
         selection: Selection { enabled: false, defaults: Vec::new() },
-        models: Models { selector: None, base, escalated: None, fallback: None },
+        models: ModelSpecs { selector: None, base, escalated: None, fallback: None },
         limits: Limits::default(),
         gate: GateSettings::default(),
         save: false,

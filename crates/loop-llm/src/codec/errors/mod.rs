@@ -14,7 +14,7 @@ use self::kinds::{Case, OVERLOADED, RATE_LIMITED, REFUSALS};
 use self::reported::Reported;
 pub(crate) use self::reported::filtered;
 use crate::delay;
-use crate::error::{Change, ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
+use crate::error::{RequestChange, ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::mask;
 use crate::secrets::Secrets;
 
@@ -81,7 +81,7 @@ fn judge(reported: &Reported, status: u16, headers: &HeaderMap, now: SystemTime,
         error.detail.get_or_insert_default().category = Some(category.into());
     }
     if kind == LlmErrorKind::InvalidRequest && case.wants_other_api() {
-        error.retry = RetryAdvice::AfterChange(Change::OtherApi);
+        error.retry = RetryAdvice::AfterChange(RequestChange::OtherApi);
     }
     if kind == LlmErrorKind::Overloaded && case.is_loading() {
         error.retry = RetryAdvice::After(LOADING);
