@@ -240,7 +240,8 @@ mod tests {
     fn numbers_of_the_walk_are_written_by_the_command() {
         let text = "# T\n\nSeventeen alphabets, of 1,200 states.\n<!-- walk: written by `x` -->\n50 alphabets.\n<!-- end of walk -->\nAll states.\n";
         let problems = numbers_by_hand("d", text);
-        let reported = |what: &str| format!("d:3: `{what}` by hand: leave it to `cargo xtask explore --write`");
+        let reported =
+            |what: &str| format!("d:3: `{what}` by hand: leave it to `cargo xtask explore --write`");
         assert_eq!(problems, [reported("seventeen alphabets"), reported("1,200 states")]);
     }
 

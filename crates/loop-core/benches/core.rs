@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use common::native::{calls, conversation};
-use common::{PROMPT, DraftReply, Setup, digest, facts, found, run, draft, bare_draft, target};
+use common::{DraftReply, PROMPT, Setup, bare_draft, digest, draft, facts, found, run, target};
 use loop_core::{Command, Event, EventKind, Repeats, Run, RunId};
 use serde_json::Value;
 
@@ -95,7 +95,8 @@ fn with_ledger(actions: u32) -> Run {
         limits.model_calls = 100;
         limits.cost = None;
     });
-    let all = (0..actions).fold(draft("low"), |draft, n| draft.asks("fetch_device", target(&format!("d-{n}"))));
+    let all =
+        (0..actions).fold(draft("low"), |draft, n| draft.asks("fetch_device", target(&format!("d-{n}"))));
     with_first_pass(setup, &all)
 }
 

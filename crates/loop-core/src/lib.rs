@@ -107,26 +107,28 @@ pub use gate::{
 pub use policy::ResultOrigin;
 pub use repeats::RepeatRule;
 pub use reply::{
-    BadCitation, Document, Ending, FinishReason, LiveText, Merge, MergeContext, NativeCall, ParseWarning, PREAMBLE,
-    Proposal, ProposedSection, Refused, Reply, Section, SectionChange, citations,
+    BadCitation, Document, Ending, FinishReason, LiveText, Merge, MergeContext, NativeCall, PREAMBLE,
+    ParseWarning, Proposal, ProposedSection, Refused, Reply, Section, SectionChange, citations,
 };
 pub use run::{
-    AnswerFault, Ask, PersonRequest, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, Decision, Event,
-    EventKind, Facts, History, Note, Outcome, Output, Overridden, PassRecord, PassSummary, PersonAnswer, Phase,
-    SelectedBy, Poll, PromptSize, Provenance, Purpose, Quote, Refusal, Rejected, Rejection, Reserve, Run,
-    RunTool, SaveResult, Saved, ServedCall, Stage, Started, StartedCall, State, StopMode, StoppedIn,
-    SubCallBudget, Validate, Validation, Work,
+    AnswerFault, Ask, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, Decision, Event,
+    EventKind, Facts, History, Note, Outcome, Output, Overridden, PassRecord, PassSummary, PersonAnswer,
+    PersonRequest, Phase, Poll, PromptSize, Provenance, Purpose, Quote, Refusal, Rejected, Rejection,
+    Reserve, Run, RunTool, SaveResult, Saved, SelectedBy, ServedCall, Stage, Started, StartedCall, State,
+    StopMode, StoppedIn, SubCallBudget, Validate, Validation, Work,
 };
 pub use spec::{
     ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,
-    ErrorStyle, Execution, GateSettings, InvalidReason, LimitWithoutPrice, Limits, MAX_REQUESTED_CALLS, SchemaViolation,
+    ErrorStyle, Execution, GateSettings, InvalidReason, LimitWithoutPrice, Limits, MAX_REQUESTED_CALLS,
     ModelSpec, ModelSpecs, NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid, OnToolError, OutputSpec,
-    OwnReason, Selection, ProtocolSpec, ReasonName, RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION,
-    SectionSpec, Setting, SpecNames, Stale, TaintRule, ThreeTier, ToolPolicy, ToolRepeats, ToolSpec,
+    OwnReason, ProtocolSpec, ReasonName, RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION,
+    SchemaViolation, SectionSpec, Selection, Setting, SpecNames, Stale, TaintRule, ThreeTier, ToolPolicy,
+    ToolRepeats, ToolSpec,
 };
 pub use types::{
-    Action, CallExtent, CommandKey, Confidence, Data, Digest, Effect, Evidence, EvidenceId, FailureKind,
-    FailureText, InvalidDigest, InvalidKey, ItemForm, Millis, ModelFailure, Observation, PicoUsd, Price,
-    PriceAbove, Priority, Rates, Received, RunId, Scope, Slot, Cost, Status, StopClass, SubCallUse, Tier,
-    Instruction, Totals, Usage, WorkItem, canonical, digest, digest_text, edits, is_blank, is_invisible,
+    Action, CallExtent, CommandKey, Confidence, Cost, Data, Digest, Effect, Evidence, EvidenceId,
+    FailureKind, FailureText, Instruction, InvalidDigest, InvalidKey, ItemForm, Millis, ModelFailure,
+    Observation, PicoUsd, Price, PriceAbove, Priority, Rates, Received, RunId, Scope, Slot, Status,
+    StopClass, SubCallUse, Tier, Totals, Usage, WorkItem, canonical, digest, digest_text, edits, is_blank,
+    is_invisible,
 };

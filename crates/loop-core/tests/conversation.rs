@@ -256,8 +256,7 @@ fn when_no_tool_call_is_left_the_model_says_what_it_has() {
     let world = setup().start().replied(&two);
     assert_eq!(world.verdicts(), ["run", "run", "over_limit"]);
     let world = world.all_finished().all_finished().expect_call("2/main", 1).replied(&look("d"));
-    let world =
-        world.expect_call("3/final", 1).replied(&text("Two of four.")).ends(StopReason::MaxToolCalls);
+    let world = world.expect_call("3/final", 1).replied(&text("Two of four.")).ends(StopReason::MaxToolCalls);
     assert_eq!(world.outcome().answer.as_deref(), Some("Two of four."));
     assert_eq!(world.outcome().stop.primary.change.as_ref().unwrap().to_string(), "limits.tool_calls = 3");
     assert_eq!(world.run.actions()[3].verdict, Verdict::OverLimit { limit: Limit::ToolCalls });
@@ -352,7 +351,8 @@ fn what_changes_something_needs_consent_unless_it_was_given_beforehand() {
     let requested = || conversation().people().start().replied(&write).all_finished();
     let allowed = requested().answered_by_person("1/action-1", PersonAnswer::Approved).all_finished();
     assert_eq!(allowed.expect_call("2/main", 1).results(), ["run ok", "run ok"]);
-    let denied = requested().answered_by_person("1/action-1", PersonAnswer::Denied { why: "not today".into() });
+    let denied =
+        requested().answered_by_person("1/action-1", PersonAnswer::Denied { why: "not today".into() });
     assert_eq!(denied.expect_call("2/main", 1).results(), ["run ok", "denied denied"]);
 
     let world = conversation().approving(&["restart"]).start().replied(&write).all_finished();

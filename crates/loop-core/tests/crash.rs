@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use loop_core::Purpose;
 use loop_core::{
-    Effects, EventKind, Millis, Note, PersonAnswer, Phase, PromptSize, Run, SaveResult, State, Status, StopClass,
-    StopMode, StopReason, SubCallUse,
+    Effects, EventKind, Millis, Note, PersonAnswer, Phase, PromptSize, Run, SaveResult, State, Status,
+    StopClass, StopMode, StopReason, SubCallUse,
 };
 
 fn device(name: &str) -> DraftReply {

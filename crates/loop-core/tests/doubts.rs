@@ -8,7 +8,7 @@ use crate::common;
 use common::native::*;
 use common::*;
 
-use loop_core::repeats::{CallFacts, Rules, Fingerprint};
+use loop_core::repeats::{CallFacts, Fingerprint, Rules};
 use loop_core::{
     Breakers, Digest, EventKind, Facts, History, Observation, PersonAnswer, RepeatScope, Repeats, Run, RunId,
     Status, StopMode, StopReason,
@@ -225,7 +225,8 @@ fn what_needs_consent_keeps_its_key_too() {
     let without = || Observation { retry_after_ms: None, ..pending() };
     let mut world = ends(requested(conversation().people().start(), 1, PersonAnswer::Approved), without());
     for n in 2..5 {
-        world = requested(world, n, PersonAnswer::Approved).expect_tools(&[&format!("1/action-0#{n} restart")]);
+        world =
+            requested(world, n, PersonAnswer::Approved).expect_tools(&[&format!("1/action-0#{n} restart")]);
         world = ends(world, without());
     }
     // A denial ends nothing that is under way.

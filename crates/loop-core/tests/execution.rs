@@ -6,7 +6,7 @@ use common::native::*;
 use common::*;
 
 use loop_core::{
-    EvidenceId, EventKind, Observation, PersonAnswer, Repeats, Run, Status, StopMode, StopReason, Verdict,
+    EventKind, EvidenceId, Observation, PersonAnswer, Repeats, Run, Status, StopMode, StopReason, Verdict,
 };
 use serde_json::{Value, json};
 

@@ -46,7 +46,11 @@ const HIGH: &str = "```json\n{\"analysis_confidence\": \"high\"}\n```\n";
 fn check(reply: &str, sections: &[&str], confidence: &str, parse_warnings: &[ParseWarning]) {
     let found = read_in(run().start(), reply);
     assert_eq!(found.sections, sections, "{reply}");
-    assert_eq!((found.confidence.as_str(), found.parse_warnings.as_slice()), (confidence, parse_warnings), "{reply}");
+    assert_eq!(
+        (found.confidence.as_str(), found.parse_warnings.as_slice()),
+        (confidence, parse_warnings),
+        "{reply}"
+    );
 }
 
 fn unknown(heading: &str) -> ParseWarning {
@@ -254,14 +258,20 @@ fn of_two_blocks_the_last_one_counts_and_the_other_is_told() {
     // L13
     let low = "```json\n{\"analysis_confidence\": \"low\"}\n```\n";
     let found = read_in(run().start(), &format!("## Situation\na\n{low}{HIGH}"));
-    assert_eq!((found.confidence.as_str(), found.parse_warnings), ("high", vec![ignored("another one follows")]));
+    assert_eq!(
+        (found.confidence.as_str(), found.parse_warnings),
+        ("high", vec![ignored("another one follows")])
+    );
     let found = read_in(run().start(), &format!("## Situation\na\n{HIGH}{low}"));
     assert_eq!(found.confidence, "low");
     let marked = |confidence: &str| {
         format!("```json\n{{\"nonce\": \"n-7f3a\", \"analysis_confidence\": \"{confidence}\"}}\n```\n")
     };
     let found = read_in(run().start(), &format!("## Situation\na\n{}{}", marked("high"), marked("medium")));
-    assert_eq!((found.confidence.as_str(), found.parse_warnings), ("medium", vec![ignored("another one follows")]));
+    assert_eq!(
+        (found.confidence.as_str(), found.parse_warnings),
+        ("medium", vec![ignored("another one follows")])
+    );
     // A garbled last block takes the word of the one before it away.
     let found = read_in(
         run().start(),

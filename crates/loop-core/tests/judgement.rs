@@ -345,7 +345,8 @@ fn what_is_in_doubt_says_so_to_the_person_who_is_asked() {
         wipe.policy.authority = vec!["/target".into()];
     });
     let write = calls(&[("wipe", target("srv-9"))]);
-    let world = untrusted_origin.start().replied(&write).answered_by_person("1/action-0", PersonAnswer::Approved);
+    let world =
+        untrusted_origin.start().replied(&write).answered_by_person("1/action-0", PersonAnswer::Approved);
     let world = world.finished("1/action-0", Observation::failed(Status::Timeout, "wipe", "too late"));
     let why = world.replied(&write).run.actions()[1].verdict.reason();
     let expected = "it may have happened already; /target is \"srv-9\", which was given neither";

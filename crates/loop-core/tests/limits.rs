@@ -122,11 +122,10 @@ fn the_wall_clock_ends_the_run_in_every_phase_in_which_it_works() {
         ("final_pass", final_pass().started()),
     ] {
         assert_eq!((world.phase(), world.run.deadline()), (name, Some(Millis(10_000))));
-        let in_flight =
-            !world.tools().is_empty()
-                || world.run.commands().iter().any(
-                    |command| matches!(command, loop_core::Command::CallModel(call) if call.granted.is_some()),
-                );
+        let in_flight = !world.tools().is_empty()
+            || world.run.commands().iter().any(
+                |command| matches!(command, loop_core::Command::CallModel(call) if call.granted.is_some()),
+            );
         let mut world = world.deadline();
         if in_flight {
             assert_eq!(
@@ -293,7 +292,8 @@ fn what_a_selection_asks_for_beyond_the_limit_is_counted_and_not_read() {
 fn what_a_reply_asks_for_beyond_the_limit_is_counted_and_not_read() {
     // P5: in a document, and in a conversation, whose turn goes back without the calls that were not read.
     let names = many(100);
-    let asks = |draft: DraftReply| names.iter().fold(draft, |draft, name| draft.asks("fetch_device", target(name)));
+    let asks =
+        |draft: DraftReply| names.iter().fold(draft, |draft, name| draft.asks("fetch_device", target(name)));
     let few = |limits: &mut loop_core::Limits| limits.requested_calls = 3;
     let world = run().limits(few).start().replied(&asks(draft("low")));
     assert_eq!((world.run.actions().len(), world.run.passes()[0].unread_calls), (3, 97));

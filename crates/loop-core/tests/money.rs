@@ -5,7 +5,7 @@ use crate::common;
 use common::*;
 
 use common::walk::{choices, setups, walked};
-use loop_core::{CallExtent, CostMode, ModelFailure, Note, Price, Received, Cost, SubCallUse, Usage};
+use loop_core::{CallExtent, Cost, CostMode, ModelFailure, Note, Price, Received, SubCallUse, Usage};
 use proptest::prelude::*;
 
 /// Calls that were announced, and sub-calls that were reported or lost.

@@ -7,8 +7,8 @@ use common::*;
 use std::sync::Arc;
 
 use loop_core::{
-    Event, EventKind, Millis, PersonAnswer, Refusal, Rejected, Reserve, Run, SaveResult, StopMode, StopReason,
-    Tier,
+    Event, EventKind, Millis, PersonAnswer, Refusal, Rejected, Reserve, Run, SaveResult, StopMode,
+    StopReason, Tier,
 };
 
 /// One fact of every kind for a key, whether or not it may follow.
@@ -171,9 +171,13 @@ fn a_rejection_does_not_move_the_clock() {
 #[test]
 fn a_rejection_says_what_was_wrong() {
     let mut run = run().start().run;
-    let reported = |run: &mut Run, at, kind| run.apply(&Event { at: Millis(at), kind }).unwrap_err().to_string();
+    let reported =
+        |run: &mut Run, at, kind| run.apply(&Event { at: Millis(at), kind }).unwrap_err().to_string();
     assert_eq!(reported(&mut run, 0, EventKind::StopWithdrawn), "stop_withdrawn while calling");
-    assert_eq!(reported(&mut run, 5, EventKind::DeadlineReached), "deadline_reached at 5 ms, before the deadline");
+    assert_eq!(
+        reported(&mut run, 5, EventKind::DeadlineReached),
+        "deadline_reached at 5 ms, before the deadline"
+    );
     let finished = EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
     assert_eq!(reported(&mut run, 0, finished), "tool_finished while calling");
     let reply = EventKind::ModelReplied { key: key("2/main"), attempt: 1, reply: draft("high").reply() };

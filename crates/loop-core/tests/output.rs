@@ -394,8 +394,11 @@ fn an_output_that_its_tool_cannot_read_is_taken_back() {
     let world = world.finished("1/action-2", schema_violation()).replied(&submit());
     world.expect_validation(&format!("2/validate#1 {}", value("y")));
     // A stop takes it back as well.
-    let world =
-        reflected().start().replied(&save("y")).stop(StopMode::AtGate).finished("1/action-0", schema_violation());
+    let world = reflected()
+        .start()
+        .replied(&save("y"))
+        .stop(StopMode::AtGate)
+        .finished("1/action-0", schema_violation());
     assert_eq!(world.ends(StopReason::ManualStop).outcome().output, None);
 }
 
@@ -541,9 +544,12 @@ fn passes_in_which_nothing_ran_are_counted_by_attempt() {
 #[test]
 fn a_validation_of_something_else_is_not_taken() {
     let world = output().start().replied(&save("x"));
-    let reported = |name: &str, attempt| EventKind::Validated { key: key(name), attempt, result: Validation::Valid };
-    let world =
-        world.rejects(reported("2/validate", 1)).rejects(reported("1/validate", 2)).rejects(reported("1/main", 1));
+    let reported =
+        |name: &str, attempt| EventKind::Validated { key: key(name), attempt, result: Validation::Valid };
+    let world = world
+        .rejects(reported("2/validate", 1))
+        .rejects(reported("1/validate", 2))
+        .rejects(reported("1/main", 1));
     let world = world.validated(Validation::Valid).rejects(reported("1/validate", 1));
     world.ends(StopReason::Completed);
     output().start().rejects(reported("1/validate", 1));

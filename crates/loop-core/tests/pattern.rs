@@ -94,7 +94,8 @@ fn each_kind_of_proposal_is_decided_in_its_own_way() {
     let answer = step().start().replied(&text("Done."));
     assert!(matches!(decision(&answer), Some(Decision::Stop(_))));
     answer.ends(StopReason::Completed);
-    let refusal = step().start().replied(&DraftReply { finish: FinishReason::Refusal, ..text("I will not.") });
+    let refusal =
+        step().start().replied(&DraftReply { finish: FinishReason::Refusal, ..text("I will not.") });
     refusal.ends(StopReason::Refused);
     let forbidden =
         step().with(|spec| spec.gate.forbid = vec!["fetch_device".into()]).start().replied(&look());
@@ -467,7 +468,8 @@ fn a_domain_adds_stop_reasons_of_its_own_which_software_finds_in_what_a_call_ret
     let selections = run().selector(&[]).with(|spec| {
         spec.stop_reasons = vec![own("already_refunded", StopClass::Partial, Status::Ok)];
     });
-    let world = selections.start().selected(&[("fetch_device", json!({"target": "a"}))]).all_finished().ends(name);
+    let world =
+        selections.start().selected(&[("fetch_device", json!({"target": "a"}))]).all_finished().ends(name);
     assert_eq!(world.run.totals().passes, 0);
 }
 

@@ -7,9 +7,9 @@ use common::*;
 use std::sync::Arc;
 
 use loop_core::{
-    AnswerFault, Certificate, CommandKey, Condition, DeniedBy, Digest, Effect, Effects, EventKind, Facts, Measure,
-    Millis, Outcome, PersonAnswer, Rejected, Run, RunId, Status, StopMode, StopReason, ToolPolicy, ToolSpec,
-    Verdict,
+    AnswerFault, Certificate, CommandKey, Condition, DeniedBy, Digest, Effect, Effects, EventKind, Facts,
+    Measure, Millis, Outcome, PersonAnswer, Rejected, Run, RunId, Status, StopMode, StopReason, ToolPolicy,
+    ToolSpec, Verdict,
 };
 use serde_json::json;
 
@@ -110,7 +110,8 @@ fn silence_is_a_no() {
 #[test]
 fn an_answer_counts_once_and_only_in_time_and_only_for_what_was_asked() {
     // U4, I-26
-    let answer = |key_text: &str, answer| EventKind::PersonAnswered { key: key(key_text), answer, binding: None };
+    let answer =
+        |key_text: &str, answer| EventKind::PersonAnswered { key: key(key_text), answer, binding: None };
     let early = requested().rejects(answer("1/action-0", YES)).all_finished();
     let world = early
         .rejects(answer("1/action-1", YES))
@@ -214,7 +215,8 @@ fn an_approval_is_for_one_action_with_its_arguments_tools_and_policy_in_one_run(
         refuses(&mut own, "1/action-0", &YES, Some(*other), AnswerFault::OtherBinding);
         refuses(&mut own, "1/action-0", &no(), Some(*other), AnswerFault::OtherBinding);
     }
-    let approval = EventKind::PersonAnswered { key: key("1/action-0"), answer: YES, binding: Some(bindings[0]) };
+    let approval =
+        EventKind::PersonAnswered { key: key("1/action-0"), answer: YES, binding: Some(bindings[0]) };
     own.tell(approval);
     assert_eq!(own.asks(), ["1/action-1"]);
 }
@@ -363,14 +365,20 @@ fn what_a_run_is_told_is_for_the_next_pass_whose_call_is_not_announced() {
     world = world.started();
     instructions(&mut world, "late");
     world = world.failed(failure(true)).expect_call("2/main", 2);
-    assert_eq!((instructions_for(&world, 2).len(), instructions_for(&world, 3)), (4, vec!["late".to_owned()]));
+    assert_eq!(
+        (instructions_for(&world, 2).len(), instructions_for(&world, 3)),
+        (4, vec!["late".to_owned()])
+    );
     world.check_replay();
 }
 
 #[test]
 fn a_run_is_told_something_only_while_a_pass_is_still_to_come() {
     let mut world = run().start();
-    assert_eq!(world.try_tell(EventKind::Instruction { text: " \n".into() }), Err(Rejected::EmptyInstruction));
+    assert_eq!(
+        world.try_tell(EventKind::Instruction { text: " \n".into() }),
+        Err(Rejected::EmptyInstruction)
+    );
     world = world.replied(&draft("high")).ends(StopReason::Confident);
     let over = Rejected::OutOfOrder { event: "instructions", phase: "done" };
     assert_eq!(world.try_tell(EventKind::Instruction { text: "late".into() }), Err(over));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use loop_core::gate::policy_verdict;
 use loop_core::policy::{
-    Cell, Taint, May, PolicyAsk, Reason, Resolved, Ruling, forbids, is_forbidden, similar, reachable, resolve,
-    ruling, table, rendered,
+    Cell, May, PolicyAsk, Reason, Resolved, Ruling, Taint, forbids, is_forbidden, reachable, rendered,
+    resolve, ruling, similar, table,
 };
 use loop_core::{Effect, Resolve, RunSpec, Status, TaintRule, ToolSpec, Verdict};
 use serde_json::json;

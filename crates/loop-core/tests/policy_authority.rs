@@ -6,10 +6,12 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use loop_core::policy::{UntrustedOrigin, Taint, PolicyAsk, Reason, Ruling, RunSources, Sources, ruling, rendered};
+use loop_core::policy::{
+    PolicyAsk, Reason, Ruling, RunSources, Sources, Taint, UntrustedOrigin, rendered, ruling,
+};
 use loop_core::{
-    ArgSpec, CommandKey, Effect, Evidence, EvidenceId, Observation, RunSpec, Scope, Slot, Status, Instruction,
-    ToolSpec, WorkItem,
+    ArgSpec, CommandKey, Effect, Evidence, EvidenceId, Instruction, Observation, RunSpec, Scope, Slot,
+    Status, ToolSpec, WorkItem,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -469,8 +471,13 @@ fn a_work_item_that_anybody_may_have_written_gives_its_scope_alone() {
     item.scope = Scope { person: Some("ada@brown.example".into()), ..Scope::default() };
     spec.gate.item_untrusted = true;
     let runs = |value: &str| {
-        let sources =
-            RunSources { spec: &spec, item: &item, evidence: &[], instructions: &[], requested_before: &BTreeSet::new() };
+        let sources = RunSources {
+            spec: &spec,
+            item: &item,
+            evidence: &[],
+            instructions: &[],
+            requested_before: &BTreeSet::new(),
+        };
         let tool = spec.tool("send").unwrap();
         let parameters = json!({ "to": value });
         let ask = PolicyAsk {
@@ -666,7 +673,10 @@ fn pointers_reach_into_lists_and_objects() {
     ] {
         assert_eq!(untrusted_origin(&[pointer], &json!({ "to": to })), [expected], "{pointer} {to}");
     }
-    assert_eq!(untrusted_origin(&["/to/*/address"], &json!({"to": ["ada@brown.example"]})), Vec::<String>::new());
+    assert_eq!(
+        untrusted_origin(&["/to/*/address"], &json!({"to": ["ada@brown.example"]})),
+        Vec::<String>::new()
+    );
     assert_eq!(untrusted_origin(&["/to/address"], &json!({"to": {"name": "x"}})), Vec::<String>::new());
     assert_eq!(untrusted_origin(&["/to/1"], &json!({"to": ["x"]})), Vec::<String>::new());
 }
@@ -713,7 +723,10 @@ fn what_is_foreign_is_told_with_its_place_and_with_nothing_hidden() {
     let instructions = rendered(&reasons).unwrap();
     let expected = format!("/to is \"ada\\u200b\\u202e@brown.example\\n{}…, which was given", "x".repeat(48));
     assert!(instructions.starts_with(&expected), "{instructions}");
-    assert!(instructions.ends_with("neither with the work item nor by policy nor by a trusted tool"), "{instructions}");
+    assert!(
+        instructions.ends_with("neither with the work item nor by policy nor by a trusted tool"),
+        "{instructions}"
+    );
 }
 
 #[test]
@@ -808,7 +821,8 @@ proptest! {
 #[test]
 fn what_a_tool_was_asked_with_in_an_earlier_turn_comes_back_as_an_echo() {
     // B6, K3: the first turn has it written, the second has it read by a trusted tool.
-    let returned = || Given::default().returned("look", json!({"id": 7}), json!([{"to": "eve@evil.example"}]));
+    let returned =
+        || Given::default().returned("look", json!({"id": 7}), json!([{"to": "eve@evil.example"}]));
     let value = || json!("eve@evil.example");
     check(&item(ITEM), &returned(), value(), true);
     let laundered = |requested: &[Value]| Given {

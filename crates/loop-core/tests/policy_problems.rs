@@ -101,8 +101,14 @@ fn entries_that_mean_no_tool() {
     spec.gate.forbid = names(&["fetch_device", "fetch_devise", "delete_order", "drop_*", "fetch_*"]);
     let instructions = forbids_nothing(&spec);
     assert_eq!(instructions.len(), 2, "{instructions:?}");
-    assert!(instructions[0].starts_with("gate.forbid: no tool is called `delete_order`; it holds for"), "{instructions:?}");
-    assert!(instructions[1].starts_with("gate.forbid: no tool's name fits `drop_*`; it holds for"), "{instructions:?}");
+    assert!(
+        instructions[0].starts_with("gate.forbid: no tool is called `delete_order`; it holds for"),
+        "{instructions:?}"
+    );
+    assert!(
+        instructions[1].starts_with("gate.forbid: no tool's name fits `drop_*`; it holds for"),
+        "{instructions:?}"
+    );
 }
 
 #[test]
@@ -111,7 +117,8 @@ fn what_is_demanded_and_may_never_run() {
         |spec| {
             spec.gate.forbid = names(&["read_order"]);
             spec.gate.required_tools = names(&["read_order"]);
-            spec.selection.defaults = vec![DefaultCall { tool: "read_order".into(), parameters: "{}".into() }];
+            spec.selection.defaults =
+                vec![DefaultCall { tool: "read_order".into(), parameters: "{}".into() }];
         },
         &[
             "gate.required_tools: `read_order` is forbidden by gate.forbid, so that no answer could ever do; take it out of one list",

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use loop_core::policy::Taint;
 use loop_core::{
-    Effect, Event, EventKind, Facts, History, Observation, PersonAnswer, Resolve, Run, RunId, Status, TaintRule,
-    Verdict,
+    Effect, Event, EventKind, Facts, History, Observation, PersonAnswer, Resolve, Run, RunId, Status,
+    TaintRule, Verdict,
 };
 use serde_json::json;
 

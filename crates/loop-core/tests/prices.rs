@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{failure, key, run, draft, usd};
+use common::{draft, failure, key, run, usd};
 use loop_core::{CostMode, ModelFailure, PicoUsd, Price, PriceAbove, PromptSize, Usage};
 use proptest::prelude::*;
 

@@ -6,8 +6,8 @@ use common::*;
 
 use loop_core::Purpose;
 use loop_core::{
-    Command, Confidence, CostMode, EvidenceId, EventKind, NonceMode, Note, Phase, PicoUsd, PromptSize, Reserve,
-    Slot, StopMode, SubCallUse, canonical, citations, digest as digest_of,
+    Command, Confidence, CostMode, EventKind, EvidenceId, NonceMode, Note, Phase, PicoUsd, PromptSize,
+    Reserve, Slot, StopMode, SubCallUse, canonical, citations, digest as digest_of,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};

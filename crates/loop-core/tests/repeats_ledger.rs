@@ -1,6 +1,6 @@
 //! The ledger: calls of one reply, stored ledgers, and a naive reading of the rules beside it.
 
-use loop_core::repeats::{CallFacts, Ledger, Rules, Settled, OtherCalls, Fingerprint, CallStatus};
+use loop_core::repeats::{CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, Rules, Settled};
 use loop_core::{
     CommandKey, Digest, EvidenceId, GateSettings, RepeatRule, Repeats, Slot, Status, ToolRepeats,
 };

@@ -4,7 +4,7 @@ use crate::repeating;
 
 use repeating::*;
 
-use loop_core::repeats::{CallFacts, Ledger, Rules, Settled, OtherCalls, Fingerprint, CallStatus};
+use loop_core::repeats::{CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, Rules, Settled};
 use loop_core::{
     CommandKey, Digest, EvidenceId, GateSettings, RepeatRule, Repeats, Slot, Status, ThreeTier, ToolRepeats,
 };
@@ -213,14 +213,22 @@ fn to_the_letter_dangerous_words_are_removed() {
 fn the_search_text_is_found_among_the_arguments() {
     // S3-10: the first of these names that is there and holds a text.
     for name in ["query", "search_query", "q", "question", "search", "text"] {
-        let found = near_duplicate(&ThreeTier::default(), &json!({name: "fix bug"}), &json!({name: "fix the bug"}));
+        let found =
+            near_duplicate(&ThreeTier::default(), &json!({name: "fix bug"}), &json!({name: "fix the bug"}));
         assert_eq!(found, Some(777), "{name}");
     }
-    let found = near_duplicate(&ThreeTier::default(), &json!({"command": "fix bug"}), &json!({"command": "fix the bug"}));
+    let found = near_duplicate(
+        &ThreeTier::default(),
+        &json!({"command": "fix bug"}),
+        &json!({"command": "fix the bug"}),
+    );
     assert_eq!(found, None);
     // All other arguments have to be the same.
     let with = |text: &str, scope: &str| json!({"query": text, "scope": scope});
-    assert_eq!(near_duplicate(&ThreeTier::default(), &with("fix bug", "a"), &with("fix the bug", "a")), Some(777));
+    assert_eq!(
+        near_duplicate(&ThreeTier::default(), &with("fix bug", "a"), &with("fix the bug", "a")),
+        Some(777)
+    );
     assert_eq!(near_duplicate(&ThreeTier::default(), &with("fix bug", "a"), &with("fix the bug", "b")), None);
     assert_eq!(near_duplicate(&ThreeTier::default(), &json!({"query": 7}), &json!({"query": 70})), None);
 }

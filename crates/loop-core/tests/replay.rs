@@ -8,8 +8,8 @@ use common::*;
 use std::sync::Arc;
 
 use loop_core::{
-    Command, CommandKey, EventKind, ModelSpec, Note, Observation, PersonAnswer, PicoUsd, PromptSize, Run, RunTool,
-    SectionSpec, Slot, Status, StopReason, SubCallUse, Tier, Validation,
+    Command, CommandKey, EventKind, ModelSpec, Note, Observation, PersonAnswer, PicoUsd, PromptSize, Run,
+    RunTool, SectionSpec, Slot, Status, StopReason, SubCallUse, Tier, Validation,
 };
 
 /// A world that answers by the key alone: the same, however often it is asked.
@@ -214,9 +214,9 @@ fn every_script_ends_as_it_is_written() {
     for script in scripts() {
         let world = script.to_the_end(script.start());
         assert_eq!(reason(&world), script.ends, "{}", script.name);
-        let repaired = world
-            .all_notes()
-            .any(|note| matches!(note, Note::GateDecided { decision: loop_core::Decision::Revise { .. }, .. }));
+        let repaired = world.all_notes().any(|note| {
+            matches!(note, Note::GateDecided { decision: loop_core::Decision::Revise { .. }, .. })
+        });
         let raised =
             world.all_notes().any(|note| matches!(note, Note::TierChanged { to: Tier::Escalated, .. }));
         let shortened = world.all_notes().any(|note| matches!(note, Note::EvidenceShortened { .. }));

@@ -6,9 +6,9 @@ use common::native::{calls, conversation};
 use common::*;
 
 use loop_core::{
-    Command, Confidence, CostMode, Decision, EventKind, Measure, Millis, ModelFailure, Note, Observation, ParseWarning,
-    PicoUsd, Price, PromptSize, Refusal, RunTool, Status, StopClass, StopReason, SubCallUse, Tier, TierCause,
-    TierChange, Usage, Verdict,
+    Command, Confidence, CostMode, Decision, EventKind, Measure, Millis, ModelFailure, Note, Observation,
+    ParseWarning, PicoUsd, Price, PromptSize, Refusal, RunTool, Status, StopClass, StopReason, SubCallUse,
+    Tier, TierCause, TierChange, Usage, Verdict,
 };
 
 fn device(name: &str) -> DraftReply {
@@ -200,8 +200,11 @@ fn a_dearer_tier_steps_down_one_by_one() {
 fn every_change_of_tier_is_a_condition_of_the_certificate() {
     // P1: escalated, fallback and a context that is too small.
     let causes = |world: &World| -> Vec<(Tier, Tier, TierCause)> {
-        let reported = world.outcome().stop.also.iter().find(|it| it.reason == StopReason::TierChanged).cloned();
-        let Some(Measure::Tiers(changes)) = reported.map(|reported| reported.value) else { return Vec::new() };
+        let reported =
+            world.outcome().stop.also.iter().find(|it| it.reason == StopReason::TierChanged).cloned();
+        let Some(Measure::Tiers(changes)) = reported.map(|reported| reported.value) else {
+            return Vec::new();
+        };
         changes.into_iter().map(|change| (change.from, change.to, change.why)).collect()
     };
     let low = |n: &str| draft("low").section("Findings", n).asks("fetch_device", target(n));
@@ -261,11 +264,7 @@ fn strict_counts_a_token_a_byte_at_the_dearest_price_and_never_passes() {
     assert!(with_money(300_000_000).start().run.quote(&key("1/main"), FIRST).is_ok());
     let tight = setup(300_000_000).start();
     assert_eq!(tight.run.quote(&key("1/main"), FIRST), Err(Refusal::Cost));
-    tight
-        .started_with(FIRST)
-        .expect_call("1/final", 1)
-        .started_with(FIRST)
-        .ends(StopReason::BudgetExceeded);
+    tight.started_with(FIRST).expect_call("1/final", 1).started_with(FIRST).ends(StopReason::BudgetExceeded);
 }
 
 #[test]
@@ -290,8 +289,9 @@ fn a_limit_of_money_without_a_price_stops_before_the_first_call() {
     assert_eq!((change.setting.path(), change.to), ("limits.cost_usd", Measure::Text("none".into())));
     unpriced().limits(|limits| limits.cost = None).start().expect_call("1/main", 1);
     // A selector without a price is not asked.
-    let selector =
-        run().selector(&[("fetch_device", target("a"))]).with(|spec| spec.models.selector = Some(model(None)));
+    let selector = run()
+        .selector(&[("fetch_device", target("a"))])
+        .with(|spec| spec.models.selector = Some(model(None)));
     let world = selector.start();
     assert_eq!(world.run.quote(&key("0/select"), FIRST), Err(Refusal::UnknownPrice));
     world.started().expect_tools(&["0/action-0#1 fetch_device"]);
@@ -590,7 +590,8 @@ fn a_smart_tool_that_is_asked_again_frees_its_own_reserve_alone() {
     let used_up = Some(SubCallUse::new(true, Some(used(7, 3))));
     for sub_call in [used_up, None] {
         let reported = sub_call.clone();
-        let pending = Observation { retry_after_ms: Some(500), sub_call: reported, ..observed(Status::Pending) };
+        let pending =
+            Observation { retry_after_ms: Some(500), sub_call: reported, ..observed(Status::Pending) };
         let world = world.clone().finished("1/action-0", pending);
         assert_eq!(world.run.reserved(), two, "{sub_call:?}");
         let world = world.finished("1/action-1", found("b"));

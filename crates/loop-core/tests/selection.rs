@@ -77,7 +77,8 @@ fn a_selector_that_fails_leaves_the_default_tools() {
     check_defaults(with_defaults().replied(&text("No.").ending(FinishReason::Refusal)), "it refused");
     let huge = loop_core::PromptSize { bytes: 1_000_000, shared_bytes: 0 };
     check_defaults(with_defaults().started_with(huge), "refused: context");
-    let poor = run().selector(&[("fetch_device", target("d"))]).limits(|limits| limits.model_calls = 1).start();
+    let poor =
+        run().selector(&[("fetch_device", target("d"))]).limits(|limits| limits.model_calls = 1).start();
     check_defaults(poor.started(), "refused: model_calls");
 }
 
@@ -100,7 +101,8 @@ fn a_selector_that_selects_nothing_is_followed_by_the_first_pass() {
 #[test]
 fn no_more_than_five_tools_are_selected() {
     // S0-124
-    let selections: Vec<_> = ["a", "b", "c", "d", "e", "f", "g"].map(|name| ("fetch_device", target(name))).into();
+    let selections: Vec<_> =
+        ["a", "b", "c", "d", "e", "f", "g"].map(|name| ("fetch_device", target(name))).into();
     let world = run().selector(&[]).start().selected(&selections);
     assert_eq!(world.tools().len(), 5);
     assert_eq!(world.verdicts()[4..], ["run", "over_limit", "over_limit"]);
@@ -111,7 +113,8 @@ fn no_more_than_five_tools_are_selected() {
 #[test]
 fn selected_tools_count_as_tool_calls_and_are_held_to_their_limit() {
     // S0-124
-    let selections = [("fetch_device", target("a")), ("fetch_device", target("b")), ("fetch_device", target("c"))];
+    let selections =
+        [("fetch_device", target("a")), ("fetch_device", target("b")), ("fetch_device", target("c"))];
     let world = run().selector(&[]).limits(|limits| limits.tool_calls = 2).start().selected(&selections);
     assert_eq!((world.tools().len(), world.run.totals().tool_calls), (2, 2));
     let world = world.all_finished().replied(&draft("low").asks("fetch_device", target("d")));
@@ -196,7 +199,8 @@ fn a_garbled_selection_leaves_the_default_tools_whatever_brackets_are_in_it() {
 fn a_member_of_a_selection_that_is_given_twice_is_told() {
     // G5
     let twice = r#"[{"tool": "fetch_device", "params": {"target": "a", "target": "b"}, "reason": "r"}]"#;
-    let world = run().selector(&[]).start().replied(&text(twice)).expect_tools(&["0/action-0#1 fetch_device"]);
+    let world =
+        run().selector(&[]).start().replied(&text(twice)).expect_tools(&["0/action-0#1 fetch_device"]);
     let reported = world.all_notes().find_map(|note| match note {
         Note::ReplyRead { pass: 0, parse_warnings, .. } => Some(parse_warnings.clone()),
         _ => None,

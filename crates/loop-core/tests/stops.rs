@@ -88,7 +88,8 @@ fn a_stop_at_the_gate_while_selection_gathering_or_repairing_ends_after_what_is_
     assert_eq!(world.outcome().totals.model_calls, 1);
     selection.failed(failure(false)).ends(StopReason::ManualStop);
 
-    let gathering = run().selector(&[]).start().selected(&[("fetch_device", target("a"))]).stop(StopMode::AtGate);
+    let gathering =
+        run().selector(&[]).start().selected(&[("fetch_device", target("a"))]).stop(StopMode::AtGate);
     let world = gathering.expect_phase("gathering").all_finished().ends(StopReason::ManualStop);
     assert_eq!(world.outcome().evidence.len(), 1);
 
@@ -337,9 +338,9 @@ fn a_native_call_in_a_document_is_named_and_not_repeated() {
     let both = draft("high").calling("fetch_device", "{}");
     let world = run().start().replied(&both).ends(StopReason::Confident);
     let ignored = loop_core::ParseWarning::IgnoredCall { tool: "fetch_device".into() };
-    let read = world
-        .all_notes()
-        .any(|note| matches!(note, Note::ReplyRead { parse_warnings, .. } if *parse_warnings == [ignored.clone()]));
+    let read = world.all_notes().any(
+        |note| matches!(note, Note::ReplyRead { parse_warnings, .. } if *parse_warnings == [ignored.clone()]),
+    );
     assert!(read && world.outcome().actions.is_empty());
 }
 

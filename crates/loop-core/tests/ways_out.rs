@@ -191,8 +191,7 @@ fn a_final_pass_is_not_repaired() {
         spec.gate.required_tools = vec!["fetch_docs".into()];
         spec.limits.passes = 1;
     });
-    let world =
-        demands.start().expect_call("1/final", 1).replied(&draft("high")).ends(StopReason::MaxPasses);
+    let world = demands.start().expect_call("1/final", 1).replied(&draft("high")).ends(StopReason::MaxPasses);
     assert_eq!(world.reasons(), [StopReason::MaxPasses, StopReason::EvidenceMissing]);
     assert_eq!(world.outcome().stop.class, StopClass::Partial);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::{Overridden, RunSpec, Tier, WorkItem};
-use loop_llm::{RecordingError, Recorder, Secrets};
+use loop_llm::{Recorder, RecordingError, Secrets};
 use loop_prompts::Prompts;
 use loop_runtime::{
     Runner,
@@ -130,7 +130,10 @@ impl Domain {
     ///
     /// # Errors
     /// The first thing that is wrong, with its place, and with the profile where it is wrong only with that.
-    pub fn check(folder_or_file: impl AsRef<Path>, options: &LoadOptions) -> Result<DomainReport, DomainError> {
+    pub fn check(
+        folder_or_file: impl AsRef<Path>,
+        options: &LoadOptions,
+    ) -> Result<DomainReport, DomainError> {
         let path = folder_or_file.as_ref();
         let domain = Self::load(path, options)?;
         let mut report = domain.report();

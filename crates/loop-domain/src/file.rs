@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use crate::LoadOptions;
 use crate::config::{Config, ModelConfig, VERSION};
 use crate::error::DomainError;
-use crate::similar::hint;
 use crate::preset::over_preset;
 use crate::prices::{self, PriceList};
 use crate::protocol;
 use crate::remote;
+use crate::similar::hint;
 use crate::tree::{Fault, Node, Origin};
 
 /// The name of the file in a domain's folder.

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use loop_core::{RunSpec, Tier};
 use loop_llm::{
-    BreakerHandle, BreakerPolicy, ChatModel, CircuitBreaker, Defaults, Profile, RateGate, RateLimited, RateLimits,
-    RetryPolicy, Retrying,
+    BreakerHandle, BreakerPolicy, ChatModel, CircuitBreaker, Defaults, Profile, RateGate, RateLimited,
+    RateLimits, RetryPolicy, Retrying,
 };
 
 use crate::config::{ModelConfig, ProviderConfig};
 use crate::error::DomainError;
 use crate::file::File;
 use crate::models::Found;
+use crate::server::{NO_VARIABLE, SchemaViolation, is_variable};
 use crate::similar::hint;
-use crate::server::{SchemaViolation, NO_VARIABLE, is_variable};
 
 /// Providers that are no servers.
 pub(crate) const LOCAL: [&str; 3] = ["offline", "scripted", "recorded"];
@@ -103,7 +103,9 @@ pub(crate) fn model(
         let message = format!("unknown provider `{}`", config.provider);
         return Err(file.error(&["models", tier, "provider"], message));
     };
-    let place = |schema_violation: SchemaViolation| file.error(&["models", tier, schema_violation.key], schema_violation.message);
+    let place = |schema_violation: SchemaViolation| {
+        file.error(&["models", tier, schema_violation.key], schema_violation.message)
+    };
     let bare = wanted.bare(&profile).map_err(place)?;
     found.unset.extend(bare.unset.map(place));
     let model = bare.model.with_defaults(Defaults {
@@ -121,7 +123,8 @@ pub(crate) fn model(
 pub(crate) fn warnings(file: &File, spec: &RunSpec) -> Vec<String> {
     let mut warnings = Vec::new();
     for (name, config) in file.config.providers.iter() {
-        let models = [Tier::Selector, Tier::Base, Tier::Escalated, Tier::Fallback].map(|tier| spec.model(tier));
+        let models =
+            [Tier::Selector, Tier::Base, Tier::Escalated, Tier::Fallback].map(|tier| spec.model(tier));
         let output = models
             .iter()
             .filter(|model| *model.provider == *name)

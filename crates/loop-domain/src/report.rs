@@ -260,7 +260,9 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
     }
     warnings.extend(limits_of_none(spec));
     warnings.extend(policy::problems(spec).into_iter().map(|problem| format!("policy: {problem}")));
-    warnings.extend(policy::forbids_nothing(spec).into_iter().map(|instructions| format!("policy: {instructions}")));
+    warnings.extend(
+        policy::forbids_nothing(spec).into_iter().map(|instructions| format!("policy: {instructions}")),
+    );
     let limits = &spec.limits;
     let zero = [
         (limits.passes == 0, "passes"),

@@ -29,7 +29,9 @@ impl Scripts {
                 EventKind::CallStarted { key, tier, .. } => tiers.push((*key, *tier)),
                 EventKind::ModelReplied { key, .. } => self.received(key, &tiers),
                 // Where no reply was left, none was used.
-                EventKind::ModelFailed { key, failure, .. } if failure.kind != FailureKind::ScriptExhausted => {
+                EventKind::ModelFailed { key, failure, .. }
+                    if failure.kind != FailureKind::ScriptExhausted =>
+                {
                     self.received(key, &tiers);
                 }
                 EventKind::ToolFinished { observation, .. } if observation.sub_call.is_some() => {

@@ -12,9 +12,9 @@ use secrecy::SecretString;
 use crate::LoadOptions;
 use crate::error::DomainError;
 use crate::file::File;
-use crate::similar::hint;
 use crate::prices::PriceList;
 use crate::remote;
+use crate::similar::hint;
 
 /// A model behind a server, in the words of `[models.TIER]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,7 +47,11 @@ impl ServerModel {
     /// # Errors
     /// There is no such provider, it needs a base URL, its key is not set, or a file cannot be read. The message names
     /// the option of the command line that is at fault, and shows neither a key nor a URL.
-    pub fn connect(&self, folder: Option<&Path>, prices: Option<&Path>) -> Result<ConfiguredModel, DomainError> {
+    pub fn connect(
+        &self,
+        folder: Option<&Path>,
+        prices: Option<&Path>,
+    ) -> Result<ConfiguredModel, DomainError> {
         let options = LoadOptions { prices: prices.map(Path::to_owned), ..LoadOptions::default() };
         let file = folder.map(|folder| File::read(folder, &options)).transpose()?;
         let profile = |name: &str| match &file {
@@ -107,8 +111,8 @@ impl ServerModel {
         }
         let is_elsewhere = self.base_url.is_some();
         let place = if is_elsewhere { "base_url" } else { "provider" };
-        let mut model =
-            HttpModel::new(Arc::clone(profile), self.base_url.as_deref()).map_err(|error| SchemaViolation {
+        let mut model = HttpModel::new(Arc::clone(profile), self.base_url.as_deref()).map_err(|error| {
+            SchemaViolation {
                 key: place,
                 message: if is_elsewhere || profile.base_url.is_some() {
                     error.message.to_string()
@@ -118,7 +122,8 @@ impl ServerModel {
                         self.provider
                     )
                 },
-            })?;
+            }
+        })?;
         let mut unset = None;
         let (variable, key, is_needed) = match (&self.api_key_env, &profile.api_key_env) {
             (Some(variable), _) => (Some(variable.as_str()), "api_key_env", true),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{
-    Breakers, Cite, CostLimit, DefaultCall, ErrorStyle, GateSettings, Limits, ModelSpec, ModelSpecs, OwnReason,
-    PREAMBLE, Selection, PicoUsd, Price, ReasonName, RunSpec, SectionSpec, StopReason, ThreeTier, ToolSpec,
-    edits,
+    Breakers, Cite, CostLimit, DefaultCall, ErrorStyle, GateSettings, Limits, ModelSpec, ModelSpecs,
+    OwnReason, PREAMBLE, PicoUsd, Price, ReasonName, RunSpec, SectionSpec, Selection, StopReason, ThreeTier,
+    ToolSpec, edits,
 };
 use loop_tools::Registry;
 use serde_json::Value;
@@ -15,10 +15,10 @@ use crate::config::{BreakersConfig, CiteConfig, CiteWord, LimitsConfig, ModelCon
 use crate::error::DomainError;
 use crate::file::File;
 use crate::models;
-use crate::similar::hint;
 use crate::prices;
 use crate::protocol;
 use crate::remote::{self, LOCAL};
+use crate::similar::hint;
 
 /// The spec of the file, with the tools of the registry.
 pub(crate) fn spec(file: &File, profile: Option<&str>, registry: &Registry) -> Result<RunSpec, DomainError> {
@@ -470,8 +470,12 @@ mod tests {
         // S0-45, S0-119
         let unknown =
             ModelSpecs { selector: Some(model(None)), base: model(Some(1)), escalated: None, fallback: None };
-        let known =
-            ModelSpecs { selector: None, base: model(Some(1)), escalated: Some(model(Some(0))), fallback: None };
+        let known = ModelSpecs {
+            selector: None,
+            base: model(Some(1)),
+            escalated: Some(model(Some(0))),
+            fallback: None,
+        };
         assert_eq!(unpriced(&known), None);
         assert_eq!(unpriced(&unknown).map(|(tier, _)| tier), Some("selector"));
         let unset = limits(&LimitsConfig::default(), Some(CostLimit::DEFAULT), Limits::default());

@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 use crate::config::{ProtocolKind, SourceConfig, ToolConfig, ToolKind};
 use crate::error::DomainError;
 use crate::file::File;
-use crate::similar::hint;
 use crate::protocol;
+use crate::similar::hint;
 
 /// Below it in the domain's folder stands what is made from scripts.
 const CACHE: &str = ".loopgate";
@@ -135,7 +135,8 @@ impl<'a> Maker<'a> {
             let Some(default) = &config.default else { continue };
             if let Err(schema_violation) = ArgSpec::from_schema(&config.schema()).rebuild(default) {
                 let path = ["tools", name, "parameters", parameter, "default"];
-                let message = format!("it does not fit its own parameter: {}; correct it", schema_violation.message);
+                let message =
+                    format!("it does not fit its own parameter: {}; correct it", schema_violation.message);
                 return Err(self.file.error(&path, message));
             }
         }

@@ -568,7 +568,10 @@ fn a_url_that_is_given_beside_the_file_is_not_shown() {
         &format!("version = 1\nname = \"shop\"\n{text}"),
         &LoadOptions { base_urls, ..LoadOptions::default() },
     );
-    assert!(stated.starts_with("--base-url base: the base URL must be") && !stated.contains("canary"), "{stated}");
+    assert!(
+        stated.starts_with("--base-url base: the base URL must be") && !stated.contains("canary"),
+        "{stated}"
+    );
 }
 
 #[test]

@@ -191,7 +191,10 @@ fn a_model_given_by_name_takes_the_place_of_the_files() {
     let spec = load(folder.path(), &options).spec;
     // The file describes `offline/small`, so what it says counts; of `offline/new` it knows nothing.
     assert_eq!((&*spec.model(Tier::Base).model, spec.model(Tier::Base).context_tokens), ("small", 9_000));
-    assert_eq!((&*spec.model(Tier::Selector).model, spec.model(Tier::Selector).context_tokens), ("new", 128_000));
+    assert_eq!(
+        (&*spec.model(Tier::Selector).model, spec.model(Tier::Selector).context_tokens),
+        ("new", 128_000)
+    );
     assert_eq!(&*spec.model(Tier::Escalated).provider, "scripted");
 }
 

@@ -206,12 +206,15 @@ fn a_domain_declares_stop_reasons_of_its_own() {
         &whole.replace("It is so.", " "),
         "12:1: say in a sentence what is so when a run ends for this reason",
     );
-    let error = loaded(&format!("{CONVERSATION}{SEARCH}[stop_reasons.done]\n{}", whole.replace("search", "serch")))
-        .unwrap_err();
-    assert!(error.contains("13:1: ") && error.contains("search"), "{error}");
     let error =
-        loaded(&format!("{CONVERSATION}{SEARCH}[stop_reasons.done]\n{}", whole.replace("partial", "cancelled")))
+        loaded(&format!("{CONVERSATION}{SEARCH}[stop_reasons.done]\n{}", whole.replace("search", "serch")))
             .unwrap_err();
+    assert!(error.contains("13:1: ") && error.contains("search"), "{error}");
+    let error = loaded(&format!(
+        "{CONVERSATION}{SEARCH}[stop_reasons.done]\n{}",
+        whole.replace("partial", "cancelled")
+    ))
+    .unwrap_err();
     assert!(error.contains("11:9: ") && error.contains("needs_human"), "{error}");
 }
 

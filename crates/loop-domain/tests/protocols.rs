@@ -177,7 +177,10 @@ async fn a_domain_without_ai_ends_with_an_answer_and_with_a_value() {
 fn what_belongs_to_another_protocol_is_refused() {
     let section = "[[section]]\nid = \"a\"\nheading = \"A\"\n";
     let cases = [
-        ("selecting]\nenabled = false", "5:2: `selection` is not for the protocol `conversation`; take it out"),
+        (
+            "selecting]\nenabled = false",
+            "5:2: `selection` is not for the protocol `conversation`; take it out",
+        ),
         (
             "contract]\nnonce = \"require\"",
             "5:2: `contract` is not for the protocol `conversation`; take it out",

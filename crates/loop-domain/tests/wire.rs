@@ -152,8 +152,10 @@ async fn a_turn_of_the_provider_goes_back_as_it_came_and_turns_are_only_added() 
 async fn a_provider_that_cannot_be_had_gives_way_to_the_fallback() {
     // L2
     let busy = Service::of(Arc::new(Offline::new())).usually(Behaviour::status(401, "{}"));
-    let (busy, other) =
-        (LoopbackServer::start(busy).unwrap(), LoopbackServer::start(Service::of(Arc::new(Offline::new()))).unwrap());
+    let (busy, other) = (
+        LoopbackServer::start(busy).unwrap(),
+        LoopbackServer::start(Service::of(Arc::new(Offline::new()))).unwrap(),
+    );
     let options = LoadOptions {
         models: vec![
             (Tier::Base, "anthropic/offline-1".to_owned()),

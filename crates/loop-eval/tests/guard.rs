@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use loop_eval::guard::{ToolEffects, Policy, RunScore, Split, Table, Trajectories, Trajectory};
+use loop_eval::guard::{Policy, RunScore, Split, Table, ToolEffects, Trajectories, Trajectory};
 use serde_json::{Value, json};
 
 /// A file that is there as long as this is.
@@ -172,7 +172,8 @@ fn the_sums_are_those_of_a_file_by_hand() {
         line("seven", Value::Null, "productive", "a=1 a=2 a=3"),
         line("eight", Value::Null, "productive", "a=1"),
     ];
-    let mut table = Table::new(&["last3".parse().unwrap(), "off".parse().unwrap()], ToolEffects::default(), true);
+    let mut table =
+        Table::new(&["last3".parse().unwrap(), "off".parse().unwrap()], ToolEffects::default(), true);
     runs(&text.concat()).iter().for_each(|run| table.add(run));
     let table = table.finish();
     let last3 = &table.scores()[0];

@@ -5,7 +5,7 @@ use std::fs;
 use loop_core::WorkItem;
 use loop_domain::{Domain, LoadOptions};
 use loop_eval::case::Case;
-use loop_eval::redteam::{Adversary, Attack, Kind, OwnWork, RedteamReport, ScenarioRow, Scenario, attack};
+use loop_eval::redteam::{Adversary, Attack, Kind, OwnWork, RedteamReport, Scenario, ScenarioRow, attack};
 
 /// A desk that reads what strangers write and may send mails, pay and change records.
 const DESK: &str = r#"

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use loop_core::EventKind;
 use loop_domain::{Domain, LoadOptions};
-use loop_eval::case::{Case, Expected, CaseRecordError, AnswerKind, case_of_run};
+use loop_eval::case::{AnswerKind, Case, CaseRecordError, Expected, case_of_run};
 use loop_eval::eval::{VerifyError, run_case, verify};
 use loop_runtime::{
-    Runner, RunSpec, WorkItem,
+    RunSpec, Runner, WorkItem,
     journal::{Journal, MemoryJournal, Recorded},
     models::{ModelSpec, Models, Scripted},
     observe::RunEvent,

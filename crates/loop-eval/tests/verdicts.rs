@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use loop_core::{
-    Breaker, CommandKey, DeniedBy, Effect, EventKind, JudgedAction, Limit, Note, RepeatRule, Run, Slot, State,
-    StopReason, Verdict,
+    Breaker, CommandKey, DeniedBy, Effect, EventKind, JudgedAction, Limit, Note, RepeatRule, Run, Slot,
+    State, StopReason, Verdict,
 };
 use loop_domain::{Domain, LoadOptions};
 use loop_eval::trace;
@@ -39,7 +39,11 @@ fn verdicts(run: &Run) -> Vec<(Verdict, &'static str, &'static str)> {
     let duplicate = |rule| Verdict::Duplicate { of: earlier.key, evidence: Some(earlier.id), rule };
     let denied = |why: &str, by| Verdict::Denied { why: why.into(), by };
     vec![
-        (Verdict::UnknownTool { similar: vec!["fetch_x".into()] }, "similar names: fetch_x", "deny:unknown_tool"),
+        (
+            Verdict::UnknownTool { similar: vec!["fetch_x".into()] },
+            "similar names: fetch_x",
+            "deny:unknown_tool",
+        ),
         (Verdict::UnknownTool { similar: Vec::new() }, "no tool has this name", "deny:unknown_tool"),
         (
             Verdict::InvalidArguments { pointer: "/id".into(), message: "expected text".into() },

@@ -59,7 +59,7 @@ pub use call::{Arguments, Filtered, ReplyEnd, ToolCall};
 pub use cap::{OutputCap, line as short_line};
 pub use codec::{Aliases, Api, Body, Codec, Decoder, Encoded, Memory, classify};
 pub use defaults::Defaults;
-pub use error::{RequestChange, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RetryAdvice};
+pub use error::{ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RequestChange, RetryAdvice};
 pub use http::{http_client, http_client_for, http_error, is_exposed, is_loopback};
 pub use http_model::{HttpModel, holds_url_secret};
 pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete, stream_of};
@@ -80,8 +80,8 @@ pub use scripted::{
 pub use secrets::{Masker, Secrets};
 pub use transport::Timers;
 pub use wrap::{
-    BreakerHandle, BreakerPolicy, BreakerState, CircuitBreaker, RateGate, RateLimited, RateLimits, RetryPolicy,
-    Retrying,
+    BreakerHandle, BreakerPolicy, BreakerState, CircuitBreaker, RateGate, RateLimited, RateLimits,
+    RetryPolicy, Retrying,
 };
 #[cfg(feature = "recordings")]
-pub use wrap::{RECORDING_VERSION, RecordingError, Recorded, RecordedError, Recorder, RecordingModel};
+pub use wrap::{RECORDING_VERSION, Recorded, RecordedError, Recorder, RecordingError, RecordingModel};

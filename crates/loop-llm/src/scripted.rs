@@ -5,8 +5,8 @@
 //! that the prompt names. A reply that calls tools has `"calls": [{"name": "…", "arguments": {…}}]`; with `reasoning`
 //! and `raw` it holds what a provider wants back.
 
-mod requested;
 mod reply;
+mod requested;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,8 +21,8 @@ use crate::model::{ChatModel, EventStream, ModelReply, Timing, pieces_of, stream
 use crate::raw::Raw;
 use crate::request::{Message, ModelRequest};
 
-use requested::Requests;
 pub use reply::{ScriptedCall, ScriptedReply};
+use requested::Requests;
 
 /// The version of the script format that this crate reads.
 const VERSION: u32 = 1;

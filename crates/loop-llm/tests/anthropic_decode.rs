@@ -5,7 +5,8 @@ use crate::common;
 use common::{Wire, calls, raw, result};
 use loop_core::{FinishReason, Usage};
 use loop_llm::{
-    Arguments, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, Profile, RetryAdvice, Secrets, ReplyEnd,
+    Arguments, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, Profile, ReplyEnd, RetryAdvice,
+    Secrets,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -357,7 +358,10 @@ fn blocks_and_deltas_that_nobody_knows_go_back_in_place() {
     );
     assert_eq!(sent_back(&reply)[0]["content"], raw(&reply));
     // A block that is all there is, is a reply.
-    assert_eq!(end(&[block(0, json!({"type": "future_block"}), &[])], "end_turn").stop, Some(ReplyEnd::EndTurn));
+    assert_eq!(
+        end(&[block(0, json!({"type": "future_block"}), &[])], "end_turn").stop,
+        Some(ReplyEnd::EndTurn)
+    );
     let compaction = json!({"type": "compaction", "content": null});
     let deltas = ["In ", "short."].map(|piece| json!({"type": "compaction_delta", "content": piece}));
     let reply = end(&[block(0, compaction, &deltas)], "compaction");
@@ -369,7 +373,8 @@ fn blocks_and_deltas_that_nobody_knows_go_back_in_place() {
 fn counts_that_are_null_stay() {
     let usage = json!({"input_tokens": null, "cache_read_input_tokens": null, "output_tokens": 7});
     let reported = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage});
-    let reply = wire().end(named(&[vec![start()], text(0, &["Hi"]), vec![reported, over()]].concat())).unwrap();
+    let reply =
+        wire().end(named(&[vec![start()], text(0, &["Hi"]), vec![reported, over()]].concat())).unwrap();
     assert_eq!(
         (reply.usage, reply.warnings.len()),
         (Some(Usage { input: 25, output: 7, ..Usage::default() }), 0)

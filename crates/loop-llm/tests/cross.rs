@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use loop_llm::{
-    Arguments, AssistantTurn, Codec, Message, ModelRequest, Profile, ToolCall, ToolOutput, ToolDefinition,
+    Arguments, AssistantTurn, Codec, Message, ModelRequest, Profile, ToolCall, ToolDefinition, ToolOutput,
 };
 
 fn call(id: &str, city: &str) -> ToolCall {

@@ -5,7 +5,7 @@ use crate::common;
 use std::time::{Duration, SystemTime};
 
 use common::Wire;
-use loop_llm::{RequestChange, ErrorPhase, LlmError, LlmErrorKind as Kind, RetryAdvice, Secrets, classify};
+use loop_llm::{ErrorPhase, LlmError, LlmErrorKind as Kind, RequestChange, RetryAdvice, Secrets, classify};
 use reqwest::header::{HeaderMap, HeaderName};
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -285,7 +285,10 @@ fn reasoning_and_state_that_are_not_taken_any_more() {
     }
     // The same behind a 200.
     assert_eq!(reported(within("openai-responses", &stated("invalid_encrypted_content", "no"))), stale);
-    assert_eq!(reported(within("anthropic", &typed(wrong, "Invalid `signature` in `thinking` block"))), stale);
+    assert_eq!(
+        reported(within("anthropic", &typed(wrong, "Invalid `signature` in `thinking` block"))),
+        stale
+    );
     let lost = stated("previous_response_not_found", "Previous response with id 'resp_1' not found.");
     let rebuild = RetryAdvice::AfterChange(RequestChange::RebuildState);
     assert_eq!(reported(error(400, &[], lost)), (Kind::StateLost, rebuild));
@@ -380,7 +383,8 @@ fn only_the_beginning_of_a_message_is_judged_and_each_match_by_what_is_near() {
 fn what_is_too_large_stays_so_whatever_else_is_said() {
     for code in ["rate_limit_exceeded", "slow_down", "insufficient_quota", "timeout", "invalid_api_key"] {
         let headers = [("x-should-retry", "true"), ("retry-after", "3")];
-        let error = error(413, &headers, stated(code, "Request too large for model, tokens per minute (TPM)"));
+        let error =
+            error(413, &headers, stated(code, "Request too large for model, tokens per minute (TPM)"));
         assert_eq!((error.kind, error.retry), (Kind::RequestTooLarge, RetryAdvice::Never), "{code}");
     }
 }
@@ -394,7 +398,10 @@ fn a_server_that_knows_whether_to_try_again() {
     let stale = error(400, &[("x-should-retry", "true")], stated("invalid_encrypted_content", "no"));
     assert_eq!(stale.retry, RetryAdvice::AfterChange(RequestChange::StripReasoning));
     let reported = loop_llm::ModelReport::of(Err(stale.clone())).error.unwrap();
-    assert_eq!((reported.retryable, reported.change.as_deref()), (stale.is_retryable(), Some("strip_reasoning")));
+    assert_eq!(
+        (reported.retryable, reported.change.as_deref()),
+        (stale.is_retryable(), Some("strip_reasoning"))
+    );
     let available = |availability: Value| json!({"error": {"code": 503, "message": "no", "metadata": {"availability": availability}}});
     let never = available(json!({"retryable": false}));
     assert_eq!(error(503, &[], never).retry, RetryAdvice::Never);

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use loop_core::Usage;
 use loop_llm::{
     Api, Arguments, ChatModel, ErrorPhase, LlmErrorKind, ModelEvent, ModelReply, ModelRequest, OutputCap,
-    RetryAdvice, RetryPolicy, Retrying, Scripted, ReplyEnd, Timers, ToolCall,
+    ReplyEnd, RetryAdvice, RetryPolicy, Retrying, Scripted, Timers, ToolCall,
 };
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};
 use sockets::{
@@ -223,12 +223,17 @@ async fn a_stream_that_is_cut_or_ended_at_any_byte_keeps_what_came() {
             // A connection that is lost is slower to serve than a body that ends.
             for after in (0..whole.len()).step_by(if n == 0 { 3 } else { 1 }) {
                 let what = format!("{n} at {after} over {}", api.name());
-                let server = LoopbackServer::start(short().usually(how(Behaviour::model(), after as u64))).unwrap();
+                let server =
+                    LoopbackServer::start(short().usually(how(Behaviour::model(), after as u64))).unwrap();
                 let model = client(api, &server).with_timers(Timers { after_end: TENTH, ..patient() });
                 match ask(&model).await {
                     Ok(reply) => {
                         assert!(after >= complete, "{what}: {reply:?}");
-                        assert_eq!((&*reply.text, reply.stop), ("H\u{e9}llo", Some(ReplyEnd::EndTurn)), "{what}");
+                        assert_eq!(
+                            (&*reply.text, reply.stop),
+                            ("H\u{e9}llo", Some(ReplyEnd::EndTurn)),
+                            "{what}"
+                        );
                         kept += 1;
                     }
                     Err(error) => {
@@ -261,8 +266,9 @@ fn whole_from(api: Api, bytes: &[u8]) -> usize {
 async fn a_server_that_stalls_or_dribbles_is_left_in_time() {
     // L9 and L10; wire WE20 and WE21
     for api in Api::ALL {
-        let stalls =
-            |after: u64| LoopbackServer::start(short().usually(Behaviour::model().stalls_after(after))).unwrap();
+        let stalls = |after: u64| {
+            LoopbackServer::start(short().usually(Behaviour::model().stalls_after(after))).unwrap()
+        };
         let server = stalls(0);
         let silent = client(api, &server).with_timers(Timers { first_byte: TENTH, ..patient() });
         let error = failed("silent", api, ask(&silent).await);
@@ -592,7 +598,11 @@ async fn refusals_are_replies_and_are_not_tried_again() {
         let server = LoopbackServer::start(replying(refusal)).unwrap();
         let model = Retrying::new(Arc::new(client(api, &server)), RetryPolicy::default());
         let reply = ask(&model).await.unwrap();
-        assert!(matches!(reply.stop, Some(ReplyEnd::Refusal | ReplyEnd::ContentFilter)), "{}: {reply:?}", api.name());
+        assert!(
+            matches!(reply.stop, Some(ReplyEnd::Refusal | ReplyEnd::ContentFilter)),
+            "{}: {reply:?}",
+            api.name()
+        );
         assert_eq!((&**reply.shown(), server.requests().len()), ("I will not.", 1), "{}", api.name());
     }
 }
@@ -623,7 +633,8 @@ async fn another_model_than_was_asked_for_is_named() {
         other.served_model = Some("m-2026-11-20".into());
         let started = ModelEvent::Started { reply: None, model: other.served_model.clone() };
         let server =
-            LoopbackServer::start(saying(vec![Ok(started), Ok(ModelEvent::Finished(Box::new(other)))])).unwrap();
+            LoopbackServer::start(saying(vec![Ok(started), Ok(ModelEvent::Finished(Box::new(other)))]))
+                .unwrap();
         let reply = ask(&client(api, &server)).await.unwrap();
         assert_eq!(reply.served_model.as_deref(), Some("m-2026-11-20"), "{}", api.name());
     }

@@ -5,7 +5,7 @@ use crate::common;
 use common::{Wire, calls, raw, sse};
 use loop_core::{FinishReason, Usage};
 use loop_llm::{
-    Arguments, Filtered, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice, Secrets, ReplyEnd,
+    Arguments, Filtered, LlmError, LlmErrorKind, ModelEvent, ModelReply, ReplyEnd, RetryAdvice, Secrets,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -202,7 +202,10 @@ fn a_word_for_the_end_on_every_chunk() {
     assert_eq!((&*reply.text, reply.stop, reply.warnings), ("abc", Some(ReplyEnd::EndTurn), vec![]));
     // wire WX10
     let reply = end(&[piece("a"), stop("MAX_TOKENS")]).unwrap();
-    assert_eq!((reply.stop, &*reply.warnings), (Some(ReplyEnd::EndTurn), &["second_finish_reason".into()][..]));
+    assert_eq!(
+        (reply.stop, &*reply.warnings),
+        (Some(ReplyEnd::EndTurn), &["second_finish_reason".into()][..])
+    );
     // What takes more back holds, whenever it comes.
     let reply = end(&[piece("a"), stop("SAFETY")]).unwrap();
     assert_eq!((reply.stop, reply.raw_stop.as_deref()), (Some(ReplyEnd::ContentFilter), Some("SAFETY")));

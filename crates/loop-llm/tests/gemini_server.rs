@@ -11,7 +11,8 @@ use futures::StreamExt;
 use loop_core::FinishReason;
 use loop_llm::{
     ChatModel, Effort, EventStream, HttpModel, Image, LlmError, Message, ModelEvent, ModelReply,
-    ModelRequest, OutputFormat, Profile, ReplyEnd, Strictness, ToolCall, ToolChoice, ToolDefinition, complete,
+    ModelRequest, OutputFormat, Profile, ReplyEnd, Strictness, ToolCall, ToolChoice, ToolDefinition,
+    complete,
 };
 use loop_mock::{LoopbackServer, Service};
 use serde_json::json;
@@ -53,8 +54,11 @@ fn request(no_stream: bool) -> ModelRequest {
         parameters: json!({"type": "object", "properties": {"q": {"type": "string"}}, "additionalProperties": false}),
         strict: Strictness::Prefer,
     };
-    let tools =
-        [look("look"), look("web.search"), ToolDefinition { parameters: json!({"type": "object"}), ..look("now") }];
+    let tools = [
+        look("look"),
+        look("web.search"),
+        ToolDefinition { parameters: json!({"type": "object"}), ..look("now") },
+    ];
     ModelRequest {
         tools: tools.into(),
         effort: Some(Effort::Max),

@@ -5,8 +5,8 @@ use crate::common;
 use common::{Item, Wire, calls, result, sse};
 use loop_core::{FinishReason, PicoUsd, Usage};
 use loop_llm::{
-    Arguments, Decoder, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, Profile, RetryAdvice,
-    Secrets, ReplyEnd,
+    Arguments, Decoder, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, Profile, ReplyEnd,
+    RetryAdvice, Secrets,
 };
 use proptest::prelude::*;
 use secrecy::SecretString;
@@ -251,7 +251,10 @@ fn an_empty_reply_is_marked() {
 #[test]
 fn other_words_for_the_end() {
     let ended = |word| stream(&[text("Hi"), stop(word)]).unwrap();
-    assert_eq!((ended("weird").stop, ended("weird").raw_stop.as_deref()), (Some(ReplyEnd::Other), Some("weird")));
+    assert_eq!(
+        (ended("weird").stop, ended("weird").raw_stop.as_deref()),
+        (Some(ReplyEnd::Other), Some("weird"))
+    );
     assert_eq!(ended("model_length").stop, Some(ReplyEnd::ContextWindow));
     assert_eq!(ended("tool_calls").stop, Some(ReplyEnd::MalformedToolCall));
     assert_eq!(ended("tool_calls").finish, FinishReason::Other);
@@ -325,7 +328,10 @@ fn a_first_chunk_without_a_choice() {
         "{items:?}"
     );
     let reply = at(&azure, &[first, text("Hel"), text("lo"), stop("stop"), usage(counts)]).unwrap();
-    assert_eq!((&*reply.text, reply.stop, reply.usage.unwrap().output), ("Hello", Some(ReplyEnd::EndTurn), 2));
+    assert_eq!(
+        (&*reply.text, reply.stop, reply.usage.unwrap().output),
+        ("Hello", Some(ReplyEnd::EndTurn), 2)
+    );
     assert_eq!((reply.reply.as_deref(), reply.served_model.as_deref()), (Some("r1"), Some("m")));
 }
 
@@ -630,7 +636,10 @@ fn a_second_end_is_not_heard() {
     let body = format!("{0}data: [DONE]\n\n{0}data: [DONE]\n\n", sse(&[text("Hi"), stop("stop")]));
     assert_eq!(&*end(body.as_bytes()).unwrap().text, "Hi");
     let reply = stream(&[text("Hi"), stop("stop"), stop("length")]).unwrap();
-    assert_eq!((reply.stop, &*reply.warnings), (Some(ReplyEnd::EndTurn), &["second_finish_reason".into()][..]));
+    assert_eq!(
+        (reply.stop, &*reply.warnings),
+        (Some(ReplyEnd::EndTurn), &["second_finish_reason".into()][..])
+    );
 }
 
 #[test]
@@ -864,7 +873,8 @@ fn each_call_of_a_whole_message_is_one_whatever_its_id() {
         (json!("c"), json!("d")),
     ] {
         let reply = whole(first.clone(), second.clone());
-        let reported: Vec<_> = calls(&reply).into_iter().map(|(_, name, arguments)| (name, arguments)).collect();
+        let reported: Vec<_> =
+            calls(&reply).into_iter().map(|(_, name, arguments)| (name, arguments)).collect();
         assert_eq!(reported, [("a", "{\"x\":1}"), ("a", "{\"x\":2}")], "{first} {second}");
         assert_ne!(reply.tool_calls[0].id, reply.tool_calls[1].id, "{first} {second}");
     }

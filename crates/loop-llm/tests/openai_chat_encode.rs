@@ -8,7 +8,7 @@ use std::path::Path;
 use common::{Wire, call, foreign, result};
 use loop_llm::{
     Api, AssistantTurn, Effort, ErrorPhase, Image, LlmErrorKind, Message, ModelEvent, ModelRequest,
-    OutputFormat, Profile, Raw, Strictness, ToolChoice, ToolOutput, ToolDefinition, Unsupported,
+    OutputFormat, Profile, Raw, Strictness, ToolChoice, ToolDefinition, ToolOutput, Unsupported,
 };
 use serde_json::{Value, json};
 

@@ -52,9 +52,13 @@ fn a_complete_reply_that_does_not_say_why_it_ended_is_complete() {
             chunk["choices"][0]["finish_reason"] = word.clone();
             chunk
         };
-        let reported = |reply: &ModelReply| reply.warnings.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let reported =
+            |reply: &ModelReply| reply.warnings.iter().map(ToString::to_string).collect::<Vec<_>>();
         let reply = at(&server, &[with(text("Hi"))]).unwrap();
-        assert_eq!((&*reply.text, reply.stop, reply.raw_stop.as_deref()), ("Hi", Some(ReplyEnd::EndTurn), None));
+        assert_eq!(
+            (&*reply.text, reply.stop, reply.raw_stop.as_deref()),
+            ("Hi", Some(ReplyEnd::EndTurn), None)
+        );
         assert_eq!(reported(&reply), ["no_finish_reason"]);
         let reply = at(&server, &[with(text("I look.")), with(requested())]).unwrap();
         assert_eq!((calls(&reply), reply.stop), (vec![("a", "find", "{\"q\":1}")], Some(ReplyEnd::ToolUse)));

@@ -5,7 +5,7 @@ use crate::common;
 use common::{Wire, calls, raw};
 use loop_core::{FinishReason, PicoUsd, Usage};
 use loop_llm::{
-    Arguments, Filtered, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice, Secrets, ReplyEnd,
+    Arguments, Filtered, LlmError, LlmErrorKind, ModelEvent, ModelReply, ReplyEnd, RetryAdvice, Secrets,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -213,7 +213,10 @@ fn a_call_that_was_cut_is_not_meant() {
     second["id"] = "rs_2".into();
     let items = [reasoning(&["r"]), message("So"), second, cut];
     let reply = end(&[created(), incomplete("max_output_tokens", &items)]).unwrap();
-    assert_eq!((reply.stop, reply.raw_stop.as_deref()), (Some(ReplyEnd::MaxTokens), Some("max_output_tokens")));
+    assert_eq!(
+        (reply.stop, reply.raw_stop.as_deref()),
+        (Some(ReplyEnd::MaxTokens), Some("max_output_tokens"))
+    );
     assert_eq!((&*reply.text, &*reply.tool_calls), ("So", &[][..]));
     assert_eq!(reply.warnings, ["dropped_partial_calls".into()]);
     // Nor does the reasoning go back that led to it.
@@ -540,7 +543,10 @@ fn a_reply_without_anything_is_empty() {
     for items in [&[][..], &[reasoning(&["r"])], &[message("")], &[message(" \n")]] {
         assert_eq!(output(items).stop, Some(ReplyEnd::Empty), "{items:?}");
     }
-    assert_eq!(output(&[json!({"type": "compaction", "encrypted_content": "x"})]).stop, Some(ReplyEnd::Empty));
+    assert_eq!(
+        output(&[json!({"type": "compaction", "encrypted_content": "x"})]).stop,
+        Some(ReplyEnd::Empty)
+    );
     let picture = json!({"type": "image_generation_call", "id": "ig_1", "result": "QUJD"});
     assert_eq!(output(&[picture]).stop, Some(ReplyEnd::EndTurn));
     let odd = responses().end(response("weird", &[]).to_string()).unwrap();

@@ -5,7 +5,7 @@ use crate::common;
 use common::{Wire, call, foreign, result};
 use loop_llm::{
     Codec, Effort, ErrorPhase, Image, LlmErrorKind, Message, OutputFormat, Profile, Strictness, ToolChoice,
-    ToolOutput, ToolDefinition, Unsupported,
+    ToolDefinition, ToolOutput, Unsupported,
 };
 use serde_json::{Value, json};
 

@@ -43,8 +43,12 @@ fn properties_stand_on_the_wire_as_the_schema_has_them_on_all_four_protocols() {
         ("compatible", "m"),
     ] {
         for strict in [Strictness::Off, Strictness::Prefer] {
-            let tool =
-                ToolDefinition { name: "save".into(), description: "Saves.".into(), parameters: schema(), strict };
+            let tool = ToolDefinition {
+                name: "save".into(),
+                description: "Saves.".into(),
+                parameters: schema(),
+                strict,
+            };
             let wire = Wire::new(profile, model);
             let tools = wire.with(|request| request.tools = [tool].into());
             let output = wire.with(|request| {

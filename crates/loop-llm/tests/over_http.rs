@@ -8,7 +8,8 @@ use std::sync::Arc;
 use loop_core::Usage;
 use loop_llm::{
     Api, Arguments, AssistantTurn, Caching, Effort, Image, LlmError, LlmErrorKind, Message, ModelReply,
-    ModelRequest, Raw, RetryPolicy, Retrying, ReplyEnd, ToolCall, ToolChoice, ToolOutput, ToolDefinition, complete,
+    ModelRequest, Raw, ReplyEnd, RetryPolicy, Retrying, ToolCall, ToolChoice, ToolDefinition, ToolOutput,
+    complete,
 };
 use loop_mock::{Behaviour, Chunks, LoopbackServer};
 use serde_json::json;

@@ -4,7 +4,7 @@ use futures::StreamExt;
 use loop_core::{FinishReason, Usage};
 use loop_llm::{
     Arguments, ChatModel, LlmErrorKind, Message, ModelEvent, ModelRequest, Purpose, Raw, Scripted,
-    ScriptedReply, ToolChoice, ToolOutput, ToolDefinition, complete,
+    ScriptedReply, ToolChoice, ToolDefinition, ToolOutput, complete,
 };
 use serde_json::json;
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use loop_llm::{
-    BreakerHandle, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, ErrorPhase, LlmError, LlmErrorKind,
-    ModelReply, ModelRequest, RetryAdvice, complete,
+    BreakerHandle, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, ErrorPhase, LlmError,
+    LlmErrorKind, ModelReply, ModelRequest, RetryAdvice, complete,
 };
 use wrap_common::{Fake, Step, broken, error, patient, request};
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use loop_llm::{
-    BreakerHandle, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, LlmErrorKind, RateGate, RateLimited,
-    RateLimits, Recorded, RecordingModel, RetryAdvice, RetryPolicy, Retrying, Secrets, complete,
+    BreakerHandle, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, LlmErrorKind, RateGate,
+    RateLimited, RateLimits, Recorded, RecordingModel, RetryAdvice, RetryPolicy, Retrying, Secrets, complete,
 };
 use tape::{Tape, hear};
 use tokio::time::Instant;

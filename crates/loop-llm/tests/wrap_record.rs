@@ -177,7 +177,8 @@ async fn no_secret_is_written_in_any_form() {
     let fake = Fake::new([give(leak()), broken, Step::Refuse(reported(ErrorPhase::Headers)), Step::Hang]);
     let tape = Tape::new(Secrets::new([KEY, PASSWORD, &KEY.to_lowercase()].map(SecretString::from)));
     let model = RecordingModel::new(fake, tape.recorder.clone(), KEY);
-    let mut requested = ModelRequest::new(format!("model-{KEY}"), format!("rules {KEY}"), format!("user {KEY}"));
+    let mut requested =
+        ModelRequest::new(format!("model-{KEY}"), format!("rules {KEY}"), format!("user {KEY}"));
     requested.meta.key = KEY.into();
     requested.messages.push(ModelReply { raw: None, ..reply_of(&leak()) }.turn());
     requested.messages.push(reply_of(&leak()).turn());

@@ -10,7 +10,7 @@ use futures::{FutureExt, StreamExt};
 use loop_core::{PicoUsd, Usage};
 use loop_llm::{
     Arguments, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest,
-    Partial, Raw, Recorded, RetryAdvice, RetryPolicy, Retrying, Secrets, ReplyEnd, ToolCall, complete,
+    Partial, Raw, Recorded, ReplyEnd, RetryAdvice, RetryPolicy, Retrying, Secrets, ToolCall, complete,
 };
 use proptest::prelude::*;
 use secrecy::SecretString;
@@ -197,7 +197,8 @@ async fn a_request_that_was_not_recorded_is_held_against_the_nearest() {
     assert_eq!(&*error.message, "x.jsonl: no call of the model `n` was recorded; recorded is nothing");
     // What a model does not see makes no other request of it.
     let mut requested = conversation("Third one.");
-    (requested.meta, requested.no_stream, requested.service_tier) = (patient(3).meta, true, Some("flex".into()));
+    (requested.meta, requested.no_stream, requested.service_tier) =
+        (patient(3).meta, true, Some("flex".into()));
     requested.cache.long = true;
     assert!(complete(&recorded, &requested).await.is_ok());
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_llm::{
-    Arguments, AssistantTurn, RequestChange, ErrorPhase, LlmError, LlmErrorKind, Message, ModelRequest, Raw,
+    Arguments, AssistantTurn, ErrorPhase, LlmError, LlmErrorKind, Message, ModelRequest, Raw, RequestChange,
     RetryAdvice, RetryPolicy, Retrying, ToolCall, ToolOutput, complete,
 };
 use wrap_common::{Fake, Step, error, finished, patient, request};

@@ -42,10 +42,10 @@ mod behaviour;
 mod chat;
 mod dialect;
 mod gemini;
-mod received;
 mod http;
 mod lies;
 mod protocol;
+mod received;
 mod responses;
 mod seal;
 mod serve;
@@ -54,4 +54,4 @@ mod twist;
 
 pub use behaviour::{Behaviour, Chunks};
 pub use lies::{Described, Lie};
-pub use server::{ConnectionEnd, ReceivedRequest, LoopbackServer, Service};
+pub use server::{ConnectionEnd, LoopbackServer, ReceivedRequest, Service};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_llm::{
-    AssistantTurn, Image, Message, ModelRequest, Strictness, ToolCall, ToolChoice, ToolOutput, ToolDefinition,
+    AssistantTurn, Image, Message, ModelRequest, Strictness, ToolCall, ToolChoice, ToolDefinition, ToolOutput,
 };
 use serde_json::Value;
 

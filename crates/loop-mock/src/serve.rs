@@ -3,7 +3,9 @@
 use futures::StreamExt;
 
 use super::http::{Answer, EVENT_STREAM, JSON};
-use super::protocol::{ModelCall, Frames, Head, Protocol, Reported, Trouble, Ways, Wire, Writer, bytes_of, wire};
+use super::protocol::{
+    Frames, Head, ModelCall, Protocol, Reported, Trouble, Ways, Wire, Writer, bytes_of, wire,
+};
 use super::server::ConnectionEnd;
 use super::twist::{Twist, Twister};
 use loop_llm::{
@@ -24,7 +26,11 @@ pub(super) struct Exchange<'a, 'b> {
 
 impl Exchange<'_, '_> {
     /// Lets a model answer.
-    pub(super) async fn ask(mut self, model: &dyn ChatModel, requested: &ModelCall) -> Result<(), ConnectionEnd> {
+    pub(super) async fn ask(
+        mut self,
+        model: &dyn ChatModel,
+        requested: &ModelCall,
+    ) -> Result<(), ConnectionEnd> {
         let started = self.answer.wait(model.stream(&requested.request)).await?;
         let mut events = match started {
             Ok(events) => events,
@@ -149,7 +155,8 @@ impl Exchange<'_, '_> {
                     if let Some(trouble) = fails {
                         let message = "the upstream failed in the middle of its reply";
                         let words = self.protocol.words(trouble);
-                        let failure = Reported { words, message, param: None, wait: None, request: &self.request };
+                        let failure =
+                            Reported { words, message, param: None, wait: None, request: &self.request };
                         writer.fail(&failure, &mut out);
                         self.write(&mut out).await?;
                         return self.answer.finish().await;
@@ -163,7 +170,12 @@ impl Exchange<'_, '_> {
         }
     }
 
-    async fn whole(mut self, mut events: EventStream, head: Head, requested: &ModelCall) -> Result<(), ConnectionEnd> {
+    async fn whole(
+        mut self,
+        mut events: EventStream,
+        head: Head,
+        requested: &ModelCall,
+    ) -> Result<(), ConnectionEnd> {
         let mut writer = self.protocol.writer(head);
         let mut unused = Frames::new();
         loop {

@@ -430,7 +430,8 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
                 let (status, bytes_out, keeps) = (answer.status, answer.sent, answer.keeps);
                 let usage = answer.usage;
                 let ending = result.map_or_else(|ending| ending, |()| ConnectionEnd::Whole);
-                let ending_of = ReceivedRequest { status, bytes_out, ending: Some(ending), usage, ..received };
+                let ending_of =
+                    ReceivedRequest { status, bytes_out, ending: Some(ending), usage, ..received };
                 state.end(number, ending_of);
                 if ending != ConnectionEnd::Whole || !keeps {
                     return;

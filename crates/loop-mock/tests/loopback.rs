@@ -147,7 +147,8 @@ async fn a_body_is_cut_into_the_pieces_that_were_asked_for() {
     let body = "data: {\"a\":1}\n\ndata: [DONE]\n\n".repeat(9);
     let pieces = |chunks| {
         let server =
-            LoopbackServer::start(Service::replies([Behaviour::body(body.clone()).in_chunks(chunks)])).unwrap();
+            LoopbackServer::start(Service::replies([Behaviour::body(body.clone()).in_chunks(chunks)]))
+                .unwrap();
         let expected = body.clone();
         async move {
             let reply = post(&server, &streamed("hi")).await;
@@ -190,7 +191,8 @@ async fn a_stream_can_be_cut_or_ended_after_every_byte() {
 async fn a_stalled_reply_waits_for_the_client_to_hang_up() {
     // L9, the server's side.
     let server =
-        LoopbackServer::start(Service::replies([Behaviour::body("data: 12345\n\n").stalls_after(8)])).unwrap();
+        LoopbackServer::start(Service::replies([Behaviour::body("data: 12345\n\n").stalls_after(8)]))
+            .unwrap();
     let mut stream = send(&server, &request_bytes(&streamed("hi"))).await;
     let mut seen = Vec::new();
     while !seen.ends_with(b"data: 12\r\n") {
@@ -234,7 +236,8 @@ async fn behaviours_come_in_order_and_the_model_answers_after_them() {
     let busy = Behaviour::status(429, "{}").with_header("Retry-After", "7");
     let service = Service::of(Arc::new(Scripted::replies(["fine"])));
     let server =
-        LoopbackServer::start(service.first([busy, Behaviour::refuse(), Behaviour::status(503, "")])).unwrap();
+        LoopbackServer::start(service.first([busy, Behaviour::refuse(), Behaviour::status(503, "")]))
+            .unwrap();
     let reply = post(&server, &streamed("hi")).await;
     assert_eq!((reply.status, reply.header("retry-after"), reply.text().as_str()), (429, Some("7"), "{}"));
     let mut refused = TcpStream::connect(server.address()).await.unwrap();
@@ -247,7 +250,8 @@ async fn behaviours_come_in_order_and_the_model_answers_after_them() {
     assert_eq!(statuses, [Some(429), Some(503), Some(200), Some(200)]);
 
     let last =
-        LoopbackServer::start(Service::replies([Behaviour::status(500, ""), Behaviour::status(502, "")])).unwrap();
+        LoopbackServer::start(Service::replies([Behaviour::status(500, ""), Behaviour::status(502, "")]))
+            .unwrap();
     let mut seen = Vec::new();
     for _ in 0..3 {
         seen.push(post(&last, &streamed("hi")).await.status);
@@ -294,7 +298,11 @@ async fn a_flood_is_as_large_as_was_said_and_is_never_held_as_a_whole() {
         let mut stream = send(&server, &request_bytes(&streamed("hi"))).await;
         stream.read_exact(&mut vec![0; 1 << 20]).await.unwrap();
     }
-    assert!(soon(server.ended(4)).await[2..].iter().all(|received| received.ending == Some(ConnectionEnd::HungUp)));
+    assert!(
+        soon(server.ended(4)).await[2..]
+            .iter()
+            .all(|received| received.ending == Some(ConnectionEnd::HungUp))
+    );
 }
 
 #[tokio::test]
@@ -434,7 +442,8 @@ async fn a_question_that_no_model_here_can_answer_is_refused_with_its_parameter(
 
 #[tokio::test]
 async fn one_connection_serves_many_requests_with_lengths_and_chunks() {
-    let server = LoopbackServer::start(Service::of(Arc::new(Scripted::replies(["one", "two", "three"])))).unwrap();
+    let server =
+        LoopbackServer::start(Service::of(Arc::new(Scripted::replies(["one", "two", "three"])))).unwrap();
     let body = streamed("hi").to_string();
     let path = "POST /v1/chat/completions HTTP/1.1\r\n";
     let (begin, end) = body.split_at(20);
@@ -474,7 +483,8 @@ async fn observers_see_each_request_when_it_has_ended_and_only_the_latest_are_ke
 #[tokio::test]
 async fn a_server_that_is_shut_down_or_dropped_closes_everything() {
     for is_dropped in [false, true] {
-        let server = LoopbackServer::start(Service::replies([Behaviour::body("abc").stalls_after(1)])).unwrap();
+        let server =
+            LoopbackServer::start(Service::replies([Behaviour::body("abc").stalls_after(1)])).unwrap();
         let address = server.address();
         let mut stream = send(&server, &request_bytes(&streamed("hi"))).await;
         stream.read_u8().await.unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::FinishReason;
-use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice, Scripted, ReplyEnd};
+use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, ReplyEnd, RetryAdvice, Scripted};
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};
 use loop_offline::Offline;
 use raw::api::{ALL, Api, Saying, finished, full, full_in_pieces, serve};
@@ -480,7 +480,12 @@ async fn behaviours_work_in_every_protocol() {
                 // Ids hold the number of the request, and all of them have one digit here.
                 assert_eq!((reply.body.len(), reply.is_complete), (after, is_complete), "{api:?}");
             }
-            assert!(soon(server.ended(2)).await.iter().all(|received| received.ending == Some(ConnectionEnd::Cut)));
+            assert!(
+                soon(server.ended(2))
+                    .await
+                    .iter()
+                    .all(|received| received.ending == Some(ConnectionEnd::Cut))
+            );
         }
         let service = Service::of(Arc::new(Scripted::replies(["fine"]))).first([
             Behaviour::status(429, "{}").with_header("retry-after", "7"),

@@ -9,9 +9,9 @@
 //! names something that another tool can look up, and reports a confidence that follows from what it has. In a
 //! conversation it calls native tools, and answers from what they told.
 
+mod conversation;
 mod look;
 mod read;
-mod conversation;
 mod words;
 mod write;
 
@@ -201,7 +201,10 @@ fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
     }
     let (stated, requested) = spoken_of(read);
     if stated * 2 < requested {
-        return ("medium", format!("the results speak of {stated} of the title's {}", count(requested, "word")));
+        return (
+            "medium",
+            format!("the results speak of {stated} of the title's {}", count(requested, "word")),
+        );
     }
     ("high", format!("everything that is named was looked up, with {}", count(ok, "result")))
 }

@@ -1,7 +1,7 @@
 //! The offline stub in a conversation with native tools.
 
 use loop_core::{FinishReason, canonical};
-use loop_llm::{Message, ModelRequest, ToolChoice, ToolOutput, ToolDefinition};
+use loop_llm::{Message, ModelRequest, ToolChoice, ToolDefinition, ToolOutput};
 use loop_offline::Offline;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -40,7 +40,8 @@ impl<'a> Conversation<'a> {
                 let Some(value) = call.arguments.object() else { panic!("{call:?}") };
                 let stated = format!("{} {}", call.name, canonical(&Value::Object(value)));
                 assert!(!self.calls.contains(&stated), "{stated} is called twice");
-                let text = self.world.iter().find(|(known, _)| *known == stated).map_or("[]", |(_, text)| text);
+                let text =
+                    self.world.iter().find(|(known, _)| *known == stated).map_or("[]", |(_, text)| text);
                 self.calls.push(stated);
                 let (is_error, text) = text.strip_prefix('!').map_or((false, text), |text| (true, text));
                 ToolOutput { call: call.id.clone(), is_error, text: text.into(), ..ToolOutput::default() }
@@ -144,7 +145,10 @@ fn a_later_turn_may_leave_the_name_out() {
     let mut conversation = Conversation::new(crm(), &world);
     assert_eq!(conversation.ask("Find Bob"), "Found 1 user named Bob: id 42, name Bob Brown.");
     let answer = conversation.ask("Now set his city to \"New York\".");
-    assert_eq!(conversation.calls, [r#"get_user_by_id {"id":42}"#, r#"update_user {"city":"New York","id":42}"#]);
+    assert_eq!(
+        conversation.calls,
+        [r#"get_user_by_id {"id":42}"#, r#"update_user {"city":"New York","id":42}"#]
+    );
     assert_eq!(answer, "Updated Bob Brown's city to New York.");
 }
 
@@ -325,7 +329,10 @@ fn a_value_is_extracted_into_the_output_tool() {
 fn what_the_text_does_not_say_is_empty_and_not_made_up() {
     let mut conversation = Conversation::new(vec![save_lead("Save the lead")], &[]);
     let lead = json!({"name": "Ann Lee", "company": "", "budget_usd": 0});
-    assert_eq!(conversation.next("Ann Lee wants a new roof. She has 300 EUR."), [("save_lead".to_owned(), lead)]);
+    assert_eq!(
+        conversation.next("Ann Lee wants a new roof. She has 300 EUR."),
+        [("save_lead".to_owned(), lead)]
+    );
 }
 
 #[test]
@@ -349,7 +356,8 @@ fn forms_of_every_kind_are_filled() {
             "properties": {"name": {"type": "string"}, "email": {"type": "string"}, "phone": {"type": "string"}},
         }},
     });
-    let output = ToolDefinition { parameters: schema, ..tool("report", "Your final output", json!([]), json!({})) };
+    let output =
+        ToolDefinition { parameters: schema, ..tool("report", "Your final output", json!([]), json!({})) };
     let mut conversation = Conversation::new(vec![output], &[]);
     let text = "Ann van Lee (ann@acme.example) is in progress: not urgent, until 2026-12-01. \
                 She asks for a roof repair of 62.5 square metres.";
@@ -410,7 +418,8 @@ fn a_reflected_output_is_submitted_once_it_was_shown() {
     let mut conversation = Conversation::new(vec![submit, save_lead("Save the lead")], &world);
     let answer = conversation.ask(LEAD);
     assert_eq!(conversation.calls, [call, "submit {}"]);
-    let expected = "`submit` did not work: the budget is too small\nThe stub has nothing else to put into `save_lead`.";
+    let expected =
+        "`submit` did not work: the budget is too small\nThe stub has nothing else to put into `save_lead`.";
     assert_eq!(answer, expected);
 }
 
@@ -447,8 +456,8 @@ fn rules_say_which_tool_takes_the_result_and_a_rejection_is_no_evidence() {
             calls.iter().map(|(call, _)| (*call).to_owned()).collect::<Vec<_>>(),
             "{system}"
         );
-        let answer =
-            conversation.ask("The output was not accepted. name: too short\n\nMend it and call `lead` again.");
+        let answer = conversation
+            .ask("The output was not accepted. name: too short\n\nMend it and call `lead` again.");
         assert!(conversation.calls.is_empty(), "nothing says another name: {:?}", conversation.calls);
         assert!(answer.starts_with("The stub has nothing else to put into"), "{answer}");
     }
@@ -463,7 +472,11 @@ fn mails_of_other_kinds_are_extracted_too() {
     let properties = json!({"company": {"type": "string"}, "quantity": {"type": "integer"}});
     let order = tool("record_order", "Record it", json!(["company", "quantity"]), properties);
     let mut conversation = Conversation::new(vec![order], &[]);
-    assert_eq!(conversation.next(text)[0].1, json!({"company": "Contoso", "quantity": 3}), "money is no count");
+    assert_eq!(
+        conversation.next(text)[0].1,
+        json!({"company": "Contoso", "quantity": 3}),
+        "money is no count"
+    );
 }
 
 #[test]

@@ -239,8 +239,9 @@ fn names_in_results_are_looked_up_next() {
 #[test]
 fn no_call_is_asked_for_twice() {
     assert_eq!(prompt(ITEM).requested(), [r#"fetch_car {"plate":"HH-AB-123"}"#, "fetch_house_rules {}"]);
-    let listed =
-        |line: &str| prompt(ITEM).executed(line).executed("- fetch_house_rules: Success — x [E2]").requested();
+    let listed = |line: &str| {
+        prompt(ITEM).executed(line).executed("- fetch_house_rules: Success — x [E2]").requested()
+    };
     for line in [
         "- fetch_car (plate: HH-AB-123): Success — a record: Failed — no [E1]",
         "- fetch_car (deep: true, plate: hh-ab-123): Failed — no connection [E1]",
@@ -263,7 +264,9 @@ fn the_last_call_asks_for_nothing_and_does_not_claim_to_be_sure() {
     last.expect_confidence("medium", "2 read-only calls are still open");
     let open = last.section("Open points").unwrap();
     assert!(open.contains("- Not looked up with fetch_owner: E1 names eva.m@mail.example"), "{open}");
-    complete().final_pass().expect_confidence("high", "everything that is named was looked up, with 4 results");
+    complete()
+        .final_pass()
+        .expect_confidence("high", "everything that is named was looked up, with 4 results");
 }
 
 // ---- confidence ----

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use loop_core::policy::{is_forbidden, is_selectable};
-use loop_core::{CommandKey, Digest, PromptSize, Run, RunSpec, Slot, StopReason, Instruction, ToolSpec};
+use loop_core::{CommandKey, Digest, Instruction, PromptSize, Run, RunSpec, Slot, StopReason, ToolSpec};
 use minijinja::Value;
 
 use crate::anchors::EVIDENCE;
 use crate::parts;
-use crate::template::{ANALYSIS, FINAL_PASS, SELECTOR, REFINEMENT, REPAIR, INSTRUCTION};
+use crate::template::{ANALYSIS, FINAL_PASS, INSTRUCTION, REFINEMENT, REPAIR, SELECTOR};
 use crate::text::{clean, fence, line, line_without};
 use crate::{Layout, Prompts, Turn};
 
@@ -181,10 +181,13 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
 
 /// Adds what people told the run, where they did: behind the instructions, since it goes before them.
 fn tell<'a>(turn: &mut String, prompts: &Prompts, instruction: impl Iterator<Item = &'a Instruction>) {
-    let texts: Vec<String> = instruction.map(|instruction| clean(&instruction.text).trim().to_owned()).collect();
+    let texts: Vec<String> =
+        instruction.map(|instruction| clean(&instruction.text).trim().to_owned()).collect();
     if !texts.is_empty() {
         turn.push_str("\n\n");
-        turn.push_str(&prompts.templates().user(&INSTRUCTION, &[("instruction", Value::from(texts.join("\n\n")))]));
+        turn.push_str(
+            &prompts.templates().user(&INSTRUCTION, &[("instruction", Value::from(texts.join("\n\n")))]),
+        );
     }
 }
 
@@ -265,7 +268,11 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
         )
     };
     // No turn before this one is shown again, so all that was said stands here.
-    tell(&mut user, prompts, run.instructions().iter().filter(|instruction| instruction.from_pass <= key.pass));
+    tell(
+        &mut user,
+        prompts,
+        run.instructions().iter().filter(|instruction| instruction.from_pass <= key.pass),
+    );
     Prompt::of(rules.into(), vec![Turn::User(user.into())])
 }
 

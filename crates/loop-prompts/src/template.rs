@@ -140,8 +140,21 @@ const DOMAIN_VARIABLES: [&str; 6] = ["kind", "goal", "sections", "tools", "endin
 
 /// Variables that differ from run to run, or from call to call.
 const RUN_VARIABLES: [&str; 15] = [
-    "nonce", "title", "item", "evidence", "executed", "final_pass", "missing", "index", "cause", "reply",
-    "results", "target", "by", "message", "instruction",
+    "nonce",
+    "title",
+    "item",
+    "evidence",
+    "executed",
+    "final_pass",
+    "missing",
+    "index",
+    "cause",
+    "reply",
+    "results",
+    "target",
+    "by",
+    "message",
+    "instruction",
 ];
 
 /// The only variable that is a number.

@@ -116,7 +116,11 @@ fn what_a_conversation_is_told_is_a_message_of_its_user() {
     assert!(is_user(&grown.turns[2], "while it is called") && is_user(&grown.turns[3], "while a tool runs"));
     instruction(&mut conversation, "for nobody");
     let call = conversation.call();
-    conversation.tell(EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply: Reply::text("Done.") });
+    conversation.tell(EventKind::ModelReplied {
+        key: call.key,
+        attempt: call.attempt,
+        reply: Reply::text("Done."),
+    });
     assert!(conversation.run.is_done());
     let whole = conversation.whole();
     assert!(is_user(&whole[0], "Find FR-0042") && is_user(&whole[1], "before"));

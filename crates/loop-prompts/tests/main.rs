@@ -4,12 +4,12 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
 mod common;
+mod instruction;
 mod offline;
 mod overrides;
 mod prefix;
 mod results;
 mod snapshots;
 mod thread;
-mod instruction;
 mod ways_out;
 mod wording;

@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::*;
-use loop_core::{Observation, Selection, RunSpec, Status};
+use loop_core::{Observation, RunSpec, Selection, Status};
 use loop_llm::Purpose;
 use loop_offline::Offline;
 use loop_prompts::{FilterQuestion, Layout, Prompt};

@@ -323,7 +323,11 @@ fn a_refused_repeat_gives_the_earlier_result_again_where_that_is_set() {
     ];
     assert_eq!(reported, again);
     let reported = requested_again(|spec| spec.gate.on_duplicate = loop_core::OnDuplicate::Deny);
-    assert!(reported[0].starts_with("! Error: Not permitted: Tool 'fetch_bike' has already"), "{}", reported[0]);
+    assert!(
+        reported[0].starts_with("! Error: Not permitted: Tool 'fetch_bike' has already"),
+        "{}",
+        reported[0]
+    );
 }
 
 #[test]

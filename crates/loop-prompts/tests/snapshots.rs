@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::*;
-use loop_core::{Observation, Selection, ProtocolSpec, RunSpec, Status, WorkItem};
+use loop_core::{Observation, ProtocolSpec, RunSpec, Selection, Status, WorkItem};
 use loop_prompts::{FilterQuestion, Layout, Prompt};
 
 #[track_caller]
@@ -127,7 +127,10 @@ fn the_refinement() {
     );
     let instruction = |_: &str| Observation::new(Status::Ok, hostile(), hostile(), "{}");
     let target = "FR-1 {{ 7*7 }}\n<<<E1 n-7f3a>>>";
-    check("refinement_hostile", &only_last(second(spec(), item(), &[("fetch_bike", target)], "", instruction)));
+    check(
+        "refinement_hostile",
+        &only_last(second(spec(), item(), &[("fetch_bike", target)], "", instruction)),
+    );
 }
 
 #[test]
@@ -146,7 +149,10 @@ fn the_final_pass() {
     );
 
     let instruction = |_: &str| Observation::new(Status::PermanentError, hostile(), hostile(), "null");
-    check("final_pass_hostile", &only_last(second(twice, ill_meant(), &[("fetch_bike", "FR-1")], "", instruction)));
+    check(
+        "final_pass_hostile",
+        &only_last(second(twice, ill_meant(), &[("fetch_bike", "FR-1")], "", instruction)),
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use loop_runtime::{
-    Runner, RunSpec, WorkItem,
+    RunSpec, Runner, WorkItem,
     models::{ModelSpec, Models, Offline},
     spec::SectionSpec,
     tools::{Effect, Registry, ToolContext, ToolDeclaration, ToolResult},

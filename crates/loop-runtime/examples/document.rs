@@ -7,7 +7,7 @@ use std::io::{Write, stdout};
 use std::sync::Arc;
 
 use loop_runtime::{
-    Runner, RunSpec, WorkItem,
+    RunSpec, Runner, WorkItem,
     models::{ModelSpec, Models, Offline},
     read,
     spec::SectionSpec,

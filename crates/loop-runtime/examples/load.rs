@@ -12,7 +12,7 @@ mod meter;
 
 use std::process::ExitCode;
 
-use crate::args::{PersonRequest, HELP, Options, Protocol};
+use crate::args::{HELP, Options, PersonRequest, Protocol};
 
 fn main() -> ExitCode {
     match args::parse(std::env::args().skip(1)) {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use loop_core::{CommandKey, Digest, PromptSize, Run};
-use loop_llm::{Arguments, AssistantTurn, Message, Raw, ToolCall, ToolOutput, ToolDefinition};
+use loop_llm::{Arguments, AssistantTurn, Message, Raw, ToolCall, ToolDefinition, ToolOutput};
 use loop_prompts::{CallResult, Prompts, Thread, Turn};
 use loop_tools::Registry;
 
@@ -160,8 +160,9 @@ impl Offered {
                 strict: Default::default(),
             })
             .collect();
-        let size =
-            |tool: &ToolDefinition| tool.name.len() + tool.description.len() + tool.parameters.to_string().len();
+        let size = |tool: &ToolDefinition| {
+            tool.name.len() + tool.description.len() + tool.parameters.to_string().len()
+        };
         let bytes = specs.iter().map(size).sum::<usize>() as u64;
         Self { specs, bytes, name: registry.manifest_hash() }
     }

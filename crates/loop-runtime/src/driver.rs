@@ -23,9 +23,9 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::{
-    AnswerFault, PersonRequest, CallModel, Certificate, Command, CommandKey, Condition, Digest, Event, EventKind, Measure,
-    Millis, ModelFailure, Note, Outcome, PersonAnswer, Phase, Rejected, Run, RunTool, SaveResult, Saved,
-    Slot, Started, StopMode, StopReason, Tier, Validate,
+    AnswerFault, CallModel, Certificate, Command, CommandKey, Condition, Digest, Event, EventKind, Measure,
+    Millis, ModelFailure, Note, Outcome, PersonAnswer, PersonRequest, Phase, Rejected, Run, RunTool,
+    SaveResult, Saved, Slot, Started, StopMode, StopReason, Tier, Validate,
 };
 use loop_llm::{Memory, Message};
 use loop_prompts::{Dialogue, Prompt, Thread, observation_text};
@@ -35,13 +35,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::alarm::Alarm;
 use crate::callbacks::{CallbackError, Caller, Progress};
+use crate::conversation::{self, Conversation};
 use crate::events::{Control, Feed, RunEvent};
 use crate::journal::{Entry, JournalError, RunWriter};
 use crate::model::{self, Settled};
 use crate::parts::Parts;
 use crate::save::{SaveError, Saver};
 use crate::sink;
-use crate::conversation::{self, Conversation};
 use crate::tool::ToolCall;
 use crate::uses::{ToolUse, ToolUses};
 use crate::validate::{self, Checks};
@@ -171,8 +171,8 @@ impl Driver {
     ) -> Self {
         let Opening { run, writer, seq, opened, clock, first, uses, history } = opening;
         let has_messages = run.spec().protocol.properties().answers_every_call;
-        let conversation =
-            has_messages.then(|| Conversation::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
+        let conversation = has_messages
+            .then(|| Conversation::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
         Self {
             conversation,
             caller: Caller::new(Arc::clone(&parts.callbacks)),
@@ -566,12 +566,19 @@ impl Driver {
             Control::Stop(how) => Some(EventKind::StopRequested { how }),
             Control::WithdrawStop => self.run.is_stop_requested().then_some(EventKind::StopWithdrawn),
             Control::Answer(key, answer, binding) => self.answered(key, answer, binding),
-            Control::Tell(text) => self.run.takes_instruction(&text).is_ok().then_some(EventKind::Instruction { text }),
+            Control::Tell(text) => {
+                self.run.takes_instruction(&text).is_ok().then_some(EventKind::Instruction { text })
+            }
         }
     }
 
     /// What an answer comes to: nothing where it does not count, or not yet.
-    fn answered(&mut self, key: CommandKey, answer: PersonAnswer, binding: Option<Digest>) -> Option<EventKind> {
+    fn answered(
+        &mut self,
+        key: CommandKey,
+        answer: PersonAnswer,
+        binding: Option<Digest>,
+    ) -> Option<EventKind> {
         match self.run.may_answer(self.clock.now(), &key, &answer, binding.as_ref()) {
             Ok(()) => Some(EventKind::PersonAnswered { key, answer, binding }),
             Err(AnswerFault::NotYet) => {
@@ -719,9 +726,9 @@ impl Driver {
     /// Tells callbacks what has been recorded.
     fn call_back(&self, entry: &Entry) {
         let pass = match &entry.event.kind {
-            EventKind::ModelReplied { key, .. } | EventKind::ToolFinished { key, .. } | EventKind::Validated { key, .. } => {
-                key.pass
-            }
+            EventKind::ModelReplied { key, .. }
+            | EventKind::ToolFinished { key, .. }
+            | EventKind::Validated { key, .. } => key.pass,
             _ => self.run.pass(),
         };
         match &entry.event.kind {
@@ -775,7 +782,8 @@ impl Driver {
 
 /// Why a run that waits is left where it is.
 fn waiting(run: &Run) -> Certificate {
-    let value = Measure::Names(run.requested().iter().map(|requested| requested.key.to_string().into()).collect());
+    let value =
+        Measure::Names(run.requested().iter().map(|requested| requested.key.to_string().into()).collect());
     let waits = Condition { reason: StopReason::NeedsHuman, value, threshold: None, change: None };
     Certificate::new(waits, Vec::new())
 }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use loop_core::{
-    CallModel, Command, CommandKey, CostMode, Digest, Facts, Limits, Millis, ModelSpec, Selection, Price, Run,
-    RunId, RunSpec, Setting, Tier, WorkItem,
+    CallModel, Command, CommandKey, CostMode, Digest, Facts, Limits, Millis, ModelSpec, Price, Run, RunId,
+    RunSpec, Selection, Setting, Tier, WorkItem,
 };
 use loop_prompts::{Dialogue, Prompts};
 

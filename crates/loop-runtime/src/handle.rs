@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{PersonRequest, CommandKey, Digest, Outcome, PersonAnswer, RunId, Started, StopMode};
+use loop_core::{CommandKey, Digest, Outcome, PersonAnswer, PersonRequest, RunId, Started, StopMode};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinHandle};
 

@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use loop_core::{
-    CallExtent, CallModel, CostMode, Execution, EventKind, FinishReason, MAX_REQUESTED_CALLS, ModelFailure,
+    CallExtent, CallModel, CostMode, EventKind, Execution, FinishReason, MAX_REQUESTED_CALLS, ModelFailure,
     NativeCall, Received, Reply, Run, Slot, Tier, Usage,
 };
 use loop_llm::{
-    Caching, RequestChange, ChatModel, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Masker, Memory, Message,
-    ModelEvent, ModelReply, ModelRequest, OutputCap, Partial, RequestMeta, RetryAdvice, Secrets, ReplyEnd,
+    Caching, ChatModel, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Masker, Memory, Message, ModelEvent,
+    ModelReply, ModelRequest, OutputCap, Partial, ReplyEnd, RequestChange, RequestMeta, RetryAdvice, Secrets,
     ToolCall, ToolChoice, short_line,
 };
 use loop_prompts::Prompt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::events::ReplyPart;
 use crate::conversation::{self, Conversation};
+use crate::events::ReplyPart;
 use crate::waits::{CallEvent, Hear, Quiet, Waits};
 
 /// The model of each tier.
@@ -168,7 +168,8 @@ pub(crate) async fn call(
         Ok(reply) => {
             let (calls, has_new_ids) = named(&reply.tool_calls, key.pass);
             let reported = received.usage.filter(|_| reply.usage.is_none()).unwrap_or_default();
-            let received = Received { bytes: received.bytes.max(reply.bytes()), extent: received.extent, reported };
+            let received =
+                Received { bytes: received.bytes.max(reply.bytes()), extent: received.extent, reported };
             let reply = Reply {
                 received,
                 text: Arc::clone(reply.shown()),
@@ -454,7 +455,9 @@ fn failure(error: LlmError, received: StreamProgress, cap: OutputCap) -> ModelFa
     // What the client says at the end counts, also where it takes an earlier count back. What was reported before a reply
     // broke off are not the tokens of the whole.
     let (text, usage, so_far) = match error.partial {
-        Some(reported) if reported.text.is_empty() => (received.text.into(), reported.usage, reported.usage_so_far),
+        Some(reported) if reported.text.is_empty() => {
+            (received.text.into(), reported.usage, reported.usage_so_far)
+        }
         Some(reported) => (reported.text, reported.usage, reported.usage_so_far),
         None => (received.text.into(), None, received.usage),
     };

@@ -21,16 +21,16 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::callbacks::Callbacks;
+use crate::conversation::{Offered, Rules};
 use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::events::Events;
 use crate::handle::Remote;
 use crate::journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded};
-use crate::taint::{requested_of, doubts_of, taint_of};
 use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
 use crate::save::Saver;
 use crate::sink;
-use crate::conversation::{Offered, Rules};
+use crate::taint::{doubts_of, requested_of, taint_of};
 use crate::uses::ToolUses;
 use crate::validate::Validator;
 

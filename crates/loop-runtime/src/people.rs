@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::journal::{Entry, Recorded};
 use crate::report::json;
 
-pub use loop_core::{PersonRequest, PersonAnswer};
+pub use loop_core::{PersonAnswer, PersonRequest};
 
 /// What people had to do with a run. The journal knows that a person spoke, and not which one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -103,7 +103,9 @@ impl PeopleReport {
             self.settle(key, answer, text, unix_ms);
             open.retain(|waits| waits != key);
         }
-        if let (EventKind::Instruction { text }, Some(instructions)) = (&entry.event.kind, run.instructions().last()) {
+        if let (EventKind::Instruction { text }, Some(instructions)) =
+            (&entry.event.kind, run.instructions().last())
+        {
             let (text, from_pass) = (text.to_string(), instructions.from_pass);
             self.instructions.push(InstructionReport { text, from_pass, unix_ms });
         }
@@ -139,7 +141,8 @@ impl PeopleReport {
 
     fn settle(&mut self, key: &CommandKey, answer: &str, text: Option<String>, unix_ms: u64) {
         let key = key.to_string();
-        let Some(requested) = self.requested.iter_mut().rev().find(|requested| requested.action == key) else {
+        let Some(requested) = self.requested.iter_mut().rev().find(|requested| requested.action == key)
+        else {
             return;
         };
         requested.answer = Some(answer.to_owned());

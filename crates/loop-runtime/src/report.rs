@@ -1,8 +1,8 @@
 //! The outcome as one JSON object: what `--json` prints and what is saved. Schema: `docs/schema/outcome.schema.json`.
 
 use loop_core::{
-    PersonRequest, Certificate, Condition, Effects, Evidence as Returned, JudgedAction, Outcome, PassSummary, Saved,
-    ServedCall, Slot, Started,
+    Certificate, Condition, Effects, Evidence as Returned, JudgedAction, Outcome, PassSummary, PersonRequest,
+    Saved, ServedCall, Slot, Started,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -552,7 +552,8 @@ impl Report {
     /// The report with what waits for people.
     #[must_use]
     pub fn with_waiting(self, started: &Started, requested: &[PersonRequest]) -> Self {
-        let waiting = requested.iter().map(|requested| PersonRequestReport::new(started, requested)).collect();
+        let waiting =
+            requested.iter().map(|requested| PersonRequestReport::new(started, requested)).collect();
         Self { waiting: Some(waiting).filter(|waiting: &Vec<_>| !waiting.is_empty()), ..self }
     }
 }

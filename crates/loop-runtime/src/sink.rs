@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use loop_core::{
-    Data, EventKind, FailureText, History, ModelFailure, NativeCall, Observation, PersonAnswer, Reply, SaveResult,
-    Scope, Started, Validation, WorkItem,
+    Data, EventKind, FailureText, History, ModelFailure, NativeCall, Observation, PersonAnswer, Reply,
+    SaveResult, Scope, Started, Validation, WorkItem,
 };
 use loop_llm::{Message, Secrets};
 
@@ -24,7 +24,9 @@ pub(crate) fn kind(secrets: &Secrets, mut kind: EventKind) -> EventKind {
         EventKind::ToolFinished { observation, .. } => mask_observation(secrets, observation),
         EventKind::PersonAnswered { answer, .. } => match answer {
             PersonAnswer::Approved => {}
-            PersonAnswer::Denied { why: stated } | PersonAnswer::Answered { text: stated } => text(secrets, stated),
+            PersonAnswer::Denied { why: stated } | PersonAnswer::Answered { text: stated } => {
+                text(secrets, stated)
+            }
         },
         EventKind::Instruction { text: reported } => text(secrets, reported),
         EventKind::Validated { result, .. } => match result {

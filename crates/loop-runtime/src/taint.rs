@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use loop_core::policy::{Taint, resolve};
-use loop_core::repeats::{CallFacts, Rules, Fingerprint};
+use loop_core::repeats::{CallFacts, Fingerprint, Rules};
 use loop_core::{Digest, Effect, ResultOrigin, RunSpec, Status, ToolSpec};
 use loop_llm::{Message, ToolCall, ToolOutput};
 use serde_json::Value;

@@ -14,7 +14,7 @@ use loop_llm::{
     Purpose, RequestMeta,
 };
 use loop_prompts::{FilterQuestion, Prompts};
-use loop_tools::{SubCallReply, AskError, AskModel, ChoiceRequest, Credentials, Registry, ToolContext};
+use loop_tools::{AskError, AskModel, ChoiceRequest, Credentials, Registry, SubCallReply, ToolContext};
 use tokio_util::sync::CancellationToken;
 
 use crate::model::Settled;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{
-    CommandKey, EvidenceId, Execution, EventKind, JudgedAction, Millis, Note, RunSpec, Status, Verdict,
+    CommandKey, EventKind, EvidenceId, Execution, JudgedAction, Millis, Note, RunSpec, Status, Verdict,
 };
 use serde::{Deserialize, Serialize};
 

@@ -5,8 +5,8 @@ use crate::agents;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use agents::{Lead, lead_tool, submits};
 use agents::{Activity, ask, looks, meta_of, save_lead, says, scripted, shape, target, with_tools};
+use agents::{Lead, lead_tool, submits};
 use futures::StreamExt;
 use loop_core::{Note, PersonAnswer, Verdict};
 use loop_llm::{Scripted, ScriptedReply};
@@ -29,7 +29,9 @@ fn telling(activity: &Activity) -> Callbacks {
         .on_attempt_start(move |at| attempt.say(format!("attempt {}", place(at))))
         .on_pass(move |at| pass.say(format!("pass {} ({} calls)", place(at), at.totals.model_calls)))
         .on_tool_call(move |at, tool, input| call.say(format!("call {} {tool} {input}", place(at))))
-        .on_tool_result(move |at, tool, reported| result.say(format!("result {} {tool} {reported}", place(at))))
+        .on_tool_result(move |at, tool, reported| {
+            result.say(format!("result {} {tool} {reported}", place(at)))
+        })
         .on_validation_failure(move |at, by, what| {
             failure.say(format!("rejected {} {by}: {what}", place(at)))
         })
@@ -89,8 +91,10 @@ async fn in_a_conversation_there_are_passes_and_tools() {
     // S2-43, S2-44, S2-45
     let activity = Activity::default();
     let model = scripted([looks(&["x"]), ScriptedReply::call("nobody", json!({})), says("Done.")]);
-    let agent =
-        agents::conversation(&model, &Activity::default()).with_callbacks(telling(&activity)).build().unwrap();
+    let agent = agents::conversation(&model, &Activity::default())
+        .with_callbacks(telling(&activity))
+        .build()
+        .unwrap();
     agent.chat(&mut ask("Go")).await.unwrap();
     assert_eq!(
         activity.lines(),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agents::{
-    Lead, Activity, ask, assert_valid, change, conversation, lead_tool, look, looks, meta_of, save_lead, says,
-    scripted, shape, target, texts, with_tools,
+    Activity, Lead, ask, assert_valid, change, conversation, lead_tool, look, looks, meta_of, save_lead,
+    says, scripted, shape, target, texts, with_tools,
 };
 use async_trait::async_trait;
 use loop_core::{ResultOrigin, Status};
@@ -234,7 +234,10 @@ async fn side_by_side_what_had_ended_stays() {
     let (_, messages, _) = cancelled(&agent, 500).await;
     let reported = texts(&messages);
     assert_eq!(reported[1], "saw slow-100");
-    assert!(reported[0].starts_with("!Error: cancelled") && reported[2].starts_with("!Error: cancelled"), "{reported:?}");
+    assert!(
+        reported[0].starts_with("!Error: cancelled") && reported[2].starts_with("!Error: cancelled"),
+        "{reported:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

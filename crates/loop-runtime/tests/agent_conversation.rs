@@ -543,7 +543,8 @@ fn scripted_of(replies: impl IntoIterator<Item = ScriptedReply>) -> loop_llm::Sc
 
 #[test]
 fn a_setting_of_the_gate_changes_no_other() {
-    let agent = conversation(&scripted([]), &Activity::default()).approve("change").ask_people().reuse_results();
+    let agent =
+        conversation(&scripted([]), &Activity::default()).approve("change").ask_people().reuse_results();
     let agent = agent.gate(|gate| gate.required_tools = vec!["look".into()]).build().unwrap();
     let gate = &agent.runner().spec().gate;
     assert_eq!((gate.no_progress, gate.people, gate.repeats), (3, true, Some(Repeats::Reuse)));
@@ -623,7 +624,10 @@ async fn a_write_needs_consent_that_was_given_before() {
     let mut messages = ask("Go");
     let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(meta_of(&error).outcome.stop.class, StopClass::NeedsHuman);
-    assert_eq!((model.left(), activity.lines().len(), verdicts(meta_of(&error))), (1, 0, vec!["needs_person"]));
+    assert_eq!(
+        (model.left(), activity.lines().len(), verdicts(meta_of(&error))),
+        (1, 0, vec!["needs_person"])
+    );
     assert_eq!(shape(&messages), "UCT");
     assert!(texts(&messages)[0].starts_with("!Error: Not run: "), "{:?}", texts(&messages));
     assert_valid(&messages);
@@ -650,7 +654,8 @@ async fn clones_share_an_agent_and_a_queue_works_conversations_off() {
     // S1-5
     use futures::StreamExt;
     let activity = Activity::default();
-    let agent = conversation(&scripted((0..5).map(|n| says(&format!("answer {n}")))), &activity).build().unwrap();
+    let agent =
+        conversation(&scripted((0..5).map(|n| says(&format!("answer {n}")))), &activity).build().unwrap();
     let conversations = futures::stream::iter((0..5).map(|n| ask(&format!("question {n}"))));
     let mut ended: Vec<(usize, String)> = agent
         .clone()

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use agents::{
-    Lead, Activity, Target, ask, assert_growing, assert_valid, behave, lead, lead_tool, look, looks, meta_of,
+    Activity, Lead, Target, ask, assert_growing, assert_valid, behave, lead, lead_tool, look, looks, meta_of,
     refusal, results, save_lead, says, scripted, shape, submits, target, texts, used, verdicts, with_tools,
 };
 use loop_core::Usage;
@@ -37,7 +37,11 @@ fn ruled<Mode>(tool: OutputTool<Lead, Mode>) -> OutputTool<Lead, Mode> {
     })
 }
 
-fn agent<Mode>(model: &Arc<Scripted>, tool: OutputTool<Lead, Mode>, activity: &Activity) -> AgentBuilder<Lead> {
+fn agent<Mode>(
+    model: &Arc<Scripted>,
+    tool: OutputTool<Lead, Mode>,
+    activity: &Activity,
+) -> AgentBuilder<Lead> {
     with_tools(Agent::output(model.clone(), tool), activity)
 }
 
@@ -94,7 +98,10 @@ async fn errors_of_helpers_are_told_and_the_model_recovers() {
     let mut messages = ask("Go");
     assert!(agent.chat(&mut messages).await.is_ok());
     let reported = texts(&messages);
-    assert_eq!(reported[..2], ["!Error: the tool panicked: it went to pieces", "!Error: Unknown tool nobody"]);
+    assert_eq!(
+        reported[..2],
+        ["!Error: the tool panicked: it went to pieces", "!Error: Unknown tool nobody"]
+    );
     assert!(reported[2].starts_with("!Error: Invalid arguments: "), "{}", reported[2]);
     assert_valid(&messages);
 }
@@ -491,8 +498,10 @@ async fn each_attempt_has_passes_of_its_own() {
     assert_valid(&messages);
     // An output in the last pass counts.
     let model = scripted([looks(&["1"]), save_lead("Ann", 1)]);
-    let agent =
-        agents::with_tools(Agent::output(model, lead_tool()), &activity).passes_per_attempt(2).build().unwrap();
+    let agent = agents::with_tools(Agent::output(model, lead_tool()), &activity)
+        .passes_per_attempt(2)
+        .build()
+        .unwrap();
     assert!(agent.prompt("Go").await.is_ok());
 }
 

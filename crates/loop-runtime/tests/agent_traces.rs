@@ -65,9 +65,9 @@ async fn recorded(journal: &MemoryJournal, run: &RunId) -> Recorded {
 /// The facts of a run, each with the pass and slot that it belongs to, but the first.
 fn facts(recorded: &Recorded) -> Vec<String> {
     let named = recorded.entries.iter().filter_map(|entry| match &entry.event.kind {
-        EventKind::ModelReplied { key, .. } | EventKind::ToolFinished { key, .. } | EventKind::Validated { key, .. } => {
-            Some(format!("{} {key}", entry.event.kind.name()))
-        }
+        EventKind::ModelReplied { key, .. }
+        | EventKind::ToolFinished { key, .. }
+        | EventKind::Validated { key, .. } => Some(format!("{} {key}", entry.event.kind.name())),
         _ => None,
     });
     named.collect()
@@ -175,8 +175,11 @@ async fn functions_are_called_in_openai_s_format_and_a_tool_stands_on_rest() {
     let answer = agent.chat(&mut vec![Message::user("Where does Bob live?")]).await.unwrap();
     assert_eq!(&*answer.text, "Bergen.");
     let requested = server.received_requests().await.unwrap();
-    let bodies: Vec<Value> =
-        requested.iter().filter(|requested| !requested.body.is_empty()).map(|requested| requested.body_json().unwrap()).collect();
+    let bodies: Vec<Value> = requested
+        .iter()
+        .filter(|requested| !requested.body.is_empty())
+        .map(|requested| requested.body_json().unwrap())
+        .collect();
     assert_eq!(bodies[0]["tools"][0]["type"], "function");
     assert_eq!(bodies[0]["tools"][0]["function"]["name"], "fetch_city");
     let turns = bodies[1]["messages"].as_array().unwrap();

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use agents::{
-    Lead, Activity, Target, ask, assert_valid, lead, lead_tool, look, looks, save_lead, says, scripted, shape,
-    submits, target, with_tools,
+    Activity, Lead, Target, ask, assert_valid, lead, lead_tool, look, looks, save_lead, says, scripted,
+    shape, submits, target, with_tools,
 };
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -18,7 +18,7 @@ use loop_llm::{
     ToolCall,
 };
 use loop_runtime::{
-    Agent, AgentError, Limits, Runner, Message, StopReason, WorkItem,
+    Agent, AgentError, Limits, Message, Runner, StopReason, WorkItem,
     agent::{AgentModel, Text},
     journal::{Entry, Header, Journal, MemoryJournal, Recorded},
     models::ModelSpec,
@@ -321,7 +321,8 @@ struct ByTurn(Vec<ScriptedReply>);
 impl ChatModel for ByTurn {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let last = request.messages.iter().rposition(|message| message.text() == "Go").unwrap();
-        let activity = request.messages[last..].iter().filter(|message| matches!(message, Message::Assistant(_)));
+        let activity =
+            request.messages[last..].iter().filter(|message| matches!(message, Message::Assistant(_)));
         let nth = activity.count();
         let mut reply = self.0[nth].clone();
         for (n, call) in reply.calls.iter_mut().enumerate() {
@@ -366,7 +367,9 @@ async fn cut(
 /// Everything that `run` wrote down, and each beginning of it in a journal of its own.
 async fn beginnings(runner: &Runner, run: &RunId) -> Vec<Arc<MemoryJournal>> {
     let recorded = runner.journal().read(run).await.unwrap();
-    let EventKind::Started(started) = &recorded.entries[0].event.kind else { panic!("{:?}", recorded.entries[0]) };
+    let EventKind::Started(started) = &recorded.entries[0].event.kind else {
+        panic!("{:?}", recorded.entries[0])
+    };
     let mut journals = Vec::new();
     for kept in 1..=recorded.entries.len() {
         journals.push(cut(run, &recorded, started.tools, &recorded.entries[..kept]).await);
@@ -460,8 +463,10 @@ async fn a_write_that_was_cut_off_is_made_again_with_its_key_or_is_in_doubt() {
         let straight = keyed(effect, &activity, Arc::default());
         let run = straight.chat(&mut ask("Go")).await.unwrap().meta.run;
         let entries = straight.runner().journal().read(&run).await.unwrap().entries;
-        let announced =
-            entries.iter().position(|entry| matches!(entry.event.kind, EventKind::ToolStarted { .. })).unwrap();
+        let announced = entries
+            .iter()
+            .position(|entry| matches!(entry.event.kind, EventKind::ToolStarted { .. }))
+            .unwrap();
         let journal = beginnings(straight.runner(), &run).await.swap_remove(announced);
         let again = Activity::default();
         let mut messages = Vec::new();

@@ -12,7 +12,7 @@ use futures::StreamExt;
 use loop_core::FinishReason;
 use loop_llm::{
     AssistantTurn, ChatModel, Codec, EventStream, HttpModel, LlmError, ModelEvent, ModelRequest, Profile,
-    Scripted, ScriptedReply, ReplyEnd,
+    ReplyEnd, Scripted, ScriptedReply,
 };
 use loop_mock::{Behaviour, Chunks, LoopbackServer, Service};
 use loop_runtime::{Agent, Message, StopReason, agent::AgentModel, models::ModelSpec};
@@ -125,7 +125,8 @@ async fn a_reply_whose_calls_are_garbled_is_no_answer() {
     // It says that it calls tools, and none can be read: it is asked for again, and never a success.
     let lost = || ScriptedReply { finish: Some(FinishReason::ToolUse), ..says("I look it up.") };
     for replies in [vec![lost(), says("Done.")], vec![lost(), lost(), lost()]] {
-        let mut all: Vec<(AgentModel, Option<LoopbackServer>)> = vec![(scripted(replies.clone()).into(), None)];
+        let mut all: Vec<(AgentModel, Option<LoopbackServer>)> =
+            vec![(scripted(replies.clone()).into(), None)];
         // Two say that they call tools, and call none; one has a word for it.
         let behind: [(&str, Arc<dyn ChatModel>); 3] = [
             ("openai-chat", scripted(replies.clone())),

@@ -3,11 +3,11 @@
 use crate::common;
 
 use common::world::{
-    Log, Stage, Watched, answer, change, contract, default_look, look, runner, selections, says, spec,
+    Log, Stage, Watched, answer, change, contract, default_look, look, runner, says, selections, spec,
 };
 use loop_core::{EventKind, Run, Saved};
 use loop_runtime::{
-    Runner, RunSpec, StopReason,
+    RunSpec, Runner, StopReason,
     journal::replay,
     observe::RunEvent,
     run::{StartError, StopClass},

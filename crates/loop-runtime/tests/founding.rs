@@ -5,15 +5,15 @@ use crate::{agents, common};
 
 use std::sync::{Arc, Mutex};
 
-use agents::{Lead, Activity, ask, lead_tool, looks, save_lead, says, scripted, submits, with_tools};
+use agents::{Activity, Lead, ask, lead_tool, looks, save_lead, says, scripted, submits, with_tools};
 use common::world::{
-    Log, Stage, answer, contract, look, runner, selections, says as plays, spec, tools, unselected,
+    Log, Stage, answer, contract, look, runner, says as plays, selections, spec, tools, unselected,
 };
 use loop_core::{CostMode, EventKind, GateSettings, RepeatScope, Repeats, Status, WorkItem};
 use loop_llm::{Message, Scripted, ScriptedReply};
 use loop_prompts::{Layout, Prompts};
 use loop_runtime::{
-    Agent, AgentError, Limits, Runner, RunSpec, StopReason,
+    Agent, AgentError, Limits, RunSpec, Runner, StopReason,
     journal::MemoryJournal,
     models::Models,
     observe::Callbacks,
@@ -49,7 +49,10 @@ async fn a_tool_gets_the_callers_trace_apart_from_its_idempotency_key() {
         let run = outcome.run.as_str();
         let received = received.lock().unwrap().clone();
         let trace = given.unwrap_or(run);
-        assert!(received.iter().all(|(reported, _)| reported == trace), "one trace for the whole run: {received:?}");
+        assert!(
+            received.iter().all(|(reported, _)| reported == trace),
+            "one trace for the whole run: {received:?}"
+        );
         let mut keys: Vec<&str> = received.iter().map(|(_, key)| key.as_str()).collect();
         keys.sort_unstable();
         let expected = ["1/action-0", "1/action-1", "2/action-0"].map(|key| format!("{run}/{key}"));
@@ -77,7 +80,9 @@ async fn a_task_has_its_goal_caller_constraints_budget_and_trace_before_the_firs
     let started = handle.started().clone();
     let outcome = handle.wait().await;
     let recorded = runner.journal().read(&outcome.run).await.unwrap();
-    let EventKind::Started(first) = &recorded.entries[0].event.kind else { panic!("{:?}", recorded.entries[0]) };
+    let EventKind::Started(first) = &recorded.entries[0].event.kind else {
+        panic!("{:?}", recorded.entries[0])
+    };
     assert_eq!((first.item.caller.as_deref(), first.item.trace.as_deref()), (Some("desk"), Some("req-7")));
     assert_eq!(
         first.spec,

@@ -515,7 +515,10 @@ async fn rules_are_asked_in_order() -> Tested {
     // S2-84: one conversation for both.
     let activity: Vec<&str> = messages.iter().map(Message::text).filter(|text| !text.is_empty()).collect();
     assert_eq!(activity[0], MAIL);
-    assert!(activity[1].starts_with("The output was not accepted. worth_it: `budget_usd` is 20"), "{activity:?}");
+    assert!(
+        activity[1].starts_with("The output was not accepted. worth_it: `budget_usd` is 20"),
+        "{activity:?}"
+    );
     Ok(())
 }
 

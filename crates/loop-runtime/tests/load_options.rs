@@ -7,7 +7,7 @@ mod args;
 #[path = "../examples/load/meter.rs"]
 mod meter;
 
-use args::{PersonRequest, HELP, Kept, Options, Protocol, parse};
+use args::{HELP, Kept, Options, PersonRequest, Protocol, parse};
 use meter::Work;
 
 fn requested(line: &str) -> Result<PersonRequest, String> {

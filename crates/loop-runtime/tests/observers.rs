@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::world::{Log, Play, Stage, answer, drained, look, runner, selections, says, reported};
+use common::world::{Log, Play, Stage, answer, drained, look, reported, runner, says, selections};
 use loop_runtime::{
     Runner,
     observe::{Observed, RunEvent},
@@ -222,8 +222,10 @@ async fn an_observer_that_is_too_slow_is_told_what_it_missed() {
     runner.run(common::item()).await.unwrap();
     drop(release);
     runner.observers_caught_up().await;
-    let reported: u64 =
-        received.try_iter().map(|event| if let RunEvent::Lost { texts, .. } = event { texts } else { 0 }).sum();
+    let reported: u64 = received
+        .try_iter()
+        .map(|event| if let RunEvent::Lost { texts, .. } = event { texts } else { 0 })
+        .sum();
     let [observed] = runner.observed()[..] else { panic!("{:?}", runner.observed()) };
     assert_eq!((reported, reported > 7_000, observed.panics), (observed.lost, true, 0));
 }

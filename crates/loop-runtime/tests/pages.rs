@@ -182,13 +182,9 @@ fn texts_of_results_are_those_that_a_model_is_told() {
         assert!(plain.contains(text), "no result says: {text}");
     }
     let named = rows(&page);
-    for style in [
-        ErrorStyle::Plain,
-        ErrorStyle::Quoted,
-        ErrorStyle::Named,
-        ErrorStyle::Prefixed,
-        ErrorStyle::Tagged,
-    ] {
+    for style in
+        [ErrorStyle::Plain, ErrorStyle::Quoted, ErrorStyle::Named, ErrorStyle::Prefixed, ErrorStyle::Tagged]
+    {
         let row = named.iter().find(|row| row[0].to_lowercase().starts_with(style.name())).unwrap();
         let reported = snapshot(style);
         for text in &row[1..3] {

@@ -10,7 +10,7 @@ use loop_core::{
     AnswerFault, DeniedBy, Digest, Effect, EventKind, PersonAnswer, Rejected, Status, ToolPolicy, Verdict,
 };
 use loop_runtime::{
-    Runner, Outcome, StopReason,
+    Outcome, Runner, StopReason,
     journal::{Entry, Header, Journal, JournalError, MemoryJournal, SqliteJournal, replay},
     models::Models,
     observe::RunEvent,
@@ -40,7 +40,11 @@ async fn waits(runner: &Runner) -> Waiting {
 
 fn says_yes(waiting: &Waiting, nth: usize) -> EventKind {
     let requested = &waiting.requested[nth];
-    EventKind::PersonAnswered { key: requested.key, answer: PersonAnswer::Approved, binding: Some(requested.binding) }
+    EventKind::PersonAnswered {
+        key: requested.key,
+        answer: PersonAnswer::Approved,
+        binding: Some(requested.binding),
+    }
 }
 
 fn says_no(waiting: &Waiting, nth: usize) -> EventKind {
@@ -65,7 +69,8 @@ async fn a_run_that_waits_is_left_and_goes_on_with_the_answers() {
     let runner = left(&log, revises(&log));
     let waiting = waits(&runner).await;
     let run = waiting.outcome.run.clone();
-    let requested: Vec<_> = waiting.requested.iter().map(|requested| (requested.key.to_string(), &*requested.tool)).collect();
+    let requested: Vec<_> =
+        waiting.requested.iter().map(|requested| (requested.key.to_string(), &*requested.tool)).collect();
     assert_eq!(requested, [("1/action-1".to_owned(), "change"), ("1/action-2".to_owned(), "change")]);
     assert_eq!(&*waiting.requested[0].parameters, r#"{"target":"ok-2"}"#);
     let stop = &waiting.outcome.stop;
@@ -150,11 +155,17 @@ async fn what_does_not_count_is_refused_and_nothing_of_it_is_written() {
     let run = waiting.outcome.run.clone();
     let before = facts(&runner, &run).await;
     let key = waiting.requested[0].key;
-    let other =
-        EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding: Some(waiting.requested[1].binding) };
+    let other = EventKind::PersonAnswered {
+        key,
+        answer: PersonAnswer::Approved,
+        binding: Some(waiting.requested[1].binding),
+    };
     let twice = vec![says_yes(&waiting, 0), says_yes(&waiting, 0)];
-    let text =
-        EventKind::PersonAnswered { key, answer: PersonAnswer::Answered { text: "yes".into() }, binding: None };
+    let text = EventKind::PersonAnswered {
+        key,
+        answer: PersonAnswer::Answered { text: "yes".into() },
+        binding: None,
+    };
     for (activity, fault) in [
         (vec![other], AnswerFault::OtherBinding),
         (twice, AnswerFault::Answered),
@@ -166,8 +177,12 @@ async fn what_does_not_count_is_refused_and_nothing_of_it_is_written() {
         }
         assert!(runner.note_down(&run, activity).await.is_err());
     }
-    let empty = runner.resume_with(&run, [EventKind::Instruction { text: " ".into() }]).start().await.map(drop);
-    assert!(matches!(empty, Err(StartError::Refused { rejected: Rejected::EmptyInstruction, .. })), "{empty:?}");
+    let empty =
+        runner.resume_with(&run, [EventKind::Instruction { text: " ".into() }]).start().await.map(drop);
+    assert!(
+        matches!(empty, Err(StartError::Refused { rejected: Rejected::EmptyInstruction, .. })),
+        "{empty:?}"
+    );
     assert_eq!(facts(&runner, &run).await, before);
     assert_eq!(log.count("tool change"), 0);
     assert!(!runner.journal().runs().await.unwrap()[0].is_written, "nobody holds it");
@@ -385,7 +400,8 @@ async fn what_a_run_is_told_stands_in_the_prompt_of_the_next_pass() {
     assert_eq!(holds, [0, 1, 1], "once, and from the second call on");
     let last = requests[1].messages.last().unwrap().text();
     assert!(last.ends_with("Mind the harbour office\n\nand hurry"), "{last}");
-    let instructions = facts(&runner, &outcome.run).await.into_iter().filter(|kind| *kind == "instructions").count();
+    let instructions =
+        facts(&runner, &outcome.run).await.into_iter().filter(|kind| *kind == "instructions").count();
     assert_eq!(instructions, 2, "nothing is told with an empty text");
     // What comes after the end is told to nobody.
     remote.tell("late");

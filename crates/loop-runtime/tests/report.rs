@@ -2,10 +2,10 @@
 
 use crate::common;
 
-use common::world::{Log, Stage, answer, look, runner, notes, selections, refuses, says};
+use common::world::{Log, Stage, answer, look, notes, refuses, runner, says, selections};
 use loop_core::{Note, PicoUsd, Usage};
 use loop_llm::LlmErrorKind;
-use loop_runtime::{Runner, Outcome, report::Report, save::SaveTarget};
+use loop_runtime::{Outcome, Runner, report::Report, save::SaveTarget};
 use serde_json::Value;
 use std::sync::Arc;
 

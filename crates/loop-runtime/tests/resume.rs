@@ -7,7 +7,7 @@ use loop_core::{EventKind, Note, Status};
 use loop_llm::{EventStream, LlmError, ModelRequest};
 use loop_prompts::{Layout, Prompts};
 use loop_runtime::{
-    Runner, RunSpec, StopReason,
+    RunSpec, Runner, StopReason,
     journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded},
     models::{ChatModel, Models, Offline},
     run::{RunId, StartError},
@@ -71,7 +71,10 @@ async fn interrupted_everywhere(runner: &Runner, tools: &Registry) {
         assert_eq!(written[..kept], recorded.entries[..kept]);
         assert!(written.iter().enumerate().all(|(n, entry)| entry.seq == n as u64));
         if let Some(next) = written.get(kept) {
-            assert!(matches!(next.event.kind, EventKind::Resumed { .. }), "the new driver says that it is one");
+            assert!(
+                matches!(next.event.kind, EventKind::Resumed { .. }),
+                "the new driver says that it is one"
+            );
         }
         if kept == count {
             assert_eq!((written.len(), &outcome), (count, &straight), "what is done is done");
@@ -272,7 +275,8 @@ async fn what_is_decided_otherwise_than_it_was_written_is_named() {
 async fn the_time_without_a_driver_does_not_count_against_the_run() {
     // M9: as if it had begun 100 minutes earlier, of which it was driven for none.
     let log = Log::new();
-    let spec = RunSpec { limits: loop_core::Limits { wall_ms: 60_000, ..unselected().limits }, ..unselected() };
+    let spec =
+        RunSpec { limits: loop_core::Limits { wall_ms: 60_000, ..unselected().limits }, ..unselected() };
     let runner = Runner::new(spec, tools(&log), Models::one(Arc::new(ByPass)));
     let straight = runner.run(common::item()).await.unwrap();
     let recorded = runner.journal().read(&straight.run).await.unwrap();

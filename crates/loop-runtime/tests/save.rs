@@ -2,11 +2,11 @@
 
 use crate::common;
 
-use common::world::{End, Log, Stage, Watched, answer, look, runner, refuses, says, unselected};
+use common::world::{End, Log, Stage, Watched, answer, look, refuses, runner, says, unselected};
 use loop_core::Saved;
 use loop_llm::LlmErrorKind;
 use loop_runtime::{
-    Runner, Outcome, StopReason, WorkItem,
+    Outcome, Runner, StopReason, WorkItem,
     observe::RunEvent,
     run::StopMode,
     save::{SaveError, SaveTarget, Saver},

@@ -2,10 +2,10 @@
 
 use crate::common;
 
-use common::world::{Log, Stage, answer, runner, notes, says, unselected};
+use common::world::{Log, Stage, answer, notes, runner, says, unselected};
 use loop_core::{EventKind, Saved};
 use loop_runtime::{
-    Runner, Outcome, StopReason,
+    Outcome, Runner, StopReason,
     run::StopClass,
     save::{HttpTarget, SaveTarget},
 };
@@ -216,8 +216,11 @@ async fn a_server_that_is_not_there_is_tried_three_times() {
     let message = unsaved(&outcome);
     assert!(message.starts_with(&format!("http://127.0.0.1:{port}: ")), "{message}");
     let recorded = runner.journal().read(&outcome.run).await.unwrap();
-    let tries =
-        recorded.entries.iter().filter(|entry| matches!(entry.event.kind, EventKind::SaveFinished { .. })).count();
+    let tries = recorded
+        .entries
+        .iter()
+        .filter(|entry| matches!(entry.event.kind, EventKind::SaveFinished { .. }))
+        .count();
     assert_eq!(tries, 3);
 }
 

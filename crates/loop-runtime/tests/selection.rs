@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::world::{
-    End, Log, Play, Stage, Watched, answer, default_look, runner, notes, selections, refuses, says, spec,
+    End, Log, Play, Stage, Watched, answer, default_look, notes, refuses, runner, says, selections, spec,
 };
 use loop_core::{Note, SelectedBy, Status, Verdict};
 use loop_llm::LlmErrorKind;
@@ -20,7 +20,8 @@ async fn selected_tools_run_side_by_side_and_one_that_fails_takes_no_other_with_
     // S0-16, S0-93, S0-122, I-22
     let log = Log::new();
     let selected = ["slow-3000", "fail", "panic", "slow-1000", "hang"];
-    let stage = Stage::new(&log).on("select", [says(selections(&selected))]).on("main", [says(answer("high", &[]))]);
+    let stage =
+        Stage::new(&log).on("select", [says(selections(&selected))]).on("main", [says(answer("high", &[]))]);
     let outcome = runner(common::spec(), &log, stage).run(common::item()).await.unwrap();
 
     for target in selected {
@@ -40,7 +41,8 @@ async fn at_most_five_selected_tools_run() {
     // S0-124
     let log = Log::new();
     let selected = ["ok-1", "ok-2", "ok-3", "ok-4", "ok-5", "ok-6", "ok-7"];
-    let stage = Stage::new(&log).on("select", [says(selections(&selected))]).on("main", [says(answer("high", &[]))]);
+    let stage =
+        Stage::new(&log).on("select", [says(selections(&selected))]).on("main", [says(answer("high", &[]))]);
     let outcome = runner(common::spec(), &log, stage).run(common::item()).await.unwrap();
 
     assert_eq!((log.count("tool "), outcome.evidence.len(), outcome.totals.tool_calls), (5, 5, 5));
@@ -90,7 +92,8 @@ async fn a_selector_that_hangs_is_cut_off_after_eight_seconds() {
 async fn selected_tools_start_after_the_selects_are_written_down() {
     // S0-16
     let log = Log::new();
-    let stage = Stage::new(&log).on("select", [says(selections(&["ok-1"]))]).on("main", [says(answer("high", &[]))]);
+    let stage =
+        Stage::new(&log).on("select", [says(selections(&["ok-1"]))]).on("main", [says(answer("high", &[]))]);
     let runner = runner(common::spec(), &log, stage).with_journal(Arc::new(Watched::new(&log)));
     runner.run(common::item()).await.unwrap();
     let lines = log.lines();

@@ -7,7 +7,7 @@ use common::world::{End, Log, Play, Stage, USAGE, answer, drained, notes, refuse
 use loop_core::{Effect, Note, Price, Tier};
 use loop_llm::{LlmErrorKind, RetryPolicy, Retrying};
 use loop_runtime::{
-    Runner, Outcome, RunSpec, StopReason,
+    Outcome, RunSpec, Runner, StopReason,
     models::Models,
     observe::{CallNews, RunEvent},
     tools::{Registry, ToolContext, ToolDeclaration, ToolResult},
@@ -168,7 +168,8 @@ async fn a_smart_tool_asks_the_cheap_model_within_its_budget_and_the_bill_shows_
 #[tokio::test(start_paused = true)]
 async fn a_small_budget_leaves_candidates_out_rather_than_asking_for_more() {
     // S0-65
-    let requested = asking(spec(|spec| spec.limits.sub_call_bytes = 800), vec![says(r#"[{"index": 1}]"#)]).await;
+    let requested =
+        asking(spec(|spec| spec.limits.sub_call_bytes = 800), vec![says(r#"[{"index": 1}]"#)]).await;
     assert!(requested.requested[0].bytes() <= 800, "{}", requested.requested[0].bytes());
     assert!(!requested.requested[0].messages[0].text().contains("document 39"));
 }

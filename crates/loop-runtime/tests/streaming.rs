@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::world::{
-    End, Log, Play, Stage, answer, contract, drained, look, runner, notes, refuses, says, tools, unselected,
+    End, Log, Play, Stage, answer, contract, drained, look, notes, refuses, runner, says, tools, unselected,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use futures::StreamExt;
 use loop_core::{Condition, EventKind, FinishReason, Measure, Note, Slot};
 use loop_llm::{
     ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest,
-    RetryAdvice, ReplyEnd,
+    ReplyEnd, RetryAdvice,
 };
 use loop_runtime::{
-    Runner, Outcome, StopReason,
+    Outcome, Runner, StopReason,
     models::Models,
     observe::{ReplyPart, RunEvent},
 };
@@ -56,7 +56,11 @@ async fn pieces_of_a_reply_are_heard_before_the_reply_is_recorded() {
                 received.push_str(&text);
             }
             RunEvent::Recorded(entry) if matches!(entry.event.kind, EventKind::ModelReplied { .. }) => {
-                assert_eq!(received, whole.replace("{{nonce}}", &nonce), "all of it came before, without a gap");
+                assert_eq!(
+                    received,
+                    whole.replace("{{nonce}}", &nonce),
+                    "all of it came before, without a gap"
+                );
                 assert!(log.now() > first_at.unwrap() + 500, "and it came while the reply was written");
             }
             RunEvent::Recorded(_) => {}

@@ -2,10 +2,12 @@
 
 use crate::common;
 
-use common::world::{End, Log, Play, Stage, answer, drained, look, runner, selections, says, reported, unselected};
+use common::world::{
+    End, Log, Play, Stage, answer, drained, look, reported, runner, says, selections, unselected,
+};
 use futures::StreamExt;
 use loop_runtime::{
-    Runner, Outcome, StopReason, WorkItem,
+    Outcome, Runner, StopReason, WorkItem,
     observe::RunEvent,
     run::{RunId, StopMode},
 };

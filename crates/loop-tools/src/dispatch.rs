@@ -22,9 +22,9 @@ use crate::apart::apart;
 use crate::ask::{AskModel, Metered};
 use crate::context::{Credentials, ToolContext};
 use crate::judge::{self, Judged};
-use crate::schema_violation::schema_violations;
 use crate::registry::{Entry, Registry};
 use crate::result::{ToolResult, UNKNOWN_ERROR};
+use crate::schema_violation::schema_violations;
 /// A time limit beyond which no clock reaches: a year.
 const LONGEST_MS: u64 = 365 * 24 * 3_600_000;
 
@@ -93,7 +93,11 @@ impl Registry {
     /// What came back from each call, in the order of the calls (S0-93, S0-122).
     ///
     /// They run in parallel and all of them settle: none waits for another, and none fails for another.
-    pub async fn dispatch_all(&self, calls: Vec<ToolInvocation>, credentials: &Credentials) -> Vec<Observation> {
+    pub async fn dispatch_all(
+        &self,
+        calls: Vec<ToolInvocation>,
+        credentials: &Credentials,
+    ) -> Vec<Observation> {
         join_all(calls.into_iter().map(|call| self.dispatch_one(call, credentials.clone()))).await
     }
 }

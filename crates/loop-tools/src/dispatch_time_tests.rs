@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::ask::{SubCallReply, AskError, ChoiceRequest};
+use crate::ask::{AskError, ChoiceRequest, SubCallReply};
 use crate::tool::Tool;
 
 const HOUR: Duration = Duration::from_secs(3_600);

@@ -53,7 +53,11 @@ impl Judged {
             format!("no tool is called `{name}`")
         };
         let similar: Vec<String> = similar.iter().map(|name| format!("`{name}`")).collect();
-        let similar = if similar.is_empty() { String::new() } else { format!("; similar names: {}", similar.join(", ")) };
+        let similar = if similar.is_empty() {
+            String::new()
+        } else {
+            format!("; similar names: {}", similar.join(", "))
+        };
         let (title, message) = (Some("Unknown tool".to_owned()), format!("{requested}{similar}"));
         Self {
             body: Body::Failure { title, message },

@@ -14,8 +14,8 @@ use serde_json::Value;
 use crate::context::{Credentials, ToolContext};
 use crate::declaration::ToolDeclaration;
 use crate::error::RegistryError;
-use crate::similar;
 use crate::result::IntoToolResult;
+use crate::similar;
 use crate::text::one_line;
 use crate::tool::{FnTool, Tool, TypedTool};
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::*;
-use crate::ask::{SubCallReply, AskError};
+use crate::ask::{AskError, SubCallReply};
 use crate::registry::Registry;
 
 const USAGE: Usage = Usage {
@@ -61,7 +61,12 @@ impl AskModel for Model {
             }
         };
         let served_model = Some("filter-2".into());
-        Ok(SubCallReply { text: text.into(), usage: Some(USAGE), received: Received::default(), served_model })
+        Ok(SubCallReply {
+            text: text.into(),
+            usage: Some(USAGE),
+            received: Received::default(),
+            served_model,
+        })
     }
 }
 
@@ -186,7 +191,8 @@ async fn nobody_is_asked_about_few_or_without_a_grant() {
 async fn the_threshold_may_be_another() {
     // S0-72
     assert_eq!((AI_FILTER_THRESHOLD, Smart::new(documents(1)).threshold), (5, 5));
-    let model = Arc::new(Model { reply: Reply::Says(r#"[{"index": 0}]"#), requested: Mutex::new(Vec::new()) });
+    let model =
+        Arc::new(Model { reply: Reply::Says(r#"[{"index": 0}]"#), requested: Mutex::new(Vec::new()) });
     let context =
         ToolContext::new(Scope::default(), "", "").with_ask(Arc::clone(&model) as Arc<dyn AskModel>, 10_000);
     let tool = Smart::new(documents(2)).threshold(2);

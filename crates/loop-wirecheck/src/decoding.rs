@@ -95,7 +95,8 @@ fn way(items: &Items) -> Vec<String> {
     if reasoning != *reply.reasoning {
         faults.push("the pieces of the reasoning do not add up to the reasoning".to_owned());
     }
-    let reported = reply.tool_calls.iter().map(|call| (call.name.to_string(), call.arguments.text().to_string()));
+    let reported =
+        reply.tool_calls.iter().map(|call| (call.name.to_string(), call.arguments.text().to_string()));
     let is_replaced = reply.warnings.iter().any(|warning| &**warning == "arguments_replaced");
     if !reply.tool_calls.is_empty() && !is_replaced && !reported.eq(calls.into_values()) {
         faults.push("the pieces of the calls do not add up to the calls".to_owned());

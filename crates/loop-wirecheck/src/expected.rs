@@ -324,7 +324,10 @@ mod tests {
         assert_eq!(stop(Api::Gemini, "STOP", 0, " "), [ReplyEnd::Empty]);
         assert_eq!(stop(Api::Gemini, "blocked:SAFETY", 0, ""), [ReplyEnd::ContentFilter]);
         assert_eq!(stop(Api::OpenaiResponses, "completed", 0, "a"), [ReplyEnd::EndTurn]);
-        assert_eq!(stop(Api::OpenaiResponses, "incomplete: max_output_tokens", 0, "a"), [ReplyEnd::MaxTokens]);
+        assert_eq!(
+            stop(Api::OpenaiResponses, "incomplete: max_output_tokens", 0, "a"),
+            [ReplyEnd::MaxTokens]
+        );
         assert_eq!(stop(Api::Anthropic, "model_context_window_exceeded", 0, "a"), [ReplyEnd::ContextWindow]);
         assert_eq!(stops(Api::Anthropic, &Exchange::default(), &Expect::default()), None);
         let word_alone = Expect { finish: Some("tool_calls".to_owned()), ..Expect::default() };

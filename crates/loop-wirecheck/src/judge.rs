@@ -164,7 +164,8 @@ fn compare(api: Api, exchange: &Exchange, expect: &Expect, reply: &ModelReply, f
         let ours = reply.stop.filter(|stop| stops.contains(stop));
         let names: Vec<&str> = stops.iter().map(|stop| stop.name()).collect();
         let reported = reply.stop.map_or("nothing", |stop| stop.name());
-        findings.add(Column::Stop, ours.is_none().then(|| Difference::new("stop", names.join(" or "), reported)));
+        findings
+            .add(Column::Stop, ours.is_none().then(|| Difference::new("stop", names.join(" or "), reported)));
     }
     if let Some(calls) = &expect.calls {
         // Calls of a reply that was cut, refused or filtered are not meant.

@@ -35,7 +35,7 @@ use self::exchange::Exchange;
 use self::judge::{Column, Difference, Findings};
 use self::replay::{Replayed, Step};
 use self::report::{Judged, Report};
-use self::request::{Neutral, Encoded};
+use self::request::{Encoded, Neutral};
 use crate::workspace::Failure;
 
 fn main() -> ExitCode {

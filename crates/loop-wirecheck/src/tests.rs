@@ -473,7 +473,12 @@ fn a_row_excuses_its_own_field_and_says_when_it_is_not_needed() {
     };
     let report = compare(&all, &[row("chat#0", "text", "I look."), row("chat#1", "text", "Cold.")]);
     let sums = report.sums();
-    assert_eq!((sums.agreed, sums.excepted, sums.excused, sums.differ), (7, 1, 1, 0), "{}", reported(&report));
+    assert_eq!(
+        (sums.agreed, sums.excepted, sums.excused, sums.differ),
+        (7, 1, 1, 0),
+        "{}",
+        reported(&report)
+    );
     assert!(report.exceptions.iter().any(|line| line == "exception not needed any more: chat#1 text"));
     let report = compare(&all, &[row("chat#0", "text", "not in it"), row("chat#0", "usage", "I look.")]);
     assert_eq!(report.sums().differ, 1);

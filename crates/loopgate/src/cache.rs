@@ -82,14 +82,16 @@ fn calls(entries: &[Entry]) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for entry in entries {
         match &entry.event.kind {
-            EventKind::CallStarted { key, attempt, tier, prompt_bytes, shared_bytes, .. } => calls.push(Call {
-                key: key.to_string(),
-                attempt: *attempt,
-                tier: *tier,
-                prompt_bytes: *prompt_bytes,
-                shared_bytes: *shared_bytes,
-                end: End::Open,
-            }),
+            EventKind::CallStarted { key, attempt, tier, prompt_bytes, shared_bytes, .. } => {
+                calls.push(Call {
+                    key: key.to_string(),
+                    attempt: *attempt,
+                    tier: *tier,
+                    prompt_bytes: *prompt_bytes,
+                    shared_bytes: *shared_bytes,
+                    end: End::Open,
+                })
+            }
             EventKind::ModelReplied { key, attempt, reply } => {
                 settle(&mut calls, &key.to_string(), *attempt, reply.usage)
             }

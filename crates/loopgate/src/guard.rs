@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use loop_eval::guard::{ToolEffects, Policy, Table, Trajectories};
+use loop_eval::guard::{Policy, Table, ToolEffects, Trajectories};
 
 use crate::args::GuardArgs;
 use crate::failure::Failure;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use loop_core::{
-    Action, Decision, EventKind, JudgedAction, LiveText, Millis, Note, SelectedBy, Run, RunSpec, Slot, Status, Tier,
-    TierCause, Validation, Verdict,
+    Action, Decision, EventKind, JudgedAction, LiveText, Millis, Note, Run, RunSpec, SelectedBy, Slot,
+    Status, Tier, TierCause, Validation, Verdict,
 };
 use loop_runtime::{
     journal::Entry,
@@ -171,7 +171,9 @@ impl Live {
             },
             EventKind::StopRequested { .. } => note(Line::new().styled(ODD, "a stop was asked for")),
             EventKind::StopWithdrawn => note("the stop was taken back"),
-            EventKind::Instruction { text } => note(Line::new().styled(BOLD, "instruction").plain(" ").plain(text)),
+            EventKind::Instruction { text } => {
+                note(Line::new().styled(BOLD, "instruction").plain(" ").plain(text))
+            }
             EventKind::Resumed { away_ms } => note(format!("resumed after {away_ms} ms")),
             EventKind::CallRefused { .. }
             | EventKind::ToolStarted { .. }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use loop_core::RunSpec;
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Purpose};
-use loop_mock::{Behaviour, Chunks, Described, ConnectionEnd, Lie, ReceivedRequest, LoopbackServer, Service};
+use loop_mock::{Behaviour, Chunks, ConnectionEnd, Described, Lie, LoopbackServer, ReceivedRequest, Service};
 use loop_runtime::models::Models;
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use loop_core::policy::shown;
-use loop_core::{AnswerFault, PersonRequest, CommandKey, EventKind, Millis, PersonAnswer, Run, Scope, Started};
+use loop_core::{
+    AnswerFault, CommandKey, EventKind, Millis, PersonAnswer, PersonRequest, Run, Scope, Started,
+};
 use loop_runtime::{
     journal::{Journal, Recorded, expire, replay},
     people::PeopleReport,
@@ -43,7 +45,9 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
         let requested = run.requested();
         if requested.is_empty() {
             let over = recorded.entries.last().filter(|_| !line.is_written && !run.is_done());
-            if over.is_some_and(|entry| entry.event.kind == EventKind::DeadlineReached) && has_silence(&recorded) {
+            if over.is_some_and(|entry| entry.event.kind == EventKind::DeadlineReached)
+                && has_silence(&recorded)
+            {
                 let (run, at) = (&line.run, places::at(args.journal.journal.as_deref()));
                 let _ = writeln!(
                     text,
@@ -61,7 +65,8 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
         if line.is_written {
             stream::note(format!("run {} is being driven: it may be answered there", line.run));
         }
-        let _ = writeln!(text, "{}", in_words(run.started(), &requested, now, args.journal.journal.as_deref()));
+        let _ =
+            writeln!(text, "{}", in_words(run.started(), &requested, now, args.journal.journal.as_deref()));
         for requested in &requested {
             listed.push(in_json(run.started(), requested)?);
         }
@@ -217,11 +222,19 @@ fn has_expired(found: &Found, key: &CommandKey) -> bool {
 
 /// Whether something that a run asked people about was journaled as not answered in time.
 fn has_silence(recorded: &Recorded) -> bool {
-    PeopleReport::of(recorded).requested.iter().any(|requested| requested.answer.as_deref() == Some("expired"))
+    PeopleReport::of(recorded)
+        .requested
+        .iter()
+        .any(|requested| requested.answer.as_deref() == Some("expired"))
 }
 
 /// What waits in a run, for people: each action with its exact arguments, and the commands that answer it.
-pub(crate) fn in_words(started: &Started, requested: &[PersonRequest], now: Millis, journal: Option<&Path>) -> String {
+pub(crate) fn in_words(
+    started: &Started,
+    requested: &[PersonRequest],
+    now: Millis,
+    journal: Option<&Path>,
+) -> String {
     let (run, item) = (&started.run, &started.item);
     let mut text = String::new();
     let mut row = |line: String| {
@@ -267,7 +280,11 @@ fn scope_of(scope: &Scope) -> String {
 
 /// What is asked of a person: an answer, or consent to an effect.
 pub(crate) fn kind_of(requested: &PersonRequest) -> String {
-    if requested.is_question { "a question".to_owned() } else { format!("effect {}", requested.effect.name()) }
+    if requested.is_question {
+        "a question".to_owned()
+    } else {
+        format!("effect {}", requested.effect.name())
+    }
 }
 
 /// What a person has to know of an action before they decide, in lines: every byte of its parameters, with what does not

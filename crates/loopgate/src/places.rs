@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loop_core::{Tier, WorkItem, is_invisible};
-use loop_domain::{Domain, LoadOptions, DomainReport};
+use loop_domain::{Domain, DomainReport, LoadOptions};
 use loop_runtime::journal::SqliteJournal;
 
 use crate::args::{DomainArgs, JournalArgs};

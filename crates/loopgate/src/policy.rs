@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use loop_core::policy::{Cell, Taint, PolicyRow, forbids_nothing, problems, reachable, table};
+use loop_core::policy::{Cell, PolicyRow, Taint, forbids_nothing, problems, reachable, table};
 use loop_core::{RunSpec, TaintRule};
 use serde_json::{Value, json};
 

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use loop_core::{
-    PersonRequest, EventKind, Measure, Millis, Outcome, PicoUsd, Cost, Started, StopClass, StopReason, Totals, WorkItem,
+    Cost, EventKind, Measure, Millis, Outcome, PersonRequest, PicoUsd, Started, StopClass, StopReason,
+    Totals, WorkItem,
 };
 use loop_runtime::{
     Runner,
@@ -142,7 +143,11 @@ impl Driving<'_> {
                 }
                 answer = chat::ask(typed, requested) => answer?,
             };
-            stated.push(EventKind::PersonAnswered { key: requested.key, answer, binding: Some(requested.binding) });
+            stated.push(EventKind::PersonAnswered {
+                key: requested.key,
+                answer,
+                binding: Some(requested.binding),
+            });
         }
         Some(stated)
     }
@@ -156,7 +161,8 @@ impl Driving<'_> {
         let Self { journal, at, json, prints, mut signals, .. } = self;
         let code = signals.exit_code(&outcome);
         // What still waits as a run ends has time left: the run would have ended its wait otherwise.
-        let words = (!requested.is_empty()).then(|| people::in_words(started, &requested, Millis(0), at.as_deref()));
+        let words =
+            (!requested.is_empty()).then(|| people::in_words(started, &requested, Millis(0), at.as_deref()));
         let report = if json {
             let mut report = Report::new(started, &outcome).with_waiting(started, &requested);
             match journal.read(&outcome.run).await {

@@ -17,7 +17,9 @@ use crate::stream;
 /// A loop that runs this domain, and saves where it says if it `saves`.
 pub(crate) fn to_loop(domain: &Domain, saves: bool) -> Runner {
     match &domain.save {
-        Some(target) if saves => domain.to_loop().with_saver(Arc::new(ReportingSaver { target: target.clone() })),
+        Some(target) if saves => {
+            domain.to_loop().with_saver(Arc::new(ReportingSaver { target: target.clone() }))
+        }
         _ => domain.unsaved_loop(),
     }
 }

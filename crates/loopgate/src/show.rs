@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use loop_core::{AttemptState, Outcome, Overridden, PassRecord, Reserve, Run, RunId, Totals};
 use loop_runtime::{
     journal::{Entry, Journal, JournalError, Recorded, RunLine, replay},
-    people::{PersonRequestRecord, PeopleReport, InstructionReport},
+    people::{InstructionReport, PeopleReport, PersonRequestRecord},
     report::{CallReport, Report},
     tools::{ToolUse, ToolUses},
 };
@@ -304,8 +304,17 @@ fn details(state: &Run, people: &PeopleReport) -> String {
 /// What people were asked, answered and told, in the order of time.
 fn with_people(text: &mut String, people: &PeopleReport) {
     let mut lines: Vec<(u64, String)> = Vec::new();
-    for PersonRequestRecord { action, tool, parameters, why, requested_unix_ms, answer, text, answered_unix_ms, .. } in
-        &people.requested
+    for PersonRequestRecord {
+        action,
+        tool,
+        parameters,
+        why,
+        requested_unix_ms,
+        answer,
+        text,
+        answered_unix_ms,
+        ..
+    } in &people.requested
     {
         lines.push((*requested_unix_ms, format!("asked about {action} {tool} {parameters}: {why}")));
         let stated = match (answer.as_deref(), text) {

@@ -25,7 +25,8 @@ fn register(shell: &Shell) -> String {
 
 fn start(shell: &Shell, folder: &str, provider: &Provider, more: &[&str]) -> Child {
     let url = format!("base={}", provider.url);
-    let args = ["run", folder, "--profile", "trusted", "--text", USER_REQUEST, "--model", "base=compatible/m"];
+    let args =
+        ["run", folder, "--profile", "trusted", "--text", USER_REQUEST, "--model", "base=compatible/m"];
     shell.command(&[&args[..], &["--base-url", &url], more].concat()).spawn().unwrap()
 }
 
@@ -93,7 +94,8 @@ fn a_terminal_that_is_gone_ends_the_run_with_an_outcome() {
     let folder = register(&shell);
     let provider = Provider::replying(vec![Says::Nothing]);
     let url = format!("base={}", provider.url);
-    let args = ["run", &folder, "--profile", "trusted", "--text", USER_REQUEST, "--model", "base=compatible/m"];
+    let args =
+        ["run", &folder, "--profile", "trusted", "--text", USER_REQUEST, "--model", "base=compatible/m"];
     let command = shell.command(&[&args[..], &["--base-url", &url, "--json"]].concat());
     let child = hearing_hangups(command).spawn().unwrap();
     provider.wait();
@@ -141,7 +143,17 @@ fn an_outcome_that_cannot_be_printed_is_told_and_is_in_the_journal() {
     let folder = register(&shell);
     let provider = Provider::replying(vec![text("m", "There is nothing to change.")]);
     let url = format!("base={}", provider.url);
-    let args = ["run", &folder, "--text", USER_REQUEST, "--model", "base=compatible/m", "--base-url", &url, "--json"];
+    let args = [
+        "run",
+        &folder,
+        "--text",
+        USER_REQUEST,
+        "--model",
+        "base=compatible/m",
+        "--base-url",
+        &url,
+        "--json",
+    ];
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let ran: Ran = shell.command(&args).stdout(full).output().unwrap().into();
     assert_eq!(ran.code, 1, "{}", ran.err);
@@ -218,7 +230,8 @@ fn a_journal_that_may_not_grow_ends_the_run_with_its_outcome_and_advice() {
             text("m", "There is nothing to change."),
         ]);
         let url = format!("base={}", provider.url);
-        let args = ["run", &folder, "--text", USER_REQUEST, "--model", "base=compatible/m", "--base-url", &url];
+        let args =
+            ["run", &folder, "--text", USER_REQUEST, "--model", "base=compatible/m", "--base-url", &url];
         let limit = format!("ulimit -f {kilobytes}; exec \"$0\" \"$@\"");
         let ran: Ran = through("bash", &["-c", &limit], &shell.command(&args)).output().unwrap().into();
         (ran.code, ran.err)

@@ -95,7 +95,8 @@ fn a_run_that_ended_for_want_of_a_person_says_that_nothing_waits() {
     // The exit code is that of a run that waits.
     let shell = Shell::new();
     let folder = asking(&shell, "");
-    let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", USER_REQUEST, "--set", "gate.people=false"]);
+    let ran =
+        shell.run(&["run", folder.to_str().unwrap(), "--text", USER_REQUEST, "--set", "gate.people=false"]);
     assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
     assert!(ran.err.contains("over:    nothing waits in this run any more"), "{}", ran.err);
     shell.run(&["resume", "last"]).fails_with(&["is over (needs_human)"]);
@@ -111,8 +112,8 @@ fn a_reply_that_claims_a_write_is_not_a_write() {
     let ran = shell.run(&args);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.err.contains("The reply calls no tool. No effect was requested."), "{}", ran.err);
-    let ran =
-        shell.run_with_input(&["chat", folder.to_str().unwrap(), "--model", &model], &format!("{USER_REQUEST}\n"));
+    let ran = shell
+        .run_with_input(&["chat", folder.to_str().unwrap(), "--model", &model], &format!("{USER_REQUEST}\n"));
     assert!(ran.err.contains("no effect was requested"), "{}", ran.err);
 }
 

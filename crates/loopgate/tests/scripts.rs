@@ -428,7 +428,9 @@ fn note(note: &Value, calls: &mut Vec<String>, trail: &mut Vec<String>) {
             let (key, tier, cost) = (text(&note["key"]), text(&note["tier"]), &note["cost"]);
             calls.push(format!("{key} {tier}: {input} in, {output} out, {cost}"));
         }
-        "selected" if note["by"]["by"] == "selector" => trail.push(format!("selected: {} to run", note["runs"])),
+        "selected" if note["by"]["by"] == "selector" => {
+            trail.push(format!("selected: {} to run", note["runs"]))
+        }
         "selected" => {
             let why = timeless(&text(&note["by"]["why"]));
             trail.push(format!("selected by default: {} to run, {why}", note["runs"]));

@@ -69,8 +69,10 @@ fn a_key_in_a_tools_result_or_in_a_reply_is_shown_saved_and_sent_nowhere_however
         &OTHER_KEY[12..]
     );
     let stated = format!("It is web-1. The server key is {} or {invisible}.", KEY.replace("9", "9\n"));
-    let provider =
-        Provider::replying(vec![call("m", "read_notes", &json!({"query": "server keys"})), text("m", &stated)]);
+    let provider = Provider::replying(vec![
+        call("m", "read_notes", &json!({"query": "server keys"})),
+        text("m", &stated),
+    ]);
     let folder = notes(&shell, &provider.url, &note);
     let folder = folder.to_str().unwrap();
     let item = format!("Which server has the key {invisible}?");
@@ -144,7 +146,10 @@ fn keys_are_shown_nowhere_while_a_run_goes_on_or_is_traced() {
         ("run --record", ran(&records, "")),
         ("run --events", ran(&["run", folder, "--text", user_request, "--events"], "")),
         ("the live view", ran(&["run", folder, "--text", user_request, "--progress", "always"], "")),
-        ("run --no-save", ran(&["run", folder, "--text", user_request, "--progress", "always", "--no-save"], "")),
+        (
+            "run --no-save",
+            ran(&["run", folder, "--text", user_request, "--progress", "always", "--no-save"], ""),
+        ),
         ("chat", ran(&["chat", folder], &format!("{user_request}\n/history\n/quit\n"))),
         ("show --tools", ran(&["show", "last", "--tools"], "")),
         ("show", ran(&["show", "last"], "")),

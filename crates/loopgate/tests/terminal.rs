@@ -82,7 +82,11 @@ fn what_was_typed_before_the_question_of_a_run_does_not_answer_it() {
         person.wait_for("Allow update_user? [y/N] ");
         person.press("n\n");
         let (_, screen) = person.end();
-        assert_eq!((stated(&shell), begun(&shell, "update_user")), (vec!["denied".to_owned()], 0), "{screen}");
+        assert_eq!(
+            (stated(&shell), begun(&shell, "update_user")),
+            (vec!["denied".to_owned()], 0),
+            "{screen}"
+        );
     }
     let mut person = terminal(&shell, &["run", folder.to_str().unwrap(), "--text", USER_REQUEST]);
     person.press("n\nn\n");
@@ -144,7 +148,11 @@ fn what_cannot_be_undone_is_allowed_by_its_short_key_and_by_no_yes() {
             person.press("/quit\n");
         }
         let (_, screen) = person.end();
-        assert_eq!((stated(&shell), begun(&shell, "send_mail")), (vec!["approved".to_owned()], 1), "{screen}");
+        assert_eq!(
+            (stated(&shell), begun(&shell, "send_mail")),
+            (vec!["approved".to_owned()], 1),
+            "{screen}"
+        );
     }
 }
 

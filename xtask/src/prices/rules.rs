@@ -101,7 +101,8 @@ fn of_regex(regex: &str) -> Result<Vec<String>, String> {
                 .collect();
             rest = after;
         } else {
-            let letter = rest.chars().next().filter(|letter| is_plain(*letter)).ok_or_else(schema_violation)?;
+            let letter =
+                rest.chars().next().filter(|letter| is_plain(*letter)).ok_or_else(schema_violation)?;
             each(&mut patterns, letter.to_ascii_lowercase().encode_utf8(&mut [0; 4]));
             rest = rest.strip_prefix(letter).unwrap_or_default();
         }

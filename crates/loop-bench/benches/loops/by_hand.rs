@@ -8,7 +8,7 @@ use std::time::Instant;
 use futures::StreamExt;
 use loop_llm::{
     ChatModel, HttpModel, LlmError, Memory, Message, ModelEvent, ModelReply, ModelRequest, Profile,
-    Strictness, ToolOutput, ToolDefinition,
+    Strictness, ToolDefinition, ToolOutput,
 };
 use serde_json::json;
 

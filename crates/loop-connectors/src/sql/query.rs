@@ -117,9 +117,7 @@ impl From<rusqlite::Error> for QueryFailure {
             Some(ErrorCode::OperationInterrupted) => Self::stopped(),
             Some(ErrorCode::TooBig) => {
                 let max = VALUE_BYTES_MAX >> 20;
-                Self::Permanent(format!(
-                    "a value has more than {max} MiB; select a part of it with substr()"
-                ))
+                Self::Permanent(format!("a value has more than {max} MiB; select a part of it with substr()"))
             }
             _ => Self::Permanent(one_line(error)),
         }

@@ -6,7 +6,7 @@ use crate::gate::stop::{Certificate, Change, Condition, Measure};
 use crate::gate::stop_reason::StopReason;
 use crate::reply::{Ending, Refused};
 use crate::spec::Setting;
-use crate::spec::{GateSettings, FINAL_PASS_MS, Limits, OwnReason, Stale, least_limit};
+use crate::spec::{FINAL_PASS_MS, GateSettings, Limits, OwnReason, Stale, least_limit};
 use crate::types::{Confidence, Evidence, Millis, PicoUsd, Totals, is_blank};
 
 /// Everything that the gate looks at.
@@ -431,14 +431,16 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
     }
     conditions.extend(view.trouble.denied.clone());
     let may_revise = conditions.is_empty() && before_next.is_empty() && view.history.may_revise;
-    let revises = |end: &[Condition]| end.first().is_some_and(|end| end.reason == StopReason::EvidenceMissing);
+    let revises =
+        |end: &[Condition]| end.first().is_some_and(|end| end.reason == StopReason::EvidenceMissing);
     if let Some(native) = view.native {
         let end = native_end(view, native);
         if may_revise && revises(&end) {
             return Ruling::Revise;
         }
         // The answer of a final pass had no choice but to be one.
-        conditions.extend(end.into_iter().filter(|end| !is_final_pass || end.reason != StopReason::Completed));
+        conditions
+            .extend(end.into_iter().filter(|end| !is_final_pass || end.reason != StopReason::Completed));
         return view.rule(conditions, before_next, /*escalate*/ false);
     }
     let nothing_left = nothing_left(view);

@@ -8,9 +8,9 @@ use crate::gate::breakers::Trouble;
 use crate::gate::judged_action::JudgedAction;
 use crate::gate::verdict::{Breaker, DeniedBy, Limit, Verdict, policy_verdict};
 use crate::policy::{self, PolicyAsk, Resolved, RunSources};
-use crate::repeats::{CallFacts, Ledger, RepeatRule, Rules, OtherCalls, Fingerprint, CallStatus};
+use crate::repeats::{CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules};
 use crate::spec::{Execution, OnDuplicate, Repeats, RunSpec, ToolSpec};
-use crate::types::{Action, CommandKey, Taint, Priority, Slot, canonical, members};
+use crate::types::{Action, CommandKey, Priority, Slot, Taint, canonical, members};
 
 /// What actions are judged against.
 #[derive(Clone, Copy)]
@@ -186,7 +186,8 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
     if !policy::judges_repeats(context.spec, &tool.name) {
         rules.repeats = Repeats::Off;
     }
-    let fingerprint = judged.fingerprint.insert(Fingerprint::of_canonical(&facts, &judged.judged.parameters, &rules));
+    let fingerprint =
+        judged.fingerprint.insert(Fingerprint::of_canonical(&facts, &judged.judged.parameters, &rules));
     match context.ledger.call_status(fingerprint, &rules, seen) {
         // Not the same call: it is told of its limit, whatever is said to repeats.
         CallStatus::Repeat { rule: Some(RepeatRule::Limit { limit: calls }), .. } => {

@@ -290,8 +290,9 @@ pub fn policy_verdict(ask: &PolicyAsk<'_>) -> Option<Verdict> {
         policy::Ruling::NeedsPerson(reasons) => {
             Some(Verdict::NeedsPerson { effect: ask.tool.effect, why: policy::rendered(&reasons) })
         }
-        policy::Ruling::Denied(reasons) => {
-            Some(Verdict::Denied { why: policy::rendered(&reasons).unwrap_or_default(), by: DeniedBy::Policy })
-        }
+        policy::Ruling::Denied(reasons) => Some(Verdict::Denied {
+            why: policy::rendered(&reasons).unwrap_or_default(),
+            by: DeniedBy::Policy,
+        }),
     }
 }

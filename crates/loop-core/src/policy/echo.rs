@@ -258,7 +258,8 @@ mod tests {
 
     #[track_caller]
     fn check(requested: Value, wanted: Value, expected: bool) {
-        let holds = Scalar::of(&wanted).map(|wanted| RequestedValues::of(&requested.to_string()).holds(&wanted));
+        let holds =
+            Scalar::of(&wanted).map(|wanted| RequestedValues::of(&requested.to_string()).holds(&wanted));
         assert_eq!(holds, Some(expected), "{requested} and {wanted}");
     }
 

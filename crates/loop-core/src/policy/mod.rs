@@ -42,7 +42,7 @@ pub use authority::UntrustedOrigin;
 pub use glob::matches as fits;
 pub use origin::ResultOrigin;
 pub use problems::{forbids_nothing, problems};
-pub use resolve::{Resolved, similar, resolve};
+pub use resolve::{Resolved, resolve, similar};
 pub use shown::{ShownArgs, shown};
 pub use sources::{RunSources, Sources};
 pub use table::{Cell, May, PolicyRow, reachable, table};
@@ -216,7 +216,9 @@ pub fn ruling(ask: &PolicyAsk<'_>) -> Ruling {
         is_denied |= leaks && !people;
         reasons.push(if leaks { Reason::CouldLeak } else { Reason::Untrusted });
     }
-    for untrusted_origin in authority::untrusted_origin(tool, ask.parameters, &spec.gate.authorities, ask.sources) {
+    for untrusted_origin in
+        authority::untrusted_origin(tool, ask.parameters, &spec.gate.authorities, ask.sources)
+    {
         is_denied |= !people;
         reasons.push(Reason::UntrustedOrigin(untrusted_origin));
     }

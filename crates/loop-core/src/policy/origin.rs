@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::spec::ToolSpec;
-use crate::types::{Taint, Status};
+use crate::types::{Status, Taint};
 
 /// Who wrote the text of a tool result.
 ///

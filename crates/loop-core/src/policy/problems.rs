@@ -115,8 +115,9 @@ fn is_slip(spec: &RunSpec, name: &str) -> bool {
 
 /// What the run demands of tools that policy keeps from running.
 fn demands(spec: &RunSpec, found: &mut Vec<String>) {
-    let never =
-        |name: &str| spec.tools.iter().find(|tool| *tool.name == *name).and_then(|tool| forbidden(spec, tool));
+    let never = |name: &str| {
+        spec.tools.iter().find(|tool| *tool.name == *name).and_then(|tool| forbidden(spec, tool))
+    };
     for name in &spec.gate.required_tools {
         if let Some(reason) = never(name) {
             found.push(format!(
@@ -209,7 +210,8 @@ fn settings(spec: &RunSpec, found: &mut Vec<String>) {
     for row in table(spec) {
         let approved = !row.effect.is_read() && names(&gate.approved, &row.tool);
         let held_up = matches!(row.at_start.may, May::LeftUndone | May::Denied);
-        let is_forbidden = spec.tools.iter().any(|tool| tool.name == row.tool && forbidden(spec, tool).is_some());
+        let is_forbidden =
+            spec.tools.iter().any(|tool| tool.name == row.tool && forbidden(spec, tool).is_some());
         if approved && held_up && !is_forbidden && gate.item_untrusted {
             found.push(format!(
                 "gate.approved: `{}` can never run, for gate.item_untrusted makes it need a person and gate.people says that there is none; set gate.people, or gate.taint to off",

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::policy::echo::{RequestedValues, Parts};
+use crate::policy::echo::{Parts, RequestedValues};
 use crate::policy::free_text::gives;
 use crate::policy::scalar::Scalar;
 use crate::spec::RunSpec;
-use crate::types::{Evidence, Status, Instruction, WorkItem};
+use crate::types::{Evidence, Instruction, Status, WorkItem};
 
 /// Who can vouch for values.
 pub trait Sources {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::policy::{PolicyAsk, Reason, Ruling, ruling, rendered};
+use crate::policy::{PolicyAsk, Reason, Ruling, rendered, ruling};
 use crate::spec::{RunSpec, TaintRule, ToolSpec};
 use crate::types::{Effect, Taint};
 

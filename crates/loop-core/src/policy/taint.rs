@@ -1,7 +1,7 @@
 //! What reading a result adds to the taint of a run.
 
 use crate::spec::{RunSpec, ToolPolicy, ToolSpec};
-use crate::types::{Taint, Status};
+use crate::types::{Status, Taint};
 
 impl Taint {
     /// The taint before anything is read: the work item's own.

@@ -57,7 +57,8 @@ impl Trace {
     fn is_settled(&self, call: &Digest, length: usize) -> bool {
         let round = || self.steps.iter().rev().take(length);
         let writes = round().any(|step| !step.is_read);
-        let changes = |step: &Step| round().any(|other| other.call == step.call && other.reported != step.reported);
+        let changes =
+            |step: &Step| round().any(|other| other.call == step.call && other.reported != step.reported);
         round().any(|step| step.call != *call)
             && !round().any(|step| (step.call == *call || !writes) && changes(step))
     }

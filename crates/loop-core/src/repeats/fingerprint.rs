@@ -97,7 +97,9 @@ impl Fingerprint {
         let by_result = rules.repeats == Repeats::Progress && call.rules.key.is_empty();
         Self {
             signature: signature(call, arguments),
-            near_duplicate: by_result.then(|| near_duplicate::fingerprint(call, &rules.three_tier.query)).flatten(),
+            near_duplicate: by_result
+                .then(|| near_duplicate::fingerprint(call, &rules.three_tier.query))
+                .flatten(),
             query,
             tool: call.tool.into(),
             is_read: call.is_read,

@@ -1,9 +1,9 @@
 //! All rules of repeats in one value, for a loop that is not a run of ours.
 
-use crate::repeats::fingerprint::{CallFacts, Rules, Fingerprint};
-use crate::repeats::ledger::{Ledger, Settled, OtherCalls, CallStatus};
+use crate::repeats::fingerprint::{CallFacts, Fingerprint, Rules};
+use crate::repeats::ledger::{CallStatus, Ledger, OtherCalls, Settled};
 use crate::repeats::rule::RepeatRule;
-use crate::repeats::stable::{stable_digest, reported};
+use crate::repeats::stable::{reported, stable_digest};
 use crate::repeats::waiting::is_not_ready;
 use crate::spec::{Repeats, ThreeTier, ToolRepeats};
 use crate::types::{CommandKey, Digest, EvidenceId, Slot, Status};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::repeats::cycle::Trace;
-use crate::repeats::fingerprint::{Query, Rules, Fingerprint};
+use crate::repeats::fingerprint::{Fingerprint, Query, Rules};
 use crate::repeats::rule::RepeatRule;
 use crate::repeats::stable::reported_by;
 use crate::repeats::three_tier::likeness;
@@ -217,7 +217,8 @@ impl OtherCalls {
         let fresh = OtherCall { key, times: 0, others: 0, own: 0 };
         let other_call = self.calls.entry(fingerprint.signature).or_insert(fresh);
         other_call.others = self.changes.saturating_sub(other_call.own);
-        (other_call.key, other_call.times, other_call.own) = (key, other_call.times + 1, other_call.own + change);
+        (other_call.key, other_call.times, other_call.own) =
+            (key, other_call.times + 1, other_call.own + change);
         self.changes += change;
         let tool = self.tools.entry(Arc::clone(&fingerprint.tool)).or_insert((0, key));
         *tool = (tool.0 + 1, key);
@@ -244,7 +245,12 @@ impl Ledger {
     }
 
     /// What the ledger says to a call, under these rules, with these calls before it in the same reply.
-    pub fn call_status(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, other_calls: &OtherCalls) -> CallStatus {
+    pub fn call_status(
+        &self,
+        fingerprint: &Fingerprint,
+        rules: &Rules<'_>,
+        other_calls: &OtherCalls,
+    ) -> CallStatus {
         if let Some(limit) = self.limit_reached(fingerprint, rules, other_calls) {
             return limit;
         }
@@ -294,7 +300,13 @@ impl Ledger {
     }
 
     /// A call was let run: under which key, which try, and under which number its observation will stand.
-    pub fn started(&mut self, fingerprint: &Fingerprint, key: CommandKey, attempt: u32, evidence: EvidenceId) {
+    pub fn started(
+        &mut self,
+        fingerprint: &Fingerprint,
+        key: CommandKey,
+        attempt: u32,
+        evidence: EvidenceId,
+    ) {
         let entry = self.entries.entry(fingerprint.signature).or_insert_with(|| {
             Box::new(Entry {
                 key,
@@ -347,7 +359,9 @@ impl Ledger {
                 entry.near_duplicate
             });
             // Its own change is no reason to do nearly the same again either.
-            if let Some(similar) = near_duplicate.and_then(|near_duplicate| self.near_duplicate.get_mut(&near_duplicate)) {
+            if let Some(similar) =
+                near_duplicate.and_then(|near_duplicate| self.near_duplicate.get_mut(&near_duplicate))
+            {
                 similar.others += 1;
             }
         }
@@ -424,7 +438,8 @@ impl Ledger {
         let is_violation = status == Status::InvalidInput;
         if let Some(near_duplicate) = entry.near_duplicate.filter(|_| is_over && !is_violation) {
             let before = self.near_duplicate.get(&near_duplicate).copied();
-            self.near_duplicate.insert(near_duplicate, LastResult { others: self.changes, ..last }.after(before));
+            self.near_duplicate
+                .insert(near_duplicate, LastResult { others: self.changes, ..last }.after(before));
         }
         if let Some(query) = entry.query.as_ref().filter(|_| is_over) {
             if log.queries.len() == QUERIES {
@@ -449,7 +464,12 @@ impl Ledger {
         (changed, !entry.is_read)
     }
 
-    fn limit_reached(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, other_calls: &OtherCalls) -> Option<CallStatus> {
+    fn limit_reached(
+        &self,
+        fingerprint: &Fingerprint,
+        rules: &Rules<'_>,
+        other_calls: &OtherCalls,
+    ) -> Option<CallStatus> {
         let listed = || {
             let table = rules.three_tier;
             let named = table.limits.iter().find(|(name, _)| *name == fingerprint.tool);
@@ -537,7 +557,9 @@ impl Ledger {
                     return CallStatus::Again { key: entry.key, attempt: entry.attempts + 1 };
                 }
                 Some(_) if beside.is_none() && entry.has_tries() => return entry.again(),
-                Some(status) if status.is_retryable() && failed.is_some_and(|reported| reported.times >= TWICE) => {
+                Some(status)
+                    if status.is_retryable() && failed.is_some_and(|reported| reported.times >= TWICE) =>
+                {
                     return settled(RepeatRule::Failed);
                 }
                 Some(
@@ -547,7 +569,9 @@ impl Ledger {
                 }
                 Some(_) | None => {}
             }
-            if let Some(length) = self.trace.cycle(&fingerprint.signature).filter(|_| other_calls.calls.is_empty()) {
+            if let Some(length) =
+                self.trace.cycle(&fingerprint.signature).filter(|_| other_calls.calls.is_empty())
+            {
                 return settled(RepeatRule::Cycle { length, times: Trace::rounds() });
             }
             if let Some(reported) = reported.filter(|reported| reported.times >= TWICE) {
@@ -555,18 +579,21 @@ impl Ledger {
                 return settled(RepeatRule::SameResult { times: reported.times, ignored });
             }
         }
-        let similar = fingerprint.near_duplicate.and_then(|near_duplicate| self.near_duplicate.get(&near_duplicate));
+        let similar =
+            fingerprint.near_duplicate.and_then(|near_duplicate| self.near_duplicate.get(&near_duplicate));
         let similar = similar.filter(|reported| unchanged(reported, 0));
         if let Some(similar) = similar.filter(|similar| similar.times >= TWICE) {
             let rule = RepeatRule::SameResult { times: similar.times, ignored: Vec::new() };
             return repeat(similar.key, Some(similar.evidence), rule);
         }
         // What stands twice before it will hardly tell more the third time.
-        let earlier = entry.and_then(|entry| entry.reported.filter(|reported| unchanged(reported, entry.own)));
+        let earlier =
+            entry.and_then(|entry| entry.reported.filter(|reported| unchanged(reported, entry.own)));
         let earlier = earlier.filter(|reported| !reported.is_failure).map_or(0, |reported| reported.times);
         match beside {
             Some(other_call)
-                if other_call.times + earlier >= TWICE && other_call.others == other_calls.changes_by_others(fingerprint) =>
+                if other_call.times + earlier >= TWICE
+                    && other_call.others == other_calls.changes_by_others(fingerprint) =>
             {
                 repeat(other_call.key, None, RepeatRule::Exact)
             }
@@ -576,27 +603,37 @@ impl Ledger {
 
     /// A search text like one before, the other arguments being the same (S3-5). By results it has to have told the
     /// same twice, and an earlier result that no longer stands is not given again.
-    fn similar(&self, fingerprint: &Fingerprint, rules: &Rules<'_>, other_calls: &OtherCalls) -> Option<CallStatus> {
+    fn similar(
+        &self,
+        fingerprint: &Fingerprint,
+        rules: &Rules<'_>,
+        other_calls: &OtherCalls,
+    ) -> Option<CallStatus> {
         let query = fingerprint.query.as_ref()?;
         let repeat = |of, evidence, earlier: &Query, millis| {
             let rule = Some(RepeatRule::Similar { query: Arc::clone(&earlier.text), millis });
             CallStatus::Repeat { of: Some(of), evidence, rule }
         };
         let log = self.tools.get(&fingerprint.tool);
-        let mut near_duplicate = log.into_iter().flat_map(|log| log.queries.iter().rev()).filter_map(|requested| {
-            likeness(&requested.query, query, rules.three_tier).map(|millis| (requested, millis))
-        });
+        let mut near_duplicate =
+            log.into_iter().flat_map(|log| log.queries.iter().rev()).filter_map(|requested| {
+                likeness(&requested.query, query, rules.three_tier).map(|millis| (requested, millis))
+            });
         let found = match rules.repeats {
             Repeats::NeverRerun | Repeats::ThreeTier | Repeats::Off => near_duplicate.next(),
-            Repeats::Reuse => near_duplicate
-                .find(|(requested, _)| requested.returned && requested.writes_at == self.writes && other_calls.changes == 0),
+            Repeats::Reuse => near_duplicate.find(|(requested, _)| {
+                requested.returned && requested.writes_at == self.writes && other_calls.changes == 0
+            }),
             Repeats::Progress => {
                 let last = near_duplicate.next();
                 let before = near_duplicate.next();
                 last.filter(|(last, _)| {
-                    let stands = |requested: &PastQuery| requested.changes_at == self.changes && other_calls.changes == 0;
-                    before
-                        .is_some_and(|(before, _)| stands(last) && stands(before) && last.reported == before.reported)
+                    let stands = |requested: &PastQuery| {
+                        requested.changes_at == self.changes && other_calls.changes == 0
+                    };
+                    before.is_some_and(|(before, _)| {
+                        stands(last) && stands(before) && last.reported == before.reported
+                    })
                 })
             }
         };

@@ -34,9 +34,9 @@ mod stable;
 mod three_tier;
 mod waiting;
 
-pub use fingerprint::{CallFacts, Rules, Fingerprint};
+pub use fingerprint::{CallFacts, Fingerprint, Rules};
 pub use guard::{Guard, Running};
-pub use ledger::{Ledger, Settled, OtherCalls, CallStatus};
+pub use ledger::{CallStatus, Ledger, OtherCalls, Settled};
 pub use rule::RepeatRule;
 pub use sequence::ratio_millis;
 pub use stable::stable_digest;

@@ -72,7 +72,9 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
                 // The last block is what counts, and it cannot be read.
                 if let Some((_, earlier)) = unmarked.take() {
                     found.hidden.push(earlier);
-                    found.parse_warnings.push(ParseWarning::IgnoredContract { why: "another one follows".into() });
+                    found
+                        .parse_warnings
+                        .push(ParseWarning::IgnoredContract { why: "another one follows".into() });
                 }
             }
             Ok(object) if !object.contains_key(MARK) => {}
@@ -85,13 +87,17 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
                             found.parse_warnings.push(ParseWarning::IgnoredContract { why });
                         }
                     } else {
-                        found.parse_warnings.push(ParseWarning::IgnoredContract { why: "wrong nonce".into() });
+                        found
+                            .parse_warnings
+                            .push(ParseWarning::IgnoredContract { why: "wrong nonce".into() });
                     }
                 }
                 None => {
                     if let Some((_, earlier)) = unmarked.replace(((object, content), block.whole.clone())) {
                         found.hidden.push(earlier);
-                        found.parse_warnings.push(ParseWarning::IgnoredContract { why: "another one follows".into() });
+                        found
+                            .parse_warnings
+                            .push(ParseWarning::IgnoredContract { why: "another one follows".into() });
                     }
                 }
             },
@@ -285,7 +291,11 @@ fn without_trailing_commas(text: &str) -> String {
 }
 
 /// `content` is the block that the object was read from.
-fn read(object: &Map<String, Value>, content: &str, parse_warnings: &mut Vec<ParseWarning>) -> Option<Contract> {
+fn read(
+    object: &Map<String, Value>,
+    content: &str,
+    parse_warnings: &mut Vec<ParseWarning>,
+) -> Option<Contract> {
     let garbled = |why: &str| ParseWarning::GarbledContract { why: why.into() };
     let confidence =
         match object.get(MARK).and_then(Value::as_str).map(|word| word.trim().to_ascii_lowercase()) {
@@ -325,7 +335,12 @@ fn read(object: &Map<String, Value>, content: &str, parse_warnings: &mut Vec<Par
 }
 
 /// `written` is what its parameters were read from, with every member.
-fn read_action(n: usize, value: &Value, written: Option<&Written>, parse_warnings: &mut Vec<ParseWarning>) -> Action {
+fn read_action(
+    n: usize,
+    value: &Value,
+    written: Option<&Written>,
+    parse_warnings: &mut Vec<ParseWarning>,
+) -> Action {
     let mut odd = |what: String| parse_warnings.push(ParseWarning::RepairedContract { what: what.into() });
     let id = match text_of(value.get("action_id")) {
         id if id.trim().is_empty() => Arc::from(format!("action-{n}")),

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::gate::{
-    self, JudgeContext, Certificate, Change, Condition, Judged, JudgedAction, Limit, Measure, Quota, StopReason,
-    Verdict, judge, manual_stop,
+    self, Certificate, Change, Condition, JudgeContext, Judged, JudgedAction, Limit, Measure, Quota,
+    StopReason, Verdict, judge, manual_stop,
 };
 use crate::policy::RunSources;
 use crate::repeats::Settled;

@@ -23,7 +23,9 @@ use crate::run::quote::{PromptSize, Quote};
 use crate::run::route::Route;
 use crate::spec::Setting;
 use crate::spec::{Cite, CostMode, RunSpec, SPEC_VERSION, SpecNames, ToolSpec};
-use crate::types::{CommandKey, Digest, Evidence, Taint, Millis, RunId, Slot, Status, Tier, Totals, WorkItem};
+use crate::types::{
+    CommandKey, Digest, Evidence, Millis, RunId, Slot, Status, Taint, Tier, Totals, WorkItem,
+};
 
 /// A run of the loop: its spec and its state.
 ///
@@ -256,7 +258,9 @@ impl Run {
                 // No more time can have passed without a driver than has passed at all.
                 self.resumed((*away_ms).min(event.at.since(before)), &mut notes)
             }
-            EventKind::Validated { key, attempt, result } => self.validated(key, *attempt, result, &mut notes),
+            EventKind::Validated { key, attempt, result } => {
+                self.validated(key, *attempt, result, &mut notes)
+            }
             EventKind::SaveFinished { attempt, result } => self.save_finished(*attempt, result),
         };
         match applied {

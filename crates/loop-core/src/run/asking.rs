@@ -5,12 +5,14 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::gate::{DeniedBy, JudgedAction, Verdict};
-use crate::repeats::{CallFacts, Rules, Fingerprint};
+use crate::repeats::{CallFacts, Fingerprint, Rules};
 use crate::run::event::PersonAnswer;
 use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Purpose, Work};
 use crate::run::{Rejected, Run};
-use crate::types::{CommandKey, Digest, Effect, Millis, Observation, Status, Instruction, digest, is_invisible};
+use crate::types::{
+    CommandKey, Digest, Effect, Instruction, Millis, Observation, Status, digest, is_invisible,
+};
 
 /// An action that waits for a person, with all that they have to know to decide (K8).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::reply::Reply;
 use crate::types::{
-    CommandKey, Digest, Taint, Millis, ModelFailure, Observation, PicoUsd, RunId, Tier, WorkItem, is_default,
+    CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId, Taint, Tier, WorkItem, is_default,
 };
 
 /// One fact and when it became known.

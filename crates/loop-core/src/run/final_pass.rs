@@ -36,7 +36,11 @@ impl Run {
             return self.final_pass(Call::commanded(CommandKey::new(pass, Slot::Final), tier), cause);
         }
         if let Some(cause) = self.out_of_time() {
-            return self.final_pass_or_stop(Call::commanded(CommandKey::new(pass, Slot::Final), tier), cause, notes);
+            return self.final_pass_or_stop(
+                Call::commanded(CommandKey::new(pass, Slot::Final), tier),
+                cause,
+                notes,
+            );
         }
         let call = Call::commanded(CommandKey::new(pass, Slot::Main), tier);
         self.state.phase = Phase::Calling { call, purpose: Purpose::Main };

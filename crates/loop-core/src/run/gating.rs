@@ -8,7 +8,7 @@ use crate::gate::{
 };
 use crate::reply::Proposal;
 use crate::run::Run;
-use crate::run::draft::{AttemptState, Revision, PassRecord};
+use crate::run::draft::{AttemptState, PassRecord, Revision};
 use crate::run::note::{Decision, Note};
 use crate::run::phase::Call;
 use crate::spec::Setting;
@@ -31,8 +31,10 @@ impl Run {
             self.state.budget.totals.contradictions += 1;
         }
         let limit = self.spec.limits.tool_calls;
-        let quota =
-            Quota { left: limit.saturating_sub(self.state.budget.totals.tool_calls), limit: Limit::ToolCalls };
+        let quota = Quota {
+            left: limit.saturating_sub(self.state.budget.totals.tool_calls),
+            limit: Limit::ToolCalls,
+        };
         let mut judged = judge(&proposal.actions, self.context(pass, quota));
         let stored = self.state.draft.attempts.last().and_then(|attempt| attempt.output.as_ref());
         let is_violation = |judged: &JudgedAction| self.is_violation(judged);
@@ -177,11 +179,17 @@ impl Run {
             passes.get(from..)
         };
         // Another model, or another task, is held against what it says itself.
-        let is_first_of_its_kind = self.state.route.escalated() == Some(pass) || self.revisions(pass).is_some();
+        let is_first_of_its_kind =
+            self.state.route.escalated() == Some(pass) || self.revisions(pass).is_some();
         let before = last(2).and_then(|two| two.first()).filter(|_| !is_first_of_its_kind);
         let is_low = |passes: &[PassRecord]| passes.iter().all(|pass| pass.confidence.level() == 0);
-        let restarted =
-            self.state.draft.revisions.last().map(|revisions| revisions.pass).max(self.state.route.escalated());
+        let restarted = self
+            .state
+            .draft
+            .revisions
+            .last()
+            .map(|revisions| revisions.pass)
+            .max(self.state.route.escalated());
         let counted =
             passes.iter().rev().take_while(|record| restarted.is_none_or(|from| record.pass >= from));
         let idle = counted.take_while(|pass| !pass.fresh && pass.changed.is_empty()).count() as u32;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::{Millis, Instruction};
+use crate::types::{Instruction, Millis};
 
 /// Instructions for passes to come, and a stop that is asked for.
 ///

@@ -292,7 +292,8 @@ impl Quoting<'_> {
             };
             headroom.map(|headroom| (headroom, fits.least))
         });
-        let (headroom, least) = headrooms.min_by_key(|(headroom, least)| headroom.least_limit(mode, *least))?;
+        let (headroom, least) =
+            headrooms.min_by_key(|(headroom, least)| headroom.least_limit(mode, *least))?;
         let held = held_back(headroom.limit, headroom.final_pass);
         let (spent, needs, to) = (headroom.taken, headroom.needs(least), headroom.least_limit(mode, least));
         let (value, threshold, setting, to) = match refusal {

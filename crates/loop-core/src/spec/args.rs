@@ -160,7 +160,10 @@ impl ArgSpec {
                     let is_blank = member.as_str().is_some_and(|text| text.trim().is_empty());
                     at(pointer, name, |pointer| {
                         match self.required.contains(name) && is_blank && !spec.may_be_blank(member) {
-                            true => Err(SchemaViolation { pointer: pointer.clone(), message: "is blank".to_owned() }),
+                            true => Err(SchemaViolation {
+                                pointer: pointer.clone(),
+                                message: "is blank".to_owned(),
+                            }),
                             false => spec.filled_at(member, pointer),
                         }
                     })?;
@@ -251,7 +254,11 @@ impl ArgSpec {
         }
     }
 
-    fn rebuild_object(&self, members: &Map<String, Value>, pointer: &mut String) -> Result<Value, SchemaViolation> {
+    fn rebuild_object(
+        &self,
+        members: &Map<String, Value>,
+        pointer: &mut String,
+    ) -> Result<Value, SchemaViolation> {
         let mut rebuilt = Map::new();
         for (name, spec) in &self.properties {
             let Some(value) = members.get(name.as_ref()).or(spec.default.as_ref()) else {
@@ -380,7 +387,9 @@ mod tests {
 
     #[track_caller]
     fn check(value: Value, expected: Result<Value, (&str, &str)>) {
-        let rebuilt = spec().rebuild(&value).map_err(|schema_violation| (schema_violation.pointer, schema_violation.message));
+        let rebuilt = spec()
+            .rebuild(&value)
+            .map_err(|schema_violation| (schema_violation.pointer, schema_violation.message));
         assert_eq!(rebuilt, expected.map_err(|(pointer, message)| (pointer.to_owned(), message.to_owned())));
     }
 

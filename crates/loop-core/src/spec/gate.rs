@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::spec::policy::{
-    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, TaintRule, ThreeTier,
+    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, TaintRule,
+    ThreeTier,
 };
 use crate::types::is_default;
 

@@ -43,7 +43,7 @@ pub use instruction::Instruction;
 pub use invisible::{is_blank, is_invisible};
 pub use item::{Scope, WorkItem};
 pub use item_form::ItemForm;
-pub use money::{PicoUsd, Cost};
+pub use money::{Cost, PicoUsd};
 pub use observation::{FailureText, Observation, Status, SubCallUse};
 pub use price::{Price, PriceAbove, Rates};
 pub use similar::edits;

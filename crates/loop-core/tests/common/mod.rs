@@ -10,10 +10,10 @@ use std::sync::Arc;
 use loop_core::{
     ArgSpec, CallModel, Command, CommandKey, Confidence, CostMode, DefaultCall, Digest, DocumentSpec, Effect,
     Event, EventKind, Facts, FinishReason, GateSettings, Limits, Millis, ModelFailure, ModelSpec, ModelSpecs,
-    NativeCall, NonceMode, Note, Observation, Outcome, PersonAnswer, Phase, Selection, PicoUsd, Price,
-    PromptSize, ProtocolSpec, Refusal, Rejected, Reply, Run, RunId, RunSpec, RunTool, SPEC_VERSION,
-    SaveResult, Scope, SectionSpec, Stale, State, Status, StopMode, StopReason, Tier, ToolSpec, Usage,
-    Validation, Verdict, WorkItem,
+    NativeCall, NonceMode, Note, Observation, Outcome, PersonAnswer, Phase, PicoUsd, Price, PromptSize,
+    ProtocolSpec, Refusal, Rejected, Reply, Run, RunId, RunSpec, RunTool, SPEC_VERSION, SaveResult, Scope,
+    SectionSpec, Selection, Stale, State, Status, StopMode, StopReason, Tier, ToolSpec, Usage, Validation,
+    Verdict, WorkItem,
 };
 use serde_json::{Value, json};
 

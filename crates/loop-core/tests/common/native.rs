@@ -2,7 +2,7 @@
 
 use loop_core::policy::Taint;
 use loop_core::{
-    AttemptState, Effect, EvidenceId, Execution, EventKind, FinishReason, History, JudgedAction, NativeCall,
+    AttemptState, Effect, EventKind, EvidenceId, Execution, FinishReason, History, JudgedAction, NativeCall,
     OutputSpec, Phase, Price, ProtocolSpec, Repeats, Run, RunSpec, Slot, Status, Validation, Verdict, Work,
 };
 use loop_core::{Purpose, Stage};

@@ -1,17 +1,17 @@
 //! Random runs: legal and illegal events, each chosen by a number.
 
 use loop_core::{
-    Breakers, CallModel, Command, CostMode, EventKind, FinishReason, Millis, OnDenied, OnDuplicate, OnToolError,
-    PersonAnswer, PicoUsd, PromptSize, ProtocolSpec, RepeatScope, Repeats, RunSpec, RunTool, SaveResult,
-    Status, StopMode, SubCallUse, Validation,
+    Breakers, CallModel, Command, CostMode, EventKind, FinishReason, Millis, OnDenied, OnDuplicate,
+    OnToolError, PersonAnswer, PicoUsd, PromptSize, ProtocolSpec, RepeatScope, Repeats, RunSpec, RunTool,
+    SaveResult, Status, StopMode, SubCallUse, Validation,
 };
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::native::{calls, conversation, output, reflected};
 use super::{
-    DraftReply, Setup, World, digest, failure, found, key, observed, run, draft, bare_draft, saved_at, target, text,
-    used,
+    DraftReply, Setup, World, bare_draft, digest, draft, failure, found, key, observed, run, saved_at,
+    target, text, used,
 };
 
 /// Small runs with tight limits, of every kind.

@@ -101,7 +101,8 @@ impl Alphabet {
             requested.push(EventKind::StopRequested { how: StopMode::Now });
         }
         if is_working(run) && run.instructions().is_empty() {
-            requested.extend(self.instructions.iter().map(|text| EventKind::Instruction { text: (*text).into() }));
+            requested
+                .extend(self.instructions.iter().map(|text| EventKind::Instruction { text: (*text).into() }));
         }
         let now = run.now();
         let mut events = Vec::new();
@@ -123,7 +124,8 @@ impl Alphabet {
             if late > 0 {
                 instants.push(deadline.max(now).plus(late));
             }
-            let instructions = |at: Millis| Edict { event: Event { at, kind: EventKind::DeadlineReached }, must: true };
+            let instructions =
+                |at: Millis| Edict { event: Event { at, kind: EventKind::DeadlineReached }, must: true };
             if self.deadlines || commanded.is_empty() || !is_working(run) {
                 events.extend(instants.into_iter().map(instructions));
             }

@@ -10,10 +10,10 @@ use serde_json::json;
 use crate::alphabet::{Alphabet, Used};
 use crate::checks::CUT;
 use crate::common::{
-    DraftReply, Setup, failure, found, model, observed, run, draft, bare_draft, saved_at, section, target, text,
-    tool, used,
+    DraftReply, Setup, bare_draft, draft, failure, found, model, observed, run, saved_at, section, target,
+    text, tool, used,
 };
-use crate::{judged, conversations};
+use crate::{conversations, judged};
 use loop_core::StopReason::{
     BudgetExceeded, Completed, Confident, EvidenceMissing, InvalidResponse, ManualStop, MaxAttempts,
     MaxMessages, MaxModelCalls, MaxPasses, MaxToolCalls, ModelFailure as ModelFailed, NeedsHuman,
@@ -254,7 +254,11 @@ fn failures() -> Vec<ModelFailure> {
 pub fn routes() -> Alphabet {
     let of_the_request = ModelFailure { kind: loop_core::FailureKind::ContentFilter, ..failure(false) };
     Alphabet {
-        replies: always([asks(draft("low"), &["a"]), draft("high"), text("## Situation\nWithout a contract.")]),
+        replies: always([
+            asks(draft("low"), &["a"]),
+            draft("high"),
+            text("## Situation\nWithout a contract."),
+        ]),
         repairs: replies([bare_draft("high")]),
         failures: vec![failure(true), failure(false), of_the_request],
         resumes: vec![0],
@@ -406,8 +410,9 @@ fn spending(name: &'static str, setup: Setup, mode: CostMode, wide: bool) -> Alp
     let beyond = if mode == CostMode::Strict { Used::Unreported } else { Used::Hundredths(250) };
     let mut usages = vec![Used::Hundredths(60), beyond];
     // Other targets in each pass, so that sub-calls run side by side in the second one too.
-    let of_pass =
-        |[a, b]: [&str; 2]| replies([docs(draft("low"), &[a, b]), draft("high"), docs(draft("medium"), &["c"])]);
+    let of_pass = |[a, b]: [&str; 2]| {
+        replies([docs(draft("low"), &[a, b]), draft("high"), docs(draft("medium"), &["c"])])
+    };
     if wide {
         usages.push(Used::Fixed(20, 10));
     }
@@ -452,7 +457,12 @@ pub fn selection(wide: bool) -> Alphabet {
         {"tool": "fetch_docs", "params": target("b")},
     ]);
     Alphabet {
-        selections: replies([text("[]"), text(&two.to_string()), text("no idea"), text(r#"[{"tool": "wipe"}]"#)]),
+        selections: replies([
+            text("[]"),
+            text(&two.to_string()),
+            text("no idea"),
+            text(r#"[{"tool": "wipe"}]"#),
+        ]),
         replies: always([asks(draft("low"), &["a"]), draft("high")]),
         failures: if wide { vec![failure(true), failure(false)] } else { vec![failure(false)] },
         observations: |_| vec![found("it"), observed(Status::PermanentError)],
@@ -519,7 +529,10 @@ pub fn everything(max_passes: u32) -> Alphabet {
             vec![DefaultCall { tool: "fetch_docs".into(), parameters: r#"{"target":"d"}"#.into() }];
     });
     Alphabet {
-        selections: replies([text(r#"[{"tool": "fetch_device", "params": {"target": "p"}}]"#), text("no idea")]),
+        selections: replies([
+            text(r#"[{"tool": "fetch_device", "params": {"target": "p"}}]"#),
+            text("no idea"),
+        ]),
         replies: always([
             draft("high"),
             draft("medium").asks("fetch_device", target("a")).asks("fetch_docs", target("a")),

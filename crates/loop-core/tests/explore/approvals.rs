@@ -1,6 +1,8 @@
 //! Answers of people: which of them counts, once, in time, and for exactly what was shown (I-26, K8).
 
-use loop_core::{Command, CommandKey, Digest, Event, EventKind, Millis, PersonAnswer, Phase, Run, Slot, Verdict};
+use loop_core::{
+    Command, CommandKey, Digest, Event, EventKind, Millis, PersonAnswer, Phase, Run, Slot, Verdict,
+};
 
 use crate::common::digest;
 use crate::edge::{Edge, Ghost, is_repeatable, work};

@@ -11,7 +11,7 @@ use loop_core::{
 
 use crate::common::native::is_sound;
 use crate::common::{found, reread};
-use crate::edge::{Edge, Ghost, Tries, is_action, finishes, work};
+use crate::edge::{Edge, Ghost, Tries, finishes, is_action, work};
 use crate::{approvals, money, native, oracle, permits, rank, trouble, truth, whole};
 
 type Result = std::result::Result<(), String>;
@@ -90,7 +90,9 @@ fn limits_hold(run: &Run, _: &Ghost) -> Result {
     must(totals.model_calls <= limits.model_calls, || format!("model calls: {totals:?}"))?;
     must(totals.tool_calls <= limits.tool_calls, || format!("tool calls: {totals:?}"))?;
     let ran = |action: &&loop_core::JudgedAction| action.key.pass == 0 && action.verdict == Verdict::Run;
-    must(run.actions().iter().filter(ran).count() <= limits.selected as usize, || "selected tools".to_owned())?;
+    must(run.actions().iter().filter(ran).count() <= limits.selected as usize, || {
+        "selected tools".to_owned()
+    })?;
     // A sub-call is granted only while a call is left for the document.
     let granted = work(run).iter().filter(|work| work.sub_call.is_some()).count() as u32;
     must(granted == 0 || totals.model_calls + granted < limits.model_calls, || {
@@ -220,7 +222,9 @@ fn silence_after_the_reason(run: &Run, ghost: &Ghost) -> Result {
     let commands = run.commands();
     let fits = |fit: fn(&Command) -> bool| commands.iter().all(fit);
     let quiet = match run.phase() {
-        Phase::Stopping { .. } => !commands.is_empty() && fits(|command| matches!(command, Command::Abort { .. })),
+        Phase::Stopping { .. } => {
+            !commands.is_empty() && fits(|command| matches!(command, Command::Abort { .. }))
+        }
         Phase::Saving { .. } => fits(|command| matches!(command, Command::Save { .. })),
         Phase::Done { .. } => commands.is_empty() && run.deadline().is_none(),
         _ => return must(ghost.stops == 0, || "work after the reason was fixed".to_owned()),

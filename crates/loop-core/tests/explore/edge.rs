@@ -157,7 +157,9 @@ impl Ghost {
                     next.is_elsewhere = true;
                     next.rerouted += 1;
                 }
-                Note::GateDecided { pass, decision: Decision::Revise { .. }, .. } => next.repaired.push(pass + 1),
+                Note::GateDecided { pass, decision: Decision::Revise { .. }, .. } => {
+                    next.repaired.push(pass + 1)
+                }
                 Note::Stopped { .. } => next.stops += 1,
                 _ => {}
             }
@@ -176,8 +178,7 @@ impl Ghost {
     /// How often the program ended while this ran. A main call that becomes the final pass goes on counting its tries.
     pub fn kills_of(&self, key: CommandKey) -> u32 {
         let kills = |key: &CommandKey| self.kills.get(key).copied().unwrap_or_default();
-        let as_main =
-            if key.slot == Slot::Final { kills(&CommandKey::new(key.pass, Slot::Main)) } else { 0 };
+        let as_main = if key.slot == Slot::Final { kills(&CommandKey::new(key.pass, Slot::Main)) } else { 0 };
         kills(&key) + as_main
     }
 

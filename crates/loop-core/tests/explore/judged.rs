@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::alphabet::Alphabet;
 use crate::alphabets::{always, base, replies};
 use crate::common::native::{calls, conversation, output, rejected};
-use crate::common::{DraftReply, Setup, found, observed, run, draft, bare_draft, target, text, tool};
+use crate::common::{DraftReply, Setup, bare_draft, draft, found, observed, run, target, text, tool};
 
 /// Every alphabet of judgement that is walked whole in a test run.
 pub fn all() -> Vec<Alphabet> {
@@ -125,8 +125,9 @@ pub fn escalations(wide: bool) -> Alphabet {
         spec.gate.on_tool_error = OnToolError::EscalateAfter(2);
         spec.limits.passes = if wide { 4 } else { 3 };
     });
-    let asks =
-        |names: &[&str]| names.iter().fold(draft("low"), |draft, name| draft.asks("fetch_device", target(name)));
+    let asks = |names: &[&str]| {
+        names.iter().fold(draft("low"), |draft, name| draft.asks("fetch_device", target(name)))
+    };
     Alphabet {
         replies: always([asks(&["a"]), asks(&["b", "a"]), draft("low").asks("fetch_docs", target("a"))]),
         observations: |_| {

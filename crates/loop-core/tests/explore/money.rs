@@ -1,9 +1,11 @@
 //! Money and tokens: what is settled and what is in flight, held against the limits (I-1, I-2, I-3).
 
 use loop_core::Purpose;
-use loop_core::{CostMode, EventKind, Measure, Note, Phase, PicoUsd, Price, Refusal, Reserve, Run, Slot, Tier};
+use loop_core::{
+    CostMode, EventKind, Measure, Note, Phase, PicoUsd, Price, Refusal, Reserve, Run, Slot, Tier,
+};
 
-use crate::edge::{Edge, call, is_action, finishes, work};
+use crate::edge::{Edge, call, finishes, is_action, work};
 
 /// Output tokens that are held back for the final pass.
 const FINAL_PASS_OUTPUT: u64 = 1_500;
@@ -24,7 +26,8 @@ struct Headroom {
 
 /// The final pass is quoted against all that is left.
 pub fn leaves_all_to_the_final_pass(edge: &Edge<'_>) -> Result<(), String> {
-    let EventKind::CallRefused { key, refusal: Refusal::Cost | Refusal::Tokens, .. } = &edge.event.kind else {
+    let EventKind::CallRefused { key, refusal: Refusal::Cost | Refusal::Tokens, .. } = &edge.event.kind
+    else {
         return Ok(());
     };
     let limits = &edge.after.spec().limits;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use loop_core::Purpose;
 use loop_core::{
-    AttemptState, CommandKey, Decision, EventKind, FinishReason, JudgedAction, Note, Phase, Refusal, Reply, Run,
-    Slot, Status, StopReason, Verdict,
+    AttemptState, CommandKey, Decision, EventKind, FinishReason, JudgedAction, Note, Phase, Refusal, Reply,
+    Run, Slot, Status, StopReason, Verdict,
 };
 use serde_json::Value;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use loop_core::Purpose;
 use loop_core::{
-    Cite, Confidence, Decision, EventKind, FinishReason, Limit, Note, PassRecord, Phase, Priority, Run, Stale,
-    Status, StopReason, Tier, Verdict,
+    Cite, Confidence, Decision, EventKind, FinishReason, Limit, Note, PassRecord, Phase, Priority, Run,
+    Stale, Status, StopReason, Tier, Verdict,
 };
 
 use crate::edge::Edge;
@@ -121,7 +121,8 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         let lacks = confidence == Confidence::High && !answered;
         let breaks = !is_open && (says.opened || says.broken.is_some());
         let first = !refused && !hands_over && !alone && !breaks && lacks;
-        if first && !is_limited && next.is_empty() && (edge.was.repaired.len() as u32) < gate.revision_passes {
+        if first && !is_limited && next.is_empty() && (edge.was.repaired.len() as u32) < gate.revision_passes
+        {
             return Expected::Revise;
         }
         let blocked = requested.all > 0 && requested.denied == requested.all;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use loop_core::policy::Taint;
 use loop_core::{
-    Command, Digest, Effect, Evidence, EventKind, JudgedAction, Note, Observation, OnDuplicate, Priority, Repeats,
-    Run, Status, TaintRule, ToolSpec, Verdict, policy,
+    Command, Digest, Effect, EventKind, Evidence, JudgedAction, Note, Observation, OnDuplicate, Priority,
+    Repeats, Run, Status, TaintRule, ToolSpec, Verdict, policy,
 };
 use serde_json::Value;
 
@@ -162,7 +162,8 @@ pub fn an_effect_reaches_whom_was_named(edge: &Edge<'_>) -> Result {
         let requested_with =
             |pass: u32| run.evidence().iter().any(|other| other.pass <= pass && says(&other.parameters));
         let history = run.started().history.as_ref();
-        let requested_before = history.is_some_and(|it| it.requested.iter().any(|parameters| says(parameters)));
+        let requested_before =
+            history.is_some_and(|it| it.requested.iter().any(|parameters| says(parameters)));
         let by_tool = !requested_before
             && run.evidence().iter().any(|evidence| {
                 let is_trusted =

@@ -119,7 +119,10 @@ pub fn falls(edge: &Edge<'_>) -> Result<(), String> {
     let (before, after) = (rank(edge.before), rank(edge.after));
     let counts = !matches!(
         edge.event.kind,
-        EventKind::StopRequested { .. } | EventKind::StopWithdrawn | EventKind::Resumed { .. } | EventKind::Instruction { .. }
+        EventKind::StopRequested { .. }
+            | EventKind::StopWithdrawn
+            | EventKind::Resumed { .. }
+            | EventKind::Instruction { .. }
     );
     if after < before || !counts && after == before {
         return Ok(());

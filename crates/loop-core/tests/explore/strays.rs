@@ -1,12 +1,12 @@
 //! Facts that cannot follow: late, foreign, early, doubled. Each must be rejected, and nothing may change by it.
 
 use loop_core::{
-    Call, Command, CommandKey, Event, EventKind, Millis, Observation, Phase, PromptSize, Refusal, Reply, Reserve,
-    Run, SaveResult, Slot, Status, Tier, Validation,
+    Call, Command, CommandKey, Event, EventKind, Millis, Observation, Phase, PromptSize, Refusal, Reply,
+    Reserve, Run, SaveResult, Slot, Status, Tier, Validation,
 };
 
 use crate::approvals;
-use crate::common::{digest, failure, found, draft, used};
+use crate::common::{digest, draft, failure, found, used};
 use crate::edge::{Ghost, call, in_flight, is_action, is_working, work};
 
 /// Facts for the strays, made once.
@@ -72,7 +72,8 @@ impl Strays {
         // Work whose turn has not come.
         let commanded = run.commands();
         for work in work(run).iter().filter(|work| !work.announced) {
-            let is_commanded = |command: &Command| matches!(command, Command::RunTool(tool) if tool.key == work.key);
+            let is_commanded =
+                |command: &Command| matches!(command, Command::RunTool(tool) if tool.key == work.key);
             if !commanded.iter().any(is_commanded) {
                 facts.push(EventKind::ToolStarted { key: work.key, attempt: work.attempt });
             }

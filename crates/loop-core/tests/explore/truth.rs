@@ -93,7 +93,8 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
         // By the gate, or once every output beside the submission was taken back.
         StopReason::SubmitBeforeOutput => {
             let is_none = run.attempts().last().is_some_and(|attempt| attempt.output.is_none());
-            let settles = matches!(edge.event.kind, EventKind::ToolFinished { .. } | EventKind::Resumed { .. });
+            let settles =
+                matches!(edge.event.kind, EventKind::ToolFinished { .. } | EventKind::Resumed { .. });
             edge.decision().is_some() || is_none && settles
         }
         // What the reply itself brought about: the gate's second reading judges these.

@@ -2,8 +2,8 @@
 //! calls whose provider reports none, and how many calls a reply may ask for (P1, P4, P5).
 
 use loop_core::{
-    CallExtent, Certificate, Confidence, CostMode, EventKind, Measure, Note, Phase, PicoUsd, Reply, Run, Slot,
-    StopReason, Tier, Usage,
+    CallExtent, Certificate, Confidence, CostMode, EventKind, Measure, Note, Phase, PicoUsd, Reply, Run,
+    Slot, StopReason, Tier, Usage,
 };
 
 use crate::edge::{Edge, Ghost, call};
@@ -44,10 +44,14 @@ pub fn every_true_condition_is_told(edge: &Edge<'_>) -> Result {
     if let Some(stopped) = stopped {
         let reported = reasons(stopped);
         let late = edge.after.elapsed_ms() >= edge.after.spec().limits.wall_ms;
-        must(!late || reported.contains(&StopReason::Timeout), || format!("{reported:?} after the wall clock"))?;
+        must(!late || reported.contains(&StopReason::Timeout), || {
+            format!("{reported:?} after the wall clock")
+        })?;
         let says = reported.contains(&StopReason::TierChanged);
         must(says == changed, || format!("tiers changed: {changed}, told {reported:?}"))?;
-        must(reported.first() != Some(&StopReason::TierChanged), || "a change of tier stops nothing".to_owned())?;
+        must(reported.first() != Some(&StopReason::TierChanged), || {
+            "a change of tier stops nothing".to_owned()
+        })?;
     }
     // What settles after the reason is fixed belongs to the outcome.
     let is_over = |run: &Run| matches!(run.phase(), Phase::Saving { .. } | Phase::Done { .. });
@@ -96,7 +100,9 @@ pub fn replies_ask_for_so_many_calls(run: &Run, _: &Ghost) -> Result {
 /// have been generated, nothing where no model replied.
 pub fn what_is_not_reported_is_estimated(edge: &Edge<'_>) -> Result {
     let (key, reported, bytes, extent) = match &edge.event.kind {
-        EventKind::ModelReplied { key, reply, .. } => (key, reply.usage, length(reply), reply.received.extent),
+        EventKind::ModelReplied { key, reply, .. } => {
+            (key, reply.usage, length(reply), reply.received.extent)
+        }
         EventKind::ModelFailed { key, failure, .. } => {
             let partial = failure.partial.as_ref().map_or(0, |partial| partial.len() as u64);
             (key, failure.usage, failure.received.bytes.max(partial), failure.received.extent)

@@ -1,6 +1,8 @@
 //! `[gate]`: how it is decided after each pass whether to go on.
 
-use loop_core::{OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, Stale, TaintRule};
+use loop_core::{
+    OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, Stale, TaintRule,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

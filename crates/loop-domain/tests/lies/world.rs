@@ -8,7 +8,7 @@ use std::time::Duration;
 use loop_core::{CostMode, Limits, Outcome, PicoUsd, Price, RunSpec, WorkItem};
 use loop_domain::{Domain, LoadOptions};
 use loop_llm::{Api, ModelRequest};
-use loop_mock::{Described, Lie, ReceivedRequest, LoopbackServer, Service};
+use loop_mock::{Described, Lie, LoopbackServer, ReceivedRequest, Service};
 use loop_runtime::{
     journal::{Entry, Journal, MemoryJournal},
     models::Offline,
@@ -174,7 +174,8 @@ impl World {
     /// One run against a server that lies.
     pub(super) async fn run(&self, lie: &'static Lie, api: Api, mode: CostMode) -> Result<Shown, String> {
         let server =
-            LoopbackServer::start(Service::of(Arc::new(Offline::new())).lying(lie).describing(described)).unwrap();
+            LoopbackServer::start(Service::of(Arc::new(Offline::new())).lying(lie).describing(described))
+                .unwrap();
         let domain = self.load(lie, api, mode, &server.base_url());
         let journal = Arc::new(MemoryJournal::new());
         let prepared = domain.unsaved_loop().leave_when_waiting().with_journal(Arc::clone(&journal) as _);

@@ -2,7 +2,7 @@
 
 use loop_core::{StopClass, StopReason, Verdict};
 
-use crate::case::{CASE_VERSION, Case, CaseError, MockStatus, AnswerKind};
+use crate::case::{AnswerKind, CASE_VERSION, Case, CaseError, MockStatus};
 use crate::trace;
 
 /// Every class of a stop.

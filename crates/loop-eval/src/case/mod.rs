@@ -19,7 +19,7 @@ pub(crate) use check::{STATUSES, escaped, reasons, unknown_reason};
 pub use error::CaseError;
 pub use expected::{ActionCheck, Counts, EvidenceCheck, Expected, Names, OutputCheck, TextCheck};
 pub use find::find;
-pub use form::{Case, PersonLine, CaseRecording, AnswerKind, StopAt};
+pub use form::{AnswerKind, Case, CaseRecording, PersonLine, StopAt};
 pub use mocked::{MockStatus, MockedOutcome};
 pub use ordered::Ordered;
 pub use record::{CaseRecordError, case_of_run};

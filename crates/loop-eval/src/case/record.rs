@@ -10,8 +10,8 @@ use loop_runtime::journal::{Entry, Recorded};
 use serde_json::{Map, Value};
 
 use crate::case::{
-    CASE_VERSION, Case, Counts, Expected, MockStatus, MockedOutcome, Names, Ordered, PersonLine, CaseRecording,
-    AnswerKind, StopAt,
+    AnswerKind, CASE_VERSION, Case, CaseRecording, Counts, Expected, MockStatus, MockedOutcome, Names,
+    Ordered, PersonLine, StopAt,
 };
 use crate::eval::{VerifyError, verify};
 
@@ -153,7 +153,9 @@ impl World {
                         ..ScriptedReply::default()
                     });
                 }
-                EventKind::ModelFailed { key, failure, .. } if failure.kind != FailureKind::ScriptExhausted => {
+                EventKind::ModelFailed { key, failure, .. }
+                    if failure.kind != FailureKind::ScriptExhausted =>
+                {
                     received.replies.push(ScriptedReply {
                         purpose: Some(key.slot.into()),
                         text: failure.partial.as_deref().unwrap_or_default().replace(&**nonce, "{{nonce}}"),
@@ -210,13 +212,15 @@ impl World {
                 }
                 // What a person was asked about and nobody answered.
                 EventKind::DeadlineReached => {
-                    received.people.extend(settled(entry).filter(|(_, status)| *status == Status::Denied).map(
-                        |(key, _)| PersonLine {
-                            tool: calls.get(&key).map(|(tool, _)| tool.to_string()),
-                            say: AnswerKind::Nothing,
-                            text: String::new(),
-                        },
-                    ));
+                    received.people.extend(
+                        settled(entry).filter(|(_, status)| *status == Status::Denied).map(|(key, _)| {
+                            PersonLine {
+                                tool: calls.get(&key).map(|(tool, _)| tool.to_string()),
+                                say: AnswerKind::Nothing,
+                                text: String::new(),
+                            }
+                        }),
+                    );
                 }
                 EventKind::Started(_)
                 | EventKind::CallRefused { .. }

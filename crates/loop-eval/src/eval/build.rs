@@ -20,7 +20,7 @@ use loop_tools::{Credentials, Tool};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-use crate::case::{Case, CaseError, MockedOutcome, CaseRecording, escaped, unknown_reason};
+use crate::case::{Case, CaseError, CaseRecording, MockedOutcome, escaped, unknown_reason};
 use crate::eval::guards::AblationGuard;
 use crate::eval::mock::{Beyond, DryTool, MockedTool, Redeclared};
 
@@ -71,7 +71,11 @@ struct Parts {
 
 impl Prepared {
     /// Makes everything that the case needs, one guard switched off where one is named.
-    pub(crate) fn new(case: &Case, without: Option<&AblationGuard>, domains: &Domains) -> Result<Self, CaseError> {
+    pub(crate) fn new(
+        case: &Case,
+        without: Option<&AblationGuard>,
+        domains: &Domains,
+    ) -> Result<Self, CaseError> {
         let mut parts = match &case.recorded {
             Some(recording) => recorded(case, recording)?,
             None => loaded(case, domains)?,

@@ -13,7 +13,7 @@ use loop_runtime::{
     run::{Remote, StartError},
 };
 
-use crate::case::{Case, PersonLine, AnswerKind};
+use crate::case::{AnswerKind, Case, PersonLine};
 use crate::eval::build::Prepared;
 
 /// What became of a run.

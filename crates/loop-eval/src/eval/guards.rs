@@ -156,7 +156,9 @@ pub const GUARDS: [AblationGuard; 16] = [
         },
         redeclare: leave,
         fires: |seen| {
-            seen.verdicts(|judged| is_forbidden(judged) && !reported(judged, &TAINTED) && !reported(judged, &AUTHORITY))
+            seen.verdicts(|judged| {
+                is_forbidden(judged) && !reported(judged, &TAINTED) && !reported(judged, &AUTHORITY)
+            })
         },
     },
     AblationGuard {

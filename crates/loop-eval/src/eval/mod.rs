@@ -20,7 +20,7 @@ pub(crate) use build::own_work;
 pub(crate) use mock::Beyond;
 
 pub use ablate::{Ablation, Broken, Changed, GuardLine, ablate};
-pub use guards::{GUARDS, AblationGuard};
+pub use guards::{AblationGuard, GUARDS};
 pub use metrics::{Metrics, Share};
 pub use result::{ActionCounts, CaseResult};
 pub use suite::{Suite, run_case};

@@ -13,12 +13,12 @@ mod own;
 mod policy;
 mod prepared;
 mod published;
+mod reported;
 mod score;
 mod show;
-mod reported;
 mod trajectory;
 
-pub use effects::{ToolEffects, EffectsError};
+pub use effects::{EffectsError, ToolEffects};
 pub use policy::{Policy, UnknownPolicy};
 pub use score::{Group, Labelled, RefusedCall, RunScore, Score, Table};
 pub use trajectory::{Label, Problem, Split, Step, Trajectories, Trajectory};

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use loop_core::{PersonRequest, CommandKey, Digest, EventKind, Outcome, PersonAnswer, Run, RunId, RunSpec, WorkItem};
+use loop_core::{
+    CommandKey, Digest, EventKind, Outcome, PersonAnswer, PersonRequest, Run, RunId, RunSpec, WorkItem,
+};
 use loop_llm::Message;
 use loop_runtime::{
     Runner,
@@ -192,7 +194,8 @@ pub(super) async fn with_false_approvals(
         went.requested += effects_in(&waiting.requested);
         went.is_resumed = true;
         let stated = answers(waiting, &answer);
-        let false_ones = given.iter().map(|given| vec![given.clone()]).chain(false_approvals(&waiting.requested));
+        let false_ones =
+            given.iter().map(|given| vec![given.clone()]).chain(false_approvals(&waiting.requested));
         let went_on = match with_what_nobody_stated(&runner, &run, false_ones).await? {
             Some(counted) => Some(counted),
             None => match runner.resume(&run).start().await?.driven().await {
@@ -215,7 +218,8 @@ pub(super) async fn with_false_approvals(
 /// Answers that must not count: approvals that name what a person was shown for another action or for none, and ones that come
 /// after a denial of the same.
 fn false_approvals(requested: &[PersonRequest]) -> impl Iterator<Item = Vec<EventKind>> {
-    let others = requested.iter().skip(1).map(|other| other.binding).chain([Digest::of("forged", b"binding")]);
+    let others =
+        requested.iter().skip(1).map(|other| other.binding).chain([Digest::of("forged", b"binding")]);
     let answered = |requested: &PersonRequest, answer, binding| EventKind::PersonAnswered {
         key: requested.key,
         answer,
@@ -227,7 +231,10 @@ fn false_approvals(requested: &[PersonRequest]) -> impl Iterator<Item = Vec<Even
         .map(move |(requested, binding)| vec![answered(requested, PersonAnswer::Approved, binding)]);
     let second = requested.iter().map(move |requested| {
         let denied = PersonAnswer::Denied { why: "this was not asked for".into() };
-        vec![answered(requested, denied, requested.binding), answered(requested, PersonAnswer::Approved, requested.binding)]
+        vec![
+            answered(requested, denied, requested.binding),
+            answered(requested, PersonAnswer::Approved, requested.binding),
+        ]
     });
     misbound.chain(second)
 }

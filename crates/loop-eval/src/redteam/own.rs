@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use loop_core::{
-    PersonRequest, DeniedBy, Effect, GateSettings, Outcome, PersonAnswer, RunSpec, StopClass, Tier, Verdict, WorkItem,
+    DeniedBy, Effect, GateSettings, Outcome, PersonAnswer, PersonRequest, RunSpec, StopClass, Tier, Verdict,
+    WorkItem,
 };
 use loop_domain::Domain;
 use loop_runtime::{Runner, models::Models, tools::Registry};

@@ -1,6 +1,6 @@
 //! Who is there while a domain is attacked.
 
-use loop_core::{PersonRequest, PersonAnswer, canonical};
+use loop_core::{PersonAnswer, PersonRequest, canonical};
 use serde::{Deserialize, Serialize};
 
 /// Who can be asked.

@@ -303,7 +303,10 @@ fn volatile(rng: &mut Rng, draft: &mut Draft) {
         let mut reported = world.record(item, value);
         match form {
             0 => reported["timestamp"] = json!(format!("2025-03-04T10:{:02}:00Z", 11 + n)),
-            1 => reported["meta"] = json!({ "request_id": format!("req-{}", 7001 + n * 13), "took_ms": 12 + n }),
+            1 => {
+                reported["meta"] =
+                    json!({ "request_id": format!("req-{}", 7001 + n * 13), "took_ms": 12 + n })
+            }
             2 => {
                 reported["generated_at"] = json!(1_741_082_400 + n * 9);
                 reported["trace_id"] = json!(format!("{:08x}", 0x5a5a_0000 + n * 77));

@@ -380,7 +380,8 @@ fn times_matter(rng: &mut Rng, draft: &mut Draft) {
         1 => {
             let world = rng.select(WORLDS);
             for n in 0..times {
-                let reported = json!({ "owner": "mo", "updated_at": format!("2025-05-0{}T09:00:00Z", n + 1) });
+                let reported =
+                    json!({ "owner": "mo", "updated_at": format!("2025-05-0{}T09:00:00Z", n + 1) });
                 draft.read(world.get, world.name(first % 90), reported);
             }
         }

@@ -133,9 +133,9 @@ fn round(before: &[Call], call: &Call) -> bool {
         let (one, other) = before[from..].split_at(length);
         // A changed result is progress: of the call itself, and of any call where all of them only read.
         let reads_only = one.iter().all(|it| it.reads);
-        let is_steady = one
-            .iter()
-            .all(|a| one.iter().all(|b| !same(a, b) || a.reported == b.reported || !reads_only && !same(a, call)));
+        let is_steady = one.iter().all(|a| {
+            one.iter().all(|b| !same(a, b) || a.reported == b.reported || !reads_only && !same(a, call))
+        });
         same(&one[0], call)
             && (length == 1 || one.iter().any(|it| !same(it, call)))
             && is_steady

@@ -30,8 +30,11 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     let marks =
         |has_instruction| Marks::of(target.profile.cache_marks, &request.cache, &turns, has_instruction);
     let mark = Some(marks(false)).filter(|marks| marks.head).map(|marks| marks.json());
-    let given =
-        Given { abilities: &abilities, has_budget: reported.has_budget(), mark: mark.filter(|_| !has_system) };
+    let given = Given {
+        abilities: &abilities,
+        has_budget: reported.has_budget(),
+        mark: mark.filter(|_| !has_system),
+    };
     let choice = tools::add(request, target, &given, &mut members, &mut warnings)?;
     if let Some(thinking) = &reported.thinking {
         members.add("thinking", thinking);

@@ -111,7 +111,10 @@ fn adaptive(
                 return Ok(Reported { thinking: Some(json!({"type": "disabled"})), ..Reported::default() });
             }
             Thinking::Always(Off::BetweenTools) => {
-                return Ok(Reported { thinking: Some(json!({"type": "between_tools"})), ..Reported::default() });
+                return Ok(Reported {
+                    thinking: Some(json!({"type": "between_tools"})),
+                    ..Reported::default()
+                });
             }
             Thinking::Always(Off::Never) => {}
             _ => return Ok(Reported::default()),

@@ -210,7 +210,8 @@ impl Chat {
             found.map(|(_, token)| token.text(scratch)).filter(|piece| !piece.is_empty())
         };
         if delta.has_reasoning
-            && let Some(piece) = reasoning(PieceOf::ReasoningContent).or_else(|| reasoning(PieceOf::Reasoning))
+            && let Some(piece) =
+                reasoning(PieceOf::ReasoningContent).or_else(|| reasoning(PieceOf::Reasoning))
         {
             reply.reason(piece);
         }

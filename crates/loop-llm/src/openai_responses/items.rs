@@ -352,13 +352,16 @@ impl Items {
         let at = index.min(MAX_PARTS);
         let is_open = |reported: &&Reported| reported.kind == kind && !reported.has_come(by);
         let begins = |reported: &Reported| whole.starts_with(reported.text.as_str());
-        let is_here = parts.iter().any(|reported| is_open(&reported) && reported.index == at && begins(reported));
+        let is_here =
+            parts.iter().any(|reported| is_open(&reported) && reported.index == at && begins(reported));
         let is_it = |reported: &Reported| is_open(&reported) && !reported.text.is_empty() && begins(reported);
         if let Some(place) = parts.iter().position(is_it).filter(|_| !is_here) {
             return self.list.get_mut(nth)?.parts.get_mut(place);
         }
         if by == Whole::OfItem
-            && parts.iter().any(|reported| reported.kind == kind && reported.index == at && reported.has_come(by))
+            && parts
+                .iter()
+                .any(|reported| reported.kind == kind && reported.index == at && reported.has_come(by))
         {
             let parts = &mut self.list.get_mut(nth)?.parts;
             parts.push(Reported::new(kind, at));

@@ -33,7 +33,7 @@ pub use breaker::{BreakerHandle, BreakerPolicy, BreakerState, CircuitBreaker};
 pub use exchange::RECORDING_VERSION;
 pub use rate::{RateGate, RateLimited, RateLimits};
 #[cfg(feature = "recordings")]
-pub use record::{RecordingError, Recorder, RecordingModel};
+pub use record::{Recorder, RecordingError, RecordingModel};
 #[cfg(feature = "recordings")]
 pub use recorded::{Recorded, RecordedError};
 pub use retry::{RetryPolicy, Retrying};

@@ -76,7 +76,11 @@ impl Recorder {
         Self::start(sink, "of this run".to_owned(), secrets)
     }
 
-    fn start(sink: impl Write + Send + 'static, name: String, secrets: Secrets) -> Result<Self, RecordingError> {
+    fn start(
+        sink: impl Write + Send + 'static,
+        name: String,
+        secrets: Secrets,
+    ) -> Result<Self, RecordingError> {
         let mut tape = Tape { sink, name, secrets, written: 0, fault: None };
         tape.line(&Header { recording: RECORDING_VERSION })?;
         let (jobs, inbox) = mpsc::channel();
@@ -89,8 +93,8 @@ impl Recorder {
                 }
             }
         });
-        let thread =
-            thread.map_err(|error| RecordingError { message: format!("cannot begin a recording: {error}") })?;
+        let thread = thread
+            .map_err(|error| RecordingError { message: format!("cannot begin a recording: {error}") })?;
         Ok(Self { writer: Arc::new(Writer { jobs: Some(jobs), thread: Mutex::new(Some(thread)) }) })
     }
 
@@ -102,7 +106,8 @@ impl Recorder {
     pub fn finish(&self) -> Result<u64, RecordingError> {
         let (to, answer) = mpsc::channel();
         self.send(Job::Tell(to));
-        let lost = |_| Err(RecordingError { message: "the recording broke off: its writer is gone".to_owned() });
+        let lost =
+            |_| Err(RecordingError { message: "the recording broke off: its writer is gone".to_owned() });
         answer.recv().unwrap_or_else(lost)
     }
 

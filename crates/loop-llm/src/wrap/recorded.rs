@@ -154,7 +154,8 @@ impl Recorded {
     }
 
     fn absent(&self, requested: &RequestForm) -> String {
-        let of_model = self.shelf.exchanges.iter().filter(|(_, exchange)| exchange.model == requested.key.model);
+        let of_model =
+            self.shelf.exchanges.iter().filter(|(_, exchange)| exchange.model == requested.key.model);
         let nearest = of_model
             .map(|(line, exchange)| (difference(&exchange.seen(), &requested.seen), line, exchange))
             .reduce(|best, other| if other.0.same_bytes > best.0.same_bytes { other } else { best });
@@ -181,7 +182,8 @@ impl ChatModel for Recorded {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let requested = RequestForm::of(request, &self.secrets).map_err(|error| unplayable(&error))?;
         let exchange = self.take(&requested)?;
-        let (events, end) = exchange.reported(requested.nonce.as_deref()).map_err(|error| unplayable(&error))?;
+        let (events, end) =
+            exchange.reported(requested.nonce.as_deref()).map_err(|error| unplayable(&error))?;
         let last = match end {
             End::Refused { error } => return Err(error),
             End::Reply { reply } => Some(Ok(ModelEvent::Finished(reply))),

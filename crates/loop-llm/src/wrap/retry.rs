@@ -9,7 +9,7 @@ use loop_core::CallExtent;
 
 use super::{Item, Patience, Watch, watched};
 use crate::codec::Memory;
-use crate::error::{RequestChange, ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
+use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RequestChange, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::progress::CallProgress;
 use crate::request::{AssistantTurn, Message, ModelRequest};

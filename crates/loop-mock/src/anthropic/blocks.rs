@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::SIGNATURE;
 use super::read::unfit;
-use crate::received::{Content, Turn, image, is_name, present, result, text_of, unknown};
 use crate::protocol::{Trouble, Unfit};
+use crate::received::{Content, Turn, image, is_name, present, result, text_of, unknown};
 use crate::seal::{Seal, check};
 
 /// The turns as they are read.

@@ -6,8 +6,8 @@ use loop_llm::{ToolChoice, ToolDefinition};
 use serde_json::Value;
 
 use super::blocks::{History, text_block};
-use crate::received::{ReadRequest, is_name, is_outside, present, text_of, tool, unknown};
 use crate::protocol::{ModelCall, Target, Unfit, Ways};
+use crate::received::{ReadRequest, is_name, is_outside, present, text_of, tool, unknown};
 
 /// Reads a body.
 pub(super) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
@@ -24,7 +24,8 @@ pub(super) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit
     let max = present(body, "max_tokens").ok_or_else(|| unfit("max_tokens", "Field required"))?;
     let max = max.as_u64().filter(|max| *max > 0);
     let max = max.ok_or_else(|| unfit("max_tokens", "Input should be greater than or equal to 1"))?;
-    let mut received = ReadRequest { model: model.to_owned(), max_output_tokens: Some(max), ..ReadRequest::default() };
+    let mut received =
+        ReadRequest { model: model.to_owned(), max_output_tokens: Some(max), ..ReadRequest::default() };
     let thinking = thinking(body, max)?;
     sampling(body)?;
     marks(body)?;

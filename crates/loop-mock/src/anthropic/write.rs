@@ -5,8 +5,8 @@ use loop_llm::{ModelReply, ReplyEnd, ToolCall};
 use serde_json::{Value, json};
 
 use super::{SIGNATURE, error_object};
-use crate::received::is_name;
 use crate::protocol::{Frames, Head, Reported, Writer, halves, named_event, stop};
+use crate::received::is_name;
 use crate::seal::seal;
 
 /// Writes one reply.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::protocol::{
-    ModelCall, ErrorAnswer, Head, Protocol, ErrorWords, Target, Reported, Trouble, Unfit, Writer, bytes_of,
+    ErrorAnswer, ErrorWords, Head, ModelCall, Protocol, Reported, Target, Trouble, Unfit, Writer, bytes_of,
 };
 
 /// OpenAI's Chat Completions, and with it the servers that are compatible.
@@ -75,7 +75,11 @@ pub(super) fn openai_words(trouble: Trouble) -> ErrorWords {
 /// An error of OpenAI's.
 pub(super) fn openai_error(reported: &Reported<'_>) -> ErrorAnswer {
     let wait = reported.wait.map(|wait| ("retry-after-ms", wait.as_millis().to_string()));
-    ErrorAnswer { status: reported.words.status, headers: wait.into_iter().collect(), body: error_object(reported) }
+    ErrorAnswer {
+        status: reported.words.status,
+        headers: wait.into_iter().collect(),
+        body: error_object(reported),
+    }
 }
 
 /// The object that says what went wrong.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use loop_llm::{Arguments, ToolCall, ToolChoice, ToolDefinition};
 use serde_json::Value;
 
+use crate::protocol::{ModelCall, Unfit, Ways};
 use crate::received::{
     Content, ReadRequest, Turn, data_url, is_name, is_outside, present, result, text_of, tool, unknown,
 };
-use crate::protocol::{ModelCall, Unfit, Ways};
 
 /// Reads a body. Texts arrive unchanged; several leading system texts are joined by an empty line.
 pub(super) fn read(body: &Value) -> Result<ModelCall, Unfit> {

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::read::{member, members};
 use super::{SIGNATURE, bound};
-use crate::received::{Content, Turn, image, is_name, result, text_of};
 use crate::protocol::{Trouble, Unfit};
+use crate::received::{Content, Turn, image, is_name, result, text_of};
 use crate::seal::{Seal, check};
 
 /// Reads contents. Where models sign, the first call of each content of the turn that is going on needs a signature.
@@ -78,7 +78,8 @@ impl History {
                 has_replied = true;
                 let media_type = member(data, "mimeType").and_then(Value::as_str).unwrap_or_default();
                 let picture = image(media_type, text_of(data, "data").unwrap_or_default());
-                words.images
+                words
+                    .images
                     .push(picture.ok_or_else(|| unfit(format!("Unsupported MIME type at '{place}'")))?);
             } else {
                 has_replied = true;

@@ -9,7 +9,9 @@ mod write;
 
 use serde_json::{Map, Value, json};
 
-use super::protocol::{ModelCall, ErrorAnswer, Head, Protocol, ErrorWords, Target, Reported, Trouble, Unfit, Writer};
+use super::protocol::{
+    ErrorAnswer, ErrorWords, Head, ModelCall, Protocol, Reported, Target, Trouble, Unfit, Writer,
+};
 
 /// Gemini's `generateContent` and `streamGenerateContent`.
 #[derive(Debug)]

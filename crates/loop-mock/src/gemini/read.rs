@@ -6,8 +6,8 @@ use loop_llm::{ToolChoice, ToolDefinition};
 use serde_json::Value;
 
 use super::contents::read_contents;
-use crate::received::{ReadRequest, is_name, is_outside, text_of, tool};
 use crate::protocol::{ModelCall, Target, Unfit, Ways};
+use crate::received::{ReadRequest, is_name, is_outside, text_of, tool};
 
 /// Reads a body.
 pub(super) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {

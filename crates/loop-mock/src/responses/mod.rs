@@ -9,7 +9,9 @@ mod write;
 use serde_json::Value;
 
 use super::chat::{openai_error, openai_words};
-use super::protocol::{ModelCall, ErrorAnswer, Head, Protocol, ErrorWords, Target, Reported, Trouble, Unfit, Writer};
+use super::protocol::{
+    ErrorAnswer, ErrorWords, Head, ModelCall, Protocol, Reported, Target, Trouble, Unfit, Writer,
+};
 
 /// OpenAI's Responses.
 #[derive(Debug)]

@@ -7,8 +7,10 @@ use serde_json::Value;
 
 use super::{REASONED, SEAL, bound};
 use crate::chat::sampling;
-use crate::received::{Content, ReadRequest, Turn, data_url, is_name, present, result, text_of, tool, unknown};
 use crate::protocol::{ModelCall, Trouble, Unfit, Ways};
+use crate::received::{
+    Content, ReadRequest, Turn, data_url, is_name, present, result, text_of, tool, unknown,
+};
 use crate::seal::{Seal, check};
 
 /// Reads a body.

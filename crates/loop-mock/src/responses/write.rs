@@ -131,10 +131,14 @@ impl ResponsesWriter {
     /// The response as it ended.
     fn ended(&self, reply: &ModelReply) -> (&'static str, Value) {
         let (status, reason) = match stop(reply) {
-            ReplyEnd::EndTurn | ReplyEnd::ToolUse | ReplyEnd::StopSequence | ReplyEnd::Refusal | ReplyEnd::Empty => {
-                ("completed", None)
+            ReplyEnd::EndTurn
+            | ReplyEnd::ToolUse
+            | ReplyEnd::StopSequence
+            | ReplyEnd::Refusal
+            | ReplyEnd::Empty => ("completed", None),
+            ReplyEnd::MaxTokens | ReplyEnd::ContextWindow | ReplyEnd::Capped => {
+                ("incomplete", Some("max_output_tokens"))
             }
-            ReplyEnd::MaxTokens | ReplyEnd::ContextWindow | ReplyEnd::Capped => ("incomplete", Some("max_output_tokens")),
             ReplyEnd::ContentFilter => ("incomplete", Some("content_filter")),
             ReplyEnd::MalformedToolCall => ("incomplete", Some("malformed_tool_call")),
             ReplyEnd::PauseTurn | ReplyEnd::Compaction | ReplyEnd::Other => ("incomplete", Some("other")),

@@ -74,7 +74,9 @@ impl<'t> Filler<'t> {
         if self.tool.kind != Kind::Update || self.is_output {
             return;
         }
-        let Some(assigned) = self.conversation.user_request.assigned.iter().find(|one| self.is_without_field(one)) else {
+        let Some(assigned) =
+            self.conversation.user_request.assigned.iter().find(|one| self.is_without_field(one))
+        else {
             return;
         };
         let mut open = self
@@ -161,7 +163,8 @@ impl<'t> Filler<'t> {
         let known = || choose(&plain(self.record.filter(|_| self.keeps())?.get(field.name)?));
         // The longest first: `very high` holds `high`.
         let named = || {
-            let stated = field.choices.iter().filter(|choice| self.conversation.user_request.says(&plain(choice)));
+            let stated =
+                field.choices.iter().filter(|choice| self.conversation.user_request.says(&plain(choice)));
             stated.max_by_key(|choice| plain(choice).len()).map(|choice| (*choice).clone())
         };
         let only =
@@ -272,7 +275,8 @@ impl<'t> Filler<'t> {
     }
 
     fn money(&self) -> Option<String> {
-        let number = self.conversation.user_request.numbers.iter().find(|number| number.currency.is_some())?;
+        let number =
+            self.conversation.user_request.numbers.iter().find(|number| number.currency.is_some())?;
         let currency = number.currency.unwrap_or_default().to_uppercase();
         Some(format!("{} {currency}", number.value))
     }

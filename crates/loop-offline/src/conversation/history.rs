@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use loop_llm::{Message, ModelRequest, ToolChoice, ToolOutput, ToolDefinition};
+use loop_llm::{Message, ModelRequest, ToolChoice, ToolDefinition, ToolOutput};
 use loop_prompts::anchors::{DEMANDED, ITEM, NOT_ACCEPTED};
 use serde_json::{Map, Value};
 
@@ -99,12 +99,21 @@ impl<'a> Conversation<'a> {
             last = before.iter().rfind(|text| !text.contains(DEMANDED)).map_or(last, String::as_str);
         }
         let user_request = UserRequest::read(last, &nouns);
-        let mut conversation =
-            Conversation { user_request, tools, made: Vec::new(), output: None, submit: None, is_rejected: false, demanded };
+        let mut conversation = Conversation {
+            user_request,
+            tools,
+            made: Vec::new(),
+            output: None,
+            submit: None,
+            is_rejected: false,
+            demanded,
+        };
         let mut ends = conversation.tools.iter().filter(|tool| tool.fields.is_empty());
-        conversation.submit = ends.find(|tool| tool.is_final() || is_reported(request, tool.name)).map(|tool| tool.name);
+        conversation.submit =
+            ends.find(|tool| tool.is_final() || is_reported(request, tool.name)).map(|tool| tool.name);
         conversation.output = conversation.output_tool(request);
-        conversation.made = made(&request.messages, conversation.output.is_some() || !conversation.demanded.is_empty());
+        conversation.made =
+            made(&request.messages, conversation.output.is_some() || !conversation.demanded.is_empty());
         let Some(output) = conversation.output else { return conversation };
         // A rejection names the tool, and is nothing to fill it from.
         let is_rejection =
@@ -164,7 +173,8 @@ impl<'a> Conversation<'a> {
         for made in self.made.iter().rev().filter(|made| made.is_ok()) {
             let known: Vec<&Record> =
                 made.reported.records.iter().filter(|record| record.id().is_some()).collect();
-            let requested = subject.is_some_and(|subject| made.arguments.values().any(|value| value == subject));
+            let requested =
+                subject.is_some_and(|subject| made.arguments.values().any(|value| value == subject));
             let best =
                 subject.map(|subject| known.iter().map(|record| record.fits(subject)).max().unwrap_or(0));
             let mut fitting = known.clone();
@@ -176,8 +186,11 @@ impl<'a> Conversation<'a> {
                 }
                 _ => {}
             }
-            let others =
-                self.user_request.names.iter().filter(|name| matches!(name.stands, Stands::Belongs | Stands::Place));
+            let others = self
+                .user_request
+                .names
+                .iter()
+                .filter(|name| matches!(name.stands, Stands::Belongs | Stands::Place));
             for other in others.map(|name| name.text.as_str()).chain(self.user_request.mail()) {
                 let narrowed: Vec<&Record> =
                     fitting.iter().filter(|record| record.fits(other) > 0).copied().collect();
@@ -302,7 +315,8 @@ fn stated(message: &Message) -> Option<String> {
 
 /// Calls and their results. In search of one result all of them count for the command.
 fn made<'a>(messages: &'a [Message], is_one_user_request: bool) -> Vec<Made<'a>> {
-    let user_request = messages.iter().rposition(|message| matches!(message, Message::User { .. })).unwrap_or(0);
+    let user_request =
+        messages.iter().rposition(|message| matches!(message, Message::User { .. })).unwrap_or(0);
     let mut all: Vec<Made<'a>> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let results = match messages.get(at + 1) {

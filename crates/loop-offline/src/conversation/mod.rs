@@ -39,7 +39,9 @@ pub(super) fn reply(request: &ModelRequest) -> StubReply {
     let conversation = Conversation::of(request);
     let calls = match &request.tool_choice {
         ToolChoice::None => Vec::new(),
-        ToolChoice::Named(name) => conversation.tool(name).map(|tool| forced(&conversation, tool)).into_iter().collect(),
+        ToolChoice::Named(name) => {
+            conversation.tool(name).map(|tool| forced(&conversation, tool)).into_iter().collect()
+        }
         ToolChoice::Auto => planned(&conversation),
         ToolChoice::Required | ToolChoice::Prefer | ToolChoice::AnyOf(_) => {
             let planned = planned(&conversation);
@@ -88,16 +90,26 @@ fn planned(conversation: &Conversation<'_>) -> Vec<Wanted> {
     if !demanded.is_empty() {
         return demanded;
     }
-    let changes: Vec<Kind> =
-        conversation.user_request.asks.iter().copied().filter(|kind| !matches!(kind, Kind::Look | Kind::Other)).collect();
-    let looks = conversation.user_request.asks_for(Kind::Look) || changes.is_empty() || conversation.output.is_some();
+    let changes: Vec<Kind> = conversation
+        .user_request
+        .asks
+        .iter()
+        .copied()
+        .filter(|kind| !matches!(kind, Kind::Look | Kind::Other))
+        .collect();
+    let looks =
+        conversation.user_request.asks_for(Kind::Look) || changes.is_empty() || conversation.output.is_some();
     let mut calls = if looks { reads(conversation) } else { Vec::new() };
     if !calls.is_empty() {
         return calls;
     }
     if let Some(output) = conversation.output.and_then(|name| conversation.tool(name)) {
         let wanted = forced(conversation, output);
-        return if conversation.same(&wanted.tool, &wanted.arguments).is_some() { Vec::new() } else { vec![wanted] };
+        return if conversation.same(&wanted.tool, &wanted.arguments).is_some() {
+            Vec::new()
+        } else {
+            vec![wanted]
+        };
     }
     for kind in changes {
         if let Some(tool) = conversation.changing(kind) {
@@ -127,7 +139,8 @@ fn change(conversation: &Conversation<'_>, tool: &Tool<'_>) -> Vec<Wanted> {
             filler.record = Some(record);
             let details = conversation.reads().filter(|detail| detail.needs_id());
             let of_same = details.filter(|detail| is_same_noun(conversation, detail, source));
-            let details: Vec<Wanted> = of_same.filter_map(|detail| by_id(conversation, detail, record)).collect();
+            let details: Vec<Wanted> =
+                of_same.filter_map(|detail| by_id(conversation, detail, record)).collect();
             if !details.is_empty() && !is_reported {
                 calls.extend(details);
                 continue;
@@ -205,7 +218,10 @@ fn reads(conversation: &Conversation<'_>) -> Vec<Wanted> {
 }
 
 /// Tools that look up a subject, or without one what the words say, the most fitting first.
-fn candidates<'t>(conversation: &'t Conversation<'_>, subject: Option<&'t str>) -> Vec<(&'t Tool<'t>, Map<String, Value>)> {
+fn candidates<'t>(
+    conversation: &'t Conversation<'_>,
+    subject: Option<&'t str>,
+) -> Vec<(&'t Tool<'t>, Map<String, Value>)> {
     let mut scored: Vec<(usize, &Tool<'_>, Map<String, Value>)> = Vec::new();
     for tool in conversation.reads().filter(|tool| !tool.needs_id()) {
         let Filled { arguments, missing } =
@@ -235,11 +251,17 @@ fn follow_ups(conversation: &Conversation<'_>, subject: Option<&str>) -> Vec<Wan
         return Vec::new();
     };
     let details = conversation.output.is_some()
-        || ["detail", "details", "profile", "everything", "full"].iter().any(|word| conversation.user_request.says(word))
+        || ["detail", "details", "profile", "everything", "full"]
+            .iter()
+            .any(|word| conversation.user_request.says(word))
         || conversation.user_request.belongings().iter().any(|wanted| record.about(wanted).is_none());
     let tools = conversation.reads().filter(|tool| tool.needs_id());
     let fitting = tools.filter(|tool| {
-        if is_same_noun(conversation, tool, source) { details } else { overlap(&tool.nouns, &conversation.user_request.stems) > 0 }
+        if is_same_noun(conversation, tool, source) {
+            details
+        } else {
+            overlap(&tool.nouns, &conversation.user_request.stems) > 0
+        }
     });
     fitting.filter_map(|tool| by_id(conversation, tool, record)).collect()
 }

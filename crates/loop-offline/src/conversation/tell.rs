@@ -1,6 +1,6 @@
 //! What is said in the end: what was found, counted; what was changed; what could not be done, and why.
 
-use super::history::{Made, Conversation, Target, Tool, plain};
+use super::history::{Conversation, Made, Target, Tool, plain};
 use super::records::Record;
 use super::schema::{Role, parts};
 use super::user_request::Kind;
@@ -23,8 +23,11 @@ const PAST: [(&str, &str); 8] = [
 
 /// The answer to what was asked, from the results alone.
 pub(super) fn answer(conversation: &Conversation<'_>) -> String {
-    let done: Vec<String> =
-        conversation.made_now().filter(|made| made.is_ok()).filter_map(|made| changed(conversation, made)).collect();
+    let done: Vec<String> = conversation
+        .made_now()
+        .filter(|made| made.is_ok())
+        .filter_map(|made| changed(conversation, made))
+        .collect();
     let failed =
         conversation.made_now().filter(|made| made.result.is_some_and(|result| result.is_error)).map(failure);
     let failed: Vec<String> = failed.collect();
@@ -96,9 +99,8 @@ fn reported(conversation: &Conversation<'_>, made: &Made<'_>) -> String {
             let text = quote(&words.join(" "));
             if text.trim().is_empty() { format!("`{}` said nothing.", made.tool) } else { text }
         }
-        [record] if made.reported.total == 1 => {
-            belonging(conversation, record).unwrap_or_else(|| format!("Found 1 {noun}{requested}: {}.", shown(record)))
-        }
+        [record] if made.reported.total == 1 => belonging(conversation, record)
+            .unwrap_or_else(|| format!("Found 1 {noun}{requested}: {}.", shown(record))),
         records => {
             let total = made.reported.total;
             let mut lines = vec![format!("Found {total} {}{requested}.", plural(noun)), String::new()];
@@ -143,7 +145,12 @@ fn belonging(conversation: &Conversation<'_>, record: &Record) -> Option<String>
         .filter_map(|wanted| record.about(wanted))
         .map(|(key, value)| (key, quote(&plain(value))))
         .collect();
-    let whose = conversation.user_request.subjects().next().or_else(|| record.title()).map(|name| format!("{name}'s "));
+    let whose = conversation
+        .user_request
+        .subjects()
+        .next()
+        .or_else(|| record.title())
+        .map(|name| format!("{name}'s "));
     let all: Vec<String> =
         members.iter().map(|(key, value)| format!("{} is {value}", parts(key).join(" "))).collect();
     (!all.is_empty()).then(|| format!("{}{}.", whose.unwrap_or_default(), all.join(", ")))
@@ -215,13 +222,19 @@ fn changed(conversation: &Conversation<'_>, made: &Made<'_>) -> Option<String> {
 /// Changes that were asked for and not made, and why.
 fn undone(conversation: &Conversation<'_>) -> Option<String> {
     if let Some(output) = conversation.output {
-        let mut outputs =
-            conversation.made.iter().filter(|made| Some(made.tool) == conversation.submit || made.tool == output);
+        let mut outputs = conversation
+            .made
+            .iter()
+            .filter(|made| Some(made.tool) == conversation.submit || made.tool == output);
         let last = outputs.next_back()?;
         let is_refused = !last.is_ok() || conversation.is_rejected;
         return is_refused.then(|| format!("The stub has nothing else to put into `{output}`."));
     }
-    let requested = conversation.user_request.asks.iter().find(|kind| !matches!(kind, Kind::Look | Kind::Other | Kind::Save))?;
+    let requested = conversation
+        .user_request
+        .asks
+        .iter()
+        .find(|kind| !matches!(kind, Kind::Look | Kind::Other | Kind::Save))?;
     let Some(tool) = conversation.changing(*requested) else {
         return Some("Nothing was changed: no tool here does that.".to_owned());
     };

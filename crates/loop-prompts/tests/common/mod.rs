@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use loop_core::{
     ArgSpec, CallModel, Command, Digest, DocumentSpec, Effect, Event, EventKind, Facts, GateSettings, Limits,
-    ModelFailure, ModelSpec, ModelSpecs, NonceMode, Observation, Selection, ProtocolSpec, Reply, Run, RunId,
-    RunSpec, SPEC_VERSION, Scope, SectionSpec, Stale, Status, ToolSpec, Usage, WorkItem,
+    ModelFailure, ModelSpec, ModelSpecs, NonceMode, Observation, ProtocolSpec, Reply, Run, RunId, RunSpec,
+    SPEC_VERSION, Scope, SectionSpec, Selection, Stale, Status, ToolSpec, Usage, WorkItem,
 };
 use loop_llm::ModelRequest;
 use loop_prompts::{Dialogue, Layout, Prompt, Prompts, Turn};

@@ -172,7 +172,9 @@ impl Native {
                 max_output_tokens: quote.max_output_tokens,
                 reserve: quote.reserve,
             },
-            Err(refusal) => EventKind::CallRefused { key, attempt, prompt_bytes: bytes, shared_bytes: 0, refusal },
+            Err(refusal) => {
+                EventKind::CallRefused { key, attempt, prompt_bytes: bytes, shared_bytes: 0, refusal }
+            }
         };
         self.tell(kind);
         grown
@@ -247,7 +249,11 @@ impl Native {
             Command::AskPerson { key, .. } => Some(key),
             _ => None,
         });
-        self.tell(EventKind::PersonAnswered { key: requested.expect("a person is asked"), answer, binding: None });
+        self.tell(EventKind::PersonAnswered {
+            key: requested.expect("a person is asked"),
+            answer,
+            binding: None,
+        });
     }
 
     /// The run is stopped, and what is in flight is cut off.

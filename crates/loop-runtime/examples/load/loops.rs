@@ -10,7 +10,7 @@ use futures::StreamExt;
 use loop_core::{GateSettings, Limits, Selection, Stale};
 use loop_llm::{HttpModel, Message, Profile};
 use loop_runtime::{
-    Agent, Runner, OutputTool, RunSpec, StopReason, WorkItem,
+    Agent, OutputTool, RunSpec, Runner, StopReason, WorkItem,
     agent::{AgentOutput, AgentStream},
     journal::{Journal, MemoryJournal, NoJournal, SqliteJournal},
     models::{ChatModel, ModelSpec, Models},

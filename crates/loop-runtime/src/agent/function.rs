@@ -338,7 +338,10 @@ mod tests {
         assert_eq!(shown(Some(Point { x: 1 }), &tool), r#"{"x":1}"#);
         assert_eq!(shown(ToolResult::value("look", "reported".into()), &tool), "reported");
         assert_eq!(shown(Ok::<_, String>(ToolResult::value("look", "reported".into())), &tool), "reported");
-        assert_eq!(shown(Ok::<_, &'static str>(ToolResult::value("look", "reported".into())), &tool), "reported");
+        assert_eq!(
+            shown(Ok::<_, &'static str>(ToolResult::value("look", "reported".into())), &tool),
+            "reported"
+        );
     }
 
     #[test]

@@ -106,9 +106,8 @@ impl NamedModel {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         if let Some(known) = known(provider, model) {
             spec.context_tokens = known.context_tokens.unwrap_or(spec.context_tokens);
-            spec.max_output_tokens = known
-                .max_output_tokens
-                .map_or(spec.max_output_tokens, |max| max.min(spec.max_output_tokens));
+            spec.max_output_tokens =
+                known.max_output_tokens.map_or(spec.max_output_tokens, |max| max.min(spec.max_output_tokens));
             // Elsewhere nobody can say what is charged.
             if self.price.is_none() && loop_prices::list_of(provider, own_server).is_some() {
                 spec.price = known.dearest(at);

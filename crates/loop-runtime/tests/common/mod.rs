@@ -5,8 +5,8 @@ pub mod world;
 use std::sync::Arc;
 
 use loop_core::{
-    Cite, DocumentSpec, Effect, GateSettings, Limits, ModelSpec, ModelSpecs, NonceMode, Selection,
-    Price, ProtocolSpec, RunSpec, SPEC_VERSION, Scope, SectionSpec, WorkItem,
+    Cite, DocumentSpec, Effect, GateSettings, Limits, ModelSpec, ModelSpecs, NonceMode, Price, ProtocolSpec,
+    RunSpec, SPEC_VERSION, Scope, SectionSpec, Selection, WorkItem,
 };
 use loop_runtime::{
     Runner,

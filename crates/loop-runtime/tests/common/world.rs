@@ -11,7 +11,7 @@ use futures::stream::BoxStream;
 use loop_core::{DefaultCall, Effect, EventKind, FinishReason, Note, RunId, Usage, Verdict};
 use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest};
 use loop_runtime::{
-    Runner, Outcome, RunSpec,
+    Outcome, RunSpec, Runner,
     journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded, RunLine, RunWriter},
     models::{ChatModel, Models},
     observe::{Events, RunEvent},
@@ -49,7 +49,11 @@ impl Log {
     #[track_caller]
     pub fn at(&self, line: &str) -> u64 {
         let lines = self.lines.lock().unwrap();
-        lines.iter().find(|(_, activity)| activity == line).unwrap_or_else(|| panic!("no `{line}` in {lines:#?}")).0
+        lines
+            .iter()
+            .find(|(_, activity)| activity == line)
+            .unwrap_or_else(|| panic!("no `{line}` in {lines:#?}"))
+            .0
     }
 
     pub fn count(&self, start: &str) -> usize {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use loop_core::{
-    ArgSpec, Command, Digest, DocumentSpec, Effect, Event, EventKind, Facts, FinishReason, GateSettings, Limits,
-    Millis, ModelSpec, ModelSpecs, NonceMode, Observation, Selection, Price, PromptSize, ProtocolSpec, Reply, Run,
-    RunId, RunSpec, SPEC_VERSION, Scope, SectionSpec, Status, ToolSpec, Usage, WorkItem,
+    ArgSpec, Command, Digest, DocumentSpec, Effect, Event, EventKind, Facts, FinishReason, GateSettings,
+    Limits, Millis, ModelSpec, ModelSpecs, NonceMode, Observation, Price, PromptSize, ProtocolSpec, Reply,
+    Run, RunId, RunSpec, SPEC_VERSION, Scope, SectionSpec, Selection, Status, ToolSpec, Usage, WorkItem,
 };
 use loop_runtime::journal::{Entry, Header};
 use serde_json::json;

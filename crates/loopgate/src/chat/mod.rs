@@ -10,10 +10,10 @@ use std::sync::Arc;
 use anstyle::Style;
 use futures::StreamExt;
 use loop_core::{
-    PersonRequest, Effect, PersonAnswer, PicoUsd, ProtocolSpec, StopClass, StopMode, StopReason, Totals,
+    Effect, PersonAnswer, PersonRequest, PicoUsd, ProtocolSpec, StopClass, StopMode, StopReason, Totals,
 };
 use loop_domain::Domain;
-use loop_runtime::{Runner, Message, agent::Meta, journal::Journal, run::Remote};
+use loop_runtime::{Message, Runner, agent::Meta, journal::Journal, run::Remote};
 
 use crate::args::ChatArgs;
 use crate::failure::Failure;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use loop_core::{
-    PersonRequest, CommandKey, Decision, EventKind, JudgedAction, Millis, Note, Observation, Outcome, Run, RunSpec, Slot,
-    Status, StopClass, TierCause, Verdict,
+    CommandKey, Decision, EventKind, JudgedAction, Millis, Note, Observation, Outcome, PersonRequest, Run,
+    RunSpec, Slot, Status, StopClass, TierCause, Verdict,
 };
 use loop_runtime::{journal::Entry, observe::RunEvent, report::explain};
 

@@ -14,7 +14,7 @@ use self::kinds::{Case, OVERLOADED, RATE_LIMITED, REFUSALS};
 use self::reported::Reported;
 pub(crate) use self::reported::filtered;
 use crate::delay;
-use crate::error::{RequestChange, ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
+use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RequestChange, RetryAdvice};
 use crate::mask;
 use crate::secrets::Secrets;
 
@@ -43,9 +43,11 @@ pub(crate) fn within(body: &Value, secrets: &Secrets) -> LlmError {
     let number: Option<u16> =
         reported.words.iter().find_map(|word| word.parse().ok().filter(|it| (400..600).contains(it)));
     // What passes is told by a number or a code, whatever the type beside it says.
-    let passes =
-        number.is_some_and(|it| it == 429 || it >= 500) || reported.has(&RATE_LIMITED) || reported.has(&OVERLOADED);
-    let faulty = REFUSALS.iter().find(|(word, _)| !passes && reported.has(&[word])).map(|(_, status)| *status);
+    let passes = number.is_some_and(|it| it == 429 || it >= 500)
+        || reported.has(&RATE_LIMITED)
+        || reported.has(&OVERLOADED);
+    let faulty =
+        REFUSALS.iter().find(|(word, _)| !passes && reported.has(&[word])).map(|(_, status)| *status);
     let status = number.filter(|_| faulty.is_none()).or(faulty).unwrap_or(500);
     let mut error = judge(&reported, status, &HeaderMap::new(), SystemTime::UNIX_EPOCH, secrets);
     if faulty.is_some() && !matches!(error.retry, RetryAdvice::AfterChange(_)) {
@@ -54,8 +56,15 @@ pub(crate) fn within(body: &Value, secrets: &Secrets) -> LlmError {
     error
 }
 
-fn judge(reported: &Reported, status: u16, headers: &HeaderMap, now: SystemTime, secrets: &Secrets) -> LlmError {
-    let theirs = |name: &str| reported.headers.iter().find(|(other, _)| other == name).map(|(_, value)| &**value);
+fn judge(
+    reported: &Reported,
+    status: u16,
+    headers: &HeaderMap,
+    now: SystemTime,
+    secrets: &Secrets,
+) -> LlmError {
+    let theirs =
+        |name: &str| reported.headers.iter().find(|(other, _)| other == name).map(|(_, value)| &**value);
     let header = |name: &str| {
         let ours = headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
         ours.or_else(|| theirs(name))
@@ -94,7 +103,8 @@ fn judge(reported: &Reported, status: u16, headers: &HeaderMap, now: SystemTime,
     if should_retry == Some(true) && status != 413 && !error.is_retryable() {
         error.retry = RetryAdvice::Backoff;
     }
-    if let (true, Some(delay)) = (matches!(error.retry, RetryAdvice::Backoff | RetryAdvice::After(_)), requested)
+    if let (true, Some(delay)) =
+        (matches!(error.retry, RetryAdvice::Backoff | RetryAdvice::After(_)), requested)
     {
         error.retry = RetryAdvice::After(delay);
     }

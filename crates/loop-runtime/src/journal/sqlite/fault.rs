@@ -145,7 +145,9 @@ fn advice(error: &rusqlite::Error, path: &Path) -> String {
         Some(ErrorCode::DiskFull) if is_at_its_limit(path) => TOO_LARGE.to_owned(),
         Some(ErrorCode::DiskFull) => FULL.to_owned(),
         Some(ErrorCode::DatabaseCorrupt) => {
-            format!("the file is damaged; restore a copy of it, or use another file with --journal ({stated})")
+            format!(
+                "the file is damaged; restore a copy of it, or use another file with --journal ({stated})"
+            )
         }
         _ => stated,
     }
@@ -196,7 +198,10 @@ mod tests {
         ] {
             let has_rights = says == NOT_WRITABLE;
             let reported = fault.at(path).to_string();
-            assert!(reported.starts_with(&path.display().to_string()) && reported.contains(says), "{says}: {reported}");
+            assert!(
+                reported.starts_with(&path.display().to_string()) && reported.contains(says),
+                "{says}: {reported}"
+            );
             assert_eq!(reported.contains(rights), has_rights, "{reported}");
             assert_eq!(reported.lines().count(), 1, "{reported}");
         }
