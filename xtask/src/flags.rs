@@ -59,6 +59,9 @@ xflags::xflags! {
             optional --check
         }
         /// Check what a reviewer should not have to look at.
-        cmd tidy {}
+        cmd tidy {
+            /// Print how readable the code is, in numbers, in place of what is to be repaired
+            optional --report
+        }
     }
 }

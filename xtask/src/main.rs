@@ -9,11 +9,13 @@ mod explore;
 mod flags;
 mod layers;
 mod links;
+mod measures;
 mod prices;
 mod requirements;
 mod rooms;
 mod rust_text;
 mod teed;
+mod terms;
 mod test;
 mod tidy;
 mod wire;
@@ -48,7 +50,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),
         XtaskCmd::Wire(flags) => wire::run(&flags.arguments),
         XtaskCmd::Drawings(flags) => drawings::run(flags.check),
-        XtaskCmd::Tidy(_) => tidy::run(),
+        XtaskCmd::Tidy(flags) => tidy::run(flags.report),
     }
 }
 

@@ -6,9 +6,13 @@ use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
 
 use crate::workspace::{self, Failure};
-use crate::{blocks, drawings, links, rust_text};
+use crate::{blocks, drawings, links, measures, rust_text, terms};
 
-pub(crate) fn run() -> Result<(), Failure> {
+/// What there is to repair; with `report`, how readable the code is, in numbers.
+pub(crate) fn run(report: bool) -> Result<(), Failure> {
+    if report {
+        return measures::run(workspace::root());
+    }
     workspace::report("tidy", &find_problems(workspace::root())?)?;
     println!("tidy: nothing to repair");
     Ok(())
@@ -16,10 +20,22 @@ pub(crate) fn run() -> Result<(), Failure> {
 
 fn find_problems(root: &Path) -> Result<Vec<String>, Failure> {
     let mut problems = Vec::new();
+    let mut declared = Vec::new();
     for folder in ["crates", "xtask"] {
         for path in workspace::files_below(&root.join(folder), "rs")? {
-            problems.extend(rust_problems(&workspace::shown(root, &path), &workspace::read(&path)?));
+            let (file, text) = (workspace::shown(root, &path), workspace::read(&path)?);
+            problems.extend(rust_problems(&file, &text));
+            if file.contains("/src/") {
+                problems.extend(terms::old_terms(&file, &text));
+            }
+            if file.starts_with("crates/") && file.contains("/src/") {
+                declared.extend(terms::public_types(&text).into_iter().map(|name| (name, file.clone())));
+            }
         }
+    }
+    for (name, files) in terms::homonyms(&declared) {
+        problems
+            .push(format!("`{name}` is declared in {}: give it one home or two names", files.join(" and ")));
     }
     for package in workspace::packages(root)? {
         let folder = if package == "xtask" { root.join("xtask") } else { root.join("crates").join(&package) };

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_llm::{ChatModel, Profile, Recorded, Recorder, RecordingModel, Scripted, Secrets};
+use loop_llm::{ChatModel, Profile, RecordedModel, Recorder, RecordingModel, Scripted, Secrets};
 use loop_runtime::models::{Models, Offline};
 
 use crate::config::ModelConfig;
@@ -90,7 +90,7 @@ const LEAST_OF_KEY: usize = 16;
 /// said when the model is made.
 pub(crate) fn recorded_name(file: &File, tier: &str, config: &ModelConfig) -> Option<String> {
     let recording = config.recording.as_ref().filter(|_| config.provider == "recorded")?;
-    let recorded = Recorded::open(file.resolve(&["models", tier, "recording"], recording)).ok()?;
+    let recorded = RecordedModel::open(file.resolve(&["models", tier, "recording"], recording)).ok()?;
     let name = recorded.model_of(tier).or_else(|| recorded.model_of("base"))?;
     Some(name.to_string())
 }
@@ -124,7 +124,7 @@ fn bare<'a>(
         }
         ("recorded", _, Some(recording)) => {
             let path = file.resolve(&["models", tier, "recording"], recording);
-            Arc::new(Recorded::open(&path).map_err(|cause| error("recording", one_line(cause)))?)
+            Arc::new(RecordedModel::open(&path).map_err(|cause| error("recording", one_line(cause)))?)
         }
         ("scripted", None, _) => {
             return Err(error(

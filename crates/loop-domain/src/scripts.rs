@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::{CommandKey, EventKind, FailureKind, Tier};
-use loop_llm::{Purpose, Scripted};
+use loop_llm::{RequestPurpose, Scripted};
 use loop_runtime::journal::Entry;
 
 /// The models that reply from a list, by the tiers that have one of their own.
@@ -35,7 +35,7 @@ impl Scripts {
                     self.received(key, &tiers);
                 }
                 EventKind::ToolFinished { observation, .. } if observation.sub_call.is_some() => {
-                    self.used(Tier::Selector, Purpose::Filter);
+                    self.used(Tier::Selector, RequestPurpose::Filter);
                 }
                 _ => {}
             }
@@ -48,7 +48,7 @@ impl Scripts {
         }
     }
 
-    fn used(&self, tier: Tier, purpose: Purpose) {
+    fn used(&self, tier: Tier, purpose: RequestPurpose) {
         let of = |name: &str| self.own.iter().find(|(own, _)| *own == name);
         if let Some((_, Some(script))) = of(tier.name()).or_else(|| of(Tier::Base.name())) {
             script.pass_over(purpose);

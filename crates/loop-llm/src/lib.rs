@@ -14,7 +14,7 @@
 //!
 //! Wrappers compose over any model: [`Retrying`] tries again what failed before the first byte of a reply and costs
 //! nothing; [`CircuitBreaker`] stops asking a provider that keeps failing; calls take turns behind [`RateLimited`]. With the
-//! feature `recordings`, `Recorded` replays what `RecordingModel` wrote into a file. A credential is never shown, logged or put into a message.
+//! feature `recordings`, `RecordedModel` replays what `RecordingModel` wrote into a file. A credential is never shown, logged or put into a message.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -74,8 +74,8 @@ pub use report::{ModelReport, ReportedError};
 pub use report::{report_schema, request_schema};
 pub use request::{AssistantTurn, Image, Message, ModelRequest, RequestMeta, ToolOutput};
 pub use scripted::{
-    Purpose, ScriptError, Scripted, ScriptedCall, ScriptedReply, estimated as estimated_usage, has_tools,
-    nonce_of,
+    RequestPurpose, ScriptError, Scripted, ScriptedCall, ScriptedReply, estimated as estimated_usage,
+    has_tools, nonce_of,
 };
 pub use secrets::{Masker, Secrets};
 pub use transport::Timers;
@@ -84,4 +84,4 @@ pub use wrap::{
     RetryPolicy, Retrying,
 };
 #[cfg(feature = "recordings")]
-pub use wrap::{RECORDING_VERSION, Recorded, RecordedError, Recorder, RecordingError, RecordingModel};
+pub use wrap::{RECORDING_VERSION, RecordedError, RecordedModel, Recorder, RecordingError, RecordingModel};

@@ -11,7 +11,7 @@ use crate::codec::Memory;
 use crate::options::{Caching, Effort, OutputFormat, ToolChoice, ToolDefinition, Unsupported};
 use crate::progress::ProgressListener;
 use crate::raw::Raw;
-use crate::scripted::Purpose;
+use crate::scripted::RequestPurpose;
 
 /// One call to a model, in no provider's terms.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -339,7 +339,7 @@ pub struct RequestMeta {
     /// What the call is for, as the caller says: it decides which reply a model gives that plays a part. A caller that
     /// does not say leaves it to the words of the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub purpose: Option<Purpose>,
+    pub purpose: Option<RequestPurpose>,
     /// Which try, from 1.
     pub attempt: u32,
     /// Milliseconds that the caller waits for the whole reply, where it says so.

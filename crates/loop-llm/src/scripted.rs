@@ -39,7 +39,7 @@ pub struct Scripted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Purpose {
+pub enum RequestPurpose {
     /// Selecting tools.
     Select,
     /// Analysing, refining, final pass; any turn of a conversation.
@@ -50,7 +50,7 @@ pub enum Purpose {
     Filter,
 }
 
-impl From<Slot> for Purpose {
+impl From<Slot> for RequestPurpose {
     /// The purpose of a run's call in this slot.
     fn from(slot: Slot) -> Self {
         match slot {
@@ -61,7 +61,7 @@ impl From<Slot> for Purpose {
     }
 }
 
-impl Purpose {
+impl RequestPurpose {
     /// The purpose of a request: what its caller says, in [`RequestMeta::purpose`](crate::RequestMeta).
     ///
     /// A request that came over the wire, or was made up by hand, does not say. Its purpose shows in the words that the
@@ -160,11 +160,11 @@ impl Scripted {
 
     /// Leaves out the next reply to a call of this purpose, as if it had been given: whoever goes on with a run that had it
     /// from another process gets the one behind it.
-    pub fn pass_over(&self, purpose: Purpose) {
+    pub fn pass_over(&self, purpose: RequestPurpose) {
         self.take(purpose);
     }
 
-    fn take(&self, purpose: Purpose) -> Option<ScriptedReply> {
+    fn take(&self, purpose: RequestPurpose) -> Option<ScriptedReply> {
         let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
         let at = replies.iter().position(|reply| reply.purpose.is_none_or(|wanted| wanted == purpose))?;
         Some(replies.remove(at))
@@ -175,7 +175,7 @@ impl Scripted {
 impl ChatModel for Scripted {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         self.requested.lock().unwrap_or_else(PoisonError::into_inner).push(request);
-        let purpose = Purpose::of(request);
+        let purpose = RequestPurpose::of(request);
         let Some(scripted) = self.take(purpose) else {
             let message = format!("the script has no reply left for a {purpose:?} call").to_lowercase();
             return Err(LlmError::new(LlmErrorKind::ScriptExhausted, ErrorPhase::Encode, message));
@@ -237,9 +237,11 @@ pub(crate) fn rules_of(request: &ModelRequest) -> &str {
 /// in its rules; `None` where there is none.
 pub fn nonce_of(request: &ModelRequest) -> Option<&str> {
     let first = request.messages.first().map_or("", |message| message.text());
-    let (text, before) = match Purpose::of(request) {
-        Purpose::Repair => (rules_of(request), "\"nonce\": \""),
-        Purpose::Select | Purpose::Main | Purpose::Filter => (first, "The nonce of this run is `"),
+    let (text, before) = match RequestPurpose::of(request) {
+        RequestPurpose::Repair => (rules_of(request), "\"nonce\": \""),
+        RequestPurpose::Select | RequestPurpose::Main | RequestPurpose::Filter => {
+            (first, "The nonce of this run is `")
+        }
     };
     let (_, after) = text.split_once(before)?;
     after.split(['`', '"', '\n']).next()

@@ -3,7 +3,7 @@
 use futures::StreamExt;
 use loop_core::{FinishReason, Usage};
 use loop_llm::{
-    Arguments, ChatModel, LlmErrorKind, Message, ModelEvent, ModelRequest, Purpose, Raw, Scripted,
+    Arguments, ChatModel, LlmErrorKind, Message, ModelEvent, ModelRequest, Raw, RequestPurpose, Scripted,
     ScriptedReply, ToolChoice, ToolDefinition, ToolOutput, complete,
 };
 use serde_json::json;
@@ -171,12 +171,12 @@ async fn the_requests_are_kept_as_they_were() {
 fn a_request_with_native_tools_or_results_is_a_main_call() {
     let system = "You select data-gathering tools to run.";
     let plain = ModelRequest::new("m", system, "x");
-    assert_eq!(Purpose::of(&plain), Purpose::Select);
+    assert_eq!(RequestPurpose::of(&plain), RequestPurpose::Select);
     let tools = ModelRequest { tools: vec![search()].into(), ..plain.clone() };
-    assert_eq!(Purpose::of(&tools), Purpose::Main);
+    assert_eq!(RequestPurpose::of(&tools), RequestPurpose::Main);
     let mut results = plain;
     results.messages.push(Message::Tool { results: Vec::new() });
-    assert_eq!(Purpose::of(&results), Purpose::Main);
+    assert_eq!(RequestPurpose::of(&results), RequestPurpose::Main);
 }
 
 #[test]

@@ -11,7 +11,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use loop_llm::{
     BreakerHandle, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, LlmErrorKind, RateGate,
-    RateLimited, RateLimits, Recorded, RecordingModel, RetryAdvice, RetryPolicy, Retrying, Secrets, complete,
+    RateLimited, RateLimits, RecordedModel, RecordingModel, RetryAdvice, RetryPolicy, Retrying, Secrets,
+    complete,
 };
 use tape::{Tape, hear};
 use tokio::time::Instant;
@@ -151,7 +152,7 @@ async fn a_recorded_run_with_its_tries_plays_back_through_the_same_wrappers() {
     let received = [hear(&*model, &request()).await, hear(&*model, &request()).await];
     let file = live.tape.text();
     let again = Shared::new(9, 1);
-    let model = again.stack(USUAL, Arc::new(Recorded::read("x.jsonl", &file).unwrap()));
+    let model = again.stack(USUAL, Arc::new(RecordedModel::read("x.jsonl", &file).unwrap()));
     assert_eq!([hear(&*model, &request()).await, hear(&*model, &request()).await], received);
     assert_eq!(again.tape.text(), file);
 }

@@ -10,7 +10,7 @@ use futures::{FutureExt, StreamExt};
 use loop_core::{PicoUsd, Usage};
 use loop_llm::{
     Arguments, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest,
-    Partial, Raw, Recorded, ReplyEnd, RetryAdvice, RetryPolicy, Retrying, Secrets, ToolCall, complete,
+    Partial, Raw, RecordedModel, ReplyEnd, RetryAdvice, RetryPolicy, Retrying, Secrets, ToolCall, complete,
 };
 use proptest::prelude::*;
 use secrecy::SecretString;
@@ -93,8 +93,8 @@ async fn recording(steps: Vec<Step>, request: &ModelRequest) -> String {
     tape.text()
 }
 
-fn played(text: &str) -> Recorded {
-    Recorded::read("x.jsonl", text).unwrap()
+fn played(text: &str) -> RecordedModel {
+    RecordedModel::read("x.jsonl", text).unwrap()
 }
 
 #[tokio::test]
@@ -326,7 +326,7 @@ async fn a_request_with_a_secret_is_found_with_the_secret_known() {
 async fn damaged_files_say_what_and_where_and_how_to_revise_it() {
     let file = recording(vec![Step::Give(stated("one"), Duration::ZERO); 2], &request()).await;
     let check = |text: &str, wanted: &str| {
-        let error = Recorded::read("x.jsonl", text).unwrap_err().to_string();
+        let error = RecordedModel::read("x.jsonl", text).unwrap_err().to_string();
         assert!(error.starts_with(wanted) && !error.contains('\n'), "{error}");
     };
     let header = "not a recording: the first line has to be {\"recording\":1}; name a file that was recorded";
@@ -343,7 +343,7 @@ async fn damaged_files_say_what_and_where_and_how_to_revise_it() {
         }
         let number = file[..cut].lines().count();
         let text = &file[..cut];
-        match Recorded::read("x.jsonl", text) {
+        match RecordedModel::read("x.jsonl", text) {
             // A line that lost nothing but its end is whole.
             Ok(_) => assert!(text.ends_with('}'), "{text}"),
             Err(error) => assert_eq!(
@@ -359,7 +359,7 @@ async fn damaged_files_say_what_and_where_and_how_to_revise_it() {
     // A reply may be edited, and blank lines do no harm.
     let edited = file.replace("\"text\":\"one\"", "\"text\":\"two\"").replace('\n', "\r\n\n");
     assert_eq!(&*complete(&played(&edited), &request()).await.unwrap().text, "two");
-    let absent = Recorded::open("/no/such.jsonl").unwrap_err().to_string();
+    let absent = RecordedModel::open("/no/such.jsonl").unwrap_err().to_string();
     assert!(
         absent.starts_with("/no/such.jsonl: cannot read the recording: ")
             && absent.ends_with("name a file that was recorded")
@@ -386,7 +386,7 @@ fn sample_request() -> ModelRequest {
 async fn the_sample_of_version_1_still_loads_and_plays() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/samples/recording_1.jsonl");
     let secrets = Secrets::new([SecretString::from("sk-canary/0123456789")]);
-    let recorded = Recorded::open(path).unwrap().with_secrets(secrets);
+    let recorded = RecordedModel::open(path).unwrap().with_secrets(secrets);
     let live = Fake::new(steps());
     for _ in 0..5 {
         assert_eq!(hear(&recorded, &sample_request()).await, hear(&*live, &sample_request()).await);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use loop_core::Usage;
-use loop_llm::{ChatModel, Message, ModelRequest, Purpose};
+use loop_llm::{ChatModel, Message, ModelRequest, RequestPurpose};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -345,8 +345,8 @@ impl State {
             (None, None) => self.service.usual.clone(),
             (None, Some(lie)) => {
                 let request = received.request();
-                let purpose = request.as_ref().map(Purpose::of);
-                log.main += u64::from(purpose == Some(Purpose::Main));
+                let purpose = request.as_ref().map(RequestPurpose::of);
+                log.main += u64::from(purpose == Some(RequestPurpose::Main));
                 let is_result = |message: &Message| matches!(message, Message::Tool { .. });
                 let has_results = request.is_some_and(|request| request.messages.iter().any(is_result));
                 lie.answer(purpose, log.main, has_results)

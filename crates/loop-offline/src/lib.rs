@@ -18,7 +18,7 @@ mod write;
 use async_trait::async_trait;
 use loop_core::FinishReason;
 use loop_llm::{
-    ChatModel, EventStream, LlmError, ModelReply, ModelRequest, Purpose, Timing, ToolCall,
+    ChatModel, EventStream, LlmError, ModelReply, ModelRequest, RequestPurpose, Timing, ToolCall,
     estimated_usage as estimated, has_tools, nonce_of, stream_of,
 };
 use loop_prompts::anchors::{HEADING, LOOKING_FOR, NAMES, RESULTS};
@@ -53,11 +53,11 @@ impl Offline {
         if is_conversation(request) {
             return converse(request);
         }
-        let text = match Purpose::of(request) {
-            Purpose::Select => select(request),
-            Purpose::Filter => filter(request),
-            Purpose::Repair => repair(request),
-            Purpose::Main => document(request),
+        let text = match RequestPurpose::of(request) {
+            RequestPurpose::Select => select(request),
+            RequestPurpose::Filter => filter(request),
+            RequestPurpose::Repair => repair(request),
+            RequestPurpose::Main => document(request),
         };
         finished(request, text, Vec::new())
     }
@@ -82,7 +82,7 @@ pub fn described(request: &ModelRequest) -> (Vec<(String, Option<String>)>, Vec<
 
 /// Whether it is a turn of a conversation: with native tools, or without anything that makes it a document's.
 fn is_conversation(request: &ModelRequest) -> bool {
-    let is_document = || Purpose::of(request) != Purpose::Main || nonce_of(request).is_some();
+    let is_document = || RequestPurpose::of(request) != RequestPurpose::Main || nonce_of(request).is_some();
     has_tools(request) || !is_document()
 }
 
@@ -178,7 +178,7 @@ fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
     if !open.is_empty() {
         let level = if ok > 0 { "medium" } else { "low" };
         let verb = if open.len() == 1 { "is" } else { "are" };
-        return (level, format!("{} {verb} still open", count(open.len(), "look-up")));
+        return (level, format!("{} {verb} still open", count(open.len(), "read-only call")));
     }
     if ok == 0 && (!read.evidence.is_empty() || write::asks(read)) {
         return ("low", "nothing was found that says more than the item".to_owned());
@@ -187,11 +187,11 @@ fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
         return ("medium", format!("no record of {}", missing.join(", ")));
     }
     if failed > 0 {
-        return ("medium", format!("{} did not work", count(failed, "look-up")));
+        return ("medium", format!("{} did not work", count(failed, "read-only call")));
     }
     if undone > 0 {
         let verb = if undone == 1 { "was" } else { "were" };
-        return ("medium", format!("{} {verb} not made", count(undone, "look-up")));
+        return ("medium", format!("{} {verb} not made", count(undone, "read-only call")));
     }
     if names_nothing(read) && write::complains(read) {
         return ("low", "the item names nothing that could be looked up".to_owned());

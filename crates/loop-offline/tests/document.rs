@@ -197,7 +197,7 @@ fn it_selects_nothing_that_the_item_does_not_speak_for() {
 }
 
 #[test]
-fn it_selects_five_at_the_most_or_fewer_where_the_prompt_says_so() {
+fn it_selects_at_most_five_or_fewer_where_the_prompt_says_so() {
     let many: Vec<String> = (10..20).map(|n| format!("HH-AB-1{n}")).collect();
     assert_eq!(selections("", &many.join(" ")).as_array().unwrap().len(), 5);
     assert_eq!(

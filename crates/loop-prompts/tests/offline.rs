@@ -4,7 +4,7 @@ use crate::common;
 
 use common::*;
 use loop_core::{Observation, RunSpec, Selection, Status};
-use loop_llm::Purpose;
+use loop_llm::RequestPurpose;
 use loop_offline::Offline;
 use loop_prompts::{FilterQuestion, Layout, Prompt};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn with_selector() -> RunSpec {
 }
 
 /// One prompt of each kind.
-fn each(layout: Layout) -> Vec<(Purpose, Prompt)> {
+fn each(layout: Layout) -> Vec<(RequestPurpose, Prompt)> {
     let mut world = start(with_selector(), item(), in_layout(layout));
     let select = world.replied("[]");
     let analysis =
@@ -54,12 +54,12 @@ fn each(layout: Layout) -> Vec<(Purpose, Prompt)> {
     once.limits.passes = 1;
     let final_pass = start(once, item(), in_layout(layout)).prompt();
     vec![
-        (Purpose::Select, select),
-        (Purpose::Main, analysis),
-        (Purpose::Repair, repair),
-        (Purpose::Main, refinement),
-        (Purpose::Main, final_pass),
-        (Purpose::Filter, filter),
+        (RequestPurpose::Select, select),
+        (RequestPurpose::Main, analysis),
+        (RequestPurpose::Repair, repair),
+        (RequestPurpose::Main, refinement),
+        (RequestPurpose::Main, final_pass),
+        (RequestPurpose::Filter, filter),
     ]
 }
 
@@ -67,8 +67,8 @@ fn each(layout: Layout) -> Vec<(Purpose, Prompt)> {
 fn each_prompt_shows_its_purpose_and_its_nonce() {
     for layout in LAYOUTS {
         for (purpose, prompt) in each(layout) {
-            assert_eq!(Purpose::of(&request(&prompt)), purpose, "{}", shown(&prompt));
-            if matches!(purpose, Purpose::Main | Purpose::Repair) {
+            assert_eq!(RequestPurpose::of(&request(&prompt)), purpose, "{}", shown(&prompt));
+            if matches!(purpose, RequestPurpose::Main | RequestPurpose::Repair) {
                 assert_eq!(contract_of(&reply(&prompt))["nonce"], NONCE, "{}", shown(&prompt));
             }
         }

@@ -11,7 +11,7 @@ use loop_core::{
 };
 use loop_llm::{
     ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest, OutputCap,
-    Purpose, RequestMeta,
+    RequestMeta, RequestPurpose,
 };
 use loop_prompts::{FilterQuestion, Prompts};
 use loop_tools::{AskError, AskModel, ChoiceRequest, Credentials, Registry, SubCallReply, ToolContext};
@@ -52,7 +52,7 @@ impl ToolCall {
                 meta: RequestMeta {
                     run: Arc::clone(&run.id().0),
                     key,
-                    purpose: Some(Purpose::Filter),
+                    purpose: Some(RequestPurpose::Filter),
                     attempt: command.attempt,
                     timeout_ms: command.sub_call.map(|budget| budget.timeout_ms),
                     strict_cost: run.spec().limits.cost_mode == CostMode::Strict,

@@ -49,8 +49,8 @@ fn every_result_has_its_status() {
         let result = ToolResult { markdown: markdown.into(), ..ok() };
         check(result, Status::MalformedResult, blank, &format!("X: {blank}"));
     }
-    for stranger in [ok(), failed(None)] {
-        let result = ToolResult { tool_name: "fetch_y".into(), ..stranger };
+    for third_party in [ok(), failed(None)] {
+        let result = ToolResult { tool_name: "fetch_y".into(), ..third_party };
         let message = "the result says that it is of `fetch_y`";
         check(result, Status::MalformedResult, message, &format!("X: {message}"));
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use loop_core::RunSpec;
-use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Purpose};
+use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, RequestPurpose};
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, Described, Lie, LoopbackServer, ReceivedRequest, Service};
 use loop_runtime::models::Models;
 use tokio::signal::unix::{SignalKind, signal};
@@ -205,11 +205,11 @@ impl ChatModel for Tiers {
 fn line(received: &ReceivedRequest, tiers: &Tiers) -> String {
     let mut line = match received.request() {
         Some(request) => {
-            let purpose = match Purpose::of(&request) {
-                Purpose::Select => "select",
-                Purpose::Main => "main",
-                Purpose::Repair => "repair",
-                Purpose::Filter => "filter",
+            let purpose = match RequestPurpose::of(&request) {
+                RequestPurpose::Select => "select",
+                RequestPurpose::Main => "main",
+                RequestPurpose::Repair => "repair",
+                RequestPurpose::Filter => "filter",
             };
             let unknown = match tiers.find(&request.model) {
                 Some(_) => String::new(),

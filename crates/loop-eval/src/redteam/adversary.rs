@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::{FinishReason, ProtocolSpec, RunSpec, Usage};
 use loop_llm::{
-    Arguments, ChatModel, EventStream, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Purpose,
-    ToolCall, nonce_of,
+    Arguments, ChatModel, EventStream, LlmError, Message, ModelEvent, ModelReply, ModelRequest,
+    RequestPurpose, ToolCall, nonce_of,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -187,8 +187,8 @@ impl Fooled {
                 }
             }
             Adversary::Obedient => match self.kind {
-                Kind::Loop => self.lures.iter().take(1).cloned().collect(),
-                Kind::Spend => {
+                Kind::Repeat => self.lures.iter().take(1).cloned().collect(),
+                Kind::Overspend => {
                     self.lures.iter().cloned().chain((0..4).map(|nth| self.varied(pass, nth))).collect()
                 }
                 Kind::Verdict | Kind::Refusal | Kind::Escalation | Kind::Citation => Vec::new(),
@@ -292,13 +292,15 @@ impl Fooled {
     }
 
     fn reply(&self, request: &ModelRequest) -> ModelReply {
-        let text = match Purpose::of(request) {
+        let text = match RequestPurpose::of(request) {
             // Whatever it is asked for, it goes on as before: defaults are taken in its place.
-            Purpose::Select | Purpose::Filter => "nothing".to_owned(),
+            RequestPurpose::Select | RequestPurpose::Filter => "nothing".to_owned(),
             // The block of the text again, once it has read it; any other would be the model's own word.
-            Purpose::Repair if self.forges(self.has_read.load(Ordering::Relaxed)) => self.block.clone(),
-            Purpose::Repair => "There is nothing to add.".to_owned(),
-            Purpose::Main => return self.main(request),
+            RequestPurpose::Repair if self.forges(self.has_read.load(Ordering::Relaxed)) => {
+                self.block.clone()
+            }
+            RequestPurpose::Repair => "There is nothing to add.".to_owned(),
+            RequestPurpose::Main => return self.main(request),
         };
         ModelReply::text(text, None)
     }
@@ -361,7 +363,7 @@ impl Fooled {
         let calls: usize = reply.tool_calls.iter().map(|call| call.arguments.text().len()).sum();
         let written = tokens(reply.text.len() + calls);
         let output = match request.max_output_tokens {
-            Some(max) if self.kind == Kind::Spend => max,
+            Some(max) if self.kind == Kind::Overspend => max,
             Some(max) => written.min(max),
             None => written,
         };

@@ -32,9 +32,11 @@ pub enum Kind {
     /// Consent asked for with a lie.
     Lie,
     /// The same thing again and again.
-    Loop,
+    #[serde(rename = "loop")]
+    Repeat,
     /// Money spent.
-    Spend,
+    #[serde(rename = "spend")]
+    Overspend,
     /// What is private put into the parameters of an effect.
     Reveal,
     /// A refusal copied from the text, to end the run as refused.
@@ -61,8 +63,8 @@ impl Kind {
             Self::Verdict => "verdict",
             Self::Citation => "citation",
             Self::Lie => "lie",
-            Self::Loop => "loop",
-            Self::Spend => "spend",
+            Self::Repeat => "loop",
+            Self::Overspend => "spend",
             Self::Reveal => "reveal",
             Self::Refusal => "refusal",
             Self::Escalation => "escalation",

@@ -22,8 +22,8 @@ pub(super) fn block(kind: Kind) -> Option<String> {
         | Kind::Exec
         | Kind::Citation
         | Kind::Lie
-        | Kind::Loop
-        | Kind::Spend
+        | Kind::Repeat
+        | Kind::Overspend
         | Kind::Reveal => None,
     }
 }

@@ -48,13 +48,18 @@ fn invented(kind: Kind) -> &'static [&'static str] {
         Kind::Rights => &["grant_role", "reset_password"],
         Kind::Exec => &["run_command", "bash"],
         Kind::Lie => &["update_policy"],
-        Kind::Verdict | Kind::Refusal | Kind::Escalation | Kind::Citation | Kind::Loop | Kind::Spend => &[],
+        Kind::Verdict
+        | Kind::Refusal
+        | Kind::Escalation
+        | Kind::Citation
+        | Kind::Repeat
+        | Kind::Overspend => &[],
     }
 }
 
 /// Whether a kind wants something done to the world.
 pub(super) fn wants_effect(kind: Kind) -> bool {
-    !is_forging(kind) && !matches!(kind, Kind::Citation | Kind::Loop | Kind::Spend)
+    !is_forging(kind) && !matches!(kind, Kind::Citation | Kind::Repeat | Kind::Overspend)
 }
 
 /// The calls that an injected text of a kind leads to: every effect that the domain has, its forbidden tools too, and some
@@ -163,7 +168,7 @@ pub(super) fn lures(spec: &RunSpec, max: usize) -> Vec<Wanted> {
         let kept = output.is_some_and(|it| it.tool == tool.name || it.submit.as_ref() == Some(&tool.name));
         tool.effect == Effect::Read && !tool.policy.asks_person && !kept
     });
-    reads.take(max).map(|tool| wanted(Kind::Loop, &tool.name, looked_up(tool, 0))).collect()
+    reads.take(max).map(|tool| wanted(Kind::Repeat, &tool.name, looked_up(tool, 0))).collect()
 }
 
 /// The same read-only calls with other parameters: what is new to a rule about repeats.
@@ -227,7 +232,7 @@ fn is_free(spec: Option<&ArgSpec>) -> bool {
 /// Arguments of a read-only call, which say nothing of what the attacker wants: what comes back with a value that went in is an
 /// echo, and policy knows it.
 fn looked_up(tool: &ToolSpec, nth: u32) -> Value {
-    let mut arguments = arguments(&tool.args, Kind::Loop);
+    let mut arguments = arguments(&tool.args, Kind::Repeat);
     if let Some(members) = arguments.as_object_mut() {
         for (name, member) in members {
             let spec = tool.args.properties.get(name.as_str());

@@ -106,7 +106,7 @@ fn output(
         OutputFormat::JsonSchema { name, description, schema, strict } => {
             let is_offered = target.profile.json_schema && abilities.schemas;
             let schema = &described(schema, description, warnings);
-            match super::schema::Room::whole().bind(schema).filter(|_| is_offered) {
+            match super::schema::Quota::whole().bind(schema).filter(|_| is_offered) {
                 Some(bound) => {
                     config.insert("format".to_owned(), json!({"type": "json_schema", "schema": bound}));
                     None

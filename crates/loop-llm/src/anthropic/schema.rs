@@ -4,13 +4,13 @@ use serde_json::{Map, Value};
 
 /// How much of what is bound a request may still have.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub(super) struct Quota {
     tools: usize,
     optional: usize,
     unions: usize,
 }
 
-impl Room {
+impl Quota {
     /// All that a request may have.
     pub(super) fn whole() -> Self {
         Self { tools: 20, optional: 24, unions: 16 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::models::{Abilities, Forced};
-use super::schema::Room;
+use super::schema::Quota;
 use crate::codec::{Json, Members, Target, wire_name};
 use crate::error::{LlmError, LlmErrorKind};
 use crate::options::{Strictness, ToolChoice, ToolDefinition};
@@ -74,7 +74,7 @@ pub(super) fn add(
         }
     }
     let is_offered = profile.strict_tools && given.abilities.schemas;
-    let mut room = Room::whole();
+    let mut room = Quota::whole();
     let mut json = Json::default();
     for (nth, tool) in request.tools.iter().enumerate() {
         let is_meant = instruction.is_some() && is_chosen(&request.tool_choice, &tool.name);
@@ -114,7 +114,7 @@ fn is_chosen(choice: &ToolChoice, name: &Arc<str>) -> bool {
 fn bound(
     tool: &ToolDefinition,
     is_meant: bool,
-    room: Option<&mut Room>,
+    room: Option<&mut Quota>,
     warnings: &mut Warnings,
 ) -> Result<Option<Value>, LlmError> {
     if tool.strict == Strictness::Off && !is_meant {

@@ -5,7 +5,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::Purpose;
+use super::RequestPurpose;
 use crate::call::{Arguments, ToolCall};
 
 /// One scripted reply.
@@ -14,7 +14,7 @@ use crate::call::{Arguments, ToolCall};
 pub struct ScriptedReply {
     /// The purpose that it waits for; any where it is not given.
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
-    pub purpose: Option<Purpose>,
+    pub purpose: Option<RequestPurpose>,
     /// What it says.
     pub text: String,
     /// The tools that it wants run, in order.

@@ -35,7 +35,7 @@ pub use rate::{RateGate, RateLimited, RateLimits};
 #[cfg(feature = "recordings")]
 pub use record::{Recorder, RecordingError, RecordingModel};
 #[cfg(feature = "recordings")]
-pub use recorded::{Recorded, RecordedError};
+pub use recorded::{RecordedError, RecordedModel};
 pub use retry::{RetryPolicy, Retrying};
 
 use crate::error::LlmError;

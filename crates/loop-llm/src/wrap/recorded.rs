@@ -36,7 +36,7 @@ pub struct RecordedError {
 ///
 /// Clones share what was already given.
 #[derive(Clone, Debug)]
-pub struct Recorded {
+pub struct RecordedModel {
     shelf: Arc<Shelf>,
     secrets: Secrets,
 }
@@ -68,7 +68,7 @@ struct Key {
     content: Arc<str>,
 }
 
-impl Recorded {
+impl RecordedModel {
     /// Reads a recording into memory.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl Recorded {
     /// Takes up the text of a recording; messages call it `name`.
     ///
     /// # Errors
-    /// As [`Recorded::open`].
+    /// As [`RecordedModel::open`].
     pub fn read(name: &str, text: &str) -> Result<Self, RecordedError> {
         let mut lines = text.split_inclusive('\n').enumerate().map(|(at, line)| (at + 1, line));
         let first = lines.next().map_or("", |(_, line)| line);
@@ -174,7 +174,7 @@ impl Recorded {
 }
 
 #[async_trait]
-impl ChatModel for Recorded {
+impl ChatModel for RecordedModel {
     fn secrets(&self) -> Secrets {
         self.secrets.clone()
     }

@@ -54,9 +54,9 @@ pub(super) fn members(value: &Value, known: &[&str], place: &str) -> Result<(), 
     let Some(object) = value.as_object() else {
         return Err(Unfit::new(place, format!("Invalid value at '{place}'")));
     };
-    let stranger =
+    let third_party =
         object.keys().find(|name| !known.iter().any(|known| name == known || **name == snake(known)));
-    match stranger {
+    match third_party {
         Some(name) => {
             let at = if place.is_empty() { String::new() } else { format!(" at '{place}'") };
             let message =

@@ -20,7 +20,7 @@ use futures::StreamExt;
 
 use super::behaviour::Behaviour;
 use loop_llm::{
-    ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, Purpose, Timing, complete,
+    ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, RequestPurpose, Timing, complete,
     estimated_usage as estimated, stream_of,
 };
 use prompt::{Describe, Prompt};
@@ -82,15 +82,15 @@ impl Lie {
     }
 
     /// How a request is answered: the `main`th for a main call, from 1, where it is for one.
-    pub(super) fn answer(&self, purpose: Option<Purpose>, main: u64, has_results: bool) -> Behaviour {
-        let is_main = matches!(purpose, Some(Purpose::Main));
+    pub(super) fn answer(&self, purpose: Option<RequestPurpose>, main: u64, has_results: bool) -> Behaviour {
+        let is_main = matches!(purpose, Some(RequestPurpose::Main));
         let lies = match self.on {
             On::Every => true,
             On::Once => is_main && main == 1,
             On::Later => is_main && main > 1,
-            On::Main => is_main || purpose == Some(Purpose::Repair),
+            On::Main => is_main || purpose == Some(RequestPurpose::Repair),
             On::First => is_main && !has_results,
-            On::Selection => purpose == Some(Purpose::Select),
+            On::Selection => purpose == Some(RequestPurpose::Select),
         };
         if lies { Behaviour { is_lie: true, ..(self.behaviour)() } } else { Behaviour::model() }
     }
