@@ -1,4 +1,4 @@
-//! The pure decision gate of a self-terminating AI loop: facts go in, commands come out.
+//! The pure decision gate of bounded AI agent loops: events go in, commands come out.
 //!
 //! A run analyses a work item with a model, decides what it still needs, fetches that with tools, and refines its
 //! answer, until it is sure or a limit is reached. This crate holds every decision of that loop and nothing else.
@@ -6,14 +6,14 @@
 //! # What it does not do
 //!
 //! It has no clock, no randomness, no files, no network, no threads, no `async` and no prompt text. It calls no model
-//! and runs no tool. Whoever drives it does that, and tells it what happened. The same events give the same state,
+//! and runs no tool. Its driver does that, and reports what happened. The same events give the same state,
 //! the same decisions and the same commands: on the first run, after a crash, in a test, on another machine.
 //!
 //! # The nouns
 //!
 //! - A [`Run`] is one work item's way through the loop: a plain value that can be cloned, compared and stored.
-//! - An [`Event`] is a fact from the world. [`Run::apply`] is the only way in; what cannot follow is [`Rejected`].
-//! - A [`Command`] is a command, read from the state by [`Run::commands`]. [`Run::deadline`] says when to come back.
+//! - An [`Event`] is what happened in the world, and when. [`Run::apply`] is the only way in; what cannot follow is [`Rejected`].
+//! - A [`Command`] is what the run asks its driver for, read from the state by [`Run::commands`]. [`Run::deadline`] says when to come back.
 //! - A [`Note`] is what was decided while an event was applied, and why, as data. The journal keeps both.
 //! - The [`Outcome`] is the document, the evidence, the reason of the stop with all that was true, and the cost.
 //!
@@ -39,7 +39,7 @@
 //!
 //! let ask = r#"[{"action_id": "a", "action_type": "fetch_device", "priority": "required"}]"#;
 //! while let Some(command) = run.commands().into_iter().next() {
-//!     let fact = match command {
+//!     let kind = match command {
 //!         Command::CallModel(CallModel { key, attempt, granted: None, .. }) => {
 //!             let size = PromptSize { bytes: 2_000, shared_bytes: 0 };
 //!             let Quote { tier, max_output_tokens, reserve } = run.quote(&key, size).expect("it fits");
@@ -59,7 +59,7 @@
 //!         }
 //!         other => unreachable!("not in this run: {other:?}"),
 //!     };
-//!     run.apply(&Event { at: run.now().plus(1), fact })?;
+//!     run.apply(&Event { at: run.now().plus(1), kind })?;
 //! }
 //! let outcome = run.outcome().expect("nothing is commanded any more");
 //! assert_eq!(outcome.stop.reason(), StopReason::Confident);

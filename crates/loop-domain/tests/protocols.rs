@@ -85,7 +85,7 @@ fn what_a_conversation_sets_is_kept() {
     assert_eq!(spec.gate, expected);
     let report = domain.report();
     let has = |part: &str| report.lines.iter().any(|line| line.contains(part));
-    assert!(has("a conversation: tools that only look side by side, errors seed002"), "{:#?}", report.lines);
+    assert!(has("a conversation: tools that only look side by side, errors prefixed"), "{:#?}", report.lines);
     assert!(has(", 9 messages,") && has("approves move, repeats reuse"), "{:#?}", report.lines);
     assert!(!report.warnings.iter().any(|line| line.contains("consent")), "{:#?}", report.warnings);
 }
@@ -178,7 +178,7 @@ fn what_belongs_to_another_protocol_is_refused() {
     let section = "[[section]]\nid = \"a\"\nheading = \"A\"\n";
     let cases = [
         (
-            "selecting]\nenabled = false",
+            "selection]\nenabled = false",
             "5:2: `selection` is not for the protocol `conversation`; take it out",
         ),
         (

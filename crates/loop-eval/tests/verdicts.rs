@@ -118,7 +118,7 @@ async fn recorded(domain: &str, item: &str, set: Set) -> (RunId, Recorded) {
 /// The run as it was before its last reply, with another verdict for the action at `at`, which then has not run.
 fn changed(run: &Run, at: usize, verdict: &Verdict) -> Run {
     let mut state = serde_json::to_value(run.state()).unwrap();
-    let action = &mut state["actions"][at];
+    let action = &mut state["calls"]["actions"][at];
     assert!(action.is_object(), "{action}");
     action["evidence"] = Value::Null;
     action.as_object_mut().unwrap().remove("by");

@@ -27,11 +27,11 @@
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 //! use std::sync::Arc;
 //! use loop_llm::Scripted;
-//! use loop_mock::{Behaviour, Server, Service};
+//! use loop_mock::{Behaviour, LoopbackServer, Service};
 //!
 //! let model = Arc::new(Scripted::replies(["Hello."]));
 //! let busy = Behaviour::status(503, "").with_header("retry-after", "1");
-//! let server = Server::start(Service::of(model).first([busy])).unwrap();
+//! let server = LoopbackServer::start(Service::of(model).first([busy])).unwrap();
 //! assert!(server.base_url().starts_with("http://127.0.0.1:"));
 //! server.shutdown().await;
 //! # });

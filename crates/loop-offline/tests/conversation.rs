@@ -457,7 +457,7 @@ fn rules_say_which_tool_takes_the_result_and_a_rejection_is_no_evidence() {
             "{system}"
         );
         let answer = conversation
-            .ask("The output was not accepted. name: too short\n\nMend it and call `lead` again.");
+            .ask("The output was not accepted. name: too short\n\nCorrect it and call `lead` again.");
         assert!(conversation.calls.is_empty(), "nothing says another name: {:?}", conversation.calls);
         assert!(answer.starts_with("The stub has nothing else to put into"), "{answer}");
     }

@@ -83,7 +83,7 @@ fn without_a_history_all_that_was_said_stands_in_each_prompt() {
 
 #[test]
 fn a_domain_may_say_it_in_its_own_words() {
-    let files = [("instruction.md".to_owned(), "PERSON: {{ told }}".to_owned())];
+    let files = [("instruction.md".to_owned(), "PERSON: {{ instruction }}".to_owned())];
     let mut world = start(spec(), item(), Prompts::with_overrides(files, Layout::Append).unwrap());
     tell(&mut world, "Hurry");
     assert!(world.prompt().turns[0].text().ends_with("\n\nPERSON: Hurry"));

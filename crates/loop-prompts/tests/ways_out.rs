@@ -27,7 +27,7 @@ fn a_revision_pass_is_told_what_is_missing() {
         let prompt = world.prompt();
         let last = prompt.turns.last().unwrap().text().to_owned();
         let instruction = "- Your last reply claims high confidence, but this is demanded and not there: \
-                    section `next_steps`, a result of `fetch_part`. Mend it,";
+                    section `next_steps`, a result of `fetch_part`. Revise it,";
         assert!(last.contains(instruction), "{last}");
         assert!(!prompt.system.contains("claims high confidence"));
     }
@@ -42,7 +42,7 @@ fn a_final_pass_that_revises_is_told_what_is_missing_and_offered_no_tools() {
     world.replied(&format!("{HIGH}{}", contract("high", &[])));
     assert_eq!(world.call().key.to_string(), "2/final");
     let last = world.prompt().turns.last().unwrap().text().to_owned();
-    assert!(last.contains("a result of `fetch_part`. Mend it. If it cannot be had"), "{last}");
+    assert!(last.contains("a result of `fetch_part`. Revise it. If it cannot be had"), "{last}");
     assert!(last.contains("LAST call: pass 2 of 2"), "{last}");
 }
 

@@ -46,7 +46,7 @@
 //! use std::sync::Arc;
 //! use loop_runtime::models::{ModelSpec, Models, Offline};
 //! use loop_runtime::tools::{Registry, ToolContext, ToolResult};
-//! use loop_runtime::{Loop, RunSpec, WorkItem, read, spec::SectionSpec};
+//! use loop_runtime::{Runner, RunSpec, WorkItem, read, spec::SectionSpec};
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let tools = Registry::builder().tool_fn(read("fetch_backups", "Fetch backup jobs."), |_, context: ToolContext, _| async move {

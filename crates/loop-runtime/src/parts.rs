@@ -227,7 +227,7 @@ impl Runner {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, RunSpec, models::{ModelSpec, Models, Scripted}, people::PersonAnswer, run::EventKind, spec::SectionSpec, tools::{Effect, Registry}};
+    /// # use loop_runtime::{Runner, RunSpec, models::{ModelSpec, Models, Scripted}, people::PersonAnswer, run::EventKind, spec::SectionSpec, tools::{Effect, Registry}};
     /// # use loop_runtime::{WorkItem, run::Driven, tools::{ToolDeclaration, ToolResult}};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -238,13 +238,13 @@ impl Runner {
     /// # let spec = RunSpec::conversation("help", ModelSpec::new("scripted", "s"));
     /// # let model = Scripted::from_json(r#"{"version": 1, "replies": [
     /// #     {"calls": [{"id": "c", "name": "reboot", "arguments": "{}"}]}, {"text": "Done."}]}"#)?;
-    /// # let looping = Runner::new(spec, tools, Models::one(Arc::new(model)));
+    /// # let runner = Runner::new(spec, tools, Models::one(Arc::new(model)));
     /// # let item = WorkItem::new("T-1", "ticket", "It hangs", "Reboot it.");
-    /// let looping = runner.with_people().leave_when_waiting();
+    /// let runner = runner.with_people().leave_when_waiting();
     /// let Driven::Waiting(waiting) = runner.run(item).start().await?.driven().await else {
     ///     return Err("nothing was asked".into());
     /// };
-    /// let asked = &waiting.requested[0];
+    /// let requested = &waiting.requested[0];
     /// println!("may {} run with {}?", requested.tool, requested.parameters);
     /// // Another day, in another process:
     /// let (key, binding) = (requested.key, Some(requested.binding));
@@ -314,13 +314,13 @@ impl Runner {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, observe::RunEvent, run::RunId, spec::SectionSpec, tools::Registry};
+    /// # use loop_runtime::{Runner, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, observe::RunEvent, run::RunId, spec::SectionSpec, tools::Registry};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let runner = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
     /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
-    /// let looping = runner.with_observer(Arc::new(|run: &RunId, event: &RunEvent| {
+    /// let runner = runner.with_observer(Arc::new(|run: &RunId, event: &RunEvent| {
     ///     if let RunEvent::Recorded(entry) = event {
     ///         println!("{run}: {}", entry.event.kind.name());
     ///     }

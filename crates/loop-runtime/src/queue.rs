@@ -28,11 +28,11 @@ impl Runner {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, spec::SectionSpec, tools::Registry};
+    /// # use loop_runtime::{Runner, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, spec::SectionSpec, tools::Registry};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let runner = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
     /// use futures::StreamExt;
     ///
     /// let (inbox, mut items) = tokio::sync::mpsc::channel(8);

@@ -46,11 +46,11 @@ impl Runner {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, spec::SectionSpec, tools::Registry};
+    /// # use loop_runtime::{Runner, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, spec::SectionSpec, tools::Registry};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let runner = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
     /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
     /// let outcome = runner.run(item).await?;
     /// let text = outcome.document.to_markdown();
@@ -81,11 +81,11 @@ impl Runner {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, Message, RunSpec, models::{ModelSpec, Models, Offline}, observe::RunEvent, tools::Registry};
+    /// # use loop_runtime::{Runner, Message, RunSpec, models::{ModelSpec, Models, Offline}, observe::RunEvent, tools::Registry};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::conversation("help", ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let runner = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
     /// use futures::StreamExt;
     ///
     /// let mut messages = vec![Message::user("Good morning")];
@@ -111,11 +111,11 @@ impl RunRequest {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, RunSpec, StopReason, WorkItem, models::{ModelSpec, Models, Offline}, run::CancellationToken, spec::SectionSpec, tools::Registry};
+    /// # use loop_runtime::{Runner, RunSpec, StopReason, WorkItem, models::{ModelSpec, Models, Offline}, run::CancellationToken, spec::SectionSpec, tools::Registry};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let runner = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
     /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
     /// let cancel = CancellationToken::new();
     /// cancel.cancel();
@@ -132,11 +132,11 @@ impl RunRequest {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, observe::RunEvent, run::StopMode, spec::SectionSpec, tools::Registry};
+    /// # use loop_runtime::{Runner, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, observe::RunEvent, run::StopMode, spec::SectionSpec, tools::Registry};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let runner = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
     /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
     /// let mut handle = runner.run(item).start().await?;
     /// let mut events = handle.events().ok_or("they can be taken once")?;
@@ -164,11 +164,11 @@ impl RunRequest {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, observe::RunEvent, spec::SectionSpec, tools::Registry};
+    /// # use loop_runtime::{Runner, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, observe::RunEvent, spec::SectionSpec, tools::Registry};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let runner = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
     /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
     /// use futures::StreamExt;
     ///
@@ -199,11 +199,11 @@ impl RunRequest {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use loop_runtime::{Loop, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, spec::SectionSpec, tools::Registry};
+    /// # use loop_runtime::{Runner, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, spec::SectionSpec, tools::Registry};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let looping = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let runner = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
     /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
     /// let (outcome, depth) = runner.run(item).recurse().await?;
     /// assert_eq!((outcome.totals.passes, depth), (1, 1));

@@ -299,7 +299,7 @@ async fn a_rejected_output_is_told_in_the_same_history() {
     assert_eq!(shape(&messages), "UCTCTUCT");
     assert_eq!(
         messages[5].text(),
-        "The output was not accepted. score: 101 is more than 100\n\nMend it and call `save_lead` again."
+        "The output was not accepted. score: 101 is more than 100\n\nCorrect it and call `save_lead` again."
     );
     let totals = found.meta.totals;
     assert_eq!(

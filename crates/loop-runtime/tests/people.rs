@@ -401,7 +401,7 @@ async fn what_a_run_is_told_stands_in_the_prompt_of_the_next_pass() {
     let last = requests[1].messages.last().unwrap().text();
     assert!(last.ends_with("Mind the harbour office\n\nand hurry"), "{last}");
     let instructions =
-        facts(&runner, &outcome.run).await.into_iter().filter(|kind| *kind == "instructions").count();
+        facts(&runner, &outcome.run).await.into_iter().filter(|kind| *kind == "instruction").count();
     assert_eq!(instructions, 2, "nothing is told with an empty text");
     // What comes after the end is told to nobody.
     remote.tell("late");

@@ -200,7 +200,7 @@ async fn the_wall_clock_ends_a_run_in_the_middle_of_a_call() {
     let (at, outcome) = over(&log, handle).await;
     // A quarter of the time is the final pass's, and the wall clock ends that.
     assert_eq!(
-        (log.at("dropped model main 1"), log.at("dropped model final pass 1"), at),
+        (log.at("dropped model main 1"), log.at("dropped model final 1"), at),
         (22_500, 30_000, 30_000)
     );
     assert_eq!((outcome.stop.reason(), outcome.stop.class), (StopReason::Timeout, StopClass::Partial));

@@ -293,7 +293,7 @@ fn a_question_is_answered_and_a_run_is_told_things() {
     let ran = shell.run(&["answer", &run, &id, "The one in Minsk"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "It is done.\n"), "{}", ran.err);
     let instructions = facts(&shell, &run);
-    assert_eq!(instructions.iter().filter(|kind| *kind == "instructions").count(), 2, "{instructions:?}");
+    assert_eq!(instructions.iter().filter(|kind| *kind == "instruction").count(), 2, "{instructions:?}");
     let outcome = shell.json(&["show", &run, "--json"]);
     assert_eq!(outcome["evidence"][0]["status"], "ok");
     assert!(shell.run(&["show", &run, "--events"]).out.contains("The one in Minsk"));

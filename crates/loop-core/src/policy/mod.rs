@@ -163,7 +163,7 @@ pub fn approves(spec: &RunSpec, name: &str) -> bool {
 /// the user said.
 ///
 /// ```
-/// use loop_core::policy::{Legs, PolicyAsk, Ruling, RunSources, ruling};
+/// use loop_core::policy::{PolicyAsk, Taint, Ruling, RunSources, ruling};
 /// use loop_core::{ArgSpec, Effect, ModelSpec, RunSpec, ToolPolicy, ToolSpec, WorkItem};
 /// use serde_json::json;
 ///
@@ -183,11 +183,11 @@ pub fn approves(spec: &RunSpec, name: &str) -> bool {
 /// let mut spec = RunSpec::conversation("desk", ModelSpec::new("none", "none"));
 /// spec.gate.approved = vec!["send_mail".into()];
 /// spec.tools = vec![tool.clone()];
-/// let said = WorkItem::message("M-1", "", "Write to ann@acme.example.");
+/// let message = WorkItem::message("M-1", "", "Write to ann@acme.example.");
 ///
 /// let says = |parameters| {
 ///     let requested_before = Default::default();
-///     let sources = RunSources { spec: &spec, item: &said, evidence: &[], told: &[], requested_before: &requested_before };
+///     let sources = RunSources { spec: &spec, item: &message, evidence: &[], instructions: &[], requested_before: &requested_before };
 ///     let (taint, parameters) = (Taint::default(), &parameters);
 ///     ruling(&PolicyAsk { spec: &spec, tool: &tool, parameters, taint, sources: &sources })
 /// };

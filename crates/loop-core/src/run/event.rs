@@ -102,7 +102,7 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         binding: Option<Digest>,
     },
-    /// A person told the run something; it stands in the next pass's prompt.
+    /// An instruction of a person; it is in the next pass's prompt.
     Instruction {
         /// What.
         text: Arc<str>,
@@ -151,7 +151,7 @@ impl EventKind {
             Self::ToolStarted { .. } => "tool_started",
             Self::ToolFinished { .. } => "tool_finished",
             Self::PersonAnswered { .. } => "person_answered",
-            Self::Instruction { .. } => "reported",
+            Self::Instruction { .. } => "instruction",
             Self::StopRequested { .. } => "stop_requested",
             Self::StopWithdrawn => "stop_withdrawn",
             Self::DeadlineReached => "deadline_reached",

@@ -364,7 +364,7 @@ impl<Output> AgentBuilder<Output> {
     ///         Ok::<_, String>(by.name)
     ///     })
     ///     .gate(|gate| gate.required_tools = vec!["search_user".into()]);
-    /// # assert_eq!(agent.build()?.looping().spec().gate.no_progress, 3);
+    /// # assert_eq!(agent.build()?.runner().spec().gate.no_progress, 3);
     /// # Ok::<(), loop_runtime::agent::BuildError>(())
     /// ```
     pub fn gate(mut self, change: impl FnOnce(&mut GateSettings)) -> Self {
