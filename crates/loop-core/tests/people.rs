@@ -390,7 +390,7 @@ fn a_run_is_told_something_only_while_a_pass_is_still_to_come() {
     instructions(&mut last, "early enough");
     assert_eq!(instructions_for(&last, 1), ["early enough"]);
     let mut last = last.started();
-    let late = Rejected::OutOfOrder { event: "instructions", phase: "final_pass" };
+    let late = Rejected::OutOfOrder { event: "instruction", phase: "final_pass" };
     assert_eq!(last.try_tell(EventKind::Instruction { text: "late".into() }), Err(late));
 }
 

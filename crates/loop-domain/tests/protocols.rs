@@ -186,7 +186,10 @@ fn what_belongs_to_another_protocol_is_refused() {
             "5:2: `contract` is not for the protocol `conversation`; take it out",
         ),
         ("gate]\nstale = \"off\"", "6:1: `gate.stale` is not for the protocol `conversation`; take it out"),
-        ("limits]\npicked = 2", "6:1: `limits.selected` is not for the protocol `conversation`; take it out"),
+        (
+            "limits]\nselected = 2",
+            "6:1: `limits.selected` is not for the protocol `conversation`; take it out",
+        ),
         (
             "output]\nname = \"save\"\nschema = \"lead.json\"",
             "5:2: `output` is not for the protocol `conversation`; write type = \"output\" in [protocol], or take it out",

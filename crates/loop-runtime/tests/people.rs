@@ -412,8 +412,7 @@ async fn a_run_that_hangs_in_its_last_call_hears_nothing_more() {
     let log = Log::new();
     let mut spec = unselected();
     spec.limits.passes = 1;
-    let stage =
-        Stage::new(&log).on("final_pass", [says(answer("high", &[])).after(1_000).ending(End::Finished)]);
+    let stage = Stage::new(&log).on("final", [says(answer("high", &[])).after(1_000).ending(End::Finished)]);
     let runner = runner(spec, &log, stage);
     let handle = runner.run(common::item()).start().await.unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;

@@ -101,8 +101,8 @@ impl ChatModel for ByPass {
             "2/main" => answer("medium", &[look("ok-2"), look("ok-3")]),
             _ => answer("high", &[]),
         };
-        let stage = Stage::new(&Log::new())
-            .on(if pass.ends_with("final_pass") { "final_pass" } else { "main" }, [says(text)]);
+        let stage =
+            Stage::new(&Log::new()).on(if pass.ends_with("final") { "final" } else { "main" }, [says(text)]);
         stage.stream(request).await
     }
 }

@@ -64,7 +64,7 @@ async fn asking(spec: RunSpec, plays: Vec<Play>) -> PersonRequest {
     let registry = Registry::builder().tool(Smart::new(Documents(declaration))).build().unwrap();
     let action = json!({"action_type": "fetch_docs", "parameters": {"target": "7"}, "priority": "required"});
     let main = Stage::new(&log).on("main", [says(answer("medium", &[action])), says(answer("high", &[]))]);
-    let main = Arc::new(main.on("final_pass", [says(answer("high", &[]))]));
+    let main = Arc::new(main.on("final", [says(answer("high", &[]))]));
     let selector = Arc::new(Stage::new(&log).on("action-0", plays));
     let models =
         Models { selector: selector.clone(), base: main.clone(), escalated: main.clone(), fallback: main };

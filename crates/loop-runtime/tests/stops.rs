@@ -195,7 +195,7 @@ async fn the_wall_clock_ends_a_run_in_the_middle_of_a_call() {
         spec.selection.enabled = false;
         spec.limits.wall_ms = 30_000;
     });
-    let stage = Stage::new(&log).on("main", [slow()]).on("final_pass", [slow()]);
+    let stage = Stage::new(&log).on("main", [slow()]).on("final", [slow()]);
     let handle = runner(spec, &log, stage).run(common::item()).start().await.unwrap();
     let (at, outcome) = over(&log, handle).await;
     // A quarter of the time is the final pass's, and the wall clock ends that.

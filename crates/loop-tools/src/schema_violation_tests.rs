@@ -20,7 +20,7 @@ struct Nested {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[expect(dead_code, reason = "its schema is what is looked at")]
 enum Shape {
-    Cycle { radius: u32 },
+    Circle { radius: u32 },
     Square { side: u32, name: Option<Nested> },
 }
 
