@@ -120,6 +120,8 @@ fn word(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[track_caller]

@@ -285,7 +285,7 @@ fn a_certificate_names_value_threshold_and_the_smallest_change() {
     assert_eq!(primary.threshold, usd(10).map(Measure::PicoUsd));
     let change = primary.change.clone().unwrap();
     assert_eq!(
-        (change.setting.path(), change.to.clone()),
+        (change.setting.path(), change.to),
         ("limits.cost_usd", Measure::PicoUsd(loop_core::PicoUsd(spent.0 + 1)))
     );
     // The change is the smallest one: with it the run goes on, with one less it does not.

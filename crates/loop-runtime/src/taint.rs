@@ -132,7 +132,7 @@ fn write(call: &ToolCall, spec: &RunSpec) -> Option<(Digest, Effect)> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use loop_core::{ModelSpec, RunSpec};
     use serde_json::json;
