@@ -222,7 +222,7 @@ impl Runner {
     }
 
     /// The same loop, leaving a run where it is as soon as it waits for people and nothing else: nobody needs to be there
-    /// until they answer. [`Handle::driven`] tells which it was, and [`resume_with`](Self::resume_with) goes on. It says
+    /// until they answer. [`Handle::driven`](crate::run::Handle::driven) tells which it was, and [`resume_with`](Self::resume_with) goes on. It says
     /// nothing about whether there are people: see [`with_people`](Self::with_people).
     ///
     /// ```
