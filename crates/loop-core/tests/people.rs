@@ -380,7 +380,7 @@ fn a_run_is_told_something_only_while_a_pass_is_still_to_come() {
         Err(Rejected::EmptyInstruction)
     );
     world = world.replied(&draft("high")).ends(StopReason::Confident);
-    let over = Rejected::OutOfOrder { event: "instructions", phase: "done" };
+    let over = Rejected::OutOfOrder { event: "instruction", phase: "done" };
     assert_eq!(world.try_tell(EventKind::Instruction { text: "late".into() }), Err(over));
     // The last call may still be told before it is made, not while it is made.
     let last = run().limits(|limits| limits.passes = 1).start();

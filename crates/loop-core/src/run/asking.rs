@@ -208,7 +208,7 @@ impl Run {
             phase => !phase.is_working(),
         };
         if is_last {
-            return self.out_of_order("instructions");
+            return self.out_of_order("instruction");
         }
         if text.trim().is_empty() { Err(Rejected::EmptyInstruction) } else { Ok(()) }
     }
