@@ -115,7 +115,7 @@ pub use run::{
     EventKind, Facts, History, Note, Outcome, Output, Overridden, PassRecord, PassSummary, PersonAnswer,
     PersonRequest, Phase, Poll, PromptSize, Provenance, Purpose, Quote, Refusal, Rejected, Rejection,
     Reserve, Run, RunTool, SaveResult, Saved, SelectedBy, ServedCall, Stage, Started, StartedCall, State,
-    StopMode, StoppedIn, SubCallBudget, Validate, Validation, Work,
+    StopMode, StoppedIn, Stopping, SubCallBudget, Validate, Validation, Work,
 };
 pub use spec::{
     ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,

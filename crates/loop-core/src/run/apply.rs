@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::gate::{self, Certificate, Change, Condition, JudgedAction, Measure, StopReason};
 use crate::policy;
 use crate::repeats::Ledger;
-use crate::reply::{Document, Echoes, Reading};
+use crate::reply::{Document, Echoes};
 use crate::run::asking::AnswerFault;
 use crate::run::budget::Budget;
 use crate::run::calls::Calls;
@@ -18,14 +18,12 @@ use crate::run::inbox::Inbox;
 use crate::run::knowledge::Knowledge;
 use crate::run::note::Note;
 use crate::run::outcome::{Outcome, ServedCall};
-use crate::run::phase::{Call, Phase, Purpose};
-use crate::run::quote::{PromptSize, Quote};
+use crate::run::phase::Phase;
 use crate::run::route::Route;
+use crate::run::step::{Place, Rest, step};
 use crate::spec::Setting;
-use crate::spec::{Cite, CostMode, RunSpec, SPEC_VERSION, SpecNames, ToolSpec};
-use crate::types::{
-    CommandKey, Digest, Evidence, Millis, RunId, Slot, Status, Taint, Tier, Totals, WorkItem,
-};
+use crate::spec::{CostMode, RunSpec, SPEC_VERSION, SpecNames, ToolSpec};
+use crate::types::{CommandKey, Digest, Evidence, Millis, RunId, Taint, Tier, Totals, WorkItem};
 
 /// A run of the loop: its spec and its state.
 ///
@@ -207,69 +205,50 @@ impl Run {
     /// # Errors
     /// What was wrong with the event, as a sentence.
     pub fn apply(&mut self, event: &Event) -> Result<Vec<Note>, Rejected> {
-        let before = self.state.clock.now;
-        if event.at < before {
-            let event_name = event.kind.name();
-            return Err(Rejected::BackInTime { event: event_name, at: event.at.0, now: before.0 });
+        let (before, at) = (self.state.clock.now, event.at);
+        if at < before {
+            return Err(Rejected::BackInTime { event: event.kind.name(), at: at.0, now: before.0 });
         }
         // What is due is read before the clock moves: an instant that has come is no deadline any more.
-        let deadline = self.deadline();
-        self.state.clock.now = event.at;
-        let mut notes = Vec::new();
-        let applied = match &event.kind {
-            EventKind::Started(_) => Err(Rejected::NotTheStart(event.kind.name())),
-            EventKind::CallStarted {
-                key,
-                attempt,
-                tier,
-                prompt_bytes,
-                shared_bytes,
-                max_output_tokens,
-                reserve,
-                ..
-            } => {
-                let prompt = PromptSize { bytes: *prompt_bytes, shared_bytes: *shared_bytes };
-                let announced =
-                    Quote { tier: *tier, max_output_tokens: *max_output_tokens, reserve: *reserve };
-                self.call_started(key, *attempt, prompt, announced, &mut notes)
+        if event.kind == EventKind::DeadlineReached && self.deadline().is_none_or(|due| due > at) {
+            return Err(Rejected::Early { at: at.0 });
+        }
+        self.state.clock.now = at;
+        let (phase, mut rest) = self.apart();
+        rest.since_last_ms = at.since(before);
+        let taken = std::mem::replace(phase, Phase::first());
+        match step(taken, &mut rest, &event.kind) {
+            Ok(next) => {
+                *phase = next;
+                Ok(rest.notes)
             }
-            EventKind::CallRefused { key, attempt, prompt_bytes, shared_bytes, refusal } => {
-                let prompt = PromptSize { bytes: *prompt_bytes, shared_bytes: *shared_bytes };
-                self.call_refused(key, *attempt, prompt, *refusal, &mut notes)
-            }
-            EventKind::ModelReplied { key, attempt, reply } => {
-                self.model_replied(key, *attempt, reply, &mut notes)
-            }
-            EventKind::ModelFailed { key, attempt, failure } => {
-                self.model_failed(key, *attempt, failure, &mut notes)
-            }
-            EventKind::ToolStarted { key, attempt } => self.tool_started(key, *attempt),
-            EventKind::ToolFinished { key, attempt, observation } => {
-                self.tool_finished(key, *attempt, observation, &mut notes)
-            }
-            EventKind::PersonAnswered { key, answer, binding } => {
-                self.person_answered(key, answer, binding.as_ref(), &mut notes)
-            }
-            EventKind::Instruction { text } => self.take_instruction(text),
-            EventKind::StopRequested { how } => self.stop_requested(*how, &mut notes),
-            EventKind::StopWithdrawn => self.stop_withdrawn(),
-            EventKind::DeadlineReached => self.deadline_reached(deadline, &mut notes),
-            EventKind::Resumed { away_ms } => {
-                // No more time can have passed without a driver than has passed at all.
-                self.resumed((*away_ms).min(event.at.since(before)), &mut notes)
-            }
-            EventKind::Validated { key, attempt, result } => {
-                self.validated(key, *attempt, result, &mut notes)
-            }
-            EventKind::SaveFinished { attempt, result } => self.save_finished(*attempt, result),
-        };
-        match applied {
-            Ok(()) => Ok(notes),
-            Err(rejected) => {
-                self.state.clock.now = before;
-                Err(rejected)
+            Err(refused) => {
+                let (same, why) = *refused;
+                *phase = same;
+                rest.clock.now = before;
+                Err(why)
             }
         }
+    }
+
+    /// The phase, and everything else.
+    pub(super) fn apart(&mut self) -> (&mut Phase, Rest<'_>) {
+        let State { started, clock, phase, inbox, route, knowledge, calls, draft, budget } = &mut self.state;
+        let (notes, since_last_ms) = (Vec::new(), 0);
+        let rest = Rest {
+            spec: &self.spec,
+            started,
+            clock,
+            inbox,
+            route,
+            knowledge,
+            calls,
+            draft,
+            budget,
+            notes,
+            since_last_ms,
+        };
+        (phase, rest)
     }
 
     /// The id under which the run is traced: the caller's, or the run's own.
@@ -339,16 +318,14 @@ impl Run {
     /// not begun, costs nothing and is not in doubt. Other facts announce nothing and are left as they are. A run whose
     /// journal fails ends here; it cannot be driven on.
     pub fn take_back(&mut self, announced: &EventKind) {
-        match announced {
-            EventKind::CallStarted { key, .. } => {
-                if let Some(call) = self.state.phase.call_mut().filter(|call| call.key == *key) {
-                    call.started = None;
-                    self.state.budget.totals.model_calls =
-                        self.state.budget.totals.model_calls.saturating_sub(1);
-                }
+        match (announced, &mut self.state.phase) {
+            (EventKind::CallStarted { key, .. }, Phase::Calling { call, .. }) if call.key == *key => {
+                call.started = None;
+                let totals = &mut self.state.budget.totals;
+                totals.model_calls = totals.model_calls.saturating_sub(1);
             }
-            EventKind::ToolStarted { key, attempt } => {
-                let works = self.state.phase.batch_mut().into_iter().flat_map(|batch| batch.work.iter_mut());
+            (EventKind::ToolStarted { key, attempt }, Phase::Running { batch, .. }) => {
+                let works = batch.work.iter_mut();
                 works
                     .filter(|work| work.key == *key && work.attempt == *attempt)
                     .for_each(|work| work.announced = false);
@@ -416,45 +393,7 @@ impl Run {
     /// What the domain demands and the document does not have yet: required sections, citations and what they cite,
     /// required tools.
     pub fn missing(&self) -> Vec<Arc<str>> {
-        let mut missing = Vec::new();
-        for spec in self.spec.sections() {
-            match self.state.draft.document.get(&spec.id) {
-                None if spec.required => missing.push(Arc::from(format!("section `{}`", spec.id))),
-                Some(section) if !spec.cite.is_met_by(&section.evidence) => {
-                    let what = if spec.cite == Cite::Evidence && !section.evidence.is_empty() {
-                        format!(
-                            "a citation of evidence other than the work item (E0) in section `{}`",
-                            spec.id
-                        )
-                    } else {
-                        format!("a citation in section `{}`", spec.id)
-                    };
-                    missing.push(what.into());
-                }
-                // One that is sound does not vouch for the others.
-                Some(section) if spec.cite != Cite::No => {
-                    let bad = section.bad_citations();
-                    if !bad.is_empty() {
-                        let bad: Vec<String> = bad.iter().map(|id| format!("[{id}]")).collect();
-                        let what = format!("evidence for {} in section `{}`", bad.join(", "), spec.id);
-                        missing.push(what.into());
-                    }
-                }
-                None | Some(_) => {}
-            }
-        }
-        missing.extend(self.unobserved().map(|tool| Arc::from(format!("a result of `{tool}`"))));
-        missing
-    }
-
-    /// The required tools that returned nothing: neither a failure nor an empty result is what was demanded.
-    pub(super) fn unobserved(&self) -> impl Iterator<Item = &Arc<str>> {
-        let observed = |tool: &Arc<str>| {
-            let found =
-                |evidence: &Evidence| evidence.tool == *tool && evidence.observation.status == Status::Ok;
-            self.state.knowledge.evidence.iter().any(found)
-        };
-        self.spec.gate.required_tools.iter().filter(move |tool| !observed(tool))
+        self.state.draft.missing(&self.spec, &self.state.knowledge)
     }
 
     /// Milliseconds that count against the wall clock.
@@ -478,14 +417,13 @@ impl Run {
                 echoes.read(text);
             }
         }
-        let call = Call::commanded(CommandKey::new(0, Slot::Select), Tier::Selector);
         let history = started.history.as_ref();
         let taint = history.map_or(Taint::default(), |history| history.taint);
         let ledger = history.map_or(Ledger::default(), |history| Ledger::in_doubt(&history.doubts));
         let state = State {
             started: Arc::new(started),
             clock: Clock::default(),
-            phase: Phase::Calling { call, purpose: Purpose::Select },
+            phase: Phase::first(),
             inbox: Inbox::default(),
             route: Route::start(),
             knowledge: Knowledge { echoes, taint: Taint::at_start(&spec).and(taint), ..Knowledge::default() },
@@ -494,24 +432,26 @@ impl Run {
             budget: Budget::default(),
         };
         let mut run = Self { spec, state };
-        let mut notes = Vec::new();
         let unpriced = run.unpriced_limit();
-        let mut reached = gate::limits_reached(&run.spec.limits, &run.state.budget.totals, 0);
-        if run.spec.limits.tool_calls == 0 && policy::has_tools(&run.spec) {
+        let (phase, mut rest) = run.apart();
+        let mut reached = rest.limits_reached();
+        if rest.spec.limits.tool_calls == 0 && policy::has_tools(rest.spec) {
             // In S4's order: steps, tool calls, time.
             let at = reached.iter().position(|limit| limit.reason == StopReason::Timeout);
             reached.insert(at.unwrap_or(reached.len()), gate::no_tool_calls());
         }
-        if run.spec.limits.cost_mode != CostMode::After {
+        if rest.spec.limits.cost_mode != CostMode::After {
             // What the first call takes is not known before it is rendered: no amount can be named that would do.
             let is_amount = |reason| matches!(reason, StopReason::BudgetExceeded | StopReason::TokenLimit);
             reached.iter_mut().filter(|limit| is_amount(limit.reason)).for_each(|limit| limit.change = None);
         }
+        let place = Place { phase: phase.name(), pass: 0 };
         if let Some(certificate) = Certificate::of(reached.into_iter().chain(unpriced)) {
-            run.stop(certificate, &mut notes);
+            *phase = rest.stop(place, certificate);
         } else if !selections {
-            run.next_pass(&mut notes);
+            *phase = rest.next_pass(place);
         }
+        let notes = rest.notes;
         (run, notes)
     }
 
@@ -526,23 +466,6 @@ impl Run {
             threshold: Some(Measure::PicoUsd(limit)),
             change: Some(Change { setting: Setting::Cost, to: Measure::Text("none".into()) }),
         })
-    }
-
-    pub(super) fn reading(&self) -> Reading<'_> {
-        Reading {
-            spec: &self.spec,
-            nonce: &self.state.started.nonce,
-            echoes: &self.state.knowledge.echoes,
-            has_read_untrusted: self.state.knowledge.taint.untrusted,
-        }
-    }
-
-    pub(super) fn out_of_order<T>(&self, event: &'static str) -> Result<T, Rejected> {
-        Err(Rejected::OutOfOrder { event, phase: self.state.phase.name() })
-    }
-
-    pub(super) fn not_open(&self, event: &'static str, key: &CommandKey, attempt: u32) -> Rejected {
-        Rejected::NotOpen { event, key: *key, attempt, phase: self.state.phase.name() }
     }
 }
 

@@ -6,10 +6,13 @@ use serde_json::json;
 
 use crate::gate::{DeniedBy, JudgedAction, Verdict};
 use crate::repeats::{CallFacts, Fingerprint, Rules};
-use crate::run::event::PersonAnswer;
+use crate::run::apply::{Rejected, Run};
+use crate::run::calls::Calls;
+use crate::run::event::{PersonAnswer, Started};
 use crate::run::note::Note;
-use crate::run::phase::{Ask, Batch, Phase, Purpose, Work};
-use crate::run::{Rejected, Run};
+use crate::run::phase::{Ask, Batch, Phase, Purpose, Stage, Work};
+use crate::run::step::Rest;
+use crate::spec::RunSpec;
 use crate::types::{
     CommandKey, Digest, Effect, Instruction, Millis, Observation, Status, digest, is_invisible,
 };
@@ -78,18 +81,79 @@ pub enum AnswerFault {
     Empty,
 }
 
+/// What an answer of a person is checked against, and nothing else.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asking<'a> {
+    pub(super) spec: &'a RunSpec,
+    pub(super) started: &'a Started,
+    pub(super) calls: &'a Calls,
+    /// What a person is asked now.
+    pub(super) asks: &'a [Ask],
+    /// The actions that a person will be asked about.
+    pub(super) later: &'a [u32],
+}
+
+impl Asking<'_> {
+    /// The place of the question that an answer settles, if the answer counts at the instant `at`.
+    pub(super) fn answers(
+        &self,
+        at: Millis,
+        key: &CommandKey,
+        answer: &PersonAnswer,
+        binding: Option<&Digest>,
+    ) -> Result<usize, AnswerFault> {
+        let action = self.calls.action(key).ok_or(AnswerFault::NoAction)?;
+        let is_it = |index: u32| self.calls.actions.get(index as usize).is_some_and(|it| it.key == *key);
+        let Some(place) = self.asks.iter().position(|ask| is_it(ask.action)) else {
+            let waits = self.later.iter().any(|index| is_it(*index));
+            let verdict = action.verdict.name();
+            return Err(if waits { AnswerFault::NotYet } else { AnswerFault::NotRequested { verdict } });
+        };
+        let ask = self.asks.get(place).ok_or(AnswerFault::NoAction)?;
+        if ask.answered {
+            return Err(AnswerFault::Answered);
+        }
+        if at >= ask.deadline {
+            return Err(AnswerFault::Expired { limit_ms: self.spec.limits.person_ms });
+        }
+        if binding.is_some_and(|binding| *binding != self.binding_of(action)) {
+            return Err(AnswerFault::OtherBinding);
+        }
+        let tool = self.spec.tool(action.tool_name());
+        match (answer, tool.is_some_and(|tool| tool.policy.asks_person)) {
+            (PersonAnswer::Approved, true) => Err(AnswerFault::IsQuestion),
+            (PersonAnswer::Answered { .. }, false) => Err(AnswerFault::IsNoQuestion),
+            (PersonAnswer::Answered { text }, true) if text.trim().is_empty() => Err(AnswerFault::Empty),
+            (PersonAnswer::Answered { .. }, true)
+            | (PersonAnswer::Approved, false)
+            | (PersonAnswer::Denied { .. }, _) => Ok(place),
+        }
+    }
+
+    fn binding_of(&self, action: &JudgedAction) -> Digest {
+        let started = self.started;
+        let what = json!([
+            started.run,
+            action.key.to_string(),
+            action.tool_name(),
+            action.parameters,
+            started.tools,
+            started.policy
+        ]);
+        digest("approval", &what)
+    }
+}
+
 impl Run {
     /// Names an action as a person sees it before they allow it: the run, the action's key, its tool and parameters,
     /// the tool manifest and the policy. Nothing for an action that there is not (K8).
     pub fn binding(&self, key: &CommandKey) -> Option<Digest> {
-        self.action(key).map(|action| self.binding_of(action))
+        self.state.calls.action(key).map(|action| self.asking().binding_of(action))
     }
 
     /// What waits for a person, in the order in which it was asked for.
     pub fn requested(&self) -> Vec<PersonRequest> {
-        let Phase::WaitingForPerson { asks, .. } = &self.state.phase else {
-            return Vec::new();
-        };
+        let asks = self.state.phase.asks();
         let open = asks.iter().filter(|ask| !ask.answered);
         open.filter_map(|ask| {
             let action = self.state.calls.actions.get(ask.action as usize)?;
@@ -104,7 +168,7 @@ impl Run {
                 why: action.verdict.reason(),
                 is_question: tool.policy.asks_person,
                 deadline: ask.deadline,
-                binding: self.binding_of(action),
+                binding: self.asking().binding_of(action),
             })
         })
         .collect()
@@ -121,25 +185,7 @@ impl Run {
         answer: &PersonAnswer,
         binding: Option<&Digest>,
     ) -> Result<(), AnswerFault> {
-        let action = self.action(key).ok_or(AnswerFault::NoAction)?;
-        let ask = self.ask_of(key).ok_or_else(|| self.why_not_requested(action))?;
-        if ask.answered {
-            return Err(AnswerFault::Answered);
-        }
-        if at >= ask.deadline {
-            return Err(AnswerFault::Expired { limit_ms: self.spec.limits.person_ms });
-        }
-        if binding.is_some_and(|binding| *binding != self.binding_of(action)) {
-            return Err(AnswerFault::OtherBinding);
-        }
-        match (answer, self.is_question(action)) {
-            (PersonAnswer::Approved, true) => Err(AnswerFault::IsQuestion),
-            (PersonAnswer::Answered { .. }, false) => Err(AnswerFault::IsNoQuestion),
-            (PersonAnswer::Answered { text }, true) if text.trim().is_empty() => Err(AnswerFault::Empty),
-            (PersonAnswer::Answered { .. }, true)
-            | (PersonAnswer::Approved, false)
-            | (PersonAnswer::Denied { .. }, _) => Ok(()),
-        }
+        self.asking().answers(at, key, answer, binding).map(|_| ())
     }
 
     /// What people told the run, in their order.
@@ -152,157 +198,98 @@ impl Run {
         self.state.inbox.instructions_for(pass).iter()
     }
 
-    fn action(&self, key: &CommandKey) -> Option<&JudgedAction> {
-        self.state.calls.action(key)
-    }
-
-    fn binding_of(&self, action: &JudgedAction) -> Digest {
-        let started = &self.state.started;
-        let what = json!([
-            started.run,
-            action.key.to_string(),
-            action.tool_name(),
-            action.parameters,
-            started.tools,
-            started.policy
-        ]);
-        digest("approval", &what)
-    }
-
-    fn ask_of(&self, key: &CommandKey) -> Option<&Ask> {
-        let Phase::WaitingForPerson { asks, .. } = &self.state.phase else {
-            return None;
-        };
-        let is_it = |ask: &&Ask| {
-            self.state.calls.actions.get(ask.action as usize).is_some_and(|action| action.key == *key)
-        };
-        asks.iter().find(is_it)
-    }
-
-    fn why_not_requested(&self, action: &JudgedAction) -> AnswerFault {
-        let waits = self.state.phase.batch().is_some_and(|batch| {
-            let mut asks = batch.asks.iter().filter_map(|at| self.state.calls.actions.get(*at as usize));
-            asks.any(|requested| requested.key == action.key)
-        });
-        if waits && self.state.phase.is_working() {
-            AnswerFault::NotYet
-        } else {
-            AnswerFault::NotRequested { verdict: action.verdict.name() }
-        }
-    }
-
-    fn is_question(&self, action: &JudgedAction) -> bool {
-        self.spec.tool(action.tool_name()).is_some_and(|tool| tool.policy.asks_person)
-    }
-
     /// Whether the run can be told this: a pass that could read it is still to come.
     ///
     /// # Errors
     /// Why it cannot.
     pub fn takes_instruction(&self, text: &str) -> Result<(), Rejected> {
-        let is_last = match &self.state.phase {
-            // What the last call was tried with, it is tried with again.
-            Phase::Calling { call, purpose: Purpose::Final { .. } } => {
-                call.started.is_some() || call.attempt > 1
-            }
-            phase => !phase.is_working(),
-        };
-        if is_last {
-            return self.out_of_order("instruction");
+        let phase = &self.state.phase;
+        if !phase.takes_instruction() {
+            return Err(Rejected::OutOfOrder { event: "instruction", phase: phase.name() });
         }
         if text.trim().is_empty() { Err(Rejected::EmptyInstruction) } else { Ok(()) }
     }
 
+    fn asking(&self) -> Asking<'_> {
+        let (state, phase) = (&self.state, &self.state.phase);
+        let (asks, later) = (phase.asks(), phase.asks_later());
+        Asking { spec: &self.spec, started: &state.started, calls: &state.calls, asks, later }
+    }
+}
+
+impl Rest<'_> {
     /// Keeps what a person says for the next pass whose call has not been announced: a prompt that was named already
     /// stays as it is.
-    pub(super) fn take_instruction(&mut self, text: &Arc<str>) -> Result<(), Rejected> {
-        self.takes_instruction(text)?;
-        let announced = self.state.phase.main_call().is_some_and(|call| call.started.is_some());
-        let from_pass = self.state.draft.passes.len() as u32 + 1 + u32::from(announced);
+    pub(super) fn take_instruction(&mut self, phase: &Phase, text: &Arc<str>) {
+        let announced =
+            matches!(phase, Phase::Calling { call, purpose: Purpose::Main } if call.started.is_some());
+        let from_pass = self.draft.passes.len() as u32 + 1 + u32::from(announced);
         if self.spec.protocol.properties().has_contract {
-            self.state.knowledge.echoes.read(text);
+            self.knowledge.echoes.read(text);
         }
-        self.state.inbox.keep(from_pass, text);
-        Ok(())
+        self.inbox.keep(from_pass, text);
     }
 
+    /// A person has answered the question at `at`.
     pub(super) fn person_answered(
         &mut self,
-        key: &CommandKey,
+        mut asks: Vec<Ask>,
+        since: Millis,
+        at: usize,
         answer: &PersonAnswer,
-        binding: Option<&Digest>,
-        notes: &mut Vec<Note>,
-    ) -> Result<(), Rejected> {
-        let answered = |why| Rejected::Answer { key: *key, why };
-        self.may_answer(self.state.clock.now, key, answer, binding).map_err(answered)?;
-        let Phase::WaitingForPerson { asks, .. } = &mut self.state.phase else {
-            return self.out_of_order("person_answered");
-        };
-        // They stand in the order of their keys.
-        let requested = self.state.calls.at(key);
-        let open = asks.iter_mut().find(|ask| Some(ask.action as usize) == requested);
-        let (Some(ask), Some(action)) = (open, requested.and_then(|at| self.state.calls.actions.get_mut(at)))
-        else {
-            return self.out_of_order("person_answered");
-        };
-        ask.answered = true;
-        action.verdict = match answer {
-            PersonAnswer::Approved => Verdict::Run,
-            PersonAnswer::Answered { text } => {
-                ask.answer = Some(Arc::clone(text));
-                Verdict::Run
-            }
-            PersonAnswer::Denied { why } => Verdict::Denied { why: Arc::clone(why), by: DeniedBy::Person },
-        };
-        notes.push(Note::ActionJudged(action.clone()));
-        self.asks_settled(notes);
-        Ok(())
+    ) -> Phase {
+        if let Some(ask) = asks.get_mut(at) {
+            let (verdict, text) = match answer {
+                PersonAnswer::Approved => (Verdict::Run, None),
+                PersonAnswer::Answered { text } => (Verdict::Run, Some(Arc::clone(text))),
+                PersonAnswer::Denied { why } => {
+                    (Verdict::Denied { why: Arc::clone(why), by: DeniedBy::Person }, None)
+                }
+            };
+            ask.answer = text;
+            self.decide(ask, verdict);
+        }
+        self.asks_settled(asks, since)
     }
 
     /// Takes silence as a no for every question whose time is over.
-    pub(super) fn expire_asks(&mut self, notes: &mut Vec<Note>) {
-        let Phase::WaitingForPerson { asks, .. } = &mut self.state.phase else {
-            return;
-        };
-        for ask in asks.iter_mut().filter(|ask| !ask.answered && ask.deadline <= self.state.clock.now) {
-            ask.answered = true;
-            if let Some(action) = self.state.calls.actions.get_mut(ask.action as usize) {
-                action.verdict =
-                    Verdict::Denied { why: "nobody answered in time".into(), by: DeniedBy::Silence };
-                notes.push(Note::ActionJudged(action.clone()));
-            }
+    pub(super) fn expire_asks(&mut self, mut asks: Vec<Ask>, since: Millis) -> Phase {
+        let now = self.clock.now;
+        for ask in asks.iter_mut().filter(|ask| !ask.answered && ask.deadline <= now) {
+            self.decide(
+                ask,
+                Verdict::Denied { why: "nobody answered in time".into(), by: DeniedBy::Silence },
+            );
         }
-        self.asks_settled(notes);
+        self.asks_settled(asks, since)
+    }
+
+    fn decide(&mut self, ask: &mut Ask, verdict: Verdict) {
+        ask.answered = true;
+        if let Some(action) = self.calls.actions.get_mut(ask.action as usize) {
+            action.verdict = verdict;
+            self.notes.push(Note::ActionJudged(action.clone()));
+        }
     }
 
     /// Once all are answered, what was approved runs and what was not is observed as denied; then comes the next
     /// pass.
-    fn asks_settled(&mut self, notes: &mut Vec<Note>) {
-        let Phase::WaitingForPerson { asks, since } = &self.state.phase else {
-            return;
-        };
-        let since = *since;
+    fn asks_settled(&mut self, asks: Vec<Ask>, since: Millis) -> Phase {
         if asks.iter().any(|ask| !ask.answered) {
-            return;
+            return Phase::WaitingForPerson { asks, since };
         }
-        let requested: Vec<(u32, Option<Arc<str>>)> =
-            asks.iter().map(|ask| (ask.action, ask.answer.clone())).collect();
         self.count_waiting(since);
-        let batch = self.take_answers(requested, notes);
-        self.act(batch, notes);
+        let batch = self.take_answers(asks);
+        self.batch_settled(batch, Stage::Act)
     }
 
     /// Makes a batch of actions that were answered, each with the answer to what is a question: what was approved is to be
     /// run, the rest has settled.
-    pub(super) fn take_answers(
-        &mut self,
-        requested: Vec<(u32, Option<Arc<str>>)>,
-        notes: &mut Vec<Note>,
-    ) -> Batch {
+    pub(super) fn take_answers(&mut self, asks: Vec<Ask>) -> Batch {
         let mut batch = Batch::default();
-        for (index, answer) in requested {
-            let evidence = self.state.knowledge.next_id(batch.work.len());
-            let Some(action) = self.state.calls.actions.get_mut(index as usize) else {
+        for Ask { action: index, answer, .. } in asks {
+            let evidence = self.knowledge.next_id(batch.work.len());
+            let Some(action) = self.calls.actions.get_mut(index as usize) else {
                 continue;
             };
             action.evidence = Some(evidence);
@@ -310,18 +297,18 @@ impl Run {
                 continue;
             };
             let parameters = serde_json::from_str(&action.parameters).unwrap_or_default();
-            let rules = Rules::of_run(&self.spec);
+            let rules = Rules::of_run(self.spec);
             let fingerprint = Fingerprint::of(&CallFacts::of(tool, &parameters), &rules);
             let signature = fingerprint.signature();
-            let (key, attempt) = self.state.calls.ledger.next_try(&signature).unwrap_or((action.key, 1));
-            self.state.calls.ledger.started(&fingerprint, key, attempt, evidence);
+            let (key, attempt) = self.calls.ledger.next_try(&signature).unwrap_or((action.key, 1));
+            self.calls.ledger.started(&fingerprint, key, attempt, evidence);
             let observation = match (&action.verdict, answer) {
                 (_, Some(text)) => {
-                    notes.push(Note::ActionSettled { key, evidence, status: Status::Ok });
+                    self.notes.push(Note::ActionSettled { key, evidence, status: Status::Ok });
                     Some(answer_of(&text))
                 }
                 (Verdict::Denied { why, .. }, None) => {
-                    notes.push(Note::ActionSettled { key, evidence, status: Status::Denied });
+                    self.notes.push(Note::ActionSettled { key, evidence, status: Status::Denied });
                     Some(Observation::failed(Status::Denied, action.tool_name(), why))
                 }
                 (
@@ -338,15 +325,15 @@ impl Run {
                     | Verdict::Ended { .. },
                     None,
                 ) => {
-                    self.state.budget.totals.tool_calls += 1;
-                    self.state.calls.ledger.allowed(&signature);
+                    self.budget.totals.tool_calls += 1;
+                    self.calls.ledger.allowed(&signature);
                     None
                 }
             };
             if let Some(observation) =
                 observation.as_ref().filter(|_| self.spec.protocol.properties().has_contract)
             {
-                self.state.knowledge.echoes.read_observation(observation);
+                self.knowledge.echoes.read_observation(observation);
             }
             batch.work.push(Work {
                 key,
@@ -364,20 +351,10 @@ impl Run {
         batch
     }
 
-    /// The questions that a person has answered while others wait, as a batch that has settled.
-    pub(super) fn answers_so_far(&mut self, notes: &mut Vec<Note>) -> Option<Batch> {
-        let Phase::WaitingForPerson { asks, .. } = &self.state.phase else {
-            return None;
-        };
-        let answered = asks.iter().filter(|ask| ask.answer.is_some());
-        let answered: Vec<_> = answered.map(|ask| (ask.action, ask.answer.clone())).collect();
-        (!answered.is_empty()).then(|| self.take_answers(answered, notes))
-    }
-
     /// Takes the time since `since` out of the wall clock: it was spent waiting for a person.
     pub(super) fn count_waiting(&mut self, since: Millis) {
-        let waited = self.state.clock.now.since(since);
-        self.state.clock.leave_out(waited);
+        let waited = self.clock.now.since(since);
+        self.clock.leave_out(waited);
     }
 }
 

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::{JudgedAction, Trouble};
 use crate::repeats::Ledger;
-use crate::types::CommandKey;
+use crate::run::phase::Work;
+use crate::spec::{RunSpec, ToolSpec};
+use crate::types::{CommandKey, Effect};
 
 /// Every call that a model asked for, and what the run remembers of those that ran.
 ///
@@ -36,6 +38,31 @@ impl Calls {
     /// The place of the action of this key.
     pub(super) fn at(&self, key: &CommandKey) -> Option<usize> {
         self.actions.binary_search_by_key(key, |action| action.key).ok()
+    }
+
+    /// The action that a piece of work does.
+    pub(super) fn of(&self, work: &Work) -> Option<&JudgedAction> {
+        self.actions.get(work.action as usize)
+    }
+
+    /// The tool that a piece of work runs.
+    pub(super) fn tool<'s>(&self, work: &Work, spec: &'s RunSpec) -> Option<&'s ToolSpec> {
+        self.of(work).and_then(|action| spec.tool(action.tool_name()))
+    }
+
+    /// The name of the tool that a piece of work runs.
+    pub(super) fn tool_name(&self, work: &Work) -> Arc<str> {
+        self.of(work).map_or_else(|| "".into(), |action| action.tool_name().into())
+    }
+
+    /// What a piece of work does to the world: the worst, where its tool is not known.
+    pub(super) fn effect(&self, work: &Work, spec: &RunSpec) -> Effect {
+        self.tool(work, spec).map_or(Effect::WriteIrreversible, |tool| tool.effect)
+    }
+
+    /// Whether a piece of work only reads.
+    pub(super) fn is_read(&self, work: &Work, spec: &RunSpec) -> bool {
+        self.effect(work, spec).is_read()
     }
 
     /// The effects whose outcome is unknown: each as the key and the tool of its action.

@@ -1,9 +1,13 @@
 //! Conversations that grow: how many messages there are, and what becomes of the older ones when a call does not fit.
 
 use crate::gate::{Change, Condition, Measure, StopReason};
-use crate::run::Run;
-use crate::run::draft::{Attempt, AttemptState};
+use crate::run::apply::{Run, State};
+use crate::run::calls::Calls;
+use crate::run::draft::{Attempt, AttemptState, Draft};
+use crate::run::event::Started;
+use crate::run::inbox::Inbox;
 use crate::run::note::Note;
+use crate::run::step::Rest;
 use crate::spec::Setting;
 
 impl Run {
@@ -11,17 +15,8 @@ impl Run {
     /// count or the work item, replies, results, what was said to rejected outputs and to answers that lack
     /// something, and what people told the run.
     pub fn messages(&self) -> u32 {
-        let history = self.state.started.history.as_ref();
-        let before = history.map_or(1, |history| history.counted.unwrap_or(history.messages));
-        let rejected = |attempt: &&Attempt| matches!(attempt.state, AttemptState::Rejected(_));
-        let next = self.state.draft.passes.len() as u32 + 1;
-        let reported = self.state.inbox.count_through(next);
-        let repaired = self.state.draft.revisions.len();
-        let stated = self.state.draft.attempts.iter().filter(rejected).count()
-            + self.state.draft.passes.len()
-            + reported
-            + repaired;
-        before.saturating_add((stated + self.state.calls.actions.len()) as u32)
+        let State { started, inbox, draft, calls, .. } = &self.state;
+        messages(started, inbox, draft, calls)
     }
 
     /// The passes, from the first on, whose results are shown as their summaries alone, and whose replies go back
@@ -34,11 +29,13 @@ impl Run {
     pub fn is_history_compacted(&self) -> bool {
         self.state.knowledge.compacted.history
     }
+}
 
+impl Rest<'_> {
     /// The condition that the next call would have more messages than it may, or that after it none could be made.
     pub(super) fn too_many_messages(&self, more: u32) -> Option<Condition> {
         let limit = self.spec.limits.messages.filter(|_| self.spec.protocol.properties().counts_messages)?;
-        let messages = self.messages().saturating_add(more);
+        let messages = messages(self.started, self.inbox, self.draft, self.calls).saturating_add(more);
         let count = |n: u32| Measure::Count(n.into());
         (messages > limit).then(|| Condition {
             reason: StopReason::MaxMessages,
@@ -50,29 +47,35 @@ impl Run {
 
     /// Makes a conversation shorter, because a call did not fit: first the messages before the run, then the older half
     /// of what is still whole, at last everything. False where nothing is left to shorten.
-    pub(super) fn compact(&mut self, notes: &mut Vec<Note>) -> bool {
-        let passes = self.state.draft.passes.len() as u32;
-        let whole = passes.saturating_sub(self.state.knowledge.compacted.through);
-        if self.state.started.history.is_some() && !self.state.knowledge.compacted.history {
-            self.state.knowledge.compacted.history = true;
+    pub(super) fn compact(&mut self) -> bool {
+        let passes = self.draft.passes.len() as u32;
+        let whole = passes.saturating_sub(self.knowledge.compacted.through);
+        if self.started.history.is_some() && !self.knowledge.compacted.history {
+            self.knowledge.compacted.history = true;
         } else if whole > 0 {
-            self.state.knowledge.compacted.through += whole.div_ceil(2);
-            let through = self.state.knowledge.compacted.through;
+            self.knowledge.compacted.through += whole.div_ceil(2);
+            let through = self.knowledge.compacted.through;
             // By the pass that asked for it: the key of a retry is an older one's.
-            for evidence in
-                self.state.knowledge.evidence.iter_mut().filter(|evidence| evidence.pass <= through)
-            {
+            for evidence in self.knowledge.evidence.iter_mut().filter(|evidence| evidence.pass <= through) {
                 evidence.shortened = true;
             }
         } else {
             return false;
         }
         // Another prefix: what was reported for the last one says nothing about it.
-        self.state.route.last_main = None;
-        notes.push(Note::Compacted {
-            through: self.state.knowledge.compacted.through,
-            history: self.state.knowledge.compacted.history,
+        self.route.last_main = None;
+        self.notes.push(Note::Compacted {
+            through: self.knowledge.compacted.through,
+            history: self.knowledge.compacted.history,
         });
         true
     }
+}
+
+fn messages(started: &Started, inbox: &Inbox, draft: &Draft, calls: &Calls) -> u32 {
+    let before = started.history.as_ref().map_or(1, |history| history.counted.unwrap_or(history.messages));
+    let rejected = |attempt: &&Attempt| matches!(attempt.state, AttemptState::Rejected(_));
+    let instructions = inbox.count_through(draft.passes.len() as u32 + 1);
+    let replies = draft.passes.len() + draft.attempts.iter().filter(rejected).count() + draft.revisions.len();
+    before.saturating_add((replies + instructions + calls.actions.len()) as u32)
 }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::gate::Written;
-use crate::reply::Document;
+use crate::reply::{Document, Ending};
+use crate::run::knowledge::Knowledge;
 use crate::run::outcome::{Output, PassSummary, Rejection};
+use crate::spec::{Cite, RunSpec, SectionSpec};
 use crate::types::{Confidence, Millis, Tier};
 
 /// What the replies returned: the document, an answer, attempts at an output.
@@ -49,10 +51,59 @@ impl Draft {
         self.passes.last().map_or(0, |pass| pass.evidence_seen)
     }
 
+    /// What the domain demands and the document does not have yet: required sections, citations and what they cite,
+    /// required tools.
+    pub(super) fn missing(&self, spec: &RunSpec, knowledge: &Knowledge) -> Vec<Arc<str>> {
+        let mut missing = Vec::new();
+        for SectionSpec { id, required, cite, .. } in spec.sections() {
+            match self.document.get(id) {
+                None if *required => missing.push(Arc::from(format!("section `{id}`"))),
+                Some(section) if !cite.is_met_by(&section.evidence) => {
+                    let what = if *cite == Cite::Evidence && !section.evidence.is_empty() {
+                        "a citation of evidence other than the work item (E0)"
+                    } else {
+                        "a citation"
+                    };
+                    missing.push(format!("{what} in section `{id}`").into());
+                }
+                // One that is sound does not vouch for the others.
+                Some(section) if *cite != Cite::No => {
+                    let bad: Vec<String> =
+                        section.bad_citations().iter().map(|id| format!("[{id}]")).collect();
+                    if !bad.is_empty() {
+                        missing.push(format!("evidence for {} in section `{id}`", bad.join(", ")).into());
+                    }
+                }
+                None | Some(_) => {}
+            }
+        }
+        missing.extend(knowledge.unobserved(spec).map(|tool| Arc::from(format!("a result of `{tool}`"))));
+        missing
+    }
+
     /// What was missing when this pass was granted to repair the answer before it.
     pub(super) fn revisions(&self, pass: u32) -> Option<&[Arc<str>]> {
         let granted = self.revisions.iter().find(|revisions| revisions.pass == pass);
         granted.map(|revisions| revisions.missing.as_slice())
+    }
+
+    /// Keeps what a reply ends with: an answer, or the last output.
+    pub(super) fn take_ending(&mut self, ending: &Ending, last: Option<Arc<str>>) {
+        if let Ending::Answer(text) | Ending::Cut(text) = ending
+            && !text.is_empty()
+        {
+            self.answer = Some(Arc::clone(text));
+        }
+        if let (Some(attempt), Some(last)) = (self.attempts.last_mut(), last) {
+            attempt.output = Some(last);
+        }
+    }
+
+    /// Keeps what came of a reply that failed midway. It is no answer: one may still be asked for.
+    pub(super) fn take_partial(&mut self, pass: u32, ending: &Ending) {
+        if let Ending::Answer(text) | Ending::Cut(text) = ending {
+            self.partial = Some(Partial { pass, text: Arc::clone(text) });
+        }
     }
 
     /// The final answer; without one, what came of a reply that failed midway.

@@ -7,40 +7,39 @@ use crate::gate::{
     Native, Quota, Ruling, StopReason, TierCause, TierChange, Verdict, View, judge,
 };
 use crate::reply::Proposal;
-use crate::run::Run;
 use crate::run::draft::{AttemptState, PassRecord, Revision};
+use crate::run::final_pass::final_pass;
 use crate::run::note::{Decision, Note};
-use crate::run::phase::Call;
+use crate::run::phase::{Call, Phase, Stage};
+use crate::run::step::{Place, Rest};
 use crate::spec::Setting;
 use crate::spec::{OnDenied, OnInvalid};
 use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Tier};
 
-impl Run {
+impl Rest<'_> {
     /// The gate after a pass: verdicts, then stop or act.
     pub(super) fn judge_and_decide(
         &mut self,
+        place: Place,
         proposal: Proposal,
         cause: Option<Condition>,
-        notes: &mut Vec<Note>,
-    ) {
-        let pass = self.state.draft.passes.len() as u32;
+    ) -> Phase {
+        let pass = self.draft.passes.len() as u32;
         let is_final_pass = cause.is_some();
-        self.take_confidence(&proposal, notes);
+        self.take_confidence(&proposal);
         let is_required = |action: &Action| action.priority == Priority::Required;
         if proposal.confidence == Confidence::High && proposal.actions.iter().any(is_required) {
-            self.state.budget.totals.contradictions += 1;
+            self.budget.totals.contradictions += 1;
         }
         let limit = self.spec.limits.tool_calls;
-        let quota = Quota {
-            left: limit.saturating_sub(self.state.budget.totals.tool_calls),
-            limit: Limit::ToolCalls,
-        };
+        let quota =
+            Quota { left: limit.saturating_sub(self.budget.totals.tool_calls), limit: Limit::ToolCalls };
         let mut judged = judge(&proposal.actions, self.context(pass, quota));
-        let stored = self.state.draft.attempts.last().and_then(|attempt| attempt.output.as_ref());
-        let is_violation = |judged: &JudgedAction| self.is_violation(judged);
-        let (ending, last) = gate::ending(proposal.ending.clone(), &judged, stored, is_violation, &self.spec);
-        self.take_ending(&ending, last);
-        let missing = self.missing();
+        let stored = self.draft.attempts.last().and_then(|attempt| attempt.output.as_ref());
+        let is_violation = |judged: &JudgedAction| self.knowledge.is_violation(judged);
+        let (ending, last) = gate::ending(proposal.ending.clone(), &judged, stored, is_violation, self.spec);
+        self.draft.take_ending(&ending, last);
+        let missing = self.draft.missing(self.spec, self.knowledge);
         let candidates = count(&judged);
         let trouble = self.find_trouble(&judged);
         let by_ending = !self.spec.protocol.properties().states_confidence;
@@ -51,9 +50,9 @@ impl Run {
         };
         let view = View {
             limits: &self.spec.limits,
-            totals: &self.state.budget.totals,
+            totals: &self.budget.totals,
             elapsed_ms: self.elapsed_ms(),
-            stop_requested: self.state.inbox.stop_requested,
+            stop_requested: self.inbox.stop_requested,
             confidence: proposal.confidence,
             refused: proposal.refused.as_ref(),
             escalated: proposal.escalated.as_ref(),
@@ -73,49 +72,49 @@ impl Run {
                 for judged in judged.iter_mut().filter(|judged| judged.judged.verdict == Verdict::Run) {
                     judged.judged.verdict = Verdict::Ended { reason };
                 }
-                self.admit(judged, notes);
+                self.admit(judged);
                 let finishes = !is_final_pass && self.makes_a_final_pass(&certificate);
                 let decision = if finishes {
                     Decision::FinalPass { cause: certificate.primary.clone() }
                 } else {
                     Decision::Stop(certificate.clone())
                 };
-                notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                self.notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
                 if finishes {
                     let key = CommandKey::new(pass + 1, Slot::Final);
-                    return self.final_pass(Call::commanded(key, self.state.route.tier), certificate.primary);
+                    return final_pass(Call::commanded(key, self.route.tier), certificate.primary);
                 }
-                self.stop(certificate, notes);
+                self.stop(place, certificate)
             }
             Ruling::Revise => {
-                let batch = self.admit(judged, notes);
+                let batch = self.admit(judged);
                 let decision = Decision::Revise { missing: missing.clone() };
-                notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
-                self.state.draft.revisions.push(Revision { pass: pass + 1, missing });
+                self.notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                self.draft.revisions.push(Revision { pass: pass + 1, missing });
                 if self.spec.protocol.properties().answers_every_call {
                     // Calls beside an output that comes too early are run: each has its result.
-                    self.act(batch, notes);
+                    self.batch_settled(batch, Stage::Act)
                 } else {
-                    self.next_pass(notes);
+                    self.next_pass(place)
                 }
             }
             Ruling::Validate(output) => {
-                let batch = self.admit(judged, notes);
+                let batch = self.admit(judged);
                 let decision = Decision::Validate { runs: batch.work.len() as u32 };
-                notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
-                if let Some(attempt) = self.state.draft.attempts.last_mut() {
+                self.notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                if let Some(attempt) = self.draft.attempts.last_mut() {
                     (attempt.output, attempt.state) = (Some(output), AttemptState::Ends);
                 }
-                self.act(batch, notes);
+                self.batch_settled(batch, Stage::Act)
             }
             Ruling::Act { escalate } => {
-                let batch = self.admit(judged, notes);
+                let batch = self.admit(judged);
                 let decision = Decision::Act { runs: batch.work.len() as u32, asks: batch.asks.len() as u32 };
-                notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                self.notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
                 if escalate {
-                    self.change_tier(Tier::Escalated, TierCause::LowConfidence, notes);
+                    self.change_tier(Tier::Escalated, TierCause::LowConfidence, pass + 1);
                 }
-                self.act(batch, notes);
+                self.batch_settled(batch, Stage::Act)
             }
         }
     }
@@ -135,7 +134,7 @@ impl Run {
 
     /// What the gate knows of the passes so far where calls are native: how many in a row could run nothing.
     fn native_history(&self, now: Candidates) -> History {
-        let pass = self.state.draft.passes.len() as u32;
+        let pass = self.draft.passes.len() as u32;
         let moves = |action: &JudgedAction| match action.verdict {
             Verdict::Run | Verdict::Kept | Verdict::NeedsPerson { .. } => true,
             Verdict::UnknownTool { .. }
@@ -151,11 +150,10 @@ impl Run {
         let asks = if self.spec.gate.people { now.needs_person } else { 0 };
         let mut idle = 0;
         if now.all > 0 && now.run + now.kept + asks == 0 {
-            let last_moved = self.state.calls.actions.iter().rev().find(|action| moves(action));
+            let last_moved = self.calls.actions.iter().rev().find(|action| moves(action));
             let moved = last_moved.map_or(0, |action| action.key.pass);
             // A pass without any call ended the run, or an attempt.
-            let began =
-                self.state.draft.attempts.last().map_or(0, |attempt| attempt.from_pass.saturating_sub(1));
+            let began = self.draft.attempts.last().map_or(0, |attempt| attempt.from_pass.saturating_sub(1));
             idle = pass.saturating_sub(moved.max(began));
         }
         History {
@@ -172,7 +170,7 @@ impl Run {
     /// What the gate knows of the passes so far.
     fn history(&self) -> History {
         let settings = &self.spec.gate;
-        let passes = &self.state.draft.passes;
+        let passes = &self.draft.passes;
         let pass = passes.len() as u32;
         let last = |count: u32| {
             let from = passes.len().checked_sub(count as usize).filter(|_| count > 0)?;
@@ -180,16 +178,11 @@ impl Run {
         };
         // Another model, or another task, is held against what it says itself.
         let is_first_of_its_kind =
-            self.state.route.escalated() == Some(pass) || self.revisions(pass).is_some();
+            self.route.escalated() == Some(pass) || self.draft.revisions(pass).is_some();
         let before = last(2).and_then(|two| two.first()).filter(|_| !is_first_of_its_kind);
         let is_low = |passes: &[PassRecord]| passes.iter().all(|pass| pass.confidence.level() == 0);
-        let restarted = self
-            .state
-            .draft
-            .revisions
-            .last()
-            .map(|revisions| revisions.pass)
-            .max(self.state.route.escalated());
+        let restarted =
+            self.draft.revisions.last().map(|revisions| revisions.pass).max(self.route.escalated());
         let counted =
             passes.iter().rev().take_while(|record| restarted.is_none_or(|from| record.pass >= from));
         let idle = counted.take_while(|pass| !pass.fresh && pass.changed.is_empty()).count() as u32;
@@ -199,8 +192,8 @@ impl Run {
             fresh: passes.last().is_some_and(|pass| pass.fresh),
             idle: if is_first_of_its_kind { 0 } else { idle },
             may_escalate: self.spec.models.escalated.is_some()
-                && self.state.route.tier != Tier::Fallback
-                && self.state.route.escalated().is_none()
+                && self.route.tier != Tier::Fallback
+                && self.route.escalated().is_none()
                 && last(settings.escalate_after).is_some_and(is_low),
             may_revise: self.may_revise(),
             is_out_of_time: self.out_of_time().is_some(),
@@ -208,7 +201,7 @@ impl Run {
     }
 
     fn may_revise(&self) -> bool {
-        (self.state.draft.revisions.len() as u32) < self.spec.gate.revision_passes
+        (self.draft.revisions.len() as u32) < self.spec.gate.revision_passes
     }
 
     /// Counts the trouble of a reply, and tells what of it the gate has to know.
@@ -218,7 +211,7 @@ impl Run {
         let mut found = Found::default();
         let (mut denied, mut useless) = (false, false);
         for JudgedAction { action, tool, verdict, .. } in judged.iter().filter(matters).map(|it| &it.judged) {
-            self.state.calls.trouble.judged(verdict);
+            self.calls.trouble.judged(verdict);
             let name = tool.as_ref().unwrap_or(&action.tool);
             match verdict {
                 Verdict::Denied { why, .. } => {
@@ -241,7 +234,7 @@ impl Run {
                     }
                 }
                 Verdict::BreakerOpen { .. } => {
-                    let broken = || self.state.calls.trouble.broken(name, &gate.breakers);
+                    let broken = || self.calls.trouble.broken(name, &gate.breakers);
                     found.broken = found.broken.or_else(broken);
                 }
                 Verdict::Run
@@ -254,7 +247,7 @@ impl Run {
                 | Verdict::Ended { .. } => {}
             }
         }
-        let trouble = &self.state.calls.trouble;
+        let trouble = &self.calls.trouble;
         let denials = trouble.denied(&gate.breakers).filter(|_| denied);
         found.opened = denials.or_else(|| trouble.useless(&gate.breakers).filter(|_| useless));
         found
@@ -268,44 +261,32 @@ impl Run {
         let runs = |tool: &Arc<str>| {
             judged.iter().any(|it| it.judged.verdict == Verdict::Run && it.judged.tool.as_ref() == Some(tool))
         };
-        self.unobserved().any(|tool| !runs(tool))
+        self.knowledge.unobserved(self.spec).any(|tool| !runs(tool))
     }
 
-    /// From now on main calls are another tier's.
-    pub(super) fn change_tier(&mut self, to: Tier, why: TierCause, notes: &mut Vec<Note>) {
-        let from = std::mem::replace(&mut self.state.route.tier, to);
-        if from == to {
-            return;
-        }
-        match why {
-            TierCause::Ended => notes.push(Note::TierChanged { from, to, why }),
-            TierCause::LowConfidence | TierCause::Unavailable | TierCause::Cost | TierCause::Context => {
-                let pass = match why {
-                    // The call that could not be made is made there.
-                    TierCause::Unavailable => self.pass(),
-                    _ => self.state.draft.passes.len() as u32 + 1,
-                };
-                self.note_tier(TierChange { pass, from, to, why }, notes);
-            }
+    /// From this pass on main calls are another tier's.
+    pub(super) fn change_tier(&mut self, to: Tier, why: TierCause, pass: u32) {
+        let from = std::mem::replace(&mut self.route.tier, to);
+        if from != to {
+            self.note_tier(TierChange { pass, from, to, why });
         }
     }
 
     /// Notes that a main call is made on another tier, and keeps it for the certificate.
-    pub(super) fn note_tier(&mut self, change: TierChange, notes: &mut Vec<Note>) {
+    pub(super) fn note_tier(&mut self, change: TierChange) {
         let TierChange { from, to, why, .. } = change;
-        notes.push(Note::TierChanged { from, to, why });
-        self.state.route.keep(change);
+        self.notes.push(Note::TierChanged { from, to, why });
+        self.route.keep(change);
     }
 
     /// The certificate with everything else that is true: limits that are reached, a cut reply, other tiers' models.
     pub(super) fn with_all(&self, certificate: Certificate) -> Certificate {
-        let reached = gate::limits_reached(&self.spec.limits, &self.state.budget.totals, self.elapsed_ms());
-        certificate.and(reached.into_iter().chain(self.last_cut()).chain(self.tier_changed()))
+        certificate.and(self.limits_reached().into_iter().chain(self.last_cut()).chain(self.tier_changed()))
     }
 
     /// The condition that main calls were made on other tiers than the base one.
     fn tier_changed(&self) -> Option<Condition> {
-        let changes = self.state.route.changes();
+        let changes = self.route.changes();
         let by_cost = changes.iter().any(|it| it.why == TierCause::Cost && it.to == Tier::Selector);
         let off = Change { setting: Setting::CheaperTier, to: Measure::Text("false".into()) };
         (!changes.is_empty()).then(|| Condition {

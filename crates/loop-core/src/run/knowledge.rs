@@ -1,11 +1,14 @@
 //! Knowledge: what a run has read, and how it is shown.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::gate::{JudgedAction, Verdict};
 use crate::reply::Echoes;
-use crate::types::{Digest, Evidence, EvidenceId, Taint};
+use crate::spec::RunSpec;
+use crate::types::{Digest, Evidence, EvidenceId, Status, Taint};
 
 /// What was observed, and what follows from having read it.
 ///
@@ -36,9 +39,30 @@ impl Knowledge {
         Evidence::find(&self.evidence, id)
     }
 
+    /// Whether a call of the output tool was answered by its schema that it does not fit, or repeats one that was.
+    pub(super) fn is_violation(&self, judged: &JudgedAction) -> bool {
+        let settled = match &judged.verdict {
+            Verdict::Duplicate { of, evidence: None, .. } => {
+                self.evidence.iter().rev().find(|evidence| evidence.key == *of)
+            }
+            Verdict::Duplicate { evidence: Some(id), .. } => self.find(*id),
+            _ => judged.evidence.and_then(|id| self.find(id)),
+        };
+        settled.is_some_and(|evidence| evidence.observation.status == Status::InvalidInput)
+    }
+
     /// The number that the next evidence gets, after `waiting` others that have one and have not settled.
     pub(super) fn next_id(&self, waiting: usize) -> EvidenceId {
         EvidenceId((self.evidence.len() + waiting) as u32 + 1)
+    }
+
+    /// The required tools that returned nothing: neither a failure nor an empty result is what was demanded.
+    pub(super) fn unobserved<'s>(&self, spec: &'s RunSpec) -> impl Iterator<Item = &'s Arc<str>> {
+        let observed = |tool: &Arc<str>| {
+            let found = |it: &Evidence| it.tool == *tool && it.observation.status == Status::Ok;
+            self.evidence.iter().any(found)
+        };
+        spec.gate.required_tools.iter().filter(move |tool| !observed(tool))
     }
 
     /// What a section may cite, in ascending order: the work item, and what was found or found to be absent.

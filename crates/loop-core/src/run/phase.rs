@@ -6,10 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::{Certificate, Condition};
 use crate::reply::Proposal;
+use crate::run::calls::Calls;
 use crate::run::command::SubCallBudget;
 use crate::run::event::Reserve;
+use crate::run::inbox::Inbox;
 use crate::run::outcome::{Outcome, StoppedIn};
-use crate::types::{CommandKey, Digest, EvidenceId, Millis, Observation, SubCallUse, Tier};
+use crate::spec::{Execution, RunSpec};
+use crate::types::{CommandKey, Digest, EvidenceId, Millis, Observation, Slot, SubCallUse, Tier};
 
 /// What a run is doing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -46,18 +49,7 @@ pub enum Phase {
         output: Arc<str>,
     },
     /// The reason is fixed; what is in flight is cut off and settles.
-    Stopping {
-        /// The reason.
-        certificate: Certificate,
-        /// A call in flight.
-        call: Option<Call>,
-        /// Tools in flight.
-        batch: Option<Batch>,
-        /// Since when.
-        since: Millis,
-        /// What the run was doing when the reason was fixed.
-        stopped_in: StoppedIn,
-    },
+    Stopping(Stopping),
     /// The outcome is being saved.
     Saving {
         /// What is saved.
@@ -104,52 +96,96 @@ pub enum Stage {
     Act,
 }
 
+/// A run whose reason to stop is fixed, while something of it is still in flight.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Stopping {
+    /// The reason.
+    pub certificate: Certificate,
+    /// A call in flight.
+    pub call: Option<Call>,
+    /// Tools in flight.
+    pub batch: Option<Batch>,
+    /// Since when.
+    pub since: Millis,
+    /// What the run was doing when the reason was fixed.
+    pub stopped_in: StoppedIn,
+}
+
+impl Stopping {
+    /// What was granted to the call in flight, if an event names this try of it.
+    pub(super) fn call_in_flight(&self, key: &CommandKey, attempt: u32) -> Option<StartedCall> {
+        self.call.as_ref().and_then(|call| call.in_flight(key, attempt))
+    }
+
+    /// The place of the tool in flight, if an event names this try of it.
+    pub(super) fn tool_in_flight(&self, key: &CommandKey, attempt: u32) -> Option<usize> {
+        self.batch.as_ref().and_then(|batch| batch.in_flight(key, attempt))
+    }
+
+    /// Whether anything is in flight that has to settle.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.call.as_ref().is_some_and(|call| call.started.is_some())
+            || self.batch.as_ref().is_some_and(Batch::is_in_flight)
+    }
+}
+
+impl Purpose {
+    /// The name of the phase in which a call is made for this.
+    pub(super) fn phase_name(&self) -> &'static str {
+        match self {
+            Self::Select => "selection",
+            Self::Main => "calling",
+            Self::Repair { .. } => "repairing",
+            Self::Final { .. } => "final_pass",
+        }
+    }
+
+    /// The limit that makes it the last call.
+    pub(super) fn final_cause(&self) -> Option<&Condition> {
+        if let Self::Final { cause } = self { Some(cause) } else { None }
+    }
+}
+
+impl Stage {
+    /// The name of the phase in which tools run at this stage.
+    pub(super) fn phase_name(self) -> &'static str {
+        match self {
+            Self::Gather => "gathering",
+            Self::Act => "acting",
+        }
+    }
+}
+
 impl Phase {
+    /// The phase in which every run begins.
+    pub(super) fn first() -> Self {
+        let call = Call::commanded(CommandKey::new(0, Slot::Select), Tier::Selector);
+        Self::Calling { call, purpose: Purpose::Select }
+    }
+
     /// The phase as it is written, for example `waiting_for_person`.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Calling { purpose: Purpose::Select, .. } => "selection",
-            Self::Calling { purpose: Purpose::Main, .. } => "calling",
-            Self::Calling { purpose: Purpose::Repair { .. }, .. } => "repairing",
-            Self::Calling { purpose: Purpose::Final { .. }, .. } => "final_pass",
-            Self::Running { stage: Stage::Gather, .. } => "gathering",
-            Self::Running { stage: Stage::Act, .. } => "acting",
+            Self::Calling { purpose, .. } => purpose.phase_name(),
+            Self::Running { stage, .. } => stage.phase_name(),
             Self::WaitingForPerson { .. } => "waiting_for_person",
             Self::Validating { .. } => "validating",
-            Self::Stopping { .. } => "stopping",
+            Self::Stopping(_) => "stopping",
             Self::Saving { .. } => "saving",
             Self::Done { .. } => "done",
         }
     }
 
-    /// What the call of the phase is for; nothing where none is wanted, and while the run stops.
-    pub(super) fn purpose(&self) -> Option<&Purpose> {
-        if let Self::Calling { purpose, .. } = self { Some(purpose) } else { None }
-    }
-
     /// The limit that makes the call of the phase the last one.
     pub fn final_cause(&self) -> Option<&Condition> {
-        if let Some(Purpose::Final { cause }) = self.purpose() { Some(cause) } else { None }
-    }
-
-    /// The call of the phase where it is a main call that is not the last one.
-    pub(super) fn main_call(&self) -> Option<&Call> {
-        if let Self::Calling { call, purpose: Purpose::Main } = self { Some(call) } else { None }
+        if let Self::Calling { purpose, .. } = self { purpose.final_cause() } else { None }
     }
 
     /// The call that this phase commands or has in flight.
     pub(super) fn call(&self) -> Option<&Call> {
         match self {
             Self::Calling { call, .. } => Some(call),
-            Self::Stopping { call, .. } => call.as_ref(),
-            _ => None,
-        }
-    }
-
-    pub(super) fn call_mut(&mut self) -> Option<&mut Call> {
-        match self {
-            Self::Calling { call, .. } => Some(call),
-            Self::Stopping { call, .. } => call.as_mut(),
+            Self::Stopping(stopping) => stopping.call.as_ref(),
             _ => None,
         }
     }
@@ -158,17 +194,19 @@ impl Phase {
     pub(super) fn batch(&self) -> Option<&Batch> {
         match self {
             Self::Running { batch, .. } => Some(batch),
-            Self::Stopping { batch, .. } => batch.as_ref(),
+            Self::Stopping(stopping) => stopping.batch.as_ref(),
             _ => None,
         }
     }
 
-    pub(super) fn batch_mut(&mut self) -> Option<&mut Batch> {
-        match self {
-            Self::Running { batch, .. } => Some(batch),
-            Self::Stopping { batch, .. } => batch.as_mut(),
-            _ => None,
-        }
+    /// What a person is asked.
+    pub(super) fn asks(&self) -> &[Ask] {
+        if let Self::WaitingForPerson { asks, .. } = self { asks } else { &[] }
+    }
+
+    /// What a person will be asked, once what runs has settled.
+    pub(super) fn asks_later(&self) -> &[u32] {
+        if let Self::Running { batch, .. } = self { &batch.asks } else { &[] }
     }
 
     /// What there is at the end: from `Saving` on.
@@ -184,12 +222,6 @@ impl Phase {
         if let Self::WaitingForPerson { since, .. } = self { Some(*since) } else { None }
     }
 
-    /// Whether anything is in flight that has to settle.
-    pub(super) fn is_in_flight(&self) -> bool {
-        self.call().is_some_and(|call| call.started.is_some())
-            || self.batch().is_some_and(Batch::is_in_flight)
-    }
-
     /// Whether the wall clock counts and a stop is still open.
     pub(super) fn is_working(&self) -> bool {
         match self {
@@ -197,7 +229,29 @@ impl Phase {
             | Self::Running { .. }
             | Self::WaitingForPerson { .. }
             | Self::Validating { .. } => true,
-            Self::Stopping { .. } | Self::Saving { .. } | Self::Done { .. } => false,
+            Self::Stopping(_) | Self::Saving { .. } | Self::Done { .. } => false,
+        }
+    }
+
+    /// Whether a stop at the next gate has to wait for what this phase does.
+    pub(super) fn holds_back_a_stop(&self) -> bool {
+        match self {
+            Self::Calling { call, .. } => call.started.is_some(),
+            Self::Running { batch, .. } => batch.is_in_flight(),
+            Self::WaitingForPerson { .. } => false,
+            Self::Validating { .. } => true,
+            Self::Stopping(_) | Self::Saving { .. } | Self::Done { .. } => true,
+        }
+    }
+
+    /// Whether a pass that could read an instruction is still to come.
+    pub(super) fn takes_instruction(&self) -> bool {
+        match self {
+            // What the last call was tried with, it is tried with again.
+            Self::Calling { call, purpose: Purpose::Final { .. } } => {
+                call.started.is_none() && call.attempt <= 1
+            }
+            phase => phase.is_working(),
         }
     }
 }
@@ -241,6 +295,16 @@ impl Call {
             shortened: false,
             started: None,
         }
+    }
+
+    /// What was granted to it, if it is in flight and an event names this try of it.
+    pub(super) fn in_flight(&self, key: &CommandKey, attempt: u32) -> Option<StartedCall> {
+        self.started.filter(|_| self.key == *key && self.attempt == attempt)
+    }
+
+    /// Whether it waits for nothing but its announcement.
+    pub(super) fn is_due(&self, now: Millis) -> bool {
+        self.started.is_none() && self.not_before.is_none_or(|at| at <= now)
     }
 
     /// Which try on its tier, from 1, those apart that ended with the program.
@@ -329,6 +393,45 @@ impl Batch {
     /// Whether anything in it runs.
     pub(super) fn is_in_flight(&self) -> bool {
         self.work.iter().any(Work::is_in_flight)
+    }
+
+    /// The place of the work in flight, if an event names this try of it.
+    pub(super) fn in_flight(&self, key: &CommandKey, attempt: u32) -> Option<usize> {
+        self.work.iter().position(|work| work.key == *key && work.attempt == attempt && work.is_in_flight())
+    }
+
+    /// Lets a piece of work start.
+    pub(super) fn announce(&mut self, at: usize) {
+        if let Some(work) = self.work.get_mut(at) {
+            work.announced = true;
+        }
+    }
+
+    /// Whether nothing more of it is started: a stop is asked for, or a tool has failed and that ends the run.
+    pub(super) fn is_held(&self, inbox: &Inbox, spec: &RunSpec) -> bool {
+        let setting = spec.gate.on_tool_error;
+        let ends = |work: &Work| work.observation.as_ref().is_some_and(|it| setting.stops_at(it.status));
+        inbox.stop_requested.is_some() || self.work.iter().any(ends)
+    }
+
+    /// The places of its open work whose turn has come. Where calls are native what changes something is done one at a
+    /// time, and so is everything where an order is kept (C3).
+    pub(super) fn in_turn<'a>(
+        &'a self,
+        calls: &'a Calls,
+        spec: &'a RunSpec,
+    ) -> impl Iterator<Item = (usize, &'a Work)> {
+        let open = self.work.iter().enumerate().filter(|(_, work)| work.observation.is_none());
+        let mut writes = 0;
+        let turns = open.enumerate().filter(move |(nth, (_, work))| {
+            let changes = spec.protocol.properties().one_write_at_a_time && !calls.is_read(work, spec);
+            writes += u32::from(changes);
+            match spec.protocol.execution() {
+                Execution::Ordered | Execution::Single => *nth == 0,
+                Execution::Parallel => !changes || writes == 1,
+            }
+        });
+        turns.map(|(_, work)| work)
     }
 }
 

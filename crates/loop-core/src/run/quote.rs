@@ -113,7 +113,14 @@ impl Run {
     /// Why it may not. Selector and repair calls leave one model call for the document.
     pub fn quote(&self, key: &CommandKey, prompt: PromptSize) -> Result<Quote, Refusal> {
         match self.state.phase.call() {
-            Some(call) if call.key == *key && self.may_start(call) => self.quoting().quote_call(call, prompt),
+            Some(call)
+                if call.key == *key
+                    && self.state.phase.is_working()
+                    && call.is_due(self.state.clock.now)
+                    && self.state.inbox.stop_requested.is_none() =>
+            {
+                self.quoting().quote_call(call, prompt)
+            }
             Some(_) | None => Err(Refusal::NotCommanded),
         }
     }
@@ -123,7 +130,7 @@ impl Run {
         self.quoting().reserved()
     }
 
-    pub(super) fn quoting(&self) -> Quoting<'_> {
+    fn quoting(&self) -> Quoting<'_> {
         let in_flight = self.state.phase.call().and_then(|call| call.started);
         Quoting { spec: &self.spec, budget: &self.state.budget, route: &self.state.route, in_flight }
     }

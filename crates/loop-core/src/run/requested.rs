@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use crate::run::Run;
 use crate::run::command::{CallModel, Command, RunTool, Validate};
-use crate::run::phase::{Batch, Call, Phase, Work};
+use crate::run::phase::{Batch, Call, Phase, Stopping};
 use crate::run::stopping::grace_ends;
-use crate::spec::Execution;
 use crate::types::{Action, Millis, Slot};
 
 impl Run {
@@ -33,7 +32,7 @@ impl Run {
                 let (key, attempt, output) = (*key, *attempt, Arc::clone(output));
                 vec![Command::Validate(Validate { key, attempt, output, timeout_ms: self.in_time(limit) })]
             }
-            Phase::Stopping { call, batch, .. } => {
+            Phase::Stopping(Stopping { call, batch, .. }) => {
                 let calls = call.iter().map(|call| (call.key, call.attempt));
                 let tools = batch.iter().flat_map(|batch| &batch.work).filter(|work| work.is_in_flight());
                 let tools = tools.map(|work| (work.key, work.attempt));
@@ -50,30 +49,26 @@ impl Run {
     /// The next instant at which the run wants [`DeadlineReached`](crate::EventKind::DeadlineReached), if any. Earlier
     /// ones are rejected.
     pub fn deadline(&self) -> Option<Millis> {
-        let wall = self.ends_at();
+        let wall = self.state.clock.ends_at(self.spec.limits.wall_ms);
         match &self.state.phase {
             Phase::Calling { call, .. } => {
                 let wait = call.not_before.filter(|at| call.started.is_none() && *at > self.state.clock.now);
                 Some(wait.map_or(wall, |at| at.min(wall)))
             }
             Phase::Running { batch, .. } => {
-                let open = self.in_turn(batch).filter(|work| work.waits(self.state.clock.now));
-                let polls = open.filter_map(|work| work.poll.as_ref().map(|poll| poll.not_before));
+                let in_turn = batch.in_turn(&self.state.calls, &self.spec);
+                let open = in_turn.filter(|(_, work)| work.waits(self.state.clock.now));
+                let polls = open.filter_map(|(_, work)| work.poll.as_ref().map(|poll| poll.not_before));
                 Some(polls.min().map_or(wall, |at| at.min(wall)))
             }
             Phase::Validating { .. } => Some(wall),
             Phase::WaitingForPerson { asks, .. } => {
                 asks.iter().filter(|ask| !ask.answered).map(|ask| ask.deadline).min()
             }
-            Phase::Stopping { since, .. } => Some(grace_ends(*since)),
+            Phase::Stopping(Stopping { since, .. }) => Some(grace_ends(*since)),
             Phase::Saving { not_before, .. } => not_before.filter(|at| *at > self.state.clock.now),
             Phase::Done { .. } => None,
         }
-    }
-
-    /// The instant at which the wall clock runs out.
-    pub(super) fn ends_at(&self) -> Millis {
-        self.state.clock.ends_at(self.spec.limits.wall_ms)
     }
 
     fn command_call(&self, call: &Call) -> Option<Command> {
@@ -101,13 +96,15 @@ impl Run {
 
     /// A time that leaves the final pass its own.
     fn in_time(&self, timeout_ms: u64) -> u64 {
-        timeout_ms.min(self.working_ms().saturating_sub(self.elapsed_ms())).max(1)
+        timeout_ms.min(self.spec.working_ms().saturating_sub(self.elapsed_ms())).max(1)
     }
 
     fn command_tools(&self, batch: &Batch) -> Vec<Command> {
-        self.in_turn(batch)
-            .filter(|work| work.announced || !self.is_held() && !work.waits(self.state.clock.now))
-            .filter_map(|work| {
+        let is_held = batch.is_held(&self.state.inbox, &self.spec);
+        let in_turn = batch.in_turn(&self.state.calls, &self.spec);
+        in_turn
+            .filter(|(_, work)| work.announced || !is_held && !work.waits(self.state.clock.now))
+            .filter_map(|(_, work)| {
                 let action = self.state.calls.actions.get(work.action as usize)?;
                 let tool = self.spec.tool(action.tool_name())?;
                 Some(Command::RunTool(RunTool {
@@ -127,21 +124,5 @@ impl Run {
                 }))
             })
             .collect()
-    }
-
-    /// The open work of a batch whose turn has come. Where calls are native what changes something is done one at a
-    /// time, and so is everything where an order is kept (C3).
-    pub(super) fn in_turn<'a>(&'a self, batch: &'a Batch) -> impl Iterator<Item = &'a Work> {
-        let open = batch.work.iter().filter(|work| work.observation.is_none());
-        let mut writes = 0;
-        let turns = open.enumerate().filter(move |(nth, work)| {
-            let changes = self.spec.protocol.properties().one_write_at_a_time && !self.is_read(work);
-            writes += u32::from(changes);
-            match self.spec.protocol.execution() {
-                Execution::Ordered | Execution::Single => *nth == 0,
-                Execution::Parallel => !changes || writes == 1,
-            }
-        });
-        turns.map(|(_, work)| work)
     }
 }

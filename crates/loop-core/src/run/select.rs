@@ -6,20 +6,20 @@ use serde_json::Value;
 
 use crate::gate::{Limit, Quota, Verdict, judge};
 use crate::reply::{FinishReason, ParseWarning, Reply, parameters_of};
-use crate::run::Run;
 use crate::run::note::{Note, SelectedBy};
-use crate::run::phase::{Phase, Stage};
+use crate::run::phase::{Phase, Purpose, Stage};
+use crate::run::step::{Place, Rest};
 use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Written, canonical};
 
-impl Run {
-    pub(super) fn selected(&mut self, reply: &Reply, notes: &mut Vec<Note>) {
+impl Rest<'_> {
+    pub(super) fn selected(&mut self, reply: &Reply) -> Phase {
         match read_selection(&reply.text) {
             Some(Selections { actions, repeated }) => {
                 if !repeated.is_empty() {
                     let repeated = repeated
                         .into_iter()
                         .map(|pointer| ParseWarning::RepeatedMember { pointer: pointer.into() });
-                    notes.push(Note::ReplyRead {
+                    self.notes.push(Note::ReplyRead {
                         pass: 0,
                         confidence: Confidence::Unknown,
                         reason: "".into(),
@@ -27,7 +27,7 @@ impl Run {
                         parse_warnings: repeated.collect(),
                     });
                 }
-                self.gather(&actions, SelectedBy::Selector, notes);
+                self.gather(&actions, SelectedBy::Selector)
             }
             None => {
                 let is_blank = reply.text.trim().is_empty();
@@ -48,12 +48,12 @@ impl Run {
                         "its reply holds no JSON array of tools"
                     }
                 };
-                self.select_defaults(why.to_owned(), notes);
+                self.select_defaults(why.to_owned())
             }
         }
     }
 
-    pub(super) fn select_defaults(&mut self, why: String, notes: &mut Vec<Note>) {
+    pub(super) fn select_defaults(&mut self, why: String) -> Phase {
         let calls: Vec<Action> = self
             .spec
             .selection
@@ -69,25 +69,24 @@ impl Run {
                 priority: Priority::Recommended,
             })
             .collect();
-        self.gather(&calls, SelectedBy::Defaults { why: why.into() }, notes);
+        self.gather(&calls, SelectedBy::Defaults { why: why.into() })
     }
 
-    pub(super) fn gather(&mut self, selections: &[Action], by: SelectedBy, notes: &mut Vec<Note>) {
-        if self.state.inbox.stop_requested.is_some() {
-            return self.stop_by_hand(notes);
+    fn gather(&mut self, selections: &[Action], by: SelectedBy) -> Phase {
+        if self.inbox.stop_requested.is_some() {
+            return self.stop_as_requested(Place { phase: Purpose::Select.phase_name(), pass: 0 });
         }
         let limits = &self.spec.limits;
         let limit = if limits.selected <= limits.tool_calls { Limit::Selected } else { Limit::ToolCalls };
         let quota = Quota { left: limits.selected.min(limits.tool_calls), limit };
-        self.count_unread(selections.len(), /*left*/ 0, &CommandKey::new(0, Slot::Select), notes);
+        self.count_unread(selections.len(), /*left*/ 0, CommandKey::new(0, Slot::Select));
         let max = self.spec.limits.read_calls() as usize;
         let selections = selections.get(..max).unwrap_or(selections);
         let judged = judge(selections, self.context(/*pass*/ 0, quota));
         let runs = judged.iter().filter(|judged| judged.judged.verdict == Verdict::Run).count() as u32;
-        notes.push(Note::Selected { by, runs });
-        let batch = self.admit(judged, notes);
-        self.state.phase = Phase::Running { batch, stage: Stage::Gather };
-        self.batch_settled(notes);
+        self.notes.push(Note::Selected { by, runs });
+        let batch = self.admit(judged);
+        self.batch_settled(batch, Stage::Gather)
     }
 }
 

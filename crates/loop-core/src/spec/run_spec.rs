@@ -164,6 +164,12 @@ impl RunSpec {
         self.protocol.properties().has_final_pass && !self.gate.final_pass
     }
 
+    /// Milliseconds of the wall clock that everything but the final pass may take.
+    pub(crate) fn working_ms(&self) -> u64 {
+        let held = if self.finishes() { self.limits.final_pass_ms() } else { 0 };
+        self.limits.wall_ms.saturating_sub(held)
+    }
+
     /// The digest that names this spec.
     pub fn hash(&self) -> Digest {
         digest("spec", &serde_json::to_value(self).unwrap_or_default())

@@ -27,6 +27,11 @@ impl Effect {
         self == Self::Read
     }
 
+    /// Whether doing it twice is the same as doing it once.
+    pub fn is_repeatable(self) -> bool {
+        matches!(self, Self::Read | Self::WriteIdempotent | Self::WriteKeyed)
+    }
+
     /// The effect as it is written, for example `write_keyed`.
     pub fn name(self) -> &'static str {
         match self {

@@ -5,7 +5,7 @@ use loop_core::{
     AttemptState, Effect, EventKind, EvidenceId, Execution, FinishReason, History, JudgedAction, NativeCall,
     OutputSpec, Phase, Price, ProtocolSpec, Repeats, Run, RunSpec, Slot, Status, Validation, Verdict, Work,
 };
-use loop_core::{Purpose, Stage};
+use loop_core::{Purpose, Stage, Stopping};
 use serde_json::Value;
 
 use super::{DraftReply, Setup, World, item, model, spec, text, tool};
@@ -210,7 +210,7 @@ fn every_call_has_its_result(run: &Run) -> Result<(), String> {
 
 /// C3, S1-25: in order means one at a time; side by side means that what changes something has no other beside it.
 fn turns_are_kept(run: &Run) -> Result<(), String> {
-    let (Phase::Running { batch, stage: Stage::Act } | Phase::Stopping { batch: Some(batch), .. }) =
+    let (Phase::Running { batch, stage: Stage::Act } | Phase::Stopping(Stopping { batch: Some(batch), .. })) =
         run.phase()
     else {
         return Ok(());

@@ -6,7 +6,7 @@ use loop_core::{
     Call, CommandKey, Decision, Effect, Event, EventKind, FinishReason, Note, PersonAnswer, Phase, Run, Slot,
     Status, Tier, Work,
 };
-use loop_core::{Purpose, Stage};
+use loop_core::{Purpose, Stage, Stopping};
 
 use crate::trouble::Trouble;
 
@@ -228,7 +228,7 @@ pub fn call(run: &Run) -> Option<&Call> {
         | Phase::Calling { call, purpose: Purpose::Main }
         | Phase::Calling { call, purpose: Purpose::Repair { .. } }
         | Phase::Calling { call, purpose: Purpose::Final { .. } } => Some(call),
-        Phase::Stopping { call, .. } => call.as_ref(),
+        Phase::Stopping(stopping) => stopping.call.as_ref(),
         _ => None,
     }
 }
@@ -239,7 +239,7 @@ pub fn work(run: &Run) -> &[Work] {
         Phase::Running { batch, stage: Stage::Gather } | Phase::Running { batch, stage: Stage::Act } => {
             &batch.work
         }
-        Phase::Stopping { batch: Some(batch), .. } => &batch.work,
+        Phase::Stopping(Stopping { batch: Some(batch), .. }) => &batch.work,
         _ => &[],
     }
 }

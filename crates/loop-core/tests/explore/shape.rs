@@ -34,7 +34,7 @@ pub fn shape(run: &Run, ghost: &Ghost) -> u64 {
     match run.phase() {
         Phase::WaitingForPerson { asks, .. } => asks.iter().for_each(|ask| ask.answered.hash(h)),
         Phase::Running { batch, stage: Stage::Act } => batch.asks.len().hash(h),
-        Phase::Stopping { certificate, .. } => certificate.reason().hash(h),
+        Phase::Stopping(stopping) => stopping.certificate.reason().hash(h),
         Phase::Calling { purpose: Purpose::Final { cause }, .. } => cause.reason.hash(h),
         Phase::Validating { key, attempt, .. } => (key, attempt).hash(h),
         Phase::Saving { outcome, attempt, .. } => (outcome.stop.reason(), attempt).hash(h),

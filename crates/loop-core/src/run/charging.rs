@@ -1,0 +1,130 @@
+//! What a call to a model is charged: its usage as it was reported, or as what was received and its reserve bound it.
+
+use crate::reply::Reply;
+use crate::run::event::Reserve;
+use crate::run::note::Note;
+use crate::run::phase::{Call, StartedCall};
+use crate::run::step::Rest;
+use crate::spec::CostMode;
+use crate::types::{CallExtent, CommandKey, ModelFailure, PicoUsd, Received, SubCallUse, Tier, Usage};
+
+/// Bytes of a reply for each token that is estimated: English has more, and most other languages, code and JSON less.
+const ESTIMATED_BYTES_A_TOKEN: u64 = 3;
+/// Bytes of a reply for each token at most, on average.
+const MAX_BYTES_A_TOKEN: u64 = 8;
+
+/// What a call is charged for.
+#[derive(Clone, Copy, Debug)]
+struct Charge {
+    key: CommandKey,
+    attempt: u32,
+    tier: Tier,
+    /// `None`: it is estimated from what was received.
+    usage: Option<Usage>,
+    received: Received,
+    /// As the provider itself reports it.
+    reported: Option<PicoUsd>,
+    reserve: Reserve,
+}
+
+impl Rest<'_> {
+    /// Charges a call whose reply is complete.
+    pub(super) fn charge_reply(
+        &mut self,
+        key: CommandKey,
+        attempt: u32,
+        granted: StartedCall,
+        reply: &Reply,
+    ) {
+        let received = Received { bytes: reply.known_bytes(), ..reply.received };
+        let (usage, reported) = (reply.usage, reply.cost);
+        let StartedCall { tier, reserve, .. } = granted;
+        self.charge(Charge { key, attempt, tier, usage, received, reported, reserve });
+        self.budget.served_by(reply.served_model.as_ref());
+    }
+
+    /// Charges a call that failed.
+    pub(super) fn charge_failure(
+        &mut self,
+        key: CommandKey,
+        attempt: u32,
+        granted: StartedCall,
+        failure: &ModelFailure,
+    ) {
+        let received = Received { bytes: failure.known_bytes(), ..failure.received };
+        let usage = failure.usage.map(|usage| proven(usage, received.bytes));
+        let StartedCall { tier, reserve, .. } = granted;
+        self.charge(Charge { key, attempt, tier, usage, received, reported: None, reserve });
+        self.budget.served_by(failure.served_model.as_ref());
+    }
+
+    /// Charges a call in flight whose driver is gone, or that did not settle in time: its whole reserve.
+    pub(super) fn charge_lost(&mut self, call: &Call) {
+        let Some(StartedCall { tier, reserve, .. }) = call.started else { return };
+        let (key, attempt, received) = (call.key, call.attempt, Received::default());
+        self.notes.push(Note::Lost { key, attempt });
+        self.charge(Charge { key, attempt, tier, usage: None, received, reported: None, reserve });
+    }
+
+    /// Charges what a smart tool asked a model, and gives back what was held for it.
+    pub(super) fn settle_sub_call(&mut self, key: CommandKey, attempt: u32, used: Option<SubCallUse>) {
+        self.budget.release_sub_call();
+        let Some(SubCallUse { usage, received, served_model, .. }) = used else { return };
+        self.budget.totals.model_calls += 1;
+        self.budget.totals.sub_calls += 1;
+        let reserve = self.quoting().sub_call_reserve();
+        let tier = self.route.auxiliary_tier(self.spec);
+        self.charge(Charge { key, attempt, tier, usage, received, reported: None, reserve });
+        self.budget.served_by(served_model.as_ref());
+    }
+
+    /// Adds a call's tokens and cost to the cost.
+    fn charge(&mut self, charge: Charge) {
+        let Charge { key, attempt, tier, .. } = charge;
+        self.budget.keep(key, attempt, tier);
+        let usage = charge.usage.unwrap_or_else(|| self.estimated(&charge));
+        let price = self.spec.model(tier).price.as_ref();
+        // What is estimated is counted as its reserve was, which may be at a dearer price.
+        let own = price.map(|price| match charge.usage {
+            Some(_) => price.of(&usage),
+            None => self.quoting().price(price, usage.total_input(), usage.total_output()),
+        });
+        let cost = charge.reported.or(own);
+        self.budget.totals.usage = self.budget.totals.usage.plus(&usage);
+        self.budget.totals.cost.add(cost);
+        self.notes.push(Note::CallCharged { key, attempt, tier, usage, cost });
+    }
+
+    /// The tokens of a call whose provider reports none: what was received is known, and the reserve bounds the rest.
+    fn estimated(&self, charge: &Charge) -> Usage {
+        let Reserve { input_tokens, output_tokens, .. } = charge.reserve;
+        let received = charge.received.bytes.div_ceil(ESTIMATED_BYTES_A_TOKEN);
+        let extent = match self.spec.limits.cost_mode {
+            // Only a report releases a reserve.
+            CostMode::Strict => CallExtent::Open,
+            CostMode::Estimated | CostMode::After => charge.received.extent,
+        };
+        let (input, output) = match extent {
+            CallExtent::NoReply if received == 0 => (0, 0),
+            CallExtent::NoReply | CallExtent::Ended => (input_tokens, received),
+            CallExtent::Open => (input_tokens, received.max(output_tokens)),
+        };
+        let reported = charge.received.reported;
+        let output = output.max(reported.total_output()) - reported.reasoning;
+        // What was read is known once it was reported; in `strict` the reserve stands all the same.
+        let keeps = self.spec.limits.cost_mode == CostMode::Strict || reported.total_input() == 0;
+        if keeps && input >= reported.total_input() {
+            let reasoning = reported.reasoning;
+            return Usage { input, output, reasoning, estimated: true, ..Usage::default() };
+        }
+        Usage { output, estimated: true, ..reported }
+    }
+}
+
+/// What was reported before a reply broke off, which may be a count from its beginning, and never less than what was
+/// received proves.
+fn proven(usage: Usage, bytes: u64) -> Usage {
+    let received = bytes / MAX_BYTES_A_TOKEN;
+    let lacks = received.saturating_sub(usage.total_output());
+    Usage { output: usage.output.saturating_add(lacks), estimated: usage.estimated || lacks > 0, ..usage }
+}

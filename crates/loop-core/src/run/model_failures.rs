@@ -1,0 +1,203 @@
+//! Calls to models that failed: tried again, made on another route, shortened, or the end.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::gate::{Condition, Measure, StopReason, TierCause};
+use crate::reply::{self, Proposal};
+use crate::run::draft::Cut;
+use crate::run::note::Note;
+use crate::run::phase::{Call, Phase, Purpose, StartedCall, Stopping};
+use crate::run::step::Rest;
+use crate::types::{CommandKey, FailureKind, Millis, ModelFailure, Slot, Tier};
+
+/// How often a call is tried in all.
+pub(super) const ATTEMPTS: u32 = 3;
+
+impl Rest<'_> {
+    /// A call failed: it is charged for what it took, and what follows depends on what it was for.
+    pub(super) fn model_failed(
+        &mut self,
+        call: Call,
+        granted: StartedCall,
+        purpose: Purpose,
+        failure: &ModelFailure,
+    ) -> Phase {
+        self.charge_failure(call.key, call.attempt, granted, failure);
+        let place = self.place_of(&call, &purpose);
+        match purpose {
+            Purpose::Select => self.select_defaults(failure.line().to_string()),
+            Purpose::Repair { proposal } => self.judge_and_decide(place, *proposal, None),
+            Purpose::Main | Purpose::Final { .. } => self.main_call_failed(call, purpose, failure, None),
+        }
+    }
+
+    /// A call failed after the reason to stop was fixed: what came of it is kept, and it is not tried again.
+    pub(super) fn failed_too_late(
+        &mut self,
+        mut stopping: Stopping,
+        granted: StartedCall,
+        failure: &ModelFailure,
+    ) -> Phase {
+        if let Some(call) = stopping.call.take() {
+            self.charge_failure(call.key, call.attempt, granted, failure);
+            self.salvage(&call.key, failure);
+        }
+        self.stopping_settled(stopping)
+    }
+
+    /// A call whose driver is gone is charged in full and made again. That the program ended is no fault of the model:
+    /// its limits end the run if it ends each time.
+    pub(super) fn lose_call(&mut self, mut call: Call, purpose: Purpose) -> Phase {
+        if call.started.is_none() {
+            return Phase::Calling { call, purpose };
+        }
+        self.charge_lost(&call);
+        call.lost += 1;
+        self.call_again(call, purpose, None)
+    }
+
+    /// A main call returned no reply that could be used: it is tried again, here or on the other route, as long as that can
+    /// help; else the run ends.
+    pub(super) fn main_call_failed(
+        &mut self,
+        mut call: Call,
+        purpose: Purpose,
+        failure: &ModelFailure,
+        cut: Option<Cut>,
+    ) -> Phase {
+        let key = call.key;
+        let place = self.place_of(&call, &purpose);
+        let is_main = matches!(purpose, Purpose::Main);
+        let is_open = self.inbox.stop_requested.is_none();
+        let partial = failure.partial.as_ref().map(|partial| reply::salvage(partial, self.reading()));
+        let returned_nothing = partial.as_ref().is_none_or(|partial| partial.sections.is_empty());
+        let reroutes = is_open && self.has_other_route(failure);
+        if failure.kind == FailureKind::Timeout
+            && is_open
+            && is_main
+            && let Some(cause) = self.out_of_time()
+        {
+            // It was cut off for the final pass's sake: what came of it stays, and nobody waits before that.
+            if returned_nothing && reroutes {
+                self.reroute(key.pass);
+            }
+            self.keep_sections(&mut call, partial.as_ref());
+            if let Some(partial) = &partial {
+                self.draft.take_partial(key.pass, &partial.ending);
+            }
+            let call = Call { kept: call.kept, ..Call::commanded(key, self.route.tier) };
+            return self.final_pass_or_stop(place, call, cause);
+        }
+        let is_too_long =
+            failure.kind == FailureKind::ContextTooLong && self.spec.protocol.properties().compacts;
+        // Once a call: what is too long even then stays so.
+        if is_too_long && !call.shortened && is_open && self.compact() {
+            call.shortened = true;
+            return self.try_again(call, purpose, failure, failure.retry_at);
+        }
+        // What may succeed only after the end fails now.
+        let in_time = |at: Millis| at < self.clock.ends_at(self.spec.limits.wall_ms);
+        // Nor is it waited for into the final pass's time, where a final pass would bring nothing.
+        let in_vain = |at: Millis| is_main && self.out_of_time_at(at).is_some() && !self.final_pass_helps();
+        let may_retry = failure.may_pass()
+            && call.try_here() < ATTEMPTS
+            && is_open
+            && failure.retry_at.is_none_or(|at| in_time(at) && !in_vain(at));
+        // What could not be had was asked for more than once already; what broke off or was lost was not.
+        if may_retry && (!reroutes || !returned_nothing || failure.was_lost()) {
+            self.keep_sections(&mut call, partial.as_ref());
+            return self.try_again(call, purpose, failure, failure.retry_at);
+        }
+        if reroutes {
+            self.keep_sections(&mut call, partial.as_ref());
+            (call.tier, call.elsewhere, call.lost) = (Tier::Fallback, call.attempt, 0);
+            self.reroute(key.pass);
+            return self.try_again(call, purpose, failure, /*not_before*/ None);
+        }
+        if let Some(partial) = &partial {
+            self.keep_partial(key.pass, partial);
+        }
+        let failed = match cut {
+            Some(cut) => self.output_limit(cut),
+            None if is_too_long => too_long(failure.line()),
+            None => model_failure(failure.line()),
+        };
+        let conditions = match (self.requested_stop(), purpose.final_cause().cloned()) {
+            (Some(requested), _) => vec![requested, failed],
+            // Without any reply the limit did not end anything: the model did.
+            (None, Some(cause)) if self.draft.passes.is_empty() => vec![failed, cause],
+            (None, Some(cause)) => vec![cause, failed],
+            (None, None) => vec![failed],
+        };
+        let conditions = conditions.into_iter().chain(self.limits_reached());
+        self.stop_for(place, conditions.chain(self.unrevised(key.pass)))
+    }
+
+    /// Commands the call once more, which failed like this.
+    fn try_again(
+        &mut self,
+        mut call: Call,
+        purpose: Purpose,
+        failure: &ModelFailure,
+        not_before: Option<Millis>,
+    ) -> Phase {
+        call.failed = Some(failure.line());
+        let (key, attempt) = (call.key, call.attempt + 1);
+        let phase = self.call_again(call, purpose, not_before);
+        if phase.is_working() {
+            self.notes.push(Note::CallRetried { key, attempt, not_before });
+        }
+        phase
+    }
+
+    /// From now on everything that the tier before was asked is asked of the other route.
+    fn reroute(&mut self, pass: u32) {
+        self.change_tier(Tier::Fallback, TierCause::Unavailable, pass);
+        // Another model: what was reported by the last one says nothing about it.
+        self.route.last_main = None;
+    }
+
+    /// Whether there is another route, and the failure is one of the route that was taken and not of what was asked.
+    fn has_other_route(&self, failure: &ModelFailure) -> bool {
+        self.spec.models.fallback.is_some()
+            && self.route.tier != Tier::Fallback
+            && failure.kind.blames_route()
+    }
+
+    /// Keeps what came of a main call's reply that failed midway, once the reason to stop is fixed.
+    pub(super) fn salvage(&mut self, key: &CommandKey, failure: &ModelFailure) {
+        let is_main = matches!(key.slot, Slot::Main | Slot::Final);
+        if let Some(partial) = failure.partial.as_ref().filter(|_| is_main) {
+            let partial = reply::salvage(partial, self.reading());
+            self.keep_partial(key.pass, &partial);
+        }
+    }
+
+    /// Keeps what came of a reply that failed midway and that no other follows: its complete sections and its text.
+    fn keep_partial(&mut self, pass: u32, partial: &Proposal) {
+        self.draft.take_partial(pass, &partial.ending);
+        self.merge(pass, partial);
+    }
+
+    /// Keeps the complete sections of a try that broke off, and that another one follows.
+    fn keep_sections(&mut self, call: &mut Call, partial: Option<&Proposal>) {
+        // A message has none; what came of the last try is kept.
+        let has_sections = self.spec.protocol.properties().has_sections;
+        let Some(partial) = partial.filter(|partial| has_sections && !partial.sections.is_empty()) else {
+            return;
+        };
+        let changed = self.merge(call.key.pass, partial);
+        let known: BTreeSet<Arc<str>> = call.kept.iter().map(Arc::clone).collect();
+        call.kept.extend(changed.into_iter().filter(|id| !known.contains(id)));
+    }
+}
+
+pub(super) fn model_failure(what: Arc<str>) -> Condition {
+    Condition { reason: StopReason::ModelFailure, value: Measure::Text(what), threshold: None, change: None }
+}
+
+/// The condition that a conversation does not fit into its model, by what the provider says.
+fn too_long(what: Arc<str>) -> Condition {
+    Condition { reason: StopReason::TokenLimit, value: Measure::Text(what), threshold: None, change: None }
+}

@@ -1,0 +1,276 @@
+//! One step of a run: which event may come in which phase, and which phase comes after it.
+
+use crate::reply::Reading;
+use crate::run::apply::Rejected;
+use crate::run::asking::Asking;
+use crate::run::budget::Budget;
+use crate::run::calls::Calls;
+use crate::run::clock::Clock;
+use crate::run::draft::Draft;
+use crate::run::event::{EventKind, Started};
+use crate::run::inbox::Inbox;
+use crate::run::knowledge::Knowledge;
+use crate::run::note::Note;
+use crate::run::phase::{Ask, Phase};
+use crate::run::quote::Quoting;
+use crate::run::route::Route;
+use crate::spec::RunSpec;
+use crate::types::{CommandKey, Slot};
+
+/// Everything of a run but its phase, while an event is applied: what a step reads and changes.
+#[derive(Debug)]
+pub(super) struct Rest<'a> {
+    pub(super) spec: &'a RunSpec,
+    pub(super) started: &'a Started,
+    /// At the instant of the event.
+    pub(super) clock: &'a mut Clock,
+    pub(super) inbox: &'a mut Inbox,
+    pub(super) route: &'a mut Route,
+    pub(super) knowledge: &'a mut Knowledge,
+    pub(super) calls: &'a mut Calls,
+    pub(super) draft: &'a mut Draft,
+    pub(super) budget: &'a mut Budget,
+    /// What was decided in this step.
+    pub(super) notes: Vec<Note>,
+    /// Milliseconds between the event before and this one.
+    pub(super) since_last_ms: u64,
+}
+
+/// What a run is doing, as it is told where it stops.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// The name of the phase.
+    pub(super) phase: &'static str,
+    /// The pass.
+    pub(super) pass: u32,
+}
+
+/// The phase that follows an event; where the event cannot follow, the phase as it was, and why.
+///
+/// An arm is taken only if all that it asks is so, and nothing is changed before: an event that is refused leaves a run as
+/// it was. `DeadlineReached` comes here only when it is due.
+pub(super) fn step(
+    phase: Phase,
+    rest: &mut Rest<'_>,
+    event: &EventKind,
+) -> Result<Phase, Box<(Phase, Rejected)>> {
+    use EventKind::{
+        CallRefused, CallStarted, DeadlineReached, Instruction, ModelFailed, ModelReplied, PersonAnswered,
+        Resumed, SaveFinished, StopRequested, StopWithdrawn, ToolFinished, ToolStarted, Validated,
+    };
+    use Phase::{Calling, Running, Saving, Stopping, Validating, WaitingForPerson};
+
+    Ok(match (phase, event) {
+        // A call to a model: announced or refused, then settled.
+        (Calling { call, purpose }, CallStarted { .. })
+            if let Some(Ok((prompt, Ok(quote)))) = rest.announced(&call, event) =>
+        {
+            rest.call_started(call, purpose, prompt, quote)
+        }
+        (Calling { call, purpose }, CallRefused { .. })
+            if let Some(Ok((prompt, Err(refusal)))) = rest.announced(&call, event) =>
+        {
+            rest.call_refused(call, purpose, prompt, refusal)
+        }
+        (Calling { call, purpose }, ModelReplied { key, attempt, reply })
+            if let Some(granted) = call.in_flight(key, *attempt) =>
+        {
+            rest.model_replied(call, granted, purpose, reply)
+        }
+        (Calling { call, purpose }, ModelFailed { key, attempt, failure })
+            if let Some(granted) = call.in_flight(key, *attempt) =>
+        {
+            rest.model_failed(call, granted, purpose, failure)
+        }
+        (Calling { call, purpose }, DeadlineReached) => rest.call_deadline(call, purpose),
+        (Calling { call, purpose }, Resumed { away_ms }) => {
+            rest.leave_out(*away_ms);
+            let phase = rest.lose_call(call, purpose);
+            rest.stop_at_gate(phase)
+        }
+
+        // Tools: those that change something are announced, all settle.
+        (Running { mut batch, stage }, ToolStarted { key, attempt })
+            if let Some(at) = rest.may_start(&batch, key, *attempt) =>
+        {
+            batch.announce(at);
+            Running { batch, stage }
+        }
+        (Running { mut batch, stage }, ToolFinished { key, attempt, observation })
+            if let Some(at) = batch.in_flight(key, *attempt) =>
+        {
+            rest.tool_finished(&mut batch, at, observation);
+            rest.batch_settled(batch, stage)
+        }
+        (Running { batch, stage }, DeadlineReached) => rest.end_if_over(Running { batch, stage }),
+        (Running { mut batch, stage }, Resumed { away_ms }) => {
+            rest.leave_out(*away_ms);
+            rest.lose_tools(&mut batch, /*is_working*/ true);
+            if rest.inbox.stop_requested.is_some() && !batch.is_in_flight() {
+                rest.stop_by_hand(Running { batch, stage })
+            } else {
+                rest.batch_settled(batch, stage)
+            }
+        }
+
+        // A person is asked, and answers or does not.
+        (WaitingForPerson { asks, since }, PersonAnswered { key, answer, binding })
+            if let Ok(at) =
+                rest.asking(&asks, &[]).answers(rest.clock.now, key, answer, binding.as_ref()) =>
+        {
+            rest.person_answered(asks, since, at, answer)
+        }
+        (WaitingForPerson { asks, since }, DeadlineReached) => rest.expire_asks(asks, since),
+        // Time without a driver is part of the wait.
+        (WaitingForPerson { asks, since }, Resumed { .. }) => {
+            rest.stop_at_gate(WaitingForPerson { asks, since })
+        }
+
+        // An output is validated.
+        (Validating { key, attempt, .. }, Validated { key: of, attempt: tried, result })
+            if key == *of && attempt == *tried =>
+        {
+            rest.validated(result)
+        }
+        (phase @ Validating { .. }, DeadlineReached) => rest.end_if_over(phase),
+        (Validating { key, attempt, output }, Resumed { away_ms }) => {
+            rest.leave_out(*away_ms);
+            rest.lose_validation(key, attempt, output)
+        }
+
+        // People, at any time before the reason to stop is fixed.
+        (phase, Instruction { text }) if phase.takes_instruction() && !text.trim().is_empty() => {
+            rest.take_instruction(&phase, text);
+            phase
+        }
+        (phase, StopRequested { how }) if phase.is_working() => rest.stop_requested(phase, *how),
+        (phase, StopWithdrawn) if phase.is_working() && rest.inbox.stop_requested.is_some() => {
+            rest.inbox.stop_requested = None;
+            phase
+        }
+
+        // The reason is fixed: what was in flight settles, and nothing of it is tried again.
+        (Stopping(stopping), ModelReplied { key, attempt, reply })
+            if let Some(granted) = stopping.call_in_flight(key, *attempt) =>
+        {
+            rest.replied_too_late(stopping, granted, reply)
+        }
+        (Stopping(stopping), ModelFailed { key, attempt, failure })
+            if let Some(granted) = stopping.call_in_flight(key, *attempt) =>
+        {
+            rest.failed_too_late(stopping, granted, failure)
+        }
+        (Stopping(stopping), ToolFinished { key, attempt, observation })
+            if let Some(at) = stopping.tool_in_flight(key, *attempt) =>
+        {
+            rest.finished_too_late(stopping, at, observation)
+        }
+        (Stopping(stopping), DeadlineReached) => rest.finish(stopping),
+        (Stopping(mut stopping), Resumed { away_ms }) => {
+            rest.leave_out(*away_ms);
+            stopping.batch.iter_mut().for_each(|batch| rest.lose_tools(batch, /*is_working*/ false));
+            rest.finish(stopping)
+        }
+
+        // The outcome is saved. A save that had to wait may start: the commands show it.
+        (Saving { outcome, attempt, not_before }, SaveFinished { attempt: tried, result })
+            if attempt == *tried && not_before.is_none_or(|at| at <= rest.clock.now) =>
+        {
+            rest.save_finished(outcome, attempt, result)
+        }
+        (phase @ Saving { .. }, DeadlineReached) => phase,
+        (phase @ Saving { .. }, Resumed { away_ms }) => {
+            rest.leave_out(*away_ms);
+            phase
+        }
+
+        (phase, event) => {
+            let why = rest.why_not(&phase, event);
+            return Err(Box::new((phase, why)));
+        }
+    })
+}
+
+impl Rest<'_> {
+    /// Why an event cannot follow.
+    fn why_not(&self, phase: &Phase, event: &EventKind) -> Rejected {
+        let (name, in_phase) = (event.name(), phase.name());
+        let out_of_order = || Rejected::OutOfOrder { event: name, phase: in_phase };
+        let not_open = |key: &CommandKey, attempt: u32| Rejected::NotOpen {
+            event: name,
+            key: *key,
+            attempt,
+            phase: in_phase,
+        };
+        match event {
+            EventKind::Started(_) => Rejected::NotTheStart(name),
+            EventKind::CallStarted { key, attempt, .. } | EventKind::CallRefused { key, attempt, .. } => {
+                match phase.call().filter(|_| phase.is_working()) {
+                    None => out_of_order(),
+                    Some(call) => {
+                        let other_quote = self.announced(call, event).and_then(Result::err);
+                        other_quote.unwrap_or_else(|| not_open(key, *attempt))
+                    }
+                }
+            }
+            EventKind::ModelReplied { key, attempt, .. } | EventKind::ModelFailed { key, attempt, .. } => {
+                phase.call().map_or_else(out_of_order, |_| not_open(key, *attempt))
+            }
+            EventKind::ToolStarted { key, attempt } | EventKind::ToolFinished { key, attempt, .. } => {
+                phase.batch().map_or_else(out_of_order, |_| not_open(key, *attempt))
+            }
+            EventKind::PersonAnswered { key, answer, binding } => {
+                let asking = self.asking(phase.asks(), phase.asks_later());
+                match asking.answers(self.clock.now, key, answer, binding.as_ref()) {
+                    Err(why) => Rejected::Answer { key: *key, why },
+                    Ok(_) => out_of_order(),
+                }
+            }
+            EventKind::Instruction { .. } if phase.takes_instruction() => Rejected::EmptyInstruction,
+            EventKind::Instruction { .. }
+            | EventKind::StopRequested { .. }
+            | EventKind::StopWithdrawn
+            | EventKind::DeadlineReached
+            | EventKind::Resumed { .. } => out_of_order(),
+            EventKind::Validated { key, attempt, .. } => match phase {
+                Phase::Validating { .. } => not_open(key, *attempt),
+                _ => out_of_order(),
+            },
+            EventKind::SaveFinished { attempt, .. } => match phase {
+                Phase::Saving { .. } => not_open(&CommandKey::new(0, Slot::Save), *attempt),
+                _ => out_of_order(),
+            },
+        }
+    }
+
+    /// Milliseconds that count against the wall clock. A wait for a person is left out of it when it ends, before anything
+    /// else is decided.
+    pub(super) fn elapsed_ms(&self) -> u64 {
+        self.clock.elapsed_ms(None)
+    }
+
+    /// Takes time without a driver out of the wall clock. No more can have passed without one than has passed at all.
+    fn leave_out(&mut self, away_ms: u64) {
+        self.clock.leave_out(away_ms.min(self.since_last_ms));
+    }
+
+    /// What an answer of a person is checked against.
+    fn asking<'s>(&'s self, asks: &'s [Ask], later: &'s [u32]) -> Asking<'s> {
+        Asking { spec: self.spec, started: self.started, calls: self.calls, asks, later }
+    }
+
+    /// What a call that is not in flight yet is quoted from.
+    pub(super) fn quoting(&self) -> Quoting<'_> {
+        Quoting { spec: self.spec, budget: self.budget, route: self.route, in_flight: None }
+    }
+
+    /// What a reply is read with.
+    pub(super) fn reading(&self) -> Reading<'_> {
+        Reading {
+            spec: self.spec,
+            nonce: &self.started.nonce,
+            echoes: &self.knowledge.echoes,
+            has_read_untrusted: self.knowledge.taint.untrusted,
+        }
+    }
+}
