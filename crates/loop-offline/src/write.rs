@@ -8,7 +8,7 @@ use crate::words::{count, overlap, stems};
 
 /// The line that says what wrote the document.
 pub(super) const SIGNATURE: &str =
-    "> Written by Loopgate's offline stub. It is no AI: it sorts and quotes what the tools returned.";
+    "> Written by Loopgate's offline stub. It is not an AI: it sorts and quotes what the tools returned.";
 
 /// Words that mark a fact as a likely cause.
 const ALARMS: &str = "fail failed failing failure full lock locked error offline expired expires degraded warning miss \

@@ -47,46 +47,47 @@ pub use shown::{ShownArgs, shown};
 pub use sources::{RunSources, Sources};
 pub use table::{Cell, May, PolicyRow, reachable, table};
 
-/// A call to be judged.
+/// A call for which policy is asked.
 #[derive(Clone, Copy)]
 pub struct PolicyAsk<'a> {
-    /// The rules.
+    /// The run's spec with the rules.
     pub spec: &'a RunSpec,
-    /// The tool, as [`resolve`] found it.
+    /// The tool that [`resolve`] found.
     pub tool: &'a ToolSpec,
     /// Its parameters, rebuilt from the fields that the tool declares.
     pub parameters: &'a Value,
-    /// What the run has read.
+    /// What the run has read so far.
     pub taint: Taint,
-    /// Where the values of authority-bearing parameters may come from. Only asked where a call has some.
+    /// The authorised sources of values. Read only if the tool has authority-bearing parameters.
     pub sources: &'a dyn Sources,
 }
 
-/// What policy says to a call.
+/// What policy decides about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// It may run.
+    /// The call may run without an approver.
     Runs,
-    /// Only if a person allows it. The reasons beside its effect, where there are some.
+    /// The call may run if an approver allows it. The reasons other than its effect; empty if the effect alone
+    /// decides.
     NeedsPerson(Vec<Reason>),
-    /// It may not.
+    /// The call may not run, for these reasons.
     Denied(Vec<Reason>),
 }
 
-/// Why policy does not simply let a call run.
+/// Why policy does not let a call run without an approver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// `gate.forbid` names the tool.
     Forbidden,
     /// `gate.allow` does not name the tool.
     NotAllowed,
-    /// Its call is a question to a person.
+    /// The call is a question to a person.
     Question,
-    /// The run has read what anybody may have written.
+    /// The run has read untrusted text.
     Untrusted,
-    /// The run has read what anybody may have written and what is private, and this could carry it out.
+    /// The run has read untrusted text and private data, and the call could send the data out.
     CouldLeak,
-    /// A parameter that says whom or what it reaches has a value that nobody who may say so gave.
+    /// A parameter that names a recipient or a target has a value that no authorised source gave.
     UntrustedOrigin(UntrustedOrigin),
 }
 
