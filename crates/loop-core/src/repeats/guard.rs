@@ -48,7 +48,7 @@ pub struct Guard {
     calls: u32,
 }
 
-/// A call that was let run and from which nothing has come back yet.
+/// A call that was permitted and has not settled.
 #[must_use = "what comes back from the call is told to the guard with it"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Running {

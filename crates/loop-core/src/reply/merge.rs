@@ -50,7 +50,8 @@ pub struct Merge {
     pub changed: Vec<SectionChange>,
     /// Ids of sections that came back with the same body. They keep their pass, and may cite more evidence.
     pub identical: Vec<Arc<str>>,
-    /// Ids of sections whose earlier body stays, because the reply left them empty or named no new words.
+    /// Ids of sections whose earlier body stays: the reply gave them no words of their own, or left a required one
+    /// empty.
     pub kept: Vec<Arc<str>>,
     /// Citations that do not count, of evidence that does not exist or that failed.
     pub bad_citations: Vec<BadCitation>,
