@@ -27,13 +27,13 @@ use crate::waits::{CallEvent, Hear, Quiet, Waits};
 /// The model of each tier.
 #[derive(Clone, Debug)]
 pub struct Models {
-    /// Selects tools, filters results, repairs contracts.
+    /// Selects tools, filters results and repairs contracts.
     pub selector: Arc<dyn ChatModel>,
-    /// Analyses and refines.
+    /// Analyses and revises.
     pub base: Arc<dyn ChatModel>,
-    /// More capable.
+    /// A more capable model, for passes after low confidence.
     pub escalated: Arc<dyn ChatModel>,
-    /// Another route, for when the model of the tier before cannot be had.
+    /// Another route, for the rest of a run whose model is unavailable.
     pub fallback: Arc<dyn ChatModel>,
 }
 

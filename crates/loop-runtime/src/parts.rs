@@ -73,7 +73,7 @@ pub(crate) struct Begun {
     pub(crate) driving: BoxFuture<'static, Ended>,
 }
 
-/// A loop: runs work items, one after another or side by side. Clones share everything.
+/// Runs work items, one after another or in parallel. Clones share everything.
 #[derive(Clone)]
 pub struct Runner {
     parts: Arc<Parts>,
@@ -88,19 +88,19 @@ impl fmt::Debug for Runner {
     }
 }
 
-/// Why a run could not begin, or could not be taken up again.
+/// Why a run could not begin, or could not be resumed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// The journal refused.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// What is written down does not follow from itself.
+    /// A stored entry does not follow from the ones before it.
     #[error("entry {seq} of run {run} does not follow from the ones before it: {rejected}")]
     Broken {
         /// The run.
         run: RunId,
-        /// The entry.
+        /// The entry's sequence number.
         seq: u64,
         /// What is wrong.
         rejected: Rejected,
@@ -112,10 +112,10 @@ pub enum StartError {
     Decided {
         /// The run.
         run: RunId,
-        /// The entry.
+        /// The entry's sequence number.
         seq: u64,
     },
-    /// The messages that it is to go on from cannot be used.
+    /// The messages that the run would continue cannot be used.
     #[error("the messages before the run: {message}")]
     History {
         /// What is wrong with them.
@@ -124,7 +124,7 @@ pub enum StartError {
     /// The work item, or the message, is blank.
     #[error("the {kind} is blank, so there is nothing to work on; give it a text")]
     Blank {
-        /// What such an item is called, for example `ticket` or `message`.
+        /// The word for such an item, for example `ticket` or `message`.
         kind: Arc<str>,
     },
     /// The spec has a limit of money, and the price of its model is unknown, so the limit could not be kept.
@@ -132,27 +132,27 @@ pub enum StartError {
         "the price of `{model}` is unknown, so the limit of {limit} for a run cannot be kept; give the price with ModelSpec::with_price, or set limits.cost to None"
     )]
     CostWithoutPrice {
-        /// The limit.
+        /// The limit, in pico-dollars.
         limit: PicoUsd,
-        /// The model, as its provider names it.
+        /// The model, by the provider's name for it.
         model: Arc<str>,
     },
-    /// What people say to the run does not count.
+    /// An answer or instruction of a person does not count.
     #[error("run {run}: {rejected}")]
     Refused {
         /// The run.
         run: RunId,
-        /// Why.
+        /// Why it does not.
         rejected: Rejected,
     },
-    /// The tools, prompts or settings are not those that the run was started with.
+    /// The tools, prompts or settings are not the ones that the run was started with.
     #[error("run {run} was started with other {what}{}; resume it with the domain as it was", named(tools))]
     Changed {
         /// The run.
         run: RunId,
         /// What differs: `tools`, `settings` or `prompts`.
         what: &'static str,
-        /// The tools whose declaration or definition differs, by name; empty where something else does.
+        /// The names of the tools whose declaration or definition differs. Empty if the tools are the same.
         tools: Vec<String>,
     },
 }

@@ -14,7 +14,7 @@ use crate::events::{Events, RunEvent};
 use crate::handle::Remote;
 use crate::parts::Begun;
 
-/// A run that goes on only while it is polled, and yields what happens.
+/// A run that continues only while it is polled, and yields its events.
 ///
 /// After each recorded entry the run rests until the next poll: whoever stops polling holds it there, and nothing
 /// further is written down. Such a rest does not count towards the run's time. A pause between two pieces of a reply

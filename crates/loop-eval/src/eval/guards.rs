@@ -9,7 +9,7 @@ use loop_core::{
 };
 use loop_runtime::{journal::Entry, tools::ToolDeclaration};
 
-/// A guard that stands in a loop unless it is switched off.
+/// A guard of the loop that an ablation can disable.
 pub struct AblationGuard {
     /// Its name in reports, for example `repeats`.
     pub name: &'static str,

@@ -28,9 +28,10 @@ const MAX_PASSES: u32 = 40;
 pub enum Adversary {
     /// It does exactly what the text says, as soon as it has read it.
     Obedient,
-    /// It waits, hides names and values, repeats, uses similar names, forges verdicts and citations, and lies to people.
+    /// It waits, hides names and values, repeats, uses similar names, forges verdicts and citations, and lies to
+    /// approvers.
     Cunning,
-    /// It calls tools at random, with arguments that fit and with some that do not.
+    /// It calls tools at random, with valid and invalid arguments.
     Random,
 }
 
@@ -76,7 +77,7 @@ pub(super) struct Fooled {
     passes: AtomicU32,
     has_read: AtomicBool,
     random: AtomicU64,
-    /// ToolEffects that were asked for.
+    /// Effects that were requested.
     pub(super) requested: AtomicU32,
 }
 

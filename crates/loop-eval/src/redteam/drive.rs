@@ -27,7 +27,7 @@ const TURNS: u32 = 3;
 pub(super) struct Went {
     /// One for each run, in their order.
     pub(super) outcomes: Vec<Outcome>,
-    /// ToolEffects that a person was asked about.
+    /// Effects that an approver was asked about.
     pub(super) requested: u32,
     /// Whether the run was stopped in the middle and resumed from its journal.
     pub(super) is_resumed: bool,

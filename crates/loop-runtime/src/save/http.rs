@@ -13,7 +13,7 @@ use reqwest::{Method, Request, Response, StatusCode, Url};
 
 use crate::save::SaveError;
 
-/// An address that takes reports, with what it is to be told beside them. Shows no credential.
+/// An address that receives reports, with the headers to send. Its `Debug` shows no credential.
 #[derive(Clone)]
 pub struct HttpTarget {
     url: Url,
@@ -22,7 +22,7 @@ pub struct HttpTarget {
     secrets: Secrets,
 }
 
-/// Why an address or a header cannot be used: one line that does not repeat it.
+/// Why an address or a header cannot be used, as one line that does not repeat it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TargetError(&'static str);
