@@ -1,4 +1,4 @@
-//! Verdicts: what software says to an action, and the one place that words each of them.
+//! Verdicts on actions, and the one place that words each of them.
 //!
 //! A decision is taken on the variant, never on its words: they are for people and for the model.
 

@@ -1,4 +1,4 @@
-//! Whom and what an effect reaches: each authority-bearing value must have been given by somebody who may (K3).
+//! Whom and what an effect reaches: each authority-bearing value must come from an authorised source.
 
 use std::borrow::Cow;
 use std::fmt;

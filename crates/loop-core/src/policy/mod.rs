@@ -1,17 +1,17 @@
-//! Policy: what a call may do, told before anything is run, by rules alone.
+//! Policy: what a call may do, decided by rules alone before anything runs.
 //!
 //! ```text
-//!  forbidden, or not allowed ─▶ denied          what a run has read (K2) ─┐
-//!  a question to a person ────▶ a person        whom an effect reaches (K3) ─┼─▶ runs · a person · denied
-//!  only looks ────────────────▶ runs            who approved it ──────────┘
+//!  forbidden, or not allowed ─▶ denied          what the run has read ──┐
+//!  a question to a person ────▶ person          whom an effect reaches ─┼─▶ runs · person · denied
+//!  only reads ────────────────▶ runs            who approved it ────────┘
 //! ```
 //!
-//! This room rules on a call as [`ruling`] says: it runs, a person has to allow it, or it is denied, and why. It decides
-//! from the spec, the call, what the run has read and where the values of the call may come from. Whether somebody can be
-//! asked is the spec's `gate.people`: without anybody, what would leak or reach the wrong one is denied, and what merely
-//! lacks consent is left for a person.
+//! [`ruling`] decides that a call runs, needs an approver or is denied, and why. It decides from the spec, the call, what
+//! the run has read and where the values of the call come from. The spec's `gate.people` says whether there is an
+//! approver. Without one, a call that could leak data or reach an unauthorised recipient is denied, and a call that merely
+//! lacks an approval is left undone.
 //!
-//! It never looks at what was called before (that is the room `repeats`), at limits, or at a model's words.
+//! It never looks at earlier calls (see `repeats`), at limits, or at a model's words.
 
 mod authority;
 mod echo;
@@ -117,7 +117,7 @@ pub fn is_forbidden(spec: &RunSpec, tool: &ToolSpec) -> bool {
     forbidden(spec, tool).is_some()
 }
 
-/// Whether a tool may run before the first pass: it only reads, and asks nobody. Others are not offered to a selection.
+/// Whether a tool may run before the first pass: it only reads, and asks no person. Others are not offered to a selection.
 pub fn is_selectable(tool: &ToolSpec) -> bool {
     unselectable(tool).is_none()
 }
@@ -131,7 +131,7 @@ pub(crate) fn unselectable(tool: &ToolSpec) -> Option<&'static str> {
     (!tool.effect.is_read()).then_some("before the first pass only tools that read are run")
 }
 
-/// Whether `gate.forbid` means this name, be there a tool of that name or not: to ask for what is forbidden is no slip.
+/// Whether `gate.forbid` matches this name, whether or not there is such a tool. A forbidden name is denied, not corrected.
 pub fn forbids(spec: &RunSpec, name: &str) -> bool {
     names(&spec.gate.forbid, name)
 }
@@ -153,7 +153,7 @@ pub(crate) fn judges_repeats(spec: &RunSpec, name: &str) -> bool {
     gate.repeats_for.is_empty() || names(&gate.repeats_for, name)
 }
 
-/// Whether `gate.approved` means this tool: whoever wrote it there has given consent to its effect.
+/// Whether `gate.approved` matches this tool. The entry is the domain author's approval of its effect.
 pub fn approves(spec: &RunSpec, name: &str) -> bool {
     names(&spec.gate.approved, name)
 }

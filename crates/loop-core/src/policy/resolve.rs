@@ -1,4 +1,4 @@
-//! Which tool a name means (C21).
+//! Which tool a name means.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What a person sees of a call before they allow it (K8): every byte of its parameters, nothing that hides or steers, how
-//! much there is, and what looks like something else.
+//! What an approver sees of a call: every byte of its parameters, nothing that is hidden or steers a terminal, the
+//! amount, and what looks like something else.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Where a value may come from that says whom or what an effect reaches (K3): the user, or a tool that is trusted.
+//! The authorised sources of a value that names a recipient or a target: the user, or a trusted tool.
 
 use std::collections::BTreeSet;
 use std::fmt;

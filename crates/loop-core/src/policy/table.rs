@@ -1,4 +1,4 @@
-//! What may happen with each tool of a spec, before and after a run has read what marks it.
+//! What policy decides about each tool of a spec, before and after a run has read untrusted or private text.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a call is known by: its signature, what is nearly the same, and the search text in it.
+//! What identifies a call: its fingerprint, the fingerprint of near-duplicates, and the search text in it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The ledger: what was already run in this run, and what it told.
+//! The ledger: which calls ran in a run, and what they returned.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

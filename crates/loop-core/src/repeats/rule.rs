@@ -1,4 +1,4 @@
-//! What a model is told of a repeat, and the codes of the reasons (S3-28 to S3-31).
+//! What a model reads about a repeat, and the codes of the reasons.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

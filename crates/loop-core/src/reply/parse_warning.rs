@@ -1,4 +1,4 @@
-//! What in a reply was not as it should be: kept and reported, never dropped.
+//! Irregularities of a reply. They are recorded and reported, never dropped.
 
 use std::sync::Arc;
 

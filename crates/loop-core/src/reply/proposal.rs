@@ -1,4 +1,4 @@
-//! Proposals: what a reply comes to, whatever the protocol.
+//! Proposals: what a reply means, in whichever protocol.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! People: asked after what may run has run; an approval counts once, silence is a no.
+//! People: they are asked after everything else of the pass has run. An approval counts once, and no answer is a
+//! denial.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Commands: commands of a run, in the imperative. They are read from the state, never queued.
+//! Commands of a run, in the imperative. They are read from the state, never queued.
 
 use std::sync::Arc;
 

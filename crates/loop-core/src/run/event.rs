@@ -1,4 +1,4 @@
-//! Events: facts from the world, in the past tense. The journal is a list of them.
+//! Events: what happened, in the past tense. The journal is a list of them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

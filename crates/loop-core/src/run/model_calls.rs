@@ -1,4 +1,4 @@
-//! Calls to models: announced, refused, answered, failed; what a reply brings is merged and written down.
+//! Model calls: announced, refused, answered, failed. A reply is merged and recorded.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

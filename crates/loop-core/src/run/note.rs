@@ -1,6 +1,6 @@
 //! Notes: what was decided while an event was applied, and why, as data.
 //!
-//! They are journaled beside the event, so that a replay can be held against what was decided then.
+//! They are journaled with the event, so that a replay can be compared with the first decision.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Actions that a model asks for.
+//! Actions that a model requests.
 
 use std::sync::Arc;
 

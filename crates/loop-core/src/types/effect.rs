@@ -1,4 +1,4 @@
-//! What a tool does to the world.
+//! What a tool changes outside of the run.
 
 use serde::Deserialize;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Instructions: what a person tells a run on its way.
+//! Instructions: what a person asks of a run under way.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How a model is shown a work item: as data, or as what the user says.
+//! How a model is shown a work item: as data, or as the user's own message.
 
 use serde::{Deserialize, Serialize};
 

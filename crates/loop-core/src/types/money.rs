@@ -1,4 +1,4 @@
-//! Money and tokens, in integers.
+//! Cost and prices, in integers.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What came back from an action.
+//! The result of an action.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a stop means for the one who asked.
+//! What a stop means for the caller.
 
 use serde::Deserialize;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Tokens of calls, and what was received of a reply, from which they are estimated where a provider reports none.
+//! Tokens of calls, and how much of a reply was received. Missing token counts are estimated from it.
 
 use crate::types::defaults::is_default;
 use serde::Deserialize;
