@@ -91,7 +91,7 @@ pub(crate) fn lines(
     lines
 }
 
-/// How a conversation, or the way to an output, goes on and what it ends with.
+/// How a conversation, or the way to an output, continues and what it ends with.
 fn native(spec: &RunSpec) -> String {
     let order = match spec.protocol.execution() {
         Execution::Ordered => "tools one after another",

@@ -107,7 +107,7 @@ impl Behaviour {
         self
     }
 
-    /// After this many bytes of the body it never goes on, until the client hangs up.
+    /// After this many bytes of the body it never continues, until the client hangs up.
     #[must_use]
     pub fn stalls_after(self, bytes: u64) -> Self {
         self.breaks(bytes, Break::Stall)

@@ -262,7 +262,7 @@ pub(super) fn rows(body: &str) -> Vec<Vec<(String, String)>> {
 }
 
 fn cells(line: &str) -> Vec<String> {
-    // A control character cannot stand in a prompt, so it can stand for an escaped bar meanwhile.
+    // A control character cannot be in a prompt, so it can stand for an escaped bar meanwhile.
     let line = line.trim().replace("\\|", "\u{1}");
     let line = line.strip_prefix('|').unwrap_or(&line);
     let line = line.strip_suffix('|').unwrap_or(line);

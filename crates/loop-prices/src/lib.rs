@@ -1,4 +1,4 @@
-//! What models cost: a dated table that comes with the program, rows of one's own before it, and no guesses.
+//! What models cost: a dated table that comes with the program, rows of your own before it, and no guesses.
 //!
 //! **What it does not do.** It asks nobody: no network, no clock, no model client. **The nouns.** [`ModelPrices`], [`Prices`],
 //! [`PriceRow`], [`Period`].

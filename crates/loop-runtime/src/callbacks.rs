@@ -1,4 +1,4 @@
-//! Callbacks: called in place while a run goes on, before and after its steps. Nothing that they do reaches the run.
+//! Callbacks: called in place while a run continues, before and after its steps. Nothing that they do reaches the run.
 
 use std::any::Any;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What is heard of a run while it goes on, and the bounded queue in which it waits for whoever listens.
+//! What is heard of a run while it continues, and the bounded queue in which it waits for whoever listens.
 //!
 //! A queue never holds a run up. When half of it is taken, pieces of replies are left out; when all of it is taken,
 //! recorded entries too. How many were left out is told at the place where they would have stood, at the latest when
@@ -160,7 +160,7 @@ struct Place {
     lost: Lost,
 }
 
-/// An event on its way.
+/// An event under way.
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub(crate) run: RunId,

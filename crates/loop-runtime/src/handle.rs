@@ -1,4 +1,4 @@
-//! A run that goes on by itself: watched, stopped, waited for.
+//! A run that continues by itself: watched, stopped, waited for.
 
 use std::sync::Arc;
 
@@ -135,7 +135,7 @@ impl Remote {
         let _ = self.control.send(Control::WithdrawStop);
     }
 
-    /// Turns the automatic mode on or off while the run goes on (S0-47): off asks for a stop at the next gate, on takes
+    /// Turns the automatic mode on or off while the run continues (S0-47): off asks for a stop at the next gate, on takes
     /// that back if it has not taken effect.
     pub fn set_auto(&self, on: bool) {
         if on { self.withdraw_stop() } else { self.stop(StopMode::AtGate) }
@@ -151,7 +151,7 @@ impl Remote {
         let _ = self.control.send(Control::Answer(key, answer, Some(binding)));
     }
 
-    /// Tells the run something: it stands in the prompt of the next pass whose call has not been made yet.
+    /// Tells the run something: it is in the prompt of the next pass whose call has not been made yet.
     pub fn tell(&self, text: impl Into<Arc<str>>) {
         let _ = self.control.send(Control::Tell(text.into()));
     }

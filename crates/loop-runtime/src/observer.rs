@@ -16,7 +16,7 @@ use crate::events::{Feed, Load, MAX_TEXT_BYTES, Queued, RunEvent};
 
 /// Hears what happens in a loop's runs. A closure over the run's name and the event is one.
 pub trait Observer: Send + Sync {
-    /// Hears one event. The events of one run come in order; those of runs side by side may mix. It is never called
+    /// Hears one event. The events of one run come in order; those of runs in parallel may mix. It is never called
     /// twice at the same time, and it may block.
     fn observe(&self, run: &RunId, event: &RunEvent);
 }

@@ -489,7 +489,7 @@ impl Report {
                 by: rejection.by.to_string(),
                 message: rejection.message.to_string(),
             }),
-            // A run that was written down before this was known has none.
+            // A run that was recorded before this was known has none.
             stopped_in: Some(&outcome.stopped_in).filter(|it| !it.phase.is_empty()).map(|it| {
                 StoppedInReport { phase: it.phase.to_string(), pass: it.pass, attempt: it.attempt }
             }),

@@ -96,7 +96,7 @@ impl ToolDeclaration {
         self
     }
 
-    /// The declaration with what the tool brings, for the model.
+    /// The declaration with what the tool returns, for the model.
     #[must_use]
     pub fn description(mut self, description: impl Into<Arc<str>>) -> Self {
         self.description = description.into();

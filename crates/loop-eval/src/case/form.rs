@@ -194,7 +194,7 @@ impl Case {
     /// ```
     ///
     /// # Errors
-    /// It is no JSON of this form, of another version, or contradicts itself.
+    /// It is not JSON of this form, of another version, or contradicts itself.
     pub fn parse(text: &str, origin: impl AsRef<Path>) -> Result<Self, CaseError> {
         let shown = origin.as_ref().display().to_string();
         let mut case: Self = serde_json::from_str(text).map_err(|error| not_a_case(&shown, text, &error))?;

@@ -65,7 +65,7 @@ pub struct MockedOutcome {
 }
 
 impl MockStatus {
-    /// The status that a recorded observation had, as far as a tool brings it about itself.
+    /// The status that a recorded observation had, as far as a tool can cause it itself.
     pub(crate) fn of(status: Status) -> Option<Self> {
         match status {
             Status::Ok => Some(Self::Ok),

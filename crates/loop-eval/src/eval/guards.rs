@@ -78,7 +78,7 @@ impl Seen<'_> {
     }
 }
 
-/// Whether a condition is one that this setting brings about.
+/// Whether a condition is one that this setting causes.
 fn ends_by(condition: &Condition, setting: Setting) -> bool {
     condition.change.as_ref().is_some_and(|change| change.setting == setting)
 }

@@ -86,7 +86,7 @@ impl CaseResult {
         }
     }
 
-    /// Whether it ended with a person having to go on.
+    /// Whether it ended needing a person to continue.
     pub fn escalated(&self) -> bool {
         self.stop_reason == StopReason::NeedsHuman.name()
     }

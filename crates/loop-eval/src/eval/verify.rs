@@ -1,4 +1,4 @@
-//! A journal held against itself: every decision has to come out again as it was written down (S4-55).
+//! A journal compared with itself: every decision has to come out again as it was recorded (S4-55).
 
 use loop_core::Run;
 use loop_runtime::journal::{Entry, Recorded};
@@ -41,7 +41,7 @@ pub enum VerifyError {
 /// Replays a run, entry by entry and through its stored form, and gives the run as it stands at the end.
 ///
 /// # Errors
-/// The first entry that does not come out as it was written down.
+/// The first entry that does not come out as it was recorded.
 pub fn verify(recorded: &Recorded) -> Result<Run, VerifyError> {
     let mut state: Option<Run> = None;
     for entry in &recorded.entries {

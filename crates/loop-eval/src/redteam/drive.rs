@@ -85,7 +85,7 @@ fn answers(waiting: &Waiting, answer: impl Fn(&PersonRequest) -> PersonAnswer) -
     answers.collect()
 }
 
-/// Drives the turns of one conversation: each goes on from what was said before, as `loopgate chat` does it. Where it
+/// Drives the turns of one conversation: each continues from what was said before, as `loopgate chat` does it. Where it
 /// `crashes`, the driver of the last turn is lost at its beginning, and the turn is resumed from its journal.
 pub(super) async fn in_turns(
     runner: &Runner,

@@ -66,7 +66,7 @@ impl OwnWork {
     }
 }
 
-/// Runs the domain's own work; gives what came of it, and the effects that it wants.
+/// Runs the domain's own work; gives its outcome, and the effects that it wants.
 pub(super) async fn own_work(
     domain: &Domain,
     work: &[OwnWork],

@@ -39,7 +39,7 @@ pub struct AgentBuilder<Output> {
     errors: ErrorStyle,
     gate: GateSettings,
     limits: Option<Limits>,
-    /// What was said of the limit of money, apart from `limits`.
+    /// The cost limit as it was set, separately from `limits`.
     cost: Option<Result<CostLimit, NotUsd>>,
     journal: Arc<dyn Journal>,
     callbacks: Callbacks,
@@ -286,7 +286,7 @@ impl<Output> AgentBuilder<Output> {
         self
     }
 
-    /// The agent running the calls of one reply side by side (S2-101); those that change something run one after
+    /// The agent running the calls of one reply in parallel (S2-101); those that change something run one after
     /// another even so.
     pub fn parallel(self) -> Self {
         self.execution(Execution::Parallel)
@@ -338,7 +338,7 @@ impl<Output> AgentBuilder<Output> {
         self
     }
 
-    /// The agent without a limit of money, whatever [`limits`](Self::limits) says: for a model whose price is unknown. Its
+    /// The agent without a cost limit, whatever [`limits`](Self::limits) says: for a model whose price is unknown. Its
     /// limits of passes, calls, tokens and time bind all the same, and the cost of a run is shown as unknown.
     ///
     /// ```

@@ -18,7 +18,7 @@ pub use memory::MemoryJournal;
 pub use none::NoJournal;
 pub use sqlite::SqliteJournal;
 
-/// Where runs are written down.
+/// Where runs are recorded.
 #[async_trait]
 pub trait Journal: Send + Sync + fmt::Debug {
     /// Opens a new run for writing, together with its first entry: either both are durable or neither is there. Spec and
@@ -28,7 +28,7 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// When a run of this id exists, or the journal cannot be written.
     async fn create(&self, header: &Header, first: &Arc<Entry>) -> Result<Box<dyn RunWriter>, JournalError>;
 
-    /// Takes a run over for writing: everything that was written, and a writer that goes on behind it.
+    /// Takes a run over for writing: everything that was written, and a writer that continues behind it.
     ///
     /// # Errors
     /// When there is no such run, another process writes it, or the journal cannot vouch for what it holds of it.
@@ -181,7 +181,7 @@ pub enum JournalError {
         /// The journal.
         place: String,
     },
-    /// Nothing was written down.
+    /// Nothing was recorded.
     #[error(
         "run {run} cannot be found again: nothing was written down; give the loop or the agent a journal (with_journal)"
     )]
