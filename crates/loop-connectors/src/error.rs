@@ -1,71 +1,71 @@
 //! Why a connector could not be made: for the operator, before any run begins.
 
-/// Why a connector could not be made. Each message is one line: what, where, how to fix it.
+/// Why a connector could not be made. Each message is one line: what, where, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectorError {
-    /// There is nothing at the path.
+    /// The path does not exist.
     #[error("{path}: there is no such {what}; correct the path or put the {what} there")]
     Missing {
-        /// What should be there.
+        /// What was expected there.
         what: &'static str,
-        /// Where.
+        /// The path.
         path: String,
     },
-    /// It is there and cannot be read.
+    /// The file or folder cannot be read.
     #[error("{path}: cannot be read: {message}; check what it is and who may read it")]
     Unreadable {
-        /// Where.
+        /// The path.
         path: String,
-        /// What the system says.
+        /// The system's message.
         message: String,
     },
-    /// The file is no database.
+    /// The file is not a database.
     #[error("{path}: SQLite cannot open it: {message}; name a SQLite file, or a script with `made_from`")]
     NotADatabase {
-        /// Where.
+        /// The path.
         path: String,
-        /// What SQLite says.
+        /// SQLite's message.
         message: String,
     },
-    /// A script does not run.
+    /// A script fails.
     #[error("{place}: SQLite refuses the script: {message}; correct it there")]
     Script {
         /// The script, with its line where that is known.
         place: String,
-        /// What SQLite says.
+        /// SQLite's message.
         message: String,
     },
-    /// The database made from a script has no place.
+    /// The database that a script makes cannot be written.
     #[error("{path}: the database made from a script cannot be written: {message}; make the folder writable")]
     Cache {
-        /// Where it should have been.
+        /// The path that it should have.
         path: String,
-        /// What the system says.
+        /// The system's message.
         message: String,
     },
-    /// A query does not prepare.
+    /// A query cannot be prepared.
     #[error("tool `{tool}`: its query does not prepare: {message}; correct the SQL")]
     Query {
         /// The tool's name.
         tool: String,
-        /// What SQLite says.
+        /// SQLite's message.
         message: String,
     },
-    /// A query does more than look, or brings no rows.
+    /// A query of a read-only tool writes, or returns no rows.
     #[error("tool `{tool}`: its query must be one SELECT that changes nothing: {message}; write one SELECT")]
     NotASelect {
         /// The tool's name.
         tool: String,
-        /// What it is instead.
+        /// What the query is instead.
         message: String,
     },
-    /// A file that is to be written cannot be.
+    /// A file that the tool must write is write-protected.
     #[error("{path}: cannot be written: {message}; make it writable")]
     WriteProtected {
-        /// Where it is.
+        /// The path.
         path: String,
-        /// What the system says.
+        /// The system's message.
         message: String,
     },
     /// A tool that changes data stands over a database that is only read.
@@ -77,7 +77,7 @@ pub enum ConnectorError {
         tool: String,
         /// Its effect.
         effect: &'static str,
-        /// Where the database is.
+        /// The path of the database.
         path: String,
     },
     /// The statement of a tool that changes data does something else.
@@ -89,7 +89,7 @@ pub enum ConnectorError {
         tool: String,
         /// Its effect.
         effect: &'static str,
-        /// What it is instead.
+        /// What the query is instead.
         message: String,
     },
     /// A statement that is to be dropped the second time cannot know that it is the second time.
@@ -100,7 +100,7 @@ pub enum ConnectorError {
         /// The tool's name.
         tool: String,
     },
-    /// A query names a value that nobody gives it.
+    /// A query names a value that is neither a parameter nor part of the scope.
     #[error("tool `{tool}`: its query names `{name}`, which nobody gives it; use one of {known}")]
     UnknownName {
         /// The tool's name.
@@ -110,7 +110,7 @@ pub enum ConnectorError {
         /// The names that it may use.
         known: String,
     },
-    /// Two columns of a query have one name.
+    /// Two columns of a query have the same name.
     #[error("tool `{tool}`: its query has two columns `{column}`; rename one with AS")]
     DoubledColumn {
         /// The tool's name.
@@ -128,7 +128,7 @@ pub enum ConnectorError {
         /// The parameter.
         name: String,
     },
-    /// A folder holds nothing that can be searched.
+    /// A folder holds no document that can be searched.
     #[error("{path}: holds no .md, .markdown or .txt file; name a folder that does")]
     NoDocuments {
         /// The folder.

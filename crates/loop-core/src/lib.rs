@@ -12,8 +12,8 @@
 //! # The nouns
 //!
 //! - A [`Run`] is one work item's way through the loop: a plain value that can be cloned, compared and stored.
-//! - An [`Event`] is what happened in the world, and when. [`Run::apply`] is the only way in; what cannot follow is [`Rejected`].
-//! - A [`Command`] is what the run asks its driver for, read from the state by [`Run::commands`]. [`Run::deadline`] says when to come back.
+//! - An [`Event`] is what happened, and when. [`Run::apply`] is the only way in; an event that cannot follow is [`Rejected`].
+//! - A [`Command`] is what the driver must do, read from the state by [`Run::commands`]. [`Run::deadline`] says when to call again.
 //! - A [`Note`] is what was decided while an event was applied, and why, as data. The journal keeps both.
 //! - The [`Outcome`] is the document, the evidence, the reason of the stop with all that was true, and the cost.
 //!
@@ -67,24 +67,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # The rooms
+//! # The modules
 //!
-//! Each is a module with one door, its `mod.rs`, which says what the room decides, from what, and what it never looks at.
-//! A room uses the rooms before it and none after it; `cargo xtask layers` proves that.
+//! The `mod.rs` of each says what the module decides, from what, and what it never looks at.
+//! A module uses the modules before it and none after it; `cargo xtask layers` checks that.
 //!
-//! | room | what it knows |
+//! | module | what it knows |
 //! |---|---|
-//! | [`types`] | words that all use: ids, money, work items, results, evidence |
+//! | [`types`] | shared types: ids, money, work items, results, evidence |
 //! | [`spec`] | configuration: protocol, tools, models, limits, settings of the gate |
 //! | [`reply`] | what a model's reply proposes, and the document that it is merged into |
 //! | [`policy`] | what a call may do |
 //! | [`repeats`] | whether a call is a repeat |
-//! | [`gate`] | what is said to each call, and whether the run goes on: verdicts, breakers, certificates |
+//! | [`gate`] | the verdict on each call, and whether the run continues: breakers, certificates |
 //! | [`run`] | state, phases, events, commands, quotes |
 //!
 //! # Where to read on
 //!
-//! `docs/how-to/drive-the-core.md` tells step by step how to drive a run without our runtime, with `examples/driving.rs` beside it.
+//! `docs/how-to/drive-the-core.md` shows step by step how to drive a run without `loop-runtime`; `examples/driving.rs` is its code.
 //! The crate `loop-runtime` is such a driver, with tokio and a durable journal.
 
 pub mod types;

@@ -23,23 +23,25 @@ use crate::report::{self, DomainReport};
 use crate::scripts::Scripts;
 use crate::{item, parts, protocol, remote, spec, tools};
 
-/// What is given beside the folder; laid over its file in this order.
+/// What the caller gives besides the folder. It replaces settings of the file, in the order of the fields.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// The profile to use.
+    /// The profile to use. `None`: none.
     pub profile: Option<String>,
-    /// Dotted keys and their values, for example `limits.passes` and `3`. A value is read as TOML where it is some, else as a
-    /// text.
+    /// Dotted keys with their values, for example `limits.passes` and `3`. A value is read as TOML, or as a text if
+    /// it is not TOML.
     pub set: Vec<(String, String)>,
-    /// Models in place of the file's: a tier and `PROVIDER/NAME`. For `scripted` the name is the file with the replies.
+    /// Models that replace the file's: a tier and `PROVIDER/NAME`. For `scripted`, the name is the file with the
+    /// replies.
     pub models: Vec<(Tier, String)>,
-    /// Where the server of a tier's model is.
+    /// Base URLs of the servers of tiers' models, which replace the file's.
     pub base_urls: Vec<(Tier, String)>,
-    /// A file that all exchanges with models are written to; it must not be there yet.
+    /// The file to record all model exchanges to. It must not exist. `None`: nothing is recorded.
     pub record: Option<PathBuf>,
-    /// A file with prices of one's own, where the domain names none.
+    /// A file with prices, used if the domain names none. `None`: only the built-in table.
     pub prices: Option<PathBuf>,
-    /// Where relative paths that are given here begin; those in the file begin at its folder.
+    /// The folder that relative paths in these options start from. Paths in the domain file start from the domain's
+    /// folder.
     pub cwd: PathBuf,
 }
 
@@ -56,20 +58,20 @@ impl LoadOptions {
     }
 }
 
-/// A domain: all that a run needs beside its work item (S0-3, S0-77).
+/// A domain: everything that a run needs except its work item.
 pub struct Domain {
-    /// What a run is to do, with which tools and models, within which limits.
+    /// Protocol, tools, models, limits and policy.
     pub spec: Arc<RunSpec>,
     /// The tools.
     pub registry: Arc<Registry>,
-    /// The templates.
+    /// The prompt templates.
     pub prompts: Arc<Prompts>,
     /// The model of each tier.
     pub models: Models,
-    /// Where outcomes are saved (S0-13): a file, with places for the ids of item and run, or an address; `None` where
-    /// nothing is saved.
+    /// Where outcomes are saved: a file with placeholders for the ids of item and run, or an address. `None`:
+    /// nowhere.
     pub save: Option<SaveTarget>,
-    /// The tools' secrets: none, as neither kind of tool needs any.
+    /// The secrets of the tools. Empty: no kind of tool needs any.
     pub credentials: Credentials,
     file: File,
     warnings: Vec<String>,
@@ -155,7 +157,7 @@ impl Domain {
         self.recorder.as_ref().map(Recorder::finish).transpose()
     }
 
-    /// Lets scripted models go on behind the replies that the entries of a run hold, for whoever goes on with the run.
+    /// Lets scripted models continue behind the replies that the entries of a run hold, for whoever continues the run.
     ///
     /// Each reply is used once, whichever process hears it; one that a process was given and did not live to write down is
     /// given again.

@@ -2,40 +2,40 @@
 
 use std::path::PathBuf;
 
-/// Why a domain could not be read. Each message is one line: where, what, how to fix it.
+/// Why a domain could not be loaded. Each message is one line: where, what, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DomainError {
-    /// There is no `loopgate.toml`.
+    /// The folder has no `loopgate.toml`.
     #[error("{}: there is no such file; make it, or name a folder that holds a loopgate.toml", .path.display())]
     Missing {
-        /// Where it should be.
+        /// The path that it should have.
         path: PathBuf,
     },
-    /// A file is there and cannot be read.
+    /// A file cannot be read.
     #[error("{}: cannot be read: {message}; check what it is and who may read it", .path.display())]
     Unreadable {
-        /// Where it is.
+        /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The system's message.
         message: String,
     },
-    /// Something in `loopgate.toml` is wrong.
+    /// `loopgate.toml` is invalid.
     #[error("{}:{line}:{column}: {message}", .path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// Its line, counted from 1.
+        /// The line, counted from 1.
         line: usize,
         /// The character in the line, counted from 1.
         column: usize,
         /// What is wrong and how to fix it.
         message: String,
     },
-    /// Something that was given beside the file is wrong.
+    /// An option given besides the file is invalid.
     #[error("{option}: {message}")]
     Option {
-        /// What was given, for example `--set limits.passes=x`.
+        /// The option as given, for example `--set limits.passes=x`.
         option: String,
         /// What is wrong and how to fix it.
         message: String,
@@ -61,10 +61,10 @@ impl DomainError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ItemError {
-    /// There is nothing in it.
+    /// The item is empty.
     #[error("{origin}: the work item is empty; give a JSON object or a text")]
     Empty {
-        /// Where it came from.
+        /// The file or stream that it was read from.
         origin: String,
     },
     /// It has more bytes than the domain takes.
@@ -72,21 +72,21 @@ pub enum ItemError {
         "{origin}: the work item has more than {max} bytes, which is the domain's limit; shorten it, or raise `item.max_bytes` in loopgate.toml"
     )]
     TooLong {
-        /// Where it came from.
+        /// The file or stream that it was read from.
         origin: String,
         /// The limit, in bytes.
         max: u64,
     },
-    /// It begins like JSON and is none.
+    /// The item begins like JSON and is not JSON.
     #[error("{origin}:{line}:{column}: the work item is no JSON: {message}; correct it there")]
     NotJson {
-        /// Where it came from.
+        /// The file or stream that it was read from.
         origin: String,
-        /// Its line, counted from 1.
+        /// The line, counted from 1.
         line: usize,
         /// The character in the line, counted from 1.
         column: usize,
-        /// What the reader says.
+        /// The parser's message.
         message: String,
     },
     /// What must be there is not.
@@ -94,11 +94,11 @@ pub enum ItemError {
         "{origin}: the work item has no text at `{pointer}` for its {what}; add it, or correct `item.{what}` in loopgate.toml"
     )]
     MissingPart {
-        /// Where it came from.
+        /// The file or stream that it was read from.
         origin: String,
-        /// The JSON pointer.
+        /// The JSON pointer to the missing part.
         pointer: String,
-        /// What it is for.
+        /// What the part is for.
         what: &'static str,
     },
 }

@@ -89,7 +89,7 @@ impl File {
         }
     }
 
-    /// Everything that is written of a tool and of the source that it reads, as it is written: paths as they stand in the
+    /// Everything that is written of a tool and of the source that it reads, as it is written: paths as they are in the
     /// file, so that a domain may be moved.
     pub(crate) fn definition_of(&self, tool: &str) -> Value {
         let table = |path: [&str; 2]| {
@@ -117,7 +117,7 @@ impl File {
         self.replaced.iter().find(|(at, _)| at.name() == tier).map(|(_, model)| &**model)
     }
 
-    /// The rows of the file with prices of one's own, where there is one.
+    /// The rows of the file with prices of your own, where there is one.
     fn own_prices(&self, options: &LoadOptions) -> Result<Vec<ModelPrices>, DomainError> {
         let path = ["prices", "file"];
         let Some(named) = &self.config.prices.file else {

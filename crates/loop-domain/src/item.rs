@@ -17,7 +17,7 @@ pub(crate) fn read(config: &ItemConfig, text: &str, origin: &str) -> Result<Work
     if text.len() as u64 > config.max_bytes {
         return Err(ItemError::TooLong { origin: origin.to_owned(), max: config.max_bytes });
     }
-    // A byte-order mark is no text.
+    // A byte-order mark is not a text.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if is_blank(text) {
         return Err(ItemError::Empty { origin: origin.to_owned() });

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// A JSON value whose members stand in the order of the file.
+/// A JSON value whose members are in the order of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Json {
     Null,

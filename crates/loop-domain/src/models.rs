@@ -25,7 +25,7 @@ pub(crate) struct Built {
     pub(crate) recorder: Option<Recorder>,
 }
 
-/// What the making of models brings to light.
+/// What the making of models reveals.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// What their callers miss in the environment.
@@ -79,7 +79,7 @@ pub(crate) fn models(file: &File, record: Option<&Path>, own: &Secrets) -> Resul
 fn of_environment() -> Secrets {
     let variables = Profile::all().iter().filter_map(|profile| profile.api_key_env.as_deref());
     let keys: Vec<String> = variables.filter_map(|variable| std::env::var(variable).ok()).collect();
-    // What is shorter stands in place of a key, and may be a word.
+    // What is shorter is in place of a key, and may be a word.
     Secrets::of(keys.iter().map(|key| key.trim()).filter(|key| key.len() >= LEAST_OF_KEY))
 }
 

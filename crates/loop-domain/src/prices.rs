@@ -1,4 +1,4 @@
-//! What the models of a domain cost: what its file says, else a file with prices of one's own, else the table.
+//! What the models of a domain cost: what its file says, else a file with prices of your own, else the table.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) struct PriceList {
 }
 
 impl PriceList {
-    /// The table that comes with the program, after the rows of a file of one's own where one is given.
+    /// The table that comes with the program, after the rows of a file of your own where one is given.
     pub(crate) fn new(own: Vec<ModelPrices>) -> Self {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Self { prices: Prices::with_own(own), at }
@@ -63,7 +63,7 @@ impl PriceList {
     }
 }
 
-/// The rows of a file with prices of one's own, in its order; rows of the same provider and model are one, with periods.
+/// The rows of a file with prices of your own, in its order; rows of the same provider and model are one, with periods.
 ///
 /// # Errors
 /// The first thing that is wrong, with its place.
@@ -74,7 +74,7 @@ pub fn read_prices(path: &Path) -> Result<Vec<ModelPrices>, DomainError> {
     rows(&place.text, &path.display().to_string()).map_err(|fault| place.error(fault))
 }
 
-/// The JSON Schema of a file with prices of one's own, for editors.
+/// The JSON Schema of a file with prices of your own, for editors.
 pub fn price_schema() -> Value {
     let generator = SchemaSettings::draft07().into_generator();
     let mut schema = generator.into_root_schema_for::<PriceFileConfig>().to_value();

@@ -11,12 +11,12 @@ use loop_core::{
 
 use crate::protocol;
 
-/// What a domain holds, and what a person may want to change.
+/// What a domain holds, and what its author may want to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainReport {
-    /// What there is.
+    /// The contents, one line each.
     pub lines: Vec<String>,
-    /// What works and is probably not meant.
+    /// What is valid and probably not intended, one line each. Empty if there is nothing.
     pub warnings: Vec<String>,
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn lines(
     lines
 }
 
-/// How a conversation, or the way to an output, goes on and what it ends with.
+/// How a conversation, or the way to an output, continues and what it ends with.
 fn native(spec: &RunSpec) -> String {
     let order = match spec.protocol.execution() {
         Execution::Ordered => "tools one after another",

@@ -16,27 +16,27 @@ use crate::prices::PriceList;
 use crate::remote;
 use crate::similar::hint;
 
-/// A model behind a server, in the words of `[models.TIER]`.
+/// A model on a server, as `[models.TIER]` describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerModel {
     /// The provider's name.
     pub provider: String,
-    /// The model's name there.
+    /// The model's name at the provider.
     pub model: String,
-    /// Where the server is, if not at the provider's own place.
+    /// The server's address. `None`: the provider's own.
     pub base_url: Option<String>,
-    /// The environment variable that holds the key, if not the provider's own.
+    /// The environment variable with the key. `None`: the provider's own variable.
     pub api_key_env: Option<String>,
-    /// The model that it is, where the server has a name of its own for it.
+    /// The model behind the server's own name, for the price table. `None`: the name is the model's.
     pub base_model: Option<String>,
 }
 
-/// A model that can be asked.
+/// A model that is ready to be called.
 #[derive(Clone)]
 pub struct ConfiguredModel {
-    /// The model, which tries nothing again; its replies carry what they cost, where a price is known.
+    /// The client. It does not retry, and its replies carry their cost where a price is known.
     pub model: Arc<dyn ChatModel>,
-    /// What its tokens cost at this moment, in the usual class of service; `None` where nobody knows.
+    /// The price at this moment, of the standard class of service. `None`: not known.
     pub price: Option<Price>,
 }
 

@@ -400,7 +400,7 @@ fn is_free(provider: &str) -> bool {
     LOCAL.contains(&provider)
 }
 
-/// The limit of money of a run with these models: one that was set needs the price of each.
+/// The cost limit of a run with these models: one that was set needs the price of each.
 fn cost_limit(file: &File, models: &ModelSpecs) -> Result<Option<PicoUsd>, DomainError> {
     let unpriced = unpriced(models);
     let limit = file.config.limits.cost_usd.map_or(CostLimit::Default, |limit| limit.0);

@@ -9,6 +9,7 @@ mod errors;
 mod examples;
 mod guide;
 mod lies;
+mod limits_page;
 mod loading;
 mod policy;
 mod prices;

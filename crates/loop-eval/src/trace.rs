@@ -9,7 +9,7 @@
 //! | `person` | `approved`, `denied`, `answered` |
 //! | `tool_result` | the status, for example `ok`, `retryable_error` or `pending` |
 //! | `error` | how a call to a model failed, for example `rate_limited` |
-//! | `resume` | `driver_lost`: another driver goes on |
+//! | `resume` | `driver_lost`: another driver continues |
 //! | `stop` | the reason |
 //!
 //! Tools that run before the first pass belong to step 0.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::lies::Say;
 use super::twist::Twist;
 
-/// How one request is answered. Without more said: by the model, as a good server would.
+/// How a server answers one request. The default: the model answers, correctly.
 #[derive(Clone, Debug, Default)]
 pub struct Behaviour {
     pub(super) reply: Reply,
@@ -107,7 +107,7 @@ impl Behaviour {
         self
     }
 
-    /// After this many bytes of the body it never goes on, until the client hangs up.
+    /// After this many bytes of the body it never continues, until the client hangs up.
     #[must_use]
     pub fn stalls_after(self, bytes: u64) -> Self {
         self.breaks(bytes, Break::Stall)
@@ -199,18 +199,17 @@ impl Behaviour {
     }
 }
 
-/// In which pieces a body is written. A piece is one write, and in a chunked body one chunk.
+/// How the body of a response is divided into writes. In a chunked body, each write is one chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Chunks {
-    /// As it is made: an event of a model's stream is a piece, and a fixed body is one.
+    /// One write for each event of a stream, and one for a fixed body.
     #[default]
     Whole,
-    /// Pieces of this many bytes, at least one, across the ends of events. A piece waits until it is full or the body
-    /// ends.
+    /// Writes of this many bytes, from 1, across the ends of events. A write waits until it is full or the body ends.
     Bytes(usize),
-    /// The same with pieces of 1 to 64 bytes, by a sequence that follows from the seed.
+    /// Writes of 1 to 64 bytes, by a sequence that follows from the seed.
     Random {
-        /// Equal seeds give equal pieces.
+        /// The seed. Equal seeds give equal writes.
         seed: u64,
     },
 }

@@ -93,7 +93,7 @@ pub(super) fn tool(name: &str, description: Option<&str>, parameters: Option<&Va
     }
 }
 
-/// Whether something is given that is no number from 0 to `max`.
+/// Whether something is given that is not a number from 0 to `max`.
 pub(super) fn is_outside(given: Option<&Value>, max: f64) -> bool {
     given.is_some_and(|given| !given.as_f64().is_some_and(|number| (0.0..=max).contains(&number)))
 }

@@ -12,7 +12,7 @@ use loop_llm::{
     ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice,
 };
 
-/// A request on its way through a protocol.
+/// A request under way through a protocol.
 pub(super) struct Exchange<'a, 'b> {
     pub(super) protocol: &'static dyn Protocol,
     /// From 1.
@@ -129,7 +129,7 @@ impl Exchange<'_, '_> {
         let mut reported = Progress::default();
         loop {
             let event = self.answer.wait(events.next()).await?;
-            // Held until something is known of the reply, so that tokens which are known at once stand in it.
+            // Held until something is known of the reply, so that tokens which are known at once are in it.
             if !reported.has_begun
                 && !matches!(event, Some(Ok(ModelEvent::Started { .. } | ModelEvent::Usage(_))))
             {

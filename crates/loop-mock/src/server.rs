@@ -22,7 +22,7 @@ use super::lies::{Described, Liar, Lie};
 use super::protocol::{self, Trouble};
 use super::serve::Exchange;
 
-/// A server on loopback. It ends when it is dropped.
+/// A server on the loopback address. It ends when it is dropped.
 #[derive(Debug)]
 pub struct LoopbackServer {
     address: SocketAddr,
@@ -100,7 +100,7 @@ impl Drop for LoopbackServer {
     }
 }
 
-/// What a server serves: a model, behaviours, or behaviours and then a model.
+/// What a server serves: a model, behaviours, or behaviours followed by a model.
 ///
 /// A behaviour is used up by one question to a model, in whichever protocol, in order; [`Behaviour::refuse`] by one
 /// connection.
@@ -207,31 +207,31 @@ impl fmt::Debug for Service {
     }
 }
 
-/// A request that a server has received, and what became of it.
+/// A request that a server received, and how it was answered.
 #[derive(Clone, PartialEq)]
 pub struct ReceivedRequest {
-    /// For example `POST`.
+    /// The HTTP method, for example `POST`.
     pub method: String,
-    /// Without the query.
+    /// The path without the query.
     pub path: String,
-    /// What stands behind the question mark; empty where nothing does.
+    /// The query, without the question mark. Empty if there is none.
     pub query: String,
-    /// Names in lower case, in the order in which they came.
+    /// The headers with lower-case names, in the order received.
     pub headers: Vec<(String, String)>,
-    /// The body; a text where it is no JSON, and `null` where there is none.
+    /// The body as JSON; a string if it is not JSON, and `null` if there is none.
     pub body: Value,
-    /// Bytes of the body.
+    /// Bytes of the request's body.
     pub bytes_in: u64,
-    /// The status of the answer; `None` until it is written, and where none was.
+    /// The status of the response. `None`: none was written yet.
     pub status: Option<u16>,
-    /// Bytes of the answer's body, without the frames of chunks; 0 until it has ended.
+    /// Bytes of the response's body, without chunk framing; 0 until it has ended.
     pub bytes_out: u64,
-    /// How the answer ended; `None` until it has.
+    /// How the response ended. `None`: it has not.
     pub ending: Option<ConnectionEnd>,
-    /// The tokens of the reply as they truly are, whatever the client was told; `None` where no model replied, or the
-    /// answer ended before its reply did.
+    /// The true tokens of the reply, whatever the response reported. `None`: no model replied, or the response ended
+    /// before its reply.
     pub usage: Option<Usage>,
-    /// Whether a named behaviour changed the answer.
+    /// Whether a named behaviour changed the response.
     pub lied: bool,
 }
 
@@ -292,14 +292,14 @@ impl fmt::Debug for ReceivedRequest {
     }
 }
 
-/// How an answer ended.
+/// How a response ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionEnd {
     /// It was written to its end.
     Whole,
-    /// The server broke it off, as its behaviour or its model's error says.
+    /// The server ended it early, as its behaviour or its model's error says.
     Cut,
-    /// The client closed the connection before.
+    /// The client closed the connection first.
     HungUp,
 }
 

@@ -111,9 +111,9 @@ pub(super) enum Form {
     EmptyEvents,
     /// Each event comes twice.
     EachTwice,
-    /// An event that is no JSON stands after the first one.
+    /// An event that is not JSON stands after the first one.
     Nonsense,
-    /// An event that is no object stands after the first one.
+    /// An event that is not an object stands after the first one.
     NotAnObject,
     /// Each event has an unknown member of this many arrays within each other.
     Deep(u32),

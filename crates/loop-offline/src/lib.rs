@@ -31,7 +31,7 @@ use words::{count, overlap, stems};
 /// How many calls it selects at most, and how many it asks for in one pass.
 const MAX_CALLS: usize = 5;
 
-/// A stub for a model: no AI, no network, the same reply to the same prompt.
+/// A stub of a model. It is not an AI, uses no network, and gives the same reply to the same prompt.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Offline {
     timing: Timing,

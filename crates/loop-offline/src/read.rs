@@ -235,7 +235,7 @@ fn section_line(line: &str) -> Option<Section<'_>> {
     Some(Section { heading, describe })
 }
 
-/// `- name: what it brings`
+/// `- name: what it returns`
 fn tool_line(line: &str) -> Option<Tool<'_>> {
     let (name, hints) = line.strip_prefix(ENTRY)?.split_once(NAMES)?;
     Some(Tool { name, hints, parameters: Vec::new() })

@@ -8,7 +8,7 @@ use crate::words::{count, overlap, stems};
 
 /// The line that says what wrote the document.
 pub(super) const SIGNATURE: &str =
-    "> Written by Loopgate's offline stub. It is no AI: it sorts and quotes what the tools returned.";
+    "> Written by Loopgate's offline stub. It is not an AI: it sorts and quotes what the tools returned.";
 
 /// Words that mark a fact as a likely cause.
 const ALARMS: &str = "fail failed failing failure full lock locked error offline expired expires degraded warning miss \
@@ -262,7 +262,7 @@ pub(super) fn rows(body: &str) -> Vec<Vec<(String, String)>> {
 }
 
 fn cells(line: &str) -> Vec<String> {
-    // A control character cannot stand in a prompt, so it can stand for an escaped bar meanwhile.
+    // A control character cannot be in a prompt, so it can stand for an escaped bar meanwhile.
     let line = line.trim().replace("\\|", "\u{1}");
     let line = line.strip_prefix('|').unwrap_or(&line);
     let line = line.strip_suffix('|').unwrap_or(line);

@@ -205,7 +205,7 @@ fn it_says_what_it_is_where_nothing_fits() {
         let mut conversation = Conversation::new(tools, &[]);
         let answer = conversation.ask("Hello, how are you?");
         assert!(conversation.calls.is_empty(), "{:?}", conversation.calls);
-        assert!(answer.contains("no AI"), "{answer}");
+        assert!(answer.contains("not an AI"), "{answer}");
     }
 }
 

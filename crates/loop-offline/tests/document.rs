@@ -308,7 +308,7 @@ fn confidence_follows_from_what_is_there() {
 #[test]
 fn sections_quote_the_evidence_and_cite_it() {
     let prompt = complete();
-    assert!(prompt.reply().starts_with("> Written by Loopgate's offline stub. It is no AI:"));
+    assert!(prompt.reply().starts_with("> Written by Loopgate's offline stub. It is not an AI:"));
     let section = |heading: &str| prompt.section(heading).unwrap();
     assert_eq!(
         section("🔍 Situation"),

@@ -1,4 +1,4 @@
-//! What models cost: a dated table that comes with the program, rows of one's own before it, and no guesses.
+//! What models cost: a dated table that comes with the program, rows of your own before it, and no guesses.
 //!
 //! **What it does not do.** It asks nobody: no network, no clock, no model client. **The nouns.** [`ModelPrices`], [`Prices`],
 //! [`PriceRow`], [`Period`].
@@ -30,7 +30,7 @@ pub use provider::list_of;
 
 use table::{SUPPLEMENT, TABLE, Table};
 
-/// Where prices are looked for: a user's own rows, then what comes with the program.
+/// Where prices are looked up: the user's own rows first, then the table of this crate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prices {
     own: Vec<Arc<ModelPrices>>,
@@ -39,11 +39,11 @@ pub struct Prices {
 /// What a model costs at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriceRow {
-    /// The price of the moment.
+    /// The price at that moment.
     pub price: Price,
-    /// A price that no call of the 24 hours from the moment on exceeds at the standard class of service.
+    /// The highest price that a call of the standard class of service can have within 24 hours from that moment.
     pub dearest: Price,
-    /// All that is known of the model.
+    /// The whole entry of the model.
     pub model: Arc<ModelPrices>,
 }
 

@@ -12,27 +12,27 @@ use crate::pattern::Pattern;
 /// What one model costs, at any moment and in any class of service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelPrices {
-    /// The name of its provider's list, or of a provider in a domain file.
+    /// The name of the provider's list, or of a provider in a domain file.
     pub provider: Arc<str>,
-    /// The model's name.
+    /// The model's name at the provider.
     pub id: Arc<str>,
-    /// Tokens that fit into one call, where that is known.
+    /// Maximum tokens of one call, input and output. `None`: not known.
     pub context_tokens: Option<u64>,
-    /// Output tokens that it can write in one call, where that is known.
+    /// Maximum output tokens of one call. `None`: not known.
     pub max_output_tokens: Option<u64>,
-    /// Where the prices are from.
+    /// Where the prices are from: an address, or a file.
     pub source: Arc<str>,
-    /// The day of which they are, where one is told.
+    /// The day on which the prices were read. `None`: not recorded.
     pub dated: Option<Date>,
     pub(super) rules: Vec<Pattern>,
     pub(super) periods: Vec<When>,
     pub(super) service: Vec<(Arc<str>, When)>,
 }
 
-/// A price, and the day on which it begins.
+/// A price, and the day from which it applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Period {
-    /// The first day; `None` where it always held.
+    /// The first day, in UTC. `None`: no beginning is known.
     pub from: Option<Date>,
     /// The price.
     pub price: Price,
@@ -46,7 +46,7 @@ pub(super) struct When {
     pub(super) price: Price,
 }
 
-/// Hours of the day in UTC; over midnight where the end is before the start.
+/// Hours of the day in UTC. They cross midnight if the end is before the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hours {
     /// The second of the day with which they begin.

@@ -1,7 +1,7 @@
 //! Finds somebody and changes something: search, look up, update. The update runs because the program approves it.
 //!
 //! `cargo run -p loop-runtime --example find_and_update` needs no network: the model is the offline stub, which is
-//! no AI.
+//! not an AI.
 
 use std::error::Error;
 use std::io::{Write, stdout};

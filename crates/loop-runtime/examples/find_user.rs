@@ -1,6 +1,6 @@
 //! Finds a user: a question, one search, an answer.
 //!
-//! `cargo run -p loop-runtime --example find_user` needs no network: the model is the offline stub, which is no AI.
+//! `cargo run -p loop-runtime --example find_user` needs no network: the model is the offline stub, which is not an AI.
 //! With a model of your own in its place the rest stays as it is.
 
 use std::error::Error;

@@ -2,7 +2,7 @@
 //! and the model ends by calling `submit`.
 //!
 //! `cargo run -p loop-runtime --example reflected_report` needs no network: the model is the offline stub, which is
-//! no AI.
+//! not an AI.
 
 use std::error::Error;
 use std::io::{Write, stdout};

@@ -1,4 +1,4 @@
-//! Callbacks: called in place while a run goes on, before and after its steps. Nothing that they do reaches the run.
+//! Callbacks: called in place while a run continues, before and after its steps. Nothing that they do reaches the run.
 
 use std::any::Any;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use loop_core::{RunId, Totals};
 
-/// Where a run stands when a callback is called (S2-43).
+/// Where a run is when a callback is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The run.
+    /// The run's id.
     pub run: RunId,
     /// The attempt at an output, from 1; 0 in a conversation.
     pub attempt: u32,
@@ -20,12 +20,12 @@ pub struct Progress {
     pub totals: Totals,
 }
 
-/// Something that a callback threw: an error that it returned, or a panic (S2-90).
+/// An error that a callback returned, or its panic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallbackError {
-    /// Which callback, for example `on_tool_call`.
+    /// The name of the callback, for example `on_tool_call`.
     pub callback: &'static str,
-    /// What it threw.
+    /// The error's or the panic's message.
     pub message: String,
 }
 

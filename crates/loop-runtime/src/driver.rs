@@ -47,7 +47,7 @@ use crate::uses::{ToolUse, ToolUses};
 use crate::validate::{self, Checks};
 use crate::waits::{CallEvent, Hear, Waits};
 
-/// A run on its way.
+/// A run under way.
 pub(crate) struct Driver {
     parts: Arc<Parts>,
     run: Run,
@@ -69,7 +69,7 @@ pub(crate) struct Driver {
     tasks: FuturesUnordered<BoxFuture<'static, Settled>>,
     controls: UnboundedReceiver<Control>,
     feeds: Vec<Feed>,
-    /// Who polls a run that goes on in step.
+    /// Who polls a run that continues in step.
     listener: Option<Feed>,
     pace: Pace,
     caller: Caller,
@@ -84,7 +84,7 @@ pub(crate) struct Driver {
     save_ends: Option<Instant>,
 }
 
-/// Where a driver begins: a state, and what is to be written down before anything else.
+/// Where a driver begins: a state, and what is to be recorded before anything else.
 pub(crate) struct Opening {
     pub(crate) run: Run,
     pub(crate) writer: Box<dyn RunWriter>,
@@ -135,7 +135,7 @@ pub(crate) enum Level {
     Ended { ended: Box<Ended>, depth: u32 },
 }
 
-/// Who decides how fast a run goes on.
+/// Who decides how fast a run continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
     /// The run itself.
@@ -212,7 +212,7 @@ impl Driver {
         self.end(driven).await
     }
 
-    /// Drives until the run is done or goes on to a pass further down than `depth`: that is another level, which is
+    /// Drives until the run is done or continues to a pass further down than `depth`: that is another level, which is
     /// given back before it begins. However many there are, they do not stand upon each other.
     pub(crate) fn descend(mut self: Box<Self>, depth: u32) -> BoxFuture<'static, Level> {
         async move {
@@ -457,7 +457,7 @@ impl Driver {
     }
 
     fn start_call(&mut self, call: CallModel, granted: u64) {
-        // What branches off never goes on, and would only push out what does.
+        // What branches off never continues, and would only push out what does.
         let memory = match call.key.slot {
             Slot::Main | Slot::Final => self.memories.entry(call.tier).or_default().clone(),
             _ => Memory::default(),
@@ -650,7 +650,7 @@ impl Driver {
     }
 
     /// Tells the run what the driver does on its command. Where the run rejects that, its command stays as it is, and
-    /// granting it again would go on for ever.
+    /// granting it again would continue for ever.
     async fn tell_own(&mut self, kind: EventKind) -> Result<(), Broken> {
         let name = kind.name();
         match self.tell(self.clock.now(), kind).await? {
@@ -659,7 +659,7 @@ impl Driver {
         }
     }
 
-    /// Decided, then durable, then told. What the run rejects changes nothing and is not written down.
+    /// Decided, then durable, then told. What the run rejects changes nothing and is not recorded.
     async fn tell(&mut self, at: Millis, kind: EventKind) -> Result<Option<Rejected>, Broken> {
         let kind = sink::kind(&self.parts.secrets, kind);
         let event = Event { at: at.max(self.run.now()), kind };

@@ -1,4 +1,4 @@
-//! What is heard of a run while it goes on, and the bounded queue in which it waits for whoever listens.
+//! What is heard of a run while it continues, and the bounded queue in which it waits for whoever listens.
 //!
 //! A queue never holds a run up. When half of it is taken, pieces of replies are left out; when all of it is taken,
 //! recorded entries too. How many were left out is told at the place where they would have stood, at the latest when
@@ -16,18 +16,18 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::journal::Entry;
 
-/// Something that happened in a run. Exhaustive: whoever shows runs decides about each kind.
+/// Something that happened in a run. Exhaustive by intent: an observer decides about each kind.
 #[derive(Clone, Debug)]
 pub enum RunEvent {
-    /// An event was applied and is durable.
+    /// An event was applied, and it is durable.
     Recorded(Arc<Entry>),
-    /// A piece of a reply that is still coming.
+    /// A piece of the visible text of a reply that is still being received.
     Text {
-        /// The call.
+        /// The call's key.
         key: CommandKey,
-        /// Which try of it, from 1: another try says everything anew.
+        /// The try, from 1. Each try begins the text anew.
         attempt: u32,
-        /// It follows what came before of its try without a gap, unless [`Lost`](Self::Lost) stands between them.
+        /// The next piece of the try's text. It follows without a gap, unless [`Lost`](Self::Lost) came between.
         text: Arc<str>,
     },
     /// A piece of a reply that is still coming and is not its visible text: reasoning, and calls of tools.
@@ -36,53 +36,52 @@ pub enum RunEvent {
     /// runs only once the whole reply is recorded and judged. Secrets are masked as in [`Text`](Self::Text), and where a
     /// listener is slow these pieces are left out before any other.
     Part {
-        /// The call to the model.
+        /// The call's key.
         key: CommandKey,
-        /// Which try of it, from 1: another try says everything anew.
+        /// The try, from 1. Each try begins anew.
         attempt: u32,
-        /// What came.
+        /// The piece.
         part: ReplyPart,
     },
-    /// A call to a model has no reply yet, or its reply has stopped coming. Nothing of it is recorded.
+    /// A model call has no reply yet, or its reply has paused. It is not journaled.
     Call {
-        /// The call.
+        /// The call's key.
         key: CommandKey,
-        /// Which try of it.
+        /// The try, from 1.
         attempt: u32,
-        /// What it waits for.
+        /// What the call waits for.
         news: CallNews,
     },
-    /// Here some were left out, since too many were waiting to be heard.
+    /// Events were left out here, because the observer was too slow.
     Lost {
-        /// How many pieces of replies, and news of calls.
+        /// How many pieces of replies and news of calls were left out.
         texts: u64,
-        /// How many recorded entries; the journal has them, and their numbers show which they are.
+        /// How many recorded entries were left out. The journal has them; the sequence numbers show which.
         entries: u64,
     },
 }
 
-/// A piece of a reply that is not its visible text.
+/// A piece of a reply other than its visible text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplyPart {
-    /// A piece of what the model reasons, as far as its provider shows that.
+    /// A piece of the reasoning, where the provider shows it.
     Reasoning {
-        /// It follows the reasoning before it without a gap, unless [`Lost`](RunEvent::Lost) stands between them.
+        /// The next piece. It follows without a gap, unless [`Lost`](RunEvent::Lost) came between.
         text: Arc<str>,
     },
-    /// It begins to ask for a tool.
+    /// The reply begins a native tool call.
     ToolCall {
-        /// Which call of the reply, from 0.
+        /// The position of the call in the reply, from 0.
         nth: u32,
-        /// The tool's name as the model wrote it: there may be no such tool.
+        /// The tool's name as the model wrote it. It may not exist.
         name: Arc<str>,
     },
-    /// A piece of a call's arguments, which are JSON once they are whole, and may then be anything.
+    /// A piece of a call's arguments. They are complete only at the end, and may then be invalid.
     Arguments {
-        /// Which call of the reply.
+        /// The position of the call in the reply, from 0.
         nth: u32,
-        /// It follows the pieces before it of this call without a gap, unless [`Lost`](RunEvent::Lost) stands between
-        /// them.
+        /// The next piece. It follows without a gap, unless [`Lost`](RunEvent::Lost) came between.
         text: Arc<str>,
     },
 }
@@ -97,29 +96,29 @@ impl ReplyPart {
     }
 }
 
-/// What a call to a model that is under way waits for.
+/// What a model call under way waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallNews {
-    /// A try failed before the reply began. The client tries again by itself; the run's attempt stays the same.
+    /// A try failed before the reply began, and the client tries again by itself. The run's attempt stays the same.
     Retrying {
         /// The client's next try, from 2.
         next_try: u32,
-        /// Milliseconds until then.
+        /// Milliseconds until that try.
         wait_ms: u64,
-        /// How the last try failed, for example `rate_limited`.
+        /// The kind of failure of the last try, for example `rate_limited`.
         kind: LlmErrorKind,
-        /// The failure in the provider's words.
+        /// The provider's message.
         message: Arc<str>,
     },
-    /// It waits for its turn behind a rate limit.
+    /// The call waits for a rate limit.
     Queued {
-        /// Milliseconds that it waits at least, where that is known.
+        /// The least time to wait, in milliseconds. `None`: not known.
         wait_ms: Option<u64>,
     },
-    /// The wait is over, and the request is sent.
+    /// The wait has ended, and the request is sent.
     Sent,
-    /// The provider has sent nothing for so long.
+    /// The provider has sent nothing for some time.
     Silent {
         /// Milliseconds since the request was sent, or since the last piece of the reply.
         for_ms: u64,
@@ -161,7 +160,7 @@ struct Place {
     lost: Lost,
 }
 
-/// An event on its way.
+/// An event under way.
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub(crate) run: RunId,

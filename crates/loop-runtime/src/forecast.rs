@@ -24,9 +24,9 @@ pub struct Forecast {
 /// A limit, and the passes that it leaves room for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// The setting of the limit.
+    /// The limit's setting.
     pub setting: Setting,
-    /// Passes that are sure to fit into it.
+    /// How many passes are certain to fit into the limit.
     pub passes: u32,
 }
 

@@ -1,4 +1,4 @@
-//! A run that goes on by itself: watched, stopped, waited for.
+//! A run that continues by itself: watched, stopped, waited for.
 
 use std::sync::Arc;
 
@@ -10,26 +10,26 @@ use crate::driver::Ended;
 use crate::events::{Control, Events};
 use crate::parts::Begun;
 
-/// How the driving of a run has ended.
+/// How driving a run ended.
 #[derive(Clone, Debug)]
 pub enum Driven {
-    /// The run is over.
+    /// The run has ended.
     Ended(Outcome),
     /// The run waits for people, and its driver has left it: see [`Runner::leave_when_waiting`](crate::Runner::leave_when_waiting).
     Waiting(Waiting),
 }
 
-/// A run that waits for people and has no driver. Everything is in the journal:
-/// [`Runner::resume_with`](crate::Runner::resume_with) goes on from there.
+/// A run that waits for people and has no driver. The journal holds all of it, and
+/// [`Runner::resume_with`](crate::Runner::resume_with) continues it.
 #[derive(Clone, Debug)]
 pub struct Waiting {
-    /// What is asked, in request order. Instants count from the run's start.
+    /// The actions that wait, in request order. Instants count from the run's start.
     pub requested: Vec<PersonRequest>,
-    /// What there is so far, with the reason `needs_human`; it is neither final nor saved.
+    /// The outcome so far, with the reason `needs_human`. It is neither final nor saved.
     pub outcome: Outcome,
 }
 
-/// A run on its way: it can be watched, stopped and waited for. Dropping it lets the run go on by itself.
+/// A run on a task of its own. It can be watched, stopped and awaited. Dropping the handle lets the run continue.
 #[derive(Debug)]
 pub struct Handle {
     id: RunId,
@@ -113,7 +113,7 @@ impl Handle {
     }
 }
 
-/// Asks things of a run from elsewhere. What comes too late changes nothing.
+/// Sends requests to a run from elsewhere. A request that comes too late changes nothing.
 #[derive(Clone, Debug)]
 pub struct Remote {
     control: UnboundedSender<Control>,
@@ -135,7 +135,7 @@ impl Remote {
         let _ = self.control.send(Control::WithdrawStop);
     }
 
-    /// Turns the automatic mode on or off while the run goes on (S0-47): off asks for a stop at the next gate, on takes
+    /// Turns the automatic mode on or off while the run continues (S0-47): off asks for a stop at the next gate, on takes
     /// that back if it has not taken effect.
     pub fn set_auto(&self, on: bool) {
         if on { self.withdraw_stop() } else { self.stop(StopMode::AtGate) }
@@ -151,7 +151,7 @@ impl Remote {
         let _ = self.control.send(Control::Answer(key, answer, Some(binding)));
     }
 
-    /// Tells the run something: it stands in the prompt of the next pass whose call has not been made yet.
+    /// Tells the run something: it is in the prompt of the next pass whose call has not been made yet.
     pub fn tell(&self, text: impl Into<Arc<str>>) {
         let _ = self.control.send(Control::Tell(text.into()));
     }

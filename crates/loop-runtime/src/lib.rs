@@ -1,6 +1,6 @@
 //! Bounded AI agent loops: an agent that answers, or a loop that turns a work item into a document, within limits.
 //!
-//! A first agent: a model by name, a limit of money, one tool, one question.
+//! A first agent: a model by name, a cost limit, one tool, one question.
 //!
 //! ```no_run
 //! use loop_runtime::{Agent, CostLimit, read};
@@ -25,9 +25,9 @@
 //! |---|---|
 //! | [`agent`] | the builder of an agent, its requests, streams and handles, how it ended |
 //! | [`tools`] | declarations, effects, the registry, what a tool returns |
-//! | [`models`] | models by name or of one's own, their price and window |
+//! | [`models`] | models by name or of your own, their price and window |
 //! | [`spec`] | what a run is bound to: sections, the gate, repeats, prompts |
-//! | [`run`] | a run on its way: requests, handles, streams, stopping, verdicts |
+//! | [`run`] | a run under way: requests, handles, streams, stopping, verdicts |
 //! | [`people`] | what people are asked, and their answers |
 //! | [`journal`] | where runs are journaled and from where they are resumed and replayed |
 //! | [`observe`] | events, observers, callbacks |
@@ -121,7 +121,7 @@ pub mod tools {
     pub use loop_tools::{Registry, ToolContext, ToolDeclaration, ToolResult};
 }
 
-/// The models of a loop: by name or of one's own, over HTTP or without a network, with what is known of them.
+/// The models of a loop: by name or of your own, over HTTP or without a network, with what is known of them.
 pub mod models {
     pub use crate::agent::{AgentModel, NamedModel};
     pub use crate::model::Models;
@@ -140,7 +140,7 @@ pub mod spec {
     pub use loop_prompts::Prompts;
 }
 
-/// A run on its way: how it is requested, driven, stopped and judged.
+/// A run under way: how it is requested, driven, stopped and judged.
 pub mod run {
     pub use crate::handle::{Driven, Handle, Remote, Waiting};
     pub use crate::parts::StartError;

@@ -27,13 +27,13 @@ use crate::waits::{CallEvent, Hear, Quiet, Waits};
 /// The model of each tier.
 #[derive(Clone, Debug)]
 pub struct Models {
-    /// Selects tools, filters results, repairs contracts.
+    /// Selects tools, filters results and repairs contracts.
     pub selector: Arc<dyn ChatModel>,
-    /// Analyses and refines.
+    /// Analyses and revises.
     pub base: Arc<dyn ChatModel>,
-    /// More capable.
+    /// A more capable model, for passes after low confidence.
     pub escalated: Arc<dyn ChatModel>,
-    /// Another route, for when the model of the tier before cannot be had.
+    /// Another route, for the rest of a run whose model is unavailable.
     pub fallback: Arc<dyn ChatModel>,
 }
 
@@ -67,7 +67,7 @@ impl Models {
     }
 }
 
-/// The neutral request of a granted call. `memory` is what encoders keep of the conversation that it goes on with.
+/// The neutral request of a granted call. `memory` is what encoders keep of the conversation that it continues.
 pub(crate) fn request(
     run: &Run,
     call: &CallModel,
@@ -368,7 +368,7 @@ async fn drain(
         }
         let event = event?;
         received.bytes = received.bytes.saturating_add(bytes_of(&event));
-        // Text, reasoning and calls alike. Our own decoders have cut it by then; another model may go on.
+        // Text, reasoning and calls alike. Our own decoders have cut it by then; another model may continue.
         let is_beyond = received.bytes > cap.bytes as u64;
         match event {
             ModelEvent::TextDelta { text } => {

@@ -16,7 +16,7 @@ use crate::events::{Feed, Load, MAX_TEXT_BYTES, Queued, RunEvent};
 
 /// Hears what happens in a loop's runs. A closure over the run's name and the event is one.
 pub trait Observer: Send + Sync {
-    /// Hears one event. The events of one run come in order; those of runs side by side may mix. It is never called
+    /// Hears one event. The events of one run come in order; those of runs in parallel may mix. It is never called
     /// twice at the same time, and it may block.
     fn observe(&self, run: &RunId, event: &RunEvent);
 }
@@ -27,13 +27,12 @@ impl<F: Fn(&RunId, &RunEvent) + Send + Sync> Observer for F {
     }
 }
 
-/// What one observer of a loop heard so far, over all runs.
+/// What one observer of a runner received so far, over all runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// How many events it was called for, and how often it was told at a run's end what it had missed there; a call that
-    /// panicked counts.
+    /// How many times it was called, with calls that panicked and the calls at a run's end that report missed events.
     pub received: u64,
-    /// How many events were left out, since it was too far behind.
+    /// How many events it missed, because it was too slow.
     pub lost: u64,
     /// How many of its calls panicked.
     pub panics: u64,

@@ -51,7 +51,7 @@ pub(crate) struct Parts {
     pub(crate) offered: Offered,
     pub(crate) rules: Rules,
     pub(crate) callbacks: Arc<Callbacks>,
-    /// What an output is held against, beside its schema.
+    /// What an output is compared with, beside its schema.
     pub(crate) validators: Arc<[Arc<dyn Validator>]>,
     /// Whether a run that waits for people is left alone.
     pub(crate) leaves: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Begun {
     pub(crate) driving: BoxFuture<'static, Ended>,
 }
 
-/// A loop: runs work items, one after another or side by side. Clones share everything.
+/// Runs work items, one after another or in parallel. Clones share everything.
 #[derive(Clone)]
 pub struct Runner {
     parts: Arc<Parts>,
@@ -88,19 +88,19 @@ impl fmt::Debug for Runner {
     }
 }
 
-/// Why a run could not begin, or could not be taken up again.
+/// Why a run could not begin, or could not be resumed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// The journal refused.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// What is written down does not follow from itself.
+    /// A stored entry does not follow from the ones before it.
     #[error("entry {seq} of run {run} does not follow from the ones before it: {rejected}")]
     Broken {
         /// The run.
         run: RunId,
-        /// The entry.
+        /// The entry's sequence number.
         seq: u64,
         /// What is wrong.
         rejected: Rejected,
@@ -112,10 +112,10 @@ pub enum StartError {
     Decided {
         /// The run.
         run: RunId,
-        /// The entry.
+        /// The entry's sequence number.
         seq: u64,
     },
-    /// The messages that it is to go on from cannot be used.
+    /// The messages that the run would continue cannot be used.
     #[error("the messages before the run: {message}")]
     History {
         /// What is wrong with them.
@@ -124,35 +124,35 @@ pub enum StartError {
     /// The work item, or the message, is blank.
     #[error("the {kind} is blank, so there is nothing to work on; give it a text")]
     Blank {
-        /// What such an item is called, for example `ticket` or `message`.
+        /// The word for such an item, for example `ticket` or `message`.
         kind: Arc<str>,
     },
-    /// The spec has a limit of money, and the price of its model is unknown, so the limit could not be kept.
+    /// The spec has a cost limit, and the price of its model is unknown, so the limit could not be kept.
     #[error(
         "the price of `{model}` is unknown, so the limit of {limit} for a run cannot be kept; give the price with ModelSpec::with_price, or set limits.cost to None"
     )]
     CostWithoutPrice {
-        /// The limit.
+        /// The limit, in pico-dollars.
         limit: PicoUsd,
-        /// The model, as its provider names it.
+        /// The model, by the provider's name for it.
         model: Arc<str>,
     },
-    /// What people say to the run does not count.
+    /// An answer or instruction of a person does not count.
     #[error("run {run}: {rejected}")]
     Refused {
         /// The run.
         run: RunId,
-        /// Why.
+        /// Why it does not.
         rejected: Rejected,
     },
-    /// The tools, prompts or settings are not those that the run was started with.
+    /// The tools, prompts or settings are not the ones that the run was started with.
     #[error("run {run} was started with other {what}{}; resume it with the domain as it was", named(tools))]
     Changed {
         /// The run.
         run: RunId,
         /// What differs: `tools`, `settings` or `prompts`.
         what: &'static str,
-        /// The tools whose declaration or definition differs, by name; empty where something else does.
+        /// The names of the tools whose declaration or definition differs. Empty if the tools are the same.
         tools: Vec<String>,
     },
 }
@@ -258,13 +258,13 @@ impl Runner {
         self.with(|parts| parts.leaves = true)
     }
 
-    /// The same loop, whose limit of messages counts those of a run alone, and not those that it goes on from: for a
-    /// conversation with a person, who goes on as long as they like. The limit is there for a run that does (S1-39).
+    /// The same loop, whose limit of messages counts those of a run alone, and not those that it continues from: for a
+    /// conversation with a person, who continues as long as they like. The limit is there for a run that does (S1-39).
     pub fn counting_own_messages(self) -> Self {
         self.with(|parts| parts.counts_own = true)
     }
 
-    /// The same loop with a text that its journal keeps beside each run: how whoever goes on with one can put the same
+    /// The same loop with a text that its journal keeps beside each run: how whoever continues one can put the same
     /// loop together. It is read by nobody here.
     pub fn with_origin(self, origin: impl Into<Arc<str>>) -> Self {
         self.with(|parts| parts.origin = Some(origin.into()))
@@ -639,7 +639,7 @@ fn is_offered(spec: &RunSpec, tool: &str) -> bool {
     ends || spec.limits.tool_calls > 0 && !is_forbidden
 }
 
-/// The messages before a run as they are written down; nothing where there are none.
+/// The messages before a run as they are recorded; nothing where there are none.
 fn written(history: &[Message], parts: &Parts) -> Result<Option<History>, StartError> {
     if history.is_empty() {
         return Ok(None);
@@ -662,7 +662,7 @@ fn written(history: &[Message], parts: &Parts) -> Result<Option<History>, StartE
     }))
 }
 
-/// The messages before a run that was written down.
+/// The messages before a run that was recorded.
 fn read_history(started: &Started) -> Result<Arc<[Message]>, StartError> {
     match &started.history {
         None => Ok(Arc::new([])),
@@ -674,7 +674,7 @@ fn read_history(started: &Started) -> Result<Arc<[Message]>, StartError> {
 
 /// The program that begins runs.
 const PROGRAM: &str = concat!("loopgate ", env!("CARGO_PKG_VERSION"));
-/// What stands in place of a setting that holds a credential.
+/// What is in place of a setting that holds a credential.
 const WITHHELD: &str = "(withheld: it holds a credential)";
 /// How long saving may take where nothing else is said.
 const SAVE_LIMIT: Duration = Duration::from_secs(30);

@@ -13,50 +13,50 @@ use crate::report::json;
 
 pub use loop_core::{PersonAnswer, PersonRequest};
 
-/// What people had to do with a run. The journal knows that a person spoke, and not which one.
+/// What people were asked and answered. The journal records that a person answered, and not which one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PeopleReport {
-    /// What they were asked, in the order in which it was.
+    /// The requests to people, in order. Empty if there were none.
     pub requested: Vec<PersonRequestRecord>,
-    /// What they told the run, in its order.
+    /// The instructions of people, in order. Empty if there were none.
     pub instructions: Vec<InstructionReport>,
 }
 
-/// An action about which a person was asked, and what came of it.
+/// A request to a person, and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PersonRequestRecord {
-    /// `pass/action-n`.
+    /// The action's key, `pass/action-n`.
     pub action: String,
-    /// The tool.
+    /// The tool's own name.
     pub tool: String,
-    /// What it would be run with.
+    /// The parameters that would run.
     pub parameters: Value,
-    /// Whether it is a question, which takes an answer in place of a consent.
+    /// Whether it is a question, which takes an answer instead of an approval.
     pub question: bool,
     /// Why a person was asked.
     pub why: String,
-    /// When: milliseconds since 1970.
+    /// When the person was asked, in milliseconds since 1970 (UTC).
     pub requested_unix_ms: u64,
-    /// `approved`, `denied`, `answered`, or `expired` where nobody answered in time; not there while it is open, and where
-    /// the run was ended before.
+    /// `approved`, `denied`, `answered`, or `expired` without an answer in time. Absent while it is open, and if the
+    /// run ended before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// The answer to a question, or why it was denied.
+    /// The answer to a question, or the reason of a denial. Absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// When it was answered, or counted as a no: milliseconds since 1970.
+    /// When it was answered or expired, in milliseconds since 1970 (UTC). Absent while it is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered_unix_ms: Option<u64>,
 }
 
-/// What a run was told.
+/// An instruction that a person gave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct InstructionReport {
-    /// What.
+    /// The instruction.
     pub text: String,
-    /// The first pass whose prompt could hold it.
+    /// The first pass whose prompt holds it, from 1.
     pub from_pass: u32,
-    /// When: milliseconds since 1970.
+    /// When it was given, in milliseconds since 1970 (UTC).
     pub unix_ms: u64,
 }
 

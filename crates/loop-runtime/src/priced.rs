@@ -10,7 +10,7 @@ use futures::StreamExt;
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, Secrets};
 use loop_prices::ModelPrices;
 
-/// A model whose replies carry what they cost, by the moment at which the call began and the class of service that really
+/// A model whose replies carry their cost, by the moment at which the call began and the class of service that
 /// served.
 ///
 /// It is for models whose price depends on the hour, the day or the class of service: elsewhere the price of the run's

@@ -19,11 +19,11 @@ impl Runner {
         self.queue(futures::stream::iter(items), concurrency)
     }
 
-    /// Works a stream of items off, at most `concurrency` at a time (0 counts as 1): a producer may go on adding
+    /// Works a stream of items off, at most `concurrency` at a time (0 counts as 1): a producer may continue adding
     /// while outcomes are read. Yields each item's place in the stream, from 0, with its outcome, as they end.
     ///
     /// An item is taken when a run may begin for it, so a producer that waits for room is held back. New runs begin
-    /// while the queue is polled; those that have begun go on by themselves. A run that cannot begin ends no other.
+    /// while the queue is polled; those that have begun continue by themselves. A run that cannot begin ends no other.
     /// Dropping the queue ends everything in flight, as dropping [`run`](Self::run) does.
     ///
     /// ```

@@ -18,73 +18,73 @@ pub use crate::forecast::{Bound, Forecast};
 /// The version of this format.
 pub const REPORT_VERSION: u32 = 1;
 
-/// What a run ended with, for programs.
+/// The outcome of a run, for programs: what `--json` prints and what is saved.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
     /// The version of this format: 1.
     pub version: u32,
     /// The run's id.
     pub run: String,
-    /// The id under which the run is traced: its caller's, or the run's own.
+    /// The trace id: the caller's, or the run's own id.
     pub trace_id: String,
-    /// Who asked for the run, where the program that started it said so.
+    /// Who started the run, as the calling program stated it. Absent if not stated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
     /// The work item.
     pub item: Item,
     /// Why it stopped.
     pub stop: StopReport,
-    /// How sure the last reply said it was: `high`, `medium`, `low` or `unknown`.
+    /// The last stated confidence: `high`, `medium`, `low` or `unknown`.
     pub confidence: String,
-    /// Why it said so.
+    /// The model's reason for it. Empty if it gave none.
     pub confidence_reason: String,
-    /// The history of passes, in their order.
+    /// The passes, in their order.
     pub passes: Vec<PassReport>,
-    /// The document; without sections where there is none.
+    /// The document. Without sections if there is none.
     pub document: Sections,
-    /// The final answer of a conversation, or as much of one as came.
+    /// The final answer of a conversation, or the part of it that was received. Absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// The last output, where a run is to end with one.
+    /// The last output of a run that ends with one. Absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<OutputReport>,
-    /// How many attempts at an output were begun.
+    /// How many attempts at an output were begun. Absent outside of outputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
-    /// Why the last output that was rejected was.
+    /// Why the last rejected output was rejected. Absent if none was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rejection: Option<RejectionReport>,
-    /// What the run was doing when its reason was fixed.
+    /// What the run was doing when its stop reason was fixed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_in: Option<StoppedInReport>,
-    /// What each tool was used for, where whoever made the report knows the run's entries.
+    /// What each tool was used for. Absent if the report was made without the run's entries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<ToolUse>>,
-    /// What waits for people, of a run that is not over; nothing of it is decided or saved.
+    /// The actions that wait for people, in a run that has not ended. Nothing of it is decided or saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Vec<PersonRequestReport>>,
-    /// What people were asked, what they answered and what they told the run, where whoever made the report knows the run's
-    /// entries and people had to do with it.
+    /// Requests to people, their answers and their instructions. Absent if there were none, or if the report was made
+    /// without the run's entries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub people: Option<PeopleReport>,
-    /// What the domain demands and did not get.
+    /// What the domain requires and the run does not have. Empty if nothing is missing.
     pub missing: Vec<String>,
-    /// What was observed, by number.
+    /// The settled results, by number.
     pub evidence: Vec<EvidenceReport>,
-    /// Every action that was asked for, with its verdict.
+    /// Every requested action with its verdict.
     pub actions: Vec<ActionReport>,
-    /// Every call to a model that settled, in that order: which model was asked, and which served.
+    /// Every settled model call, in that order: the model that was requested, and the one that served.
     pub calls: Vec<CallReport>,
-    /// The program that began the run, with its version.
+    /// The program that began the run, with its version. Absent if not stated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// The settings that were given in place of the domain's, for example on the command line.
+    /// The settings that the caller gave instead of the domain's, for example on the command line.
     pub overridden: Vec<OverriddenReport>,
-    /// What a person should know, for example that another model served than was asked.
+    /// Lines for people, for example that another model served than was requested. Empty if there are none.
     pub warnings: Vec<String>,
-    /// The bill.
+    /// Usage and cost of the run.
     pub totals: TotalsReport,
-    /// Where it was saved, or why not; null where nothing was to be saved.
+    /// Where the report was saved, or why not. Null if nothing was to be saved.
     pub saved: Option<SavedReport>,
 }
 
@@ -93,43 +93,45 @@ pub struct Report {
 pub struct Item {
     /// Its id.
     pub id: String,
-    /// What such an item is called.
+    /// The word for such an item, for example `ticket`.
     pub kind: String,
-    /// One line.
+    /// One line for people.
     pub title: String,
 }
 
 /// Why a run stopped.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StopReport {
-    /// The first condition that was true, in the gate's order.
+    /// The first true condition in the gate's order. It decided.
     pub reason: String,
     /// `answered`, `partial`, `refused`, `needs_human`, `failed`, `in_doubt` or `cancelled`.
     pub class: String,
-    /// The other reasons that were true as well.
+    /// The other reasons that were true. Empty if there are none.
     pub also: Vec<String>,
     /// One or two sentences.
     pub explanation: String,
-    /// Each condition with its value, its threshold, and the smallest change under which it would not have been true.
+    /// Each true condition with its value, its threshold, and the smallest change under which it would not have been
+    /// true.
     pub conditions: Vec<ConditionReport>,
-    /// What was done and what was not, of all calls that do more than read.
+    /// What became of the requested effects.
     pub effects: EffectsReport,
 }
 
-/// How many of the effects that were asked for came to what. Their sum is the number of calls with an effect.
+/// How many requested effects ended in which way. An effect is a call of a tool that does more than read; the sum is
+/// the number of effects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EffectsReport {
-    /// They ran, and their tool says so.
+    /// They ran, and the tool reports success.
     pub executed: u32,
-    /// They ran and failed, as their tool says.
+    /// They ran, and the tool reports failure.
     pub failed: u32,
-    /// Policy or a person denied them.
+    /// Policy or an approver denied them.
     pub denied: u32,
-    /// They need a person's consent that was not given, or their tool is not ready yet.
+    /// They need an approval that was not given, or the tool is not ready yet.
     pub waiting: u32,
     /// They were begun, and whether they happened is unknown.
     pub in_doubt: u32,
-    /// They were not begun: a limit, arguments that do not fit, a repeat, the end of the run.
+    /// They were not begun: a limit, invalid arguments, a repeat, the end of the run.
     pub not_run: u32,
 }
 
@@ -143,57 +145,58 @@ impl EffectsReport {
 /// A condition that was true at the stop.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ConditionReport {
-    /// The reason that it gives.
+    /// The stop reason that the condition gives.
     pub reason: String,
-    /// What was found.
+    /// What the gate found.
     pub value: String,
-    /// What it was held against.
+    /// What the value was compared with. Null if the condition has no threshold.
     pub threshold: Option<String>,
-    /// The setting, and the nearest value under which this condition would not have been true.
+    /// The setting, and the nearest value under which this condition would not have been true. Null if no setting
+    /// decides it alone.
     pub change: Option<String>,
 }
 
 /// A pass in the history of a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PassReport {
-    /// Its number, from 1.
+    /// The pass, from 1.
     pub pass: u32,
     /// Whether it was the final pass: the last call, without tools.
     pub final_pass: bool,
     /// The tier that replied: `base`, `escalated` or `fallback`.
     pub tier: String,
-    /// The provider that was asked.
+    /// The provider that was called.
     pub provider: String,
-    /// The model that was asked, by the provider's name for it.
+    /// The model that was requested, by the provider's name for it.
     pub model: String,
-    /// The model that served, as the provider says; null where it does not say.
+    /// The model that served, as the provider reports it. Null if not reported.
     pub served_model: Option<String>,
-    /// How sure its reply said it was: `high`, `medium`, `low` or `unknown`.
+    /// The stated confidence: `high`, `medium`, `low` or `unknown`.
     pub confidence: String,
-    /// Why it said so.
+    /// The model's reason for it. Empty if it gave none.
     pub confidence_reason: String,
-    /// The types of the sections that it changed.
+    /// Ids of the sections that it changed.
     pub changed: Vec<String>,
-    /// When its reply was read, in milliseconds since 1970.
+    /// When its reply was read, in milliseconds since 1970 (UTC).
     pub unix_ms: u64,
 }
 
-/// A call to a model.
+/// A settled model call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CallReport {
-    /// What it was for: `pass/main`, `pass/repair`, `0/select`, or the action whose tool made it.
+    /// The call's key: `pass/main`, `pass/repair`, `0/select`, or the action whose tool made it.
     pub call: String,
-    /// Which try of it, from 1.
+    /// The try, from 1.
     pub attempt: u32,
-    /// The tier that was asked: `selector`, `base`, `escalated` or `fallback`.
+    /// The tier that was requested: `selector`, `base`, `escalated` or `fallback`.
     pub tier: String,
-    /// The provider that was asked.
+    /// The provider that was called.
     pub provider: String,
-    /// The model that was asked, by the provider's name for it.
+    /// The model that was requested, by the provider's name for it.
     pub model: String,
-    /// The model that served, as the provider says; null where it does not say.
+    /// The model that served, as the provider reports it. Null if not reported.
     pub served_model: Option<String>,
-    /// Whether another model served than was asked. A snapshot of the same model is the same.
+    /// Whether another model served than was requested. A snapshot of the same model is the same.
     pub other_model: bool,
 }
 
@@ -230,10 +233,10 @@ pub fn call_warnings<'a>(calls: impl IntoIterator<Item = &'a ServedCall>) -> Vec
     warnings
 }
 
-/// A setting that was given in place of the domain's.
+/// A setting that the caller gave instead of the domain's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OverriddenReport {
-    /// Its dotted key, for example `limits.passes`, or `profile`.
+    /// Its dotted path, for example `limits.passes`, or `profile`.
     pub setting: String,
     /// The value as it was given.
     pub value: String,
@@ -261,10 +264,10 @@ impl PassReport {
     }
 }
 
-/// An output that the model gave.
+/// A typed output of the model.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct OutputReport {
-    /// The value; a text where the model wrote no JSON.
+    /// The value; a string if the model wrote no JSON.
     pub value: Value,
     /// Whether it passed all validation.
     pub valid: bool,
@@ -273,20 +276,20 @@ pub struct OutputReport {
 /// Why an output was rejected.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RejectionReport {
-    /// `schema`, or the validator's name.
+    /// `schema`, or the name of the validator.
     pub by: String,
     /// What is wrong with it.
     pub message: String,
 }
 
-/// What a run was doing when its reason was fixed.
+/// What a run was doing when its stop reason was fixed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StoppedInReport {
-    /// The phase, for example `calling` or `acting`.
+    /// The name of the phase, for example `calling` or `acting`.
     pub phase: String,
     /// The pass, from 1; 0 before the first.
     pub pass: u32,
-    /// The attempt at an output, from 1; 0 where there are none.
+    /// The attempt at an output, from 1; 0 outside of outputs.
     pub attempt: u32,
 }
 
@@ -300,41 +303,41 @@ pub struct Sections {
 /// A section with its provenance.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SectionReport {
-    /// Its type, `preamble` for the text before the first heading.
+    /// The section's id, or `preamble` for the text before the first heading.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its heading as written, for example `🔍 Situation`.
+    /// The heading as written, for example `🔍 Situation`.
     pub heading: String,
     /// The heading without its emoji.
     pub heading_text: String,
-    /// The emoji of the heading; empty where it has none.
+    /// The emoji of the heading. Empty if it has none.
     pub emoji: String,
-    /// Markdown.
+    /// The body as Markdown.
     pub body: String,
-    /// The pass that last changed it.
+    /// The pass that last changed it, from 1.
     pub pass: u32,
-    /// When it was last changed, in milliseconds since 1970.
+    /// When that pass's reply was read, in milliseconds since 1970 (UTC).
     pub updated_unix_ms: u64,
-    /// The evidence that it cites, for example `E1`.
+    /// The evidence that it cites, for example `E1`. Empty if it cites none.
     pub evidence: Vec<String>,
-    /// SHA-256 of the body that it replaced.
+    /// SHA-256 of the body that it replaced. Null if there was none.
     pub replaced: Option<String>,
 }
 
-/// An observation.
+/// The settled result of an action.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct EvidenceReport {
     /// Its number, for example `E1`.
     pub id: String,
-    /// The tool.
+    /// The tool's own name.
     pub tool: String,
-    /// What it was asked.
+    /// The parameters that the tool received.
     pub parameters: Value,
     /// How it ended, for example `ok` or `empty`.
     pub status: String,
-    /// One line.
+    /// One line for people.
     pub summary: String,
-    /// The pass that asked for it; 0 for a selected tool.
+    /// The pass that requested it, from 1; 0 for a tool that was selected before the first pass.
     pub pass: u32,
     /// SHA-256 of the data.
     pub digest: String,
@@ -343,93 +346,93 @@ pub struct EvidenceReport {
 /// An action with its verdict.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ActionReport {
-    /// `pass/action-n`.
+    /// The action's key, `pass/action-n`.
     pub key: String,
-    /// The id that the model gave it.
+    /// The model's own name for the call.
     pub id: String,
     /// `required`, `recommended` or `nice_to_have`.
     pub priority: String,
-    /// The tool's own name, or what the model wrote.
+    /// The tool's own name, or what the model wrote if no tool was found.
     pub tool: String,
-    /// What it was to be asked.
+    /// The parameters that were requested.
     pub parameters: Value,
     /// `run`, `unknown_tool`, `invalid_arguments`, `denied`, `duplicate`, `skipped`, `needs_person`,
     /// `over_limit`, `breaker_open`, `one_at_a_time` or `ended`.
     pub verdict: String,
-    /// Why the verdict is what it is.
+    /// The reason of the verdict, for people.
     pub verdict_reason: String,
-    /// Which rule refused a repeat: `limit_exceeded`, `exact_duplicate`, `similar_query`, `same_result`, `failed_before` or
-    /// `circle`.
+    /// The rule that refused a repeat: `limit_exceeded`, `exact_duplicate`, `similar_query`, `same_result`,
+    /// `failed_before` or `cycle`. Absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeat: Option<String>,
-    /// Why the model wanted it.
+    /// The model's reason for the call. Empty if it gave none.
     pub reason: String,
-    /// The number of its observation.
+    /// The number of its result. Null if it has none.
     pub evidence: Option<String>,
 }
 
 /// An action that waits for a person.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PersonRequestReport {
-    /// `pass/action-n`.
+    /// The action's key, `pass/action-n`.
     pub action: String,
     /// The model's own name for it.
     pub id: String,
-    /// The tool.
+    /// The tool's own name.
     pub tool: String,
-    /// What the tool does to the world.
+    /// The tool's effect.
     pub effect: String,
-    /// Whether it is a question, which takes an answer in place of a consent.
+    /// Whether it is a question, which takes an answer instead of an approval.
     pub question: bool,
-    /// What it would be run with.
+    /// The exact parameters that would run.
     pub parameters: Value,
-    /// Why a person is asked.
+    /// Why an approver is needed.
     pub why: String,
-    /// Why the model wants it.
+    /// The model's reason for the call.
     pub reason: String,
-    /// Silence until then is a no: milliseconds since 1970.
+    /// When the time to answer ends, in milliseconds since 1970 (UTC). No answer by then is a denial.
     pub until_unix_ms: u64,
     /// SHA-256 of run, action, tool, parameters, tool manifest and policy.
     pub binding: String,
 }
 
-/// The bill.
+/// Usage and cost of a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TotalsReport {
     /// Main calls whose reply was read.
     pub passes: u32,
-    /// Model calls of every kind.
+    /// Model calls of every kind, failed tries included.
     pub model_calls: u32,
     /// Tool calls, selected ones included.
     pub tool_calls: u32,
-    /// Of the model calls, those of smart tools.
+    /// How many of the model calls were sub-calls of smart tools.
     pub sub_calls: u32,
-    /// All tokens.
+    /// All tokens, input and output.
     pub tokens: u64,
-    /// Input tokens.
+    /// Input tokens, cached ones included.
     pub input_tokens: u64,
-    /// Output tokens.
+    /// Output tokens, reasoning included.
     pub output_tokens: u64,
-    /// Whether a part of the tokens was estimated.
+    /// Whether any of the tokens were estimated, because a provider reported no usage.
     pub estimated: bool,
-    /// US dollars; null while the price of any call is unknown.
+    /// Cost in US dollars. Null while the price of any call is unknown.
     pub cost_usd: Option<f64>,
-    /// Pico-dollars (10⁻¹² USD) of the calls whose price is known, exact.
+    /// Cost in pico-dollars (10⁻¹² USD) of the calls with a known price, exact.
     pub cost_pico_usd: u64,
-    /// Milliseconds.
+    /// Milliseconds from start to stop. Waits for people and time without a driver do not count.
     pub wall_ms: u64,
 }
 
-/// What became of saving.
+/// Where the report was saved, or why not.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum SavedReport {
-    /// It is there.
+    /// It is saved.
     At {
-        /// Where.
+        /// Where: a path or an address.
         location: String,
     },
-    /// It is not.
+    /// It is not saved. The journal holds the run.
     Not {
         /// Why.
         error: String,
@@ -486,7 +489,7 @@ impl Report {
                 by: rejection.by.to_string(),
                 message: rejection.message.to_string(),
             }),
-            // A run that was written down before this was known has none.
+            // A run that was recorded before this was known has none.
             stopped_in: Some(&outcome.stopped_in).filter(|it| !it.phase.is_empty()).map(|it| {
                 StoppedInReport { phase: it.phase.to_string(), pass: it.pass, attempt: it.attempt }
             }),

@@ -193,7 +193,7 @@ impl RunRequest {
         Ok(RunStream::new(runner.begin(opening, Pace::InStep, cancel.as_ref())))
     }
 
-    /// Drives the run level by level: each pass stands in a future of its own, which is made by the one before and replaces
+    /// Drives the run level by level: each pass is in a future of its own, which is made by the one before and replaces
     /// it, so that ten thousand of them need no more room than one. Gives the depth besides the outcome: the pass in which
     /// the run ended.
     ///

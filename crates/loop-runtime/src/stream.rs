@@ -14,15 +14,15 @@ use crate::events::{Events, RunEvent};
 use crate::handle::Remote;
 use crate::parts::Begun;
 
-/// A run that goes on only while it is polled, and yields what happens.
+/// A run that continues only while it is polled, and yields its events.
 ///
 /// After each recorded entry the run rests until the next poll: whoever stops polling holds it there, and nothing
-/// further is written down. Such a rest does not count towards the run's time. A pause between two pieces of a reply
+/// further is recorded. Such a rest does not count towards the run's time. A pause between two pieces of a reply
 /// does, and towards the call's own time, since a provider does not wait for ever either. What tools had begun goes
 /// on beside a pause and is heard of after it.
 ///
 /// It ends after the last entry; then the outcome is there. Dropping it before ends everything in flight; what is
-/// written down stays, and the run can be taken up again.
+/// recorded stays, and the run can be taken up again.
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct RunStream {
     id: RunId,

@@ -1,4 +1,4 @@
-//! What stands in the messages before a run that marks it: what was read there (K2), and what may have happened.
+//! What is in the messages before a run that marks it: what was read there (K2), and what may have happened.
 //!
 //! Both are decided on the typed members of stored results, never on their text: a reworded text changes nothing, and
 //! a text that lies changes nothing. What is absent is on the safe side.
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// What the tools whose results stand in messages may have returned.
 ///
-/// A result says who wrote it. One that does not say may have been written by anybody, and so may what came of a call
+/// A result says who wrote it. One that does not say may have been written by anybody, and so may the result of a call
 /// without any result whose tool the spec does not have. What the spec says of a tool is added: it may have become
 /// stricter since.
 pub(crate) fn taint_of(history: &[Message], spec: &RunSpec) -> Taint {
@@ -112,7 +112,7 @@ fn is_repeatable(effect: Effect) -> bool {
     }
 }
 
-/// The parameters with which tools were asked; what a person was asked is no tool's to give back.
+/// The parameters with which tools were asked; what a person was asked is not a tool's to give back.
 pub(crate) fn requested_of(history: &[Message], spec: &RunSpec) -> BTreeSet<Arc<str>> {
     let turns = history.iter().filter_map(|message| match message {
         Message::Assistant(turn) => Some(&turn.calls),

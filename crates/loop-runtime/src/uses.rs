@@ -13,13 +13,13 @@ use crate::journal::Entry;
 /// What one tool was used for in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ToolUse {
-    /// Its own name, or what the model wrote where no tool has it.
+    /// The tool's own name, or what the model wrote if no tool was found.
     pub tool: Arc<str>,
-    /// How often it was run.
+    /// How many times it ran.
     pub calls: u32,
-    /// How many of those failed; to find nothing is no failure.
+    /// How many of those failed. An empty result is not a failure.
     pub failures: u32,
-    /// How many calls were not run.
+    /// How many requested calls did not run.
     pub refused: u32,
     /// Milliseconds that it ran, over all calls.
     pub ms: u64,

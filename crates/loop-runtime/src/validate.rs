@@ -35,7 +35,7 @@ impl fmt::Debug for dyn Validator {
     }
 }
 
-/// What an output is held against.
+/// What an output is compared with.
 #[derive(Clone, Debug)]
 pub(crate) struct Checks {
     pub(crate) registry: Registry,

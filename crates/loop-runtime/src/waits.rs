@@ -32,7 +32,7 @@ pub(crate) struct Waits {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Nothing is on its way to the provider.
+    /// Nothing is under way to the provider.
     waits: bool,
     /// A try before this wait may cost something.
     is_billed: bool,

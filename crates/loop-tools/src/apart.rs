@@ -1,4 +1,4 @@
-//! Code of others, apart from the task of whoever waits for it.
+//! Code of others, in a task separate from the task of whoever waits for it.
 
 use std::any::Any;
 use std::future::Future;

@@ -16,27 +16,27 @@ pub trait AskModel: Send + Sync {
     async fn choose(&self, request: &ChoiceRequest) -> Result<SubCallReply, AskError>;
 }
 
-/// What is to be chosen from.
+/// The candidates that a model is to choose from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChoiceRequest {
     /// The work item in one line.
     pub title: String,
-    /// What the action looks for, where it says so.
+    /// What the action searches for. `None`: it does not say.
     pub target: Option<String>,
-    /// The candidates, a line each; a reply names them by their position, counted from 0.
+    /// The candidates, one line each. A reply names them by position, counted from 0.
     pub candidates: Vec<String>,
 }
 
-/// A model's reply.
+/// The reply of a sub-call's model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubCallReply {
-    /// What it wrote.
+    /// The text of the reply.
     pub text: String,
-    /// What it used, where the provider said so.
+    /// Tokens as reported. `None`: not reported.
     pub usage: Option<Usage>,
-    /// What was received of it.
+    /// What was received of the reply.
     pub received: Received,
-    /// The model that served, as the provider says; `None` where it does not say.
+    /// The model that served, as the provider reports it. `None`: not reported.
     pub served_model: Option<Arc<str>>,
 }
 
@@ -48,17 +48,17 @@ impl SubCallReply {
     }
 }
 
-/// Why a model gave no reply.
+/// Why a sub-call returned no reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct AskError {
-    /// Why.
+    /// The reason, as one line for people.
     pub message: String,
-    /// What the attempt used all the same, where that is known.
+    /// Tokens that the failed call used. `None`: not known.
     pub usage: Option<Usage>,
-    /// What was received until then.
+    /// What was received before the failure.
     pub received: Received,
-    /// The model that served, as the provider says; `None` where it does not say.
+    /// The model that served, as the provider reports it. `None`: not reported.
     pub served_model: Option<Arc<str>>,
 }
 

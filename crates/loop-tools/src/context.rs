@@ -1,4 +1,4 @@
-//! What a tool is told beside its parameters: whom the work concerns, and, apart from it, its credentials.
+//! What a tool is told beside its parameters: whom the work concerns, and, separately, its credentials.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,22 +14,22 @@ use crate::ask::AskModel;
 /// Milliseconds for a sub-call, unless the runtime gives another limit (S0-131).
 pub const SUB_CALL_MS: u64 = 10_000;
 
-/// Whom and what the work concerns, and what the tool may use (S0-63).
+/// What a tool is given besides its parameters: whom and what the work concerns, and what it may use.
 #[derive(Clone)]
 pub struct ToolContext {
-    /// Tools scope their queries by it (S0-64, S0-80).
+    /// Whom and what the work concerns. The tool restricts its queries to it.
     pub scope: Scope,
-    /// The work item in one line.
+    /// The title of the work item, in one line.
     pub item_title: Arc<str>,
-    /// The id under which the run is traced: its caller's, or the run's own. Every call of the run has the same.
+    /// The trace id of the run: the caller's, or the run's own id. The same for every call of the run.
     pub trace: Arc<str>,
-    /// `run/pass/slot`, the idempotency key: the same for every retry of one action, never the same for two actions.
+    /// The idempotency key, `run/pass/slot`. The same for every try of one action, and different for each action.
     pub key: Arc<str>,
-    /// A model for one question about the tool's own result; only there when a sub-call was granted (S0-65).
+    /// A model for one question about the tool's own result. `None`: no sub-call was granted.
     pub ask: Option<Arc<dyn AskModel>>,
-    /// Milliseconds until a sub-call is cut off (S0-74).
+    /// Milliseconds after which a sub-call is cancelled.
     pub sub_call_ms: u64,
-    /// Cancelled when the tool is to stop: a tool that starts something outside itself must watch it.
+    /// Cancelled when the tool must stop. A tool that starts something outside of itself must watch it.
     pub cancel: CancellationToken,
     /// When the dispatcher cuts the tool off; it alone sets this.
     pub(crate) deadline: Option<Instant>,
@@ -95,7 +95,7 @@ impl fmt::Debug for ToolContext {
     }
 }
 
-/// Secrets by name, handed to a tool beside its context and never inside it (S0-66).
+/// Secrets by name. A tool receives them besides its context and never within it.
 ///
 /// It shows only the names, and it cannot be serialised:
 ///

@@ -10,7 +10,7 @@ pub const TIMEOUT_MS: u64 = 12_000;
 /// How often one call may be made in all, unless the tool declares another number.
 pub const ATTEMPTS: u32 = 2;
 
-/// What a tool says about itself: its names, what it takes, what it does to the world, its limits.
+/// What a tool declares: its names, its parameters, its effect, its limits.
 ///
 /// ```
 /// use loop_core::Effect;
@@ -25,30 +25,30 @@ pub const ATTEMPTS: u32 = 2;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolDeclaration {
-    /// Its canonical name, for example `fetch_device_info` (S0-78).
+    /// The canonical name, for example `fetch_device_info`.
     pub name: Arc<str>,
-    /// Its name for people; made from the name unless it is given.
+    /// The name for people. Made from `name` unless it is set.
     pub title: Arc<str>,
-    /// Other names that mean it (S0-84).
+    /// Other names that models may use. Empty if there are none.
     pub aliases: Vec<Arc<str>>,
-    /// What it brings, for the model (S0-85).
+    /// What the tool returns, for the model.
     pub description: Arc<str>,
-    /// When it helps, for the selector (S0-91).
+    /// When the tool helps, for the selector. Empty: no hint.
     pub when: Arc<str>,
-    /// The full JSON Schema of its parameters: an object schema.
+    /// The JSON Schema of the parameters, of type `object`.
     pub schema: Value,
-    /// What it does to the world. A registry refuses a tool that does not say (K1).
+    /// What the tool changes. `None`: not declared, and a registry refuses the tool.
     pub effect: Option<Effect>,
-    /// Milliseconds until it is cut off (S0-94).
+    /// Milliseconds after which a call is cancelled. From 1.
     pub timeout_ms: u64,
-    /// How often one call may be made in all, if it fails in a way that may pass.
+    /// How many times one call may be tried in all, if it fails in a way that may pass. From 1.
     pub attempts: u32,
-    /// Whether it may ask a model about its own result (S0-39).
+    /// Whether the tool may ask a model about its own result.
     pub smart: bool,
-    /// What policy knows of it beside its effect.
+    /// What policy must know besides the effect.
     pub policy: ToolPolicy,
-    /// Names what the tool is made of and does not show, for example its query; `None` where nothing was given. It is part
-    /// of the manifest, so that an approval counts for the tool as it was when a person was asked.
+    /// The digest of the parts that the declaration does not show, for example a query. `None`: there are none. An
+    /// approval counts for this digest alone.
     pub definition: Option<Digest>,
 }
 
@@ -96,7 +96,7 @@ impl ToolDeclaration {
         self
     }
 
-    /// The declaration with what the tool brings, for the model.
+    /// The declaration with what the tool returns, for the model.
     #[must_use]
     pub fn description(mut self, description: impl Into<Arc<str>>) -> Self {
         self.description = description.into();

@@ -31,15 +31,15 @@ const LONGEST_MS: u64 = 365 * 24 * 3_600_000;
 /// One call for [`Registry::dispatch_all`].
 #[derive(Clone, Debug)]
 pub struct ToolInvocation {
-    /// The tool's name or alias.
+    /// The tool's name or an alias.
     pub name: Arc<str>,
-    /// Its parameters.
+    /// The parameters as JSON, not yet checked.
     pub parameters: Value,
-    /// Whom and what it concerns.
+    /// Whom and what the call concerns, and what the tool may use.
     pub context: ToolContext,
-    /// Milliseconds until it is cut off.
+    /// Milliseconds after which the call is cancelled.
     pub timeout_ms: u64,
-    /// Characters of Markdown that a model gets to read.
+    /// Maximum characters of Markdown that the model reads.
     pub markdown_cap: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Calls that are late, cancelled, dropped, or side by side.
+//! Calls that are late, cancelled, dropped, or in parallel.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;

@@ -22,7 +22,7 @@ pub enum RegistryError {
         /// The alias as declared.
         alias: String,
     },
-    /// Nobody said what the tool does to the world, so nothing could decide whether it may run.
+    /// The tool declares no effect, so policy could not decide about it.
     #[error("tool `{tool}`: it declares no effect; say `read`, a kind of write, `egress` or `exec`")]
     MissingEffect {
         /// The tool's name.
@@ -34,14 +34,14 @@ pub enum RegistryError {
         /// The name.
         tool: String,
     },
-    /// An alias means something already.
+    /// An alias is already in use.
     #[error("tool `{tool}`: its alias `{alias}` is already a name of `{taken_by}`")]
     AliasTaken {
         /// The tool that declares the alias.
         tool: String,
         /// The alias.
         alias: String,
-        /// The tool that it means.
+        /// The tool that the alias means already.
         taken_by: String,
     },
     /// The parameters are not described as an object.
@@ -52,15 +52,15 @@ pub enum RegistryError {
         /// The tool's name.
         tool: String,
     },
-    /// The schema is not valid, or refers to something outside itself.
+    /// The schema is invalid, or refers to something outside of itself.
     #[error("tool `{tool}`: its schema does not compile: {message}")]
     InvalidSchema {
         /// The tool's name.
         tool: String,
-        /// Where and why.
+        /// What is wrong, and where.
         message: String,
     },
-    /// It would never run, or be cut off at once.
+    /// A number is 0 with which the tool would never run, or be cancelled at once.
     #[error("tool `{tool}`: its `{field}` must be at least 1")]
     Zero {
         /// The tool's name.

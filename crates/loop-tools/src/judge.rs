@@ -76,7 +76,7 @@ pub(crate) fn judge(tool: &ToolDeclaration, result: ToolResult) -> Judged {
 }
 
 fn success(tool: &ToolDeclaration, result: ToolResult) -> Judged {
-    // What looks for something and brings nothing has found nothing. A write that brings nothing has still
+    // What looks for something and returns nothing has found nothing. A write that returns nothing has still
     // been done, and a model that reads "not found" would do it again.
     if tool.effect == Some(Effect::Read) && is_nothing(&result.data) {
         return Judged { data: result.data, ..Judged::failed(Status::Empty, NO_DATA_FOUND) };
@@ -109,7 +109,7 @@ fn failure(tool: &ToolDeclaration, result: ToolResult) -> Judged {
         None => Status::PermanentError,
     };
     let ToolResult { markdown, title, retry_after_ms, data, .. } = result;
-    // S0's template is no text of the tool's own, and a failure that shows nothing teaches nothing (S0-d4).
+    // S0's template is not a text of the tool's own, and a failure that shows nothing teaches nothing (S0-d4).
     let is_template = markdown == quote(title.as_deref().unwrap_or(&tool.title), &message);
     let body = match is_template || is_blank(&markdown) {
         true => Body::Failure { title, message: message.clone() },

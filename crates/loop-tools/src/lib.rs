@@ -1,7 +1,7 @@
 //! Tools of an AI loop: what they hand back, what they are told, how they are found, checked, run and cut off.
 //!
 //! A [`Tool`] is one source of data, or one action. It declares itself ([`ToolDeclaration`]), is given
-//! parameters, a [`ToolContext`] and, apart from it, [`Credentials`], and hands back a [`ToolResult`]. A
+//! parameters, a [`ToolContext`] and, separately, [`Credentials`], and hands back a [`ToolResult`]. A
 //! [`Registry`] holds the tools of a run, and its dispatcher turns each call into a
 //! [`loop_core::Observation`]: whatever a tool does (panic, hang, lie, flood), the loop gets a status and a
 //! text that a model can act on.

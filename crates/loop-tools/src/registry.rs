@@ -19,7 +19,7 @@ use crate::similar;
 use crate::text::one_line;
 use crate::tool::{FnTool, Tool, TypedTool};
 
-/// The tools of a run, by name and alias (S0-37, S0-83). A clone shares them.
+/// The tools of a run, by name and alias. A clone shares them.
 #[derive(Clone)]
 pub struct Registry {
     tools: Arc<[Entry]>,
@@ -28,7 +28,7 @@ pub struct Registry {
     manifest: (Arc<str>, Digest),
 }
 
-/// A name that means a tool, for a person who asks what there is (S0-84).
+/// A name that means a tool, for lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedName {
     /// The name or alias.
@@ -124,7 +124,7 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// Collects tools; what is wrong with them is said by [`RegistryBuilder::build`].
+/// Collects tools. [`RegistryBuilder::build`] reports what is wrong with them.
 pub struct RegistryBuilder {
     tools: Vec<Arc<dyn Tool>>,
 }

@@ -18,49 +18,49 @@ const NOT_READY: &str = "Not ready yet";
 /// What a failure without any message says (S0-71).
 pub const UNKNOWN_ERROR: &str = "Unknown error";
 
-/// What a tool hands back (S0-61). It never throws: a failure is a result as well (S0-81).
+/// What a tool returns. A failure is a result as well.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// Whether it returned what was asked for.
+    /// Whether the tool returned what was requested.
     pub success: bool,
-    /// The canonical name of the tool.
+    /// The canonical name of the tool. The registry sets it.
     pub tool_name: String,
-    /// The raw result, for programs.
+    /// The raw result as JSON, for programs.
     pub data: Value,
     /// One line for people.
     pub summary: String,
-    /// What the model reads: the product (S0-62, S0-82).
+    /// What the model reads. It is cut to `limits.markdown_chars` afterwards.
     pub markdown: String,
-    /// What went wrong.
+    /// What went wrong. `None`: the call succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Which kind of failure it is; a failure that does not say is permanent.
+    /// The kind of failure. `None` with a failure: permanent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Failure>,
-    /// Of a result that is not ready: milliseconds after which to ask again.
+    /// For a result that is not ready: milliseconds after which to ask again. `None`: the core's own delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// What a smart tool's call to a model used. A program outside cannot claim one.
+    /// What the tool's sub-call used. `None`: there was none. A tool outside of this crate cannot set it.
     #[serde(skip)]
     pub sub_call: Option<SubCallUse>,
-    /// Of a failure whose `markdown` is S0's template: what failed, as people call it.
+    /// For a failure: what failed, in words for people. `None`: the tool's own title.
     #[serde(skip)]
     pub title: Option<String>,
 }
 
-/// Which kind of failure a result is.
+/// The kind of failure of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Failure {
-    /// Nothing was found.
+    /// The tool found nothing.
     Empty,
     /// The same call may succeed another time.
     Retryable,
     /// The same call will fail again.
     Permanent,
-    /// The parameters are wrong.
+    /// The parameters are invalid.
     InvalidInput,
-    /// It is not ready: the same call is made again after a while, without a model.
+    /// The result is not ready. The same call is made again later, without a model call.
     Pending,
 }
 

@@ -31,14 +31,14 @@ pub const AI_FILTER_THRESHOLD: usize = 5;
 /// ranking.
 const KEPT_BACK: Duration = Duration::from_millis(250);
 
-/// One thing that was fetched.
+/// One fetched item that a smart tool may return.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// What it is, in one line: all that a model sees when it chooses.
+    /// The item in one line. It is all that a model sees when it chooses.
     pub line: String,
-    /// All of it, for the model that works on the item.
+    /// The whole item as Markdown, for the model that works on the work item.
     pub markdown: String,
-    /// All of it, for programs.
+    /// The whole item as JSON, for programs.
     pub data: Value,
 }
 
@@ -79,7 +79,7 @@ pub trait Source: Send + Sync {
     }
 }
 
-/// A tool that fetches many candidates and hands on a few.
+/// A tool that fetches many candidates and returns a few.
 ///
 /// A model is asked only when a sub-call was granted and there are enough candidates; whatever it does, the
 /// code's ranking stands ready (S0-76, S0-128).

@@ -118,7 +118,7 @@ impl Source for Documents {
     }
 }
 
-/// The ranking that a source has unless it brings its own.
+/// The ranking that a source has unless it returns its own.
 struct Plain;
 
 #[async_trait]

@@ -24,7 +24,7 @@ pub trait Tool: Send + Sync {
     async fn call(&self, parameters: Value, context: &ToolContext, credentials: &Credentials) -> ToolResult;
 }
 
-/// A tool that is only declared: its calls are the protocol's to take, as an output or the end of one.
+/// A tool that is only declared: the protocol handles its calls, as an output or the end of one.
 #[derive(Clone, Debug)]
 pub struct KeptTool(ToolDeclaration);
 

@@ -7,7 +7,7 @@ use loop_runtime::journal::Entry;
 
 use crate::stream::grouped;
 
-/// A request to a model, and what came of it.
+/// A request to a model, and its outcome.
 struct Call {
     key: String,
     attempt: u32,

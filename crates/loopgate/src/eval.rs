@@ -1,4 +1,4 @@
-//! `loopgate eval`: cases, run and held against what they expect.
+//! `loopgate eval`: cases, run and compared with what they expect.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};

@@ -75,7 +75,7 @@ impl Live {
         }
     }
 
-    /// This terminal was too slow: what it missed stands in the journal.
+    /// This terminal was too slow: what it missed is in the journal.
     fn lost(&mut self, texts: u64, entries: u64) {
         self.at_line_start = true;
         note("");

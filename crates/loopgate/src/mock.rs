@@ -108,7 +108,7 @@ fn usage(args: &DomainArgs, name: &str, url: &str) -> String {
     if is_too_dear { format!("{command} --set {NO_LIMIT}") } else { command }
 }
 
-/// Takes the limit of money off.
+/// Takes the cost limit off.
 const NO_LIMIT: &str = "limits.cost_usd=none";
 
 /// Each named behaviour with what it does.

@@ -270,7 +270,7 @@ pub(crate) fn in_words(
     text
 }
 
-/// What a work item concerns beside itself: a tool gets it without the model, so it stands in no parameter.
+/// What a work item concerns beside itself: a tool gets it without the model, so it is in no parameter.
 fn scope_of(scope: &Scope) -> String {
     let Scope { account, account_name, asset, person, item: _ } = scope;
     let all = [("account", account), ("account_name", account_name), ("asset", asset), ("person", person)];

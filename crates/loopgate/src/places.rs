@@ -61,7 +61,7 @@ fn options(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<Loa
     Ok(options)
 }
 
-/// The file with prices of one's own that the environment names.
+/// The file with prices of your own that the environment names.
 pub(crate) fn prices() -> Option<PathBuf> {
     std::env::var_os("LOOPGATE_PRICES").filter(|path| !path.is_empty()).map(PathBuf::from)
 }

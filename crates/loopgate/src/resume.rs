@@ -35,7 +35,7 @@ pub(crate) struct Origin {
     base_urls: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     set: Vec<String>,
-    /// What was given and holds an address with a credential in it, by the option's name: it is not written down.
+    /// What was given and holds an address with a credential in it, by the option's name: it is not recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     withheld: Vec<String>,
     /// Whether the outcome is saved where the domain says.
@@ -92,7 +92,7 @@ impl Origin {
     }
 }
 
-/// The version of what is written down of a run's origin.
+/// The version of what is recorded of a run's origin.
 const VERSION: u32 = 1;
 
 /// A run as its journal has it.
@@ -218,7 +218,7 @@ impl Found {
     }
 }
 
-/// Why a run cannot go on, with what to do about it.
+/// Why a run cannot continue, with what to do about it.
 fn explained(error: StartError, domain: &Path) -> Failure {
     match error {
         StartError::Changed { run, what, tools } => {
@@ -233,7 +233,7 @@ fn explained(error: StartError, domain: &Path) -> Failure {
     }
 }
 
-/// `loopgate resume`: goes on with a run that is not over, or with all of them.
+/// `loopgate resume`: continues a run that is not over, or all of them.
 pub(crate) async fn resume(args: ResumeArgs) -> Result<ExitCode, Failure> {
     match &args.run {
         Some(run) => Found::open(run, &args.go_on).await?.go_on(Vec::new(), &args.go_on).await,
@@ -277,7 +277,7 @@ async fn resume_all(go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
 
 /// What became of one of several runs.
 struct Resumed {
-    /// It has an answer, or others go on with it.
+    /// It has an answer, or others continue it.
     is_well: bool,
     says: String,
 }
@@ -302,7 +302,7 @@ async fn resume_one(
     let found = Found::read(Arc::clone(journal), id).await?;
     let now = found.recorded.now();
     let is_waiting = matches!(found.run.phase(), Phase::WaitingForPerson { .. });
-    // Silence that has lasted long enough is a no, and the run goes on with that.
+    // Silence that has lasted long enough is a no, and the run continues with that.
     if is_waiting && found.run.requested().iter().all(|requested| requested.deadline > now) {
         return Ok(waits());
     }

@@ -78,7 +78,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// A run on its way, and how it is shown.
+/// A run under way, and how it is shown.
 pub(crate) struct Driving<'a> {
     pub(crate) runner: &'a Runner,
     pub(crate) journal: Arc<SqliteJournal>,
@@ -310,7 +310,7 @@ pub(crate) fn count(n: u32, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
-/// What shows the events of a run: both go on where they were when the run is driven again.
+/// What shows the events of a run: both continue where they were when the run is driven again.
 type Shows = (Option<Live>, Option<Lines>);
 
 /// Shows events in a thread of their own, so that a slow terminal holds nothing up.

@@ -1,4 +1,4 @@
-//! `loopgate tools`: what a domain's tools are, and what one of them brings.
+//! `loopgate tools`: what a domain's tools are, and what one of them returns.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;

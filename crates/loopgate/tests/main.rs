@@ -9,6 +9,7 @@ mod common;
 mod eval;
 mod guard;
 mod handbook;
+mod help;
 mod kills;
 mod lies;
 mod mock;

@@ -25,7 +25,7 @@ const BEST: usize = 3;
 /// The words of a passage that a model sees when it chooses.
 const FIRST_WORDS: usize = 20;
 
-/// A tool over a folder of Markdown and text files: words go in, the passages that fit them come out.
+/// A tool over a folder of Markdown and text files: it takes words, and returns the passages that match them.
 ///
 /// By itself it hands on the best three. As the source of a [`Smart`](loop_tools::Smart) tool it offers the best twelve to a
 /// model (S0-60), and the best three remain the way without one (S0-76).

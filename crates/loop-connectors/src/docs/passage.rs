@@ -16,7 +16,7 @@ pub(crate) struct Passage {
     pub(crate) path: String,
     /// The headings above it, outermost first; empty before the first heading.
     pub(crate) trail: Vec<String>,
-    /// The text, without the last of these headings; headings inside it stand in it.
+    /// The text, without the last of these headings; headings inside it are in it.
     pub(crate) text: String,
 }
 
@@ -74,7 +74,7 @@ struct Part {
 }
 
 impl Part {
-    /// The text as it stands in a passage with this trail: under those of its headings that the trail lacks.
+    /// The text as it is in a passage with this trail: under those of its headings that the trail lacks.
     fn below(&self, trail: &[String]) -> String {
         let shared = self.trail.iter().zip(trail).take_while(|(a, b)| a == b).count();
         match self.trail.get(shared..).unwrap_or_default() {
@@ -84,7 +84,7 @@ impl Part {
     }
 }
 
-/// A text cut between paragraphs; a fence is one paragraph, whatever stands in it.
+/// A text cut between paragraphs; a fence is one paragraph, whatever is in it.
 fn pieces(text: &str) -> Vec<String> {
     let mut paragraphs: Vec<String> = Vec::new();
     let mut fenced = false;

@@ -11,7 +11,7 @@ const LENGTH: f64 = 0.75;
 /// How often a word of a heading or of the file's name counts.
 const HEADING: u32 = 3;
 /// How much of its whole document's score a passage gets, so that the steps of the right procedure are found although the
-/// words of the question stand in its introduction.
+/// words of the question are in its introduction.
 const DOCUMENT: f64 = 0.5;
 
 /// Words that stand everywhere.
@@ -42,7 +42,7 @@ struct Field {
 }
 
 impl Index {
-    /// The index over passages, which stand in the order of their documents.
+    /// The index over passages, which are in the order of their documents.
     pub(crate) fn over(passages: &[Passage]) -> Self {
         let mut index =
             Self { passages: Field::default(), documents: Field::default(), document_of: Vec::new() };

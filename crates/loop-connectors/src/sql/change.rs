@@ -84,7 +84,7 @@ impl Change {
         Ok(Self { sql: sql.into(), columns: columns_of(&tool, &statement)?, writer })
     }
 
-    /// The columns that RETURNING brings, in its order.
+    /// The columns that RETURNING returns, in its order.
     pub(crate) fn columns(&self) -> &[String] {
         &self.columns
     }

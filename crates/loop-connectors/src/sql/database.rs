@@ -18,7 +18,7 @@ pub(crate) const VALUE_BYTES_MAX: i32 = 64 << 20;
 /// How long a call waits for a lock before it is a failure that may pass.
 const BUSY: Duration = Duration::from_millis(500);
 
-/// A SQLite file. Whoever looks gets a connection that cannot write; only a writable one can be written at all.
+/// A SQLite file. A reader gets a connection that cannot write, and only a writable database can be written at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Database {
     path: PathBuf,

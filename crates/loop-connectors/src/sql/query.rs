@@ -124,7 +124,7 @@ impl From<rusqlite::Error> for QueryFailure {
     }
 }
 
-/// The names of the columns that the statement brings, each there once.
+/// The names of the columns that the statement returns, each there once.
 pub(crate) fn columns_of(tool: &str, statement: &Statement<'_>) -> Result<Vec<String>, ConnectorError> {
     let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
     let mut seen = BTreeSet::new();

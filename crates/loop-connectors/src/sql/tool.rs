@@ -35,7 +35,7 @@ enum Work {
     Change(Change),
 }
 
-/// What came of it.
+/// Its result.
 #[derive(Debug)]
 enum Done {
     Found(Rows),

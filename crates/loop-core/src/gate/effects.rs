@@ -10,21 +10,22 @@ use crate::gate::verdict::Verdict;
 use crate::spec::RunSpec;
 use crate::types::{CommandKey, Evidence, Status};
 
-/// What became of the effects that were asked for in a run: calls of tools that do more than read.
+/// How many requested effects ended in which way. An effect is a call of a tool that does more than read; each counts
+/// once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Effects {
-    /// They ran, and their tool says so.
+    /// They ran, and the tool reports success.
     pub executed: u32,
-    /// They ran and failed, as their tool says.
+    /// They ran, and the tool reports failure.
     pub failed: u32,
-    /// Policy or a person denied them.
+    /// Policy or an approver denied them.
     pub denied: u32,
-    /// They need a person's consent that was not given, or their tool is not ready yet.
+    /// They need an approval that was not given, or the tool is not ready yet.
     pub waiting: u32,
     /// They were begun, and whether they happened is unknown.
     pub in_doubt: u32,
-    /// They were not begun for another reason: a limit, arguments that do not fit, a repeat, the end of the run.
+    /// They were not begun for another reason: a limit, invalid arguments, a repeat, the end of the run.
     pub not_run: u32,
 }
 

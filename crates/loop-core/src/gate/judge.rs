@@ -1,4 +1,4 @@
-//! Verdicts: what software says to each action that a model asks for.
+//! Verdicts: the decision on each action that a model requests.
 
 use std::sync::Arc;
 

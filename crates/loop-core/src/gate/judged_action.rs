@@ -9,22 +9,22 @@ use crate::gate::verdict::Verdict;
 use crate::repeats::RepeatRule;
 use crate::types::{Action, CommandKey, Evidence, EvidenceId, Status, is_default};
 
-/// An action with its verdict: kept for the whole run.
+/// An action with its verdict. It is kept for the whole run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JudgedAction {
-    /// Fixed when it was proposed.
+    /// The action's key, fixed when the reply was read.
     pub key: CommandKey,
-    /// What was asked for.
+    /// The action as the model requested it.
     pub action: Action,
-    /// The tool's own name, where one was found.
+    /// The tool's own name. `None`: no tool was found.
     pub tool: Option<Arc<str>>,
-    /// Parameters rebuilt from the fields that the tool declares, as canonical JSON (S4-81).
+    /// Parameters rebuilt from the fields that the tool declares, as canonical JSON. This is what runs.
     pub parameters: Arc<str>,
-    /// What was decided.
+    /// What the gate decided. An approval or a denial replaces it.
     pub verdict: Verdict,
-    /// The number of its observation, once it was admitted.
+    /// The number of its result. `None`: the action was not admitted.
     pub evidence: Option<EvidenceId>,
-    /// Whether its tool was found by a part of its name alone (C21).
+    /// Whether the tool was found by a part of its name. Such a match is a repair.
     #[serde(default, skip_serializing_if = "is_default")]
     pub guessed: bool,
 }

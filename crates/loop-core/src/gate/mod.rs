@@ -1,11 +1,11 @@
-//! Gate: what is said to each call, and whether the run goes on after a pass.
+//! Gate: the verdict on each call, and whether the run continues after a pass.
 //!
-//! This room gives a [`Verdict`] to every call that a model asks for, counts trouble that repeats, and rules after each
-//! pass: stop and why, act, revise or validate. It decides from a view of the run that is handed to it: limits and
-//! totals, the proposal, verdicts, what is missing, what the passes before returned. A stop carries a [`Certificate`] with
-//! every condition that was true.
+//! This module gives a [`Verdict`] to every call that a model requests, counts repeated failures, and decides after
+//! each pass: stop and why, act, revise or validate. It decides from a view of the run: limits and totals, the
+//! proposal, verdicts, what is missing, what the passes before returned. A stop carries a [`Certificate`] with every
+//! condition that was true.
 //!
-//! It never looks at a prompt, at a phase or at a clock, and it changes nothing but its own counts.
+//! It never looks at a prompt, a phase or a clock, and it changes nothing but its own counts.
 
 mod breakers;
 mod decide;

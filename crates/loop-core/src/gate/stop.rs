@@ -10,69 +10,69 @@ use crate::gate::stop_reason::StopReason;
 use crate::spec::Setting;
 use crate::types::{Confidence, EvidenceId, PicoUsd, StopClass, Tier};
 
-/// A value of a condition or its threshold.
+/// A value that a condition found, or its threshold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "unit", content = "value", rename_all = "snake_case")]
 pub enum Measure {
     /// A number of things.
     Count(u64),
-    /// Money.
+    /// An amount in pico-dollars.
     PicoUsd(PicoUsd),
-    /// A duration.
+    /// A duration in milliseconds.
     Millis(u64),
-    /// A confidence.
+    /// A stated confidence.
     Confidence(Confidence),
-    /// Names of things, for example of what is missing.
+    /// Names of things, for example of missing sections.
     Names(Vec<Arc<str>>),
-    /// A text, for example a failure's message.
+    /// A text for people, for example the message of a failure.
     Text(Arc<str>),
-    /// Why an output could not be checked: the check's name and what went wrong.
+    /// The name of a check of the output that could not be made, and why.
     BrokenCheck(Arc<str>),
     /// A content filter of the provider stopped the reply.
     ContentFilter,
-    /// Money that was not enough for the next call.
+    /// The cost budget that was too small for the next call, in pico-dollars.
     NextCost {
-        /// What was spent, and reserved by what was in flight.
+        /// Spent so far, with the reserves of calls in flight.
         spent: PicoUsd,
-        /// What the call would have taken at the least.
+        /// The least that the call would have cost.
         needs: PicoUsd,
-        /// What is held back for the final pass.
+        /// The reserve for the final pass.
         held: PicoUsd,
     },
-    /// Time that is not enough for anything but the final pass.
+    /// Time that was too short for anything but the final pass, in milliseconds.
     NextTime {
-        /// What has passed.
+        /// Milliseconds since the start, without waits for people.
         elapsed_ms: u64,
-        /// What is held back for the final pass.
+        /// Milliseconds reserved for the final pass.
         held_ms: u64,
     },
-    /// Main calls that another tier's model took.
+    /// Main calls that were made on another tier.
     Tiers(Vec<TierChange>),
-    /// The same trouble so often in a row.
+    /// The same failure, several times in a row.
     InARow {
         /// What happened, for example `failures of fetch_device`.
         what: Arc<str>,
-        /// How often.
+        /// How many times in a row, from 1.
         times: u64,
     },
-    /// What a reply wrote that was cut.
+    /// How far a reply got before it was cut.
     Output(Written),
-    /// What a domain declares as an end of its own, and found.
+    /// A stop condition that the domain declares.
     Declared {
-        /// What it means.
+        /// The class of the stop, as the domain declares it.
         class: StopClass,
-        /// What is so, as a sentence.
+        /// What the domain says about it, as a sentence.
         says: Arc<str>,
-        /// The observation that shows it.
+        /// The result in which it was found.
         evidence: EvidenceId,
     },
-    /// Tokens that were not enough for the next call.
+    /// The token budget that was too small for the next call.
     NextTokens {
-        /// What was used, and reserved by what was in flight.
+        /// Tokens used so far, with the reserves of calls in flight.
         used: u64,
-        /// What the call would have taken at the least.
+        /// The fewest tokens that the call would have taken.
         needs: u64,
-        /// What is held back for the final pass.
+        /// Tokens reserved for the final pass.
         held: u64,
     },
 }
@@ -110,16 +110,16 @@ impl fmt::Display for Measure {
     }
 }
 
-/// What a reply that was cut at its output limit had written by then.
+/// How far a reply got that was cut at its output limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Written {
-    /// Output tokens, reasoning included; `None` where the provider reported none.
+    /// Output tokens, reasoning included. `None`: the provider reported none.
     pub tokens: Option<u64>,
-    /// How many of them were reasoning, as far as the provider says.
+    /// How many of them were reasoning; 0 where the provider does not report it.
     pub reasoning: u64,
-    /// Whether any text or call of it can be seen.
+    /// Whether the reply has any visible text or call.
     pub visible: bool,
-    /// Whether our own cap cut it: the provider had passed the limit that it was given.
+    /// Whether the client cut the reply, because the provider exceeded the limit that it was given.
     pub capped: bool,
 }
 
@@ -145,14 +145,15 @@ impl fmt::Display for Written {
 /// A condition that was true at the stop.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Condition {
-    /// The reason that this condition gives.
+    /// The stop reason that the condition gives.
     pub reason: StopReason,
-    /// What was found.
+    /// What the gate found.
     pub value: Measure,
-    /// What it was held against, where there is such a thing.
+    /// What the value was compared with. `None`: the condition has no threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<Measure>,
-    /// The smallest change of a setting under which this condition would not have been true.
+    /// The smallest change of one setting under which the condition would not have been true. `None`: no setting
+    /// decides it alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
 }
@@ -167,16 +168,16 @@ impl Condition {
     }
 }
 
-/// A main call that another tier's model took.
+/// A main call that was made on another tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TierChange {
     /// The pass, from 1.
     pub pass: u32,
-    /// The tier whose model was to be called.
+    /// The tier that was due.
     pub from: Tier,
-    /// The tier whose model was called in its place.
+    /// The tier that was called.
     pub to: Tier,
-    /// Why.
+    /// The reason.
     pub why: TierCause,
 }
 
@@ -195,11 +196,11 @@ pub enum TierCause {
     LowConfidence,
     /// The model of the tier before could not be called.
     Unavailable,
-    /// The cost limit does not pay for the model of the tier before.
+    /// The cost budget does not cover the model of the tier before.
     Cost,
-    /// The prompt does not fit into the model of the tier before.
+    /// The prompt does not fit into the context of the tier before.
     Context,
-    /// The run ends: the tier is given back.
+    /// The run stops, so the tier is given back.
     Ended,
 }
 
@@ -216,12 +217,12 @@ impl TierCause {
     }
 }
 
-/// A setting and the value that it would have needed.
+/// A setting and the value under which a condition would not have been true.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Change {
     /// The setting; in JSON its path, for example `limits.passes`.
     pub setting: Setting,
-    /// The nearest value under which the run would have gone on.
+    /// The nearest such value, in the setting's own unit.
     pub to: Measure,
 }
 
@@ -241,16 +242,17 @@ impl fmt::Display for Change {
     }
 }
 
-/// The explanation of a stop: the condition that decided, and whatever else was true (C14).
+/// The explanation of a stop: the condition that decided, and every other condition that was true.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Certificate {
     /// The class of the stop as a whole.
     pub class: StopClass,
-    /// The first true condition in the gate's order.
+    /// The first true condition in the gate's order. It decided.
     pub primary: Condition,
-    /// The other conditions that were true.
+    /// The other true conditions, in the gate's order. Empty if there are none.
     pub also: Vec<Condition>,
-    /// What was done and what was not, once everything has settled: part of an outcome's certificate.
+    /// What became of the requested effects. All zero until everything has settled; filled in an outcome's
+    /// certificate.
     #[serde(default, skip_serializing_if = "Effects::is_none")]
     pub effects: Effects,
 }

@@ -8,63 +8,62 @@ use serde::Serialize;
 use crate::spec::ReasonName;
 use crate::types::StopClass;
 
-/// Why the loop ended. One enum for every protocol, `snake_case` on the wire (C22).
+/// Why the loop ended. One enum for every protocol, `snake_case` in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopReason {
-    /// High confidence, nothing left to run, and what the domain demands is there (S0-41).
+    /// High confidence, nothing left to run, and everything that the domain requires is present.
     Confident,
-    /// A final answer of a protocol without confidence.
+    /// A final answer, in a protocol without confidence.
     Completed,
-    /// Nothing left to run, and the confidence is not high (S0-42).
+    /// Nothing is left to run, and the confidence is not high.
     NoNewActions,
-    /// The confidence did not improve (S0-44).
+    /// The confidence did not improve between passes, by the rule in `gate.stale`.
     StaleConfidence,
-    /// Two passes returned neither new evidence nor a changed section.
+    /// As many passes as `gate.no_progress` says returned neither new evidence nor a changed section.
     NoProgress,
-    /// The pass limit is reached (S0-43).
+    /// `limits.passes` is reached.
     MaxPasses,
-    /// The limit of messages is reached (S1-39).
+    /// `limits.messages` is reached.
     MaxMessages,
-    /// The limit of model calls is reached.
+    /// `limits.model_calls` is reached.
     MaxModelCalls,
-    /// Something would run and no tool call is left for it.
+    /// An action would run, and `limits.tool_calls` is used up.
     MaxToolCalls,
-    /// The money is used up (S0-45).
+    /// `limits.cost_usd` is used up, or does not cover the next call.
     BudgetExceeded,
-    /// The tokens are used up, or nothing fits into the model any more.
+    /// `limits.tokens` is used up, or the prompt no longer fits into any model's context.
     TokenLimit,
     /// The last reply was cut at the output limit of its call.
     OutputLimit,
-    /// The wall clock ran out.
+    /// The wall-clock limit is reached.
     Timeout,
-    /// High confidence, but what the domain demands is not there.
+    /// High confidence, but something that the domain requires is missing.
     EvidenceMissing,
-    /// The model refused the work.
+    /// The model or a content filter refused the work.
     Refused,
     /// Every action that mattered was denied.
     PolicyBlocked,
-    /// A person has to go on.
+    /// A person has to continue the work.
     NeedsHuman,
-    /// A tool's failure ended the run.
+    /// The failure of a tool ended the run.
     ToolFailure,
     /// The model could not be called, or its reply could not be used.
     ModelFailure,
-    /// A reply that is none of what the protocol allows.
+    /// A reply has a form that the protocol does not allow.
     InvalidResponse,
-    /// The end was called before there was an output.
+    /// The model submitted before there was an output.
     SubmitBeforeOutput,
     /// No attempt returned a valid output.
     MaxAttempts,
     /// The journal could not be written.
     StorageFailed,
-    /// Someone stopped it (S0-46).
+    /// A person or the calling program stopped the run.
     ManualStop,
-    /// An effect was started and its outcome is unknown. Never the first condition of a certificate: it stands beside
-    /// the one that stopped the run.
+    /// An effect was started and its outcome is unknown. Never the primary condition of a certificate.
     InDoubt,
-    /// A main call was made on another tier than the base one. It stops nothing: it stands beside what did.
+    /// A main call was made on another tier than the base one. It stops nothing and is never the primary condition.
     TierChanged,
     /// A reason of the domain's own, by its name: see [`OwnReason`](crate::OwnReason).
     #[serde(untagged)]

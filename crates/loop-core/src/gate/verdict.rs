@@ -1,4 +1,4 @@
-//! Verdicts: what software says to an action, and the one place that words each of them.
+//! Verdicts on actions, and the one place that words each of them.
 //!
 //! A decision is taken on the variant, never on its words: they are for people and for the model.
 
@@ -18,93 +18,93 @@ use crate::types::{CommandKey, Effect, EvidenceId, is_default};
 pub enum Verdict {
     /// It runs.
     Run,
-    /// The protocol takes it itself: an output, or the call that submits one.
+    /// The protocol handles the call itself: an output, or its submission.
     Kept,
     /// No tool has this name or alias.
     UnknownTool {
-        /// Names that come near it.
+        /// Similar names of tools, the nearest first. Empty if none is near.
         similar: Vec<Arc<str>>,
     },
-    /// The parameters do not fit the tool.
+    /// The parameters do not match the tool's schema.
     InvalidArguments {
-        /// JSON pointer to what does not fit; empty for the whole.
+        /// JSON pointer to the invalid part. Empty: the parameters as a whole.
         pointer: Arc<str>,
-        /// What was expected there.
+        /// What the schema expects there.
         message: Arc<str>,
     },
-    /// Policy or a person refused it.
+    /// Policy or an approver denied it.
     Denied {
-        /// Why.
+        /// The reason, for the model and for people.
         why: Arc<str>,
-        /// Who refused it.
+        /// Who denied it. Policy if absent.
         #[serde(default, skip_serializing_if = "is_default")]
         by: DeniedBy,
     },
-    /// The same call has been run, or stands earlier in the same reply (S0-118, S0-d8).
+    /// The same call has been run, or is earlier in the same reply.
     Duplicate {
-        /// The earlier call.
+        /// The key of the earlier call.
         of: CommandKey,
-        /// Its evidence, where it has settled.
+        /// The earlier call's evidence. `None`: it has not settled.
         evidence: Option<EvidenceId>,
-        /// Which rule found it, where more than one could.
+        /// The rule that found it. `None`: the policy has only one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<RepeatRule>,
     },
     /// Its priority is `nice_to_have`.
     Skipped,
-    /// Its effect needs a person's consent.
+    /// It needs an approver.
     NeedsPerson {
-        /// What the tool does to the world.
+        /// The tool's effect.
         effect: Effect,
-        /// Why, where it is not for the effect alone.
+        /// The reason. `None`: the effect alone.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<Arc<str>>,
     },
-    /// A limit of calls came first.
+    /// A limit of calls was reached before it.
     OverLimit {
-        /// Which one.
+        /// The limit.
         limit: Limit,
     },
-    /// Too much went wrong in a row: it is not run any more in this run.
+    /// Its breaker is open: after several failures in a row it does not run again in this run.
     BreakerOpen {
-        /// What went wrong.
+        /// What failed in a row.
         breaker: Breaker,
     },
-    /// The protocol runs one call at a time, and another call of the same reply comes first (C3).
+    /// The protocol runs one call at a time, and another call of the same reply comes first.
     OneAtATime,
-    /// The run was ending when it was judged.
+    /// The run was stopping when the call was judged.
     Ended {
-        /// Why the run ended.
+        /// Why the run stops.
         reason: StopReason,
     },
 }
 
-/// Who refused an action.
+/// Who denied an action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeniedBy {
-    /// A rule of the domain's policy, before a person was asked.
+    /// A rule of the domain's policy, before an approver was asked.
     #[default]
     Policy,
-    /// It repeats an earlier call, and `gate.on_duplicate` is `deny`.
+    /// The rule against repeats, with `gate.on_duplicate = "deny"`.
     Repeat,
-    /// The person who was asked.
+    /// The approver.
     Person,
-    /// No person: the time to answer was over.
+    /// The approver did not answer in time.
     Silence,
 }
 
-/// A limit of calls that leaves an action undone.
+/// The limit of calls that leaves an action undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// Tool calls of the run.
+    /// `limits.tool_calls`, of the run.
     ToolCalls,
-    /// Tools that run before the first pass.
+    /// `limits.selected`, before the first pass.
     Selected,
-    /// How often one tool runs within the scope of repeats (S3-28).
+    /// The tool's own limit, within its scope of repeats.
     OfTool {
-        /// How often.
+        /// The limit, in calls.
         calls: u32,
     },
 }
@@ -129,15 +129,15 @@ impl Limit {
     }
 }
 
-/// What opens when too much goes wrong in a row.
+/// What opens a breaker when it happens several times in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Breaker {
-    /// A tool failed.
+    /// The tool failed.
     ToolFailures,
     /// Policy denied calls.
     Denied,
-    /// Calls had an unknown tool, or arguments that do not fit.
+    /// Calls named an unknown tool, or had arguments that do not match.
     BadArguments,
 }
 

@@ -1,4 +1,4 @@
-//! Whom and what an effect reaches: each authority-bearing value must have been given by somebody who may (K3).
+//! Whom and what an effect reaches: each authority-bearing value must come from an authorised source.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,13 +22,12 @@ const INSTRUCTION: usize = 3;
 /// The most characters of a value that are told.
 const REPORTED_CHARS: usize = 80;
 
-/// A value of an authority-bearing parameter that nobody gave who may.
+/// A value of an authority-bearing parameter that no authorised source gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UntrustedOrigin {
-    /// JSON pointer to it.
+    /// JSON pointer to the value within the parameters.
     pub pointer: Arc<str>,
-    /// The value as JSON, with what does not show written out and cut where it is long; nothing where there are too many
-    /// values to look at.
+    /// The value as JSON, invisible characters escaped and long text cut. `None`: there are too many values to check.
     pub value: Option<Arc<str>>,
 }
 

@@ -1,7 +1,8 @@
-//! Whether a value went into a tool in any spelling: what the tool gives back after that is an echo.
+//! Whether a value went into a tool in any spelling. If so, the tool's result with that value is an echo and not a
+//! source.
 //!
-//! Tools write what they are asked with in their own way: in another case, without blanks, accents or leading zeros. Where
-//! it is not certain whether a value went in, it did, and a person is asked.
+//! Tools write what they are asked with in their own way: in another case, without blanks, accents or leading zeros.
+//! Where it is not certain whether a value went in, it counts as an echo, and an approver is asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,9 @@
-//! Which values a text of a person gives. A value is not looked for anywhere in it, but between the boundaries that the
-//! person drew: as a line or field of its own, or as a whole word.
+//! Which values a text of a person gives. A value counts only between boundaries that the person drew: as a line or
+//! field of its own, or as a whole word.
 //!
-//! What is cut out of a longer word is never given: not `brien@x.example` by `o'brien@x.example`, not `https://x.example` by
-//! `https://x.example/pay`. A word of prose is no value either: `all`, `general` and `admin` count only where they stand
-//! alone in a field or in quotes.
+//! A part of a longer word never counts: not `brien@x.example` in `o'brien@x.example`, not `https://x.example` in
+//! `https://x.example/pay`. Nor does a common word: `all`, `general` and `admin` count only alone in a field or in
+//! quotes.
 
 use crate::policy::scalar::Scalar;
 

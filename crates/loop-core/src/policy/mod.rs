@@ -1,17 +1,17 @@
-//! Policy: what a call may do, told before anything is run, by rules alone.
+//! Policy: what a call may do, decided by rules alone before anything runs.
 //!
 //! ```text
-//!  forbidden, or not allowed ─▶ denied          what a run has read (K2) ─┐
-//!  a question to a person ────▶ a person        whom an effect reaches (K3) ─┼─▶ runs · a person · denied
-//!  only looks ────────────────▶ runs            who approved it ──────────┘
+//!  forbidden, or not allowed ─▶ denied          what the run has read ──┐
+//!  a question to a person ────▶ person          whom an effect reaches ─┼─▶ runs · person · denied
+//!  only reads ────────────────▶ runs            who approved it ────────┘
 //! ```
 //!
-//! This room rules on a call as [`ruling`] says: it runs, a person has to allow it, or it is denied, and why. It decides
-//! from the spec, the call, what the run has read and where the values of the call may come from. Whether somebody can be
-//! asked is the spec's `gate.people`: without anybody, what would leak or reach the wrong one is denied, and what merely
-//! lacks consent is left for a person.
+//! [`ruling`] decides that a call runs, needs an approver or is denied, and why. It decides from the spec, the call, what
+//! the run has read and where the values of the call come from. The spec's `gate.people` says whether there is an
+//! approver. Without one, a call that could leak data or reach an unauthorised recipient is denied, and a call that merely
+//! lacks an approval is left undone.
 //!
-//! It never looks at what was called before (that is the room `repeats`), at limits, or at a model's words.
+//! It never looks at earlier calls (see `repeats`), at limits, or at a model's words.
 
 mod authority;
 mod echo;
@@ -47,46 +47,47 @@ pub use shown::{ShownArgs, shown};
 pub use sources::{RunSources, Sources};
 pub use table::{Cell, May, PolicyRow, reachable, table};
 
-/// A call to be judged.
+/// A call for which policy is asked.
 #[derive(Clone, Copy)]
 pub struct PolicyAsk<'a> {
-    /// The rules.
+    /// The run's spec with the rules.
     pub spec: &'a RunSpec,
-    /// The tool, as [`resolve`] found it.
+    /// The tool that [`resolve`] found.
     pub tool: &'a ToolSpec,
     /// Its parameters, rebuilt from the fields that the tool declares.
     pub parameters: &'a Value,
-    /// What the run has read.
+    /// What the run has read so far.
     pub taint: Taint,
-    /// Where the values of authority-bearing parameters may come from. Only asked where a call has some.
+    /// The authorised sources of values. Read only if the tool has authority-bearing parameters.
     pub sources: &'a dyn Sources,
 }
 
-/// What policy says to a call.
+/// What policy decides about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// It may run.
+    /// The call may run without an approver.
     Runs,
-    /// Only if a person allows it. The reasons beside its effect, where there are some.
+    /// The call may run if an approver allows it. The reasons other than its effect; empty if the effect alone
+    /// decides.
     NeedsPerson(Vec<Reason>),
-    /// It may not.
+    /// The call may not run, for these reasons.
     Denied(Vec<Reason>),
 }
 
-/// Why policy does not simply let a call run.
+/// Why policy does not let a call run without an approver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// `gate.forbid` names the tool.
     Forbidden,
     /// `gate.allow` does not name the tool.
     NotAllowed,
-    /// Its call is a question to a person.
+    /// The call is a question to a person.
     Question,
-    /// The run has read what anybody may have written.
+    /// The run has read untrusted text.
     Untrusted,
-    /// The run has read what anybody may have written and what is private, and this could carry it out.
+    /// The run has read untrusted text and private data, and the call could send the data out.
     CouldLeak,
-    /// A parameter that says whom or what it reaches has a value that nobody who may say so gave.
+    /// A parameter that names a recipient or a target has a value that no authorised source gave.
     UntrustedOrigin(UntrustedOrigin),
 }
 
@@ -116,7 +117,7 @@ pub fn is_forbidden(spec: &RunSpec, tool: &ToolSpec) -> bool {
     forbidden(spec, tool).is_some()
 }
 
-/// Whether a tool may run before the first pass: it only reads, and asks nobody. Others are not offered to a selection.
+/// Whether a tool may run before the first pass: it only reads, and asks no person. Others are not offered to a selection.
 pub fn is_selectable(tool: &ToolSpec) -> bool {
     unselectable(tool).is_none()
 }
@@ -130,7 +131,7 @@ pub(crate) fn unselectable(tool: &ToolSpec) -> Option<&'static str> {
     (!tool.effect.is_read()).then_some("before the first pass only tools that read are run")
 }
 
-/// Whether `gate.forbid` means this name, be there a tool of that name or not: to ask for what is forbidden is no slip.
+/// Whether `gate.forbid` matches this name, whether or not there is such a tool. A forbidden name is denied, not corrected.
 pub fn forbids(spec: &RunSpec, name: &str) -> bool {
     names(&spec.gate.forbid, name)
 }
@@ -152,7 +153,7 @@ pub(crate) fn judges_repeats(spec: &RunSpec, name: &str) -> bool {
     gate.repeats_for.is_empty() || names(&gate.repeats_for, name)
 }
 
-/// Whether `gate.approved` means this tool: whoever wrote it there has given consent to its effect.
+/// Whether `gate.approved` matches this tool. The entry is the domain author's approval of its effect.
 pub fn approves(spec: &RunSpec, name: &str) -> bool {
     names(&spec.gate.approved, name)
 }

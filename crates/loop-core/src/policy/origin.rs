@@ -15,14 +15,14 @@ use crate::types::{Status, Taint};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ResultOrigin {
-    /// The loop: it words a verdict, and no tool ran.
+    /// The loop worded a verdict, and no tool ran.
     Verdict,
-    /// A tool that ran, with what its policy said when it did. An absent member means yes.
+    /// A tool ran. The members are those of its policy at that time; an absent member means yes.
     Tool {
-        /// Whether what it returns may be written by anybody (`returns_untrusted`).
+        /// Whether an untrusted party may have written the result (`returns_untrusted`). Yes if absent.
         #[serde(default = "yes")]
         untrusted: bool,
-        /// Whether it reads what is private (`reads_private`).
+        /// Whether the result is private (`reads_private`). Yes if absent.
         #[serde(default = "yes")]
         private: bool,
     },

@@ -1,4 +1,4 @@
-//! JSON pointers in which `*` stands for every entry of a list or an object.
+//! JSON pointers in which `*` matches every entry of a list or an object.
 
 use serde_json::Value;
 

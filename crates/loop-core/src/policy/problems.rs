@@ -1,4 +1,4 @@
-//! What in a policy contradicts itself or can have no effect.
+//! Settings of a policy that contradict each other or have no effect.
 
 use std::sync::Arc;
 

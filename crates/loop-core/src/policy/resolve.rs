@@ -1,4 +1,4 @@
-//! Which tool a name means (C21).
+//! Which tool a name means.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::types::similar_names;
 /// The fewest letters and digits of a part of a name.
 const LEAST: usize = 4;
 
-/// How a name was found.
+/// How the name in a call matched a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resolved {
-    /// It is the tool's own.
+    /// The name is the tool's own.
     Exact,
-    /// It is an alias that the tool declares.
+    /// The name is an alias that the tool declares.
     Alias,
-    /// It is a part of the names of one tool alone: a repair, to be journaled.
+    /// The name is part of the name of exactly one tool. This is a repair, and it is journaled.
     Fuzzy,
 }
 

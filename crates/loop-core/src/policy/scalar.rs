@@ -1,4 +1,4 @@
-//! When two values of JSON are one: exactly, with numbers and their texts told apart only where they differ.
+//! When two JSON values are equal: exactly, and a number equals its text where nothing else could be meant.
 
 use serde_json::Value;
 

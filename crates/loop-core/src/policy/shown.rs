@@ -1,5 +1,5 @@
-//! What a person sees of a call before they allow it (K8): every byte of its parameters, nothing that hides or steers, how
-//! much there is, and what looks like something else.
+//! What an approver sees of a call: every byte of its parameters, nothing that is hidden or steers a terminal, the
+//! amount, and what looks like something else.
 
 use std::fmt::Write as _;
 
@@ -19,18 +19,18 @@ const LONG_TEXT: usize = 1_000;
 /// The most words of one text that are told of.
 const WORDS: usize = 3;
 
-/// Parameters as a person may see them.
+/// The parameters of a call as an approver sees them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownArgs {
-    /// The parameters as JSON on several lines, whole. It says the same as they do; what would not show, would steer a
-    /// terminal, or looks like a blank and is none, is written as an escape.
+    /// The parameters as JSON on several lines, complete. Characters that are invisible, control a terminal or only
+    /// look like a blank are escaped.
     pub text: String,
-    /// Bytes of the parameters as they go to the tool.
+    /// Bytes of the parameters as the tool receives them.
     pub bytes: u64,
-    /// Texts, numbers and truths in them.
+    /// How many strings, numbers and booleans they hold.
     pub values: u64,
-    /// What a person might overlook, a line each: what does not show, letters of two writing systems in one word, several
-    /// addresses in one text, and whatever is long.
+    /// What an approver might overlook, one line each: invisible characters, mixed scripts in a word, several
+    /// addresses in a text, long values. Empty if there is nothing.
     pub warnings: Vec<String>,
 }
 

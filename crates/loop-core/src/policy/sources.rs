@@ -1,4 +1,4 @@
-//! Where a value may come from that says whom or what an effect reaches (K3): the user, or a tool that is trusted.
+//! The authorised sources of a value that names a recipient or a target: the user, or a trusted tool.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,18 +25,19 @@ impl Sources for () {
     }
 }
 
-/// What a run has been given: its work item, what a person told it, and what trusted tools returned.
+/// The authorised sources of a run: its work item, the instructions of people, and the results of trusted tools.
 #[derive(Clone, Copy)]
 pub struct RunSources<'a> {
-    /// The rules: which tools are trusted, and whether the work item is.
+    /// The spec: which tools are trusted, and whether the work item is.
     pub spec: &'a RunSpec,
-    /// The work item. Where it is not to be trusted its scope still is: the domain took that out of it by rule.
+    /// The work item. If it is untrusted, its scope still counts, because the domain took the scope from it by rule.
     pub item: &'a WorkItem,
-    /// What was observed, in its order.
+    /// The results so far, in their order.
     pub evidence: &'a [Evidence],
-    /// What a person said in between.
+    /// What people instructed during the run, in order.
     pub instructions: &'a [Instruction],
-    /// The parameters of tool calls in the messages before the run, each a JSON text.
+    /// The parameters of tool calls in the messages before the run, each as JSON text. A result that repeats them is
+    /// not a source.
     pub requested_before: &'a BTreeSet<Arc<str>>,
 }
 

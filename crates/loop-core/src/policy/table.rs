@@ -1,4 +1,4 @@
-//! What may happen with each tool of a spec, before and after a run has read what marks it.
+//! What policy decides about each tool of a spec, before and after a run has read untrusted or private text.
 
 use std::sync::Arc;
 
@@ -9,49 +9,50 @@ use crate::policy::{PolicyAsk, Reason, Ruling, rendered, ruling};
 use crate::spec::{RunSpec, TaintRule, ToolSpec};
 use crate::types::{Effect, Taint};
 
-/// What may happen with a tool.
+/// What policy decides about one tool, for `loopgate policy check`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PolicyRow {
     /// The tool's own name.
     pub tool: Arc<str>,
-    /// What it does to the world.
+    /// The tool's effect.
     pub effect: Effect,
-    /// Whether what it brings is private.
+    /// Whether its results are private.
     pub reads_private: bool,
-    /// Whether what it brings was written by whoever liked to.
+    /// Whether an untrusted party may have written its results.
     pub returns_untrusted: bool,
-    /// Pointers to the parameters that say whom or what it reaches.
+    /// JSON pointers to the parameters that name a recipient or a target. Empty if there are none.
     pub authority: Vec<Arc<str>>,
-    /// At the start of a run.
+    /// The decision while the run has read nothing untrusted.
     pub at_start: Cell,
-    /// After something untrusted was read.
+    /// The decision after untrusted text was read.
     pub untrusted: Cell,
-    /// After something untrusted and something private was read.
+    /// The decision after untrusted text and private data were read.
     pub untrusted_and_private: Cell,
-    /// Where a value at one of `authority` was given by nobody who may; nothing where that cannot be.
+    /// The decision where a value at one of `authority` comes from no authorised source. `None`: the tool has no such
+    /// parameter.
     pub untrusted_origin: Option<May>,
 }
 
-/// What may happen, and why.
+/// A decision of policy and its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cell {
-    /// What may happen.
+    /// The decision.
     pub may: May,
-    /// Why.
+    /// The reason, for people.
     pub why: Arc<str>,
 }
 
-/// What may happen with a call.
+/// What policy decides about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum May {
-    /// It runs.
+    /// The call runs.
     Runs,
-    /// A person is asked.
+    /// The approver is asked.
     Asks,
-    /// It needs a person, and nobody can be asked: it is left undone, and the run tells so.
+    /// The call needs an approver and there is none. It is left undone and reported.
     LeftUndone,
-    /// It is denied, and the model is told.
+    /// The call is denied, and the model reads why.
     Denied,
 }
 

@@ -1,4 +1,4 @@
-//! What a call is known by: its signature, what is nearly the same, and the search text in it.
+//! What identifies a call: its fingerprint, the fingerprint of near-duplicates, and the search text in it.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use crate::repeats::three_tier::{is_search, normalise, text_of};
 use crate::spec::{GateSettings, Repeats, RunSpec, ThreeTier, ToolRepeats, ToolSpec};
 use crate::types::{Digest, canonical, digest};
 
-/// One call as the rules see it.
+/// One call, as the rules against repeats see it.
 #[derive(Clone, Copy, Debug)]
 pub struct CallFacts<'a> {
     /// The tool's own name.
     pub tool: &'a str,
-    /// Its arguments, rebuilt: defaults filled in and undeclared members dropped.
+    /// Its rebuilt arguments: defaults filled in, undeclared members dropped.
     pub arguments: &'a Value,
-    /// How repeats of this tool are judged.
+    /// The tool's own settings for repeats.
     pub rules: &'a ToolRepeats,
-    /// Whether it only looks.
+    /// Whether the tool only reads.
     pub is_read: bool,
-    /// How often it may be tried in all, if it fails in a way that may pass.
+    /// How many times the call may be tried in all, if it fails in a way that may pass. From 1.
     pub tries: u32,
 }
 
@@ -38,12 +38,12 @@ impl<'a> CallFacts<'a> {
     }
 }
 
-/// The rules in force.
+/// The rules against repeats that a run follows.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
     /// The policy.
     pub repeats: Repeats,
-    /// The numbers of the policy `three_tier`; how alike two search texts have to be counts under each policy.
+    /// The numbers of the policy `three_tier`. Its threshold of similar search texts applies under each policy.
     pub three_tier: &'a ThreeTier,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// What a call is known by. It is made once for each call and kept while it runs.
+/// What identifies a call. It is made once for each call and kept while the call runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     pub(crate) signature: Digest,

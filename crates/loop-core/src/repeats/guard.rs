@@ -1,4 +1,4 @@
-//! All rules of repeats in one value, for a loop that is not a run of ours.
+//! All rules against repeats in one value, for a loop that is not a [`Run`](crate::Run).
 
 use crate::repeats::fingerprint::{CallFacts, Fingerprint, Rules};
 use crate::repeats::ledger::{CallStatus, Ledger, OtherCalls, Settled};
@@ -8,8 +8,8 @@ use crate::repeats::waiting::is_not_ready;
 use crate::spec::{Repeats, ThreeTier, ToolRepeats};
 use crate::types::{CommandKey, Digest, EvidenceId, Slot, Status};
 
-/// Calls in, verdicts out: ask before each call, tell after it what came back. Calls may overlap: each that is let run
-/// is [`Running`], and what came back from it is told with that.
+/// Calls in, verdicts out: ask before each call, and report its result afterwards. Calls may overlap: each permitted call
+/// is a [`Running`], and its result is reported with that.
 ///
 /// ```
 /// use loop_core::repeats::{CallFacts, Guard};
@@ -31,7 +31,7 @@ use crate::types::{CommandKey, Digest, EvidenceId, Slot, Status};
 ///     "Tool 'read_log' has already returned the same result 2 times, and nothing was changed since"
 /// );
 ///
-/// // Somebody has changed something: it may be read again.
+/// // Something was changed, so the log may be read again.
 /// let restart = CallFacts { tool: "restart", arguments: &json!({}), is_read: false, ..read };
 /// let running = guard.before(&restart)?;
 /// guard.after(running, Status::Ok, "restarted");
@@ -48,7 +48,7 @@ pub struct Guard {
     calls: u32,
 }
 
-/// A call that was let run and from which nothing has come back yet.
+/// A call that was permitted and has not settled.
 #[must_use = "what comes back from the call is told to the guard with it"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Running {

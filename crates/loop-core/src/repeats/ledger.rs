@@ -1,4 +1,4 @@
-//! The ledger: what was already run in this run, and what it told.
+//! The ledger: which calls ran in a run, and what they returned.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -128,49 +128,49 @@ struct PastQuery {
     writes_at: u64,
 }
 
-/// What the ledger says to a call.
+/// What the ledger says about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallStatus {
-    /// It may run under a key of its own.
+    /// It may run, under a key of its own.
     New,
-    /// It failed in a way that may pass, or was not ready, and tries are left.
+    /// An earlier try failed in a way that may pass, or was not ready, and tries are left.
     Again {
-        /// The key of its first try.
+        /// The key of the first try.
         key: CommandKey,
-        /// The next try.
+        /// The next try, from 2.
         attempt: u32,
     },
     /// It is a repeat.
     Repeat {
-        /// The earlier call; `None` where there was none, at a limit of 0.
+        /// The earlier call. `None`: there was none, because the tool's limit is 0.
         of: Option<CommandKey>,
-        /// Its evidence, where it has settled.
+        /// The earlier call's evidence. `None`: it has not settled.
         evidence: Option<EvidenceId>,
-        /// Which rule says so; `None` where the policy has but one.
+        /// The rule that found it. `None`: the policy has only one.
         rule: Option<RepeatRule>,
     },
-    /// It may have happened already: a person has to say whether it is done again.
+    /// It may have happened already. A person has to decide whether it runs again.
     InDoubt,
 }
 
-/// What came back from a call.
+/// The result of a call, for the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
     /// [`Fingerprint::signature`] of the call.
     pub signature: Digest,
-    /// Under which key it ran.
+    /// The key under which it ran.
     pub key: CommandKey,
-    /// Which try it was, from 1.
+    /// The try, from 1.
     pub attempt: u32,
-    /// How many tries before it were none, since its tool was not ready and was asked again at once.
+    /// How many of the tries before were polls of a tool that was not ready. They do not count as failures.
     pub polled: u32,
     /// How it ended.
     pub status: Status,
-    /// What it told: equal digests tell the same.
+    /// The digest of its result without `ignored`. Equal digests mean equal results.
     pub reported: Digest,
-    /// JSON pointers to what was left out of that.
+    /// JSON pointers to parts of the result that were not compared. Empty if all of it was.
     pub ignored: Vec<Arc<str>>,
-    /// Whether it says that what was asked for is under way.
+    /// Whether the result says that the work is still under way.
     pub waits: bool,
 }
 
@@ -190,7 +190,7 @@ impl Settled {
     }
 }
 
-/// The calls of one reply that were judged before the one at hand and may run: nothing has come back from them.
+/// The calls of one reply that were judged before the one at hand and may run. None of them has settled.
 #[derive(Clone, Debug, Default)]
 pub struct OtherCalls {
     calls: BTreeMap<Digest, OtherCall>,

@@ -1,10 +1,10 @@
-//! Calls that ask for nearly the same: the words of a search in another order, or another page.
+//! Near-duplicates: the words of a search in another order, or another page.
 //!
-//! They are taken for one another only where they only look, and told the same, twice, with nothing changed between: so
-//! another page that returns something, or another search that finds something, is progress.
+//! Two calls count as the same only if they only read and returned the same twice with no change between. Another page
+//! that returns something, or another search that finds something, is progress.
 //!
-//! White space, case, quotes, dashes and signs may be what a repair changes. So they tell calls apart wherever they
-//! stand, but for the capital letter and the marks that a sentence begins and ends with.
+//! White space, case, quotes, dashes and signs may be what a repair changes, so they distinguish calls everywhere,
+//! except for the capital letter and the marks at the start and end of a sentence.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a model is told of a repeat, and the codes of the reasons (S3-28 to S3-31).
+//! What a model reads about a repeat, and the codes of the reasons.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -46,17 +46,17 @@ impl RepeatRule {
     }
 }
 
-/// Which rule refused a repeat, with what it was checked against (S3-31, I-32).
+/// The rule that refused a repeat, and what it compared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum RepeatRule {
-    /// The same call, and once is enough (S3-29).
+    /// The same call was made before, and one is enough.
     Exact,
-    /// The same call returned the same result so often, and nothing was changed between.
+    /// The same call returned the same result several times, with no change between.
     SameResult {
-        /// How often.
+        /// How many times.
         times: u32,
-        /// What in the results was not looked at, where something was found there.
+        /// JSON pointers to parts of the results that were not compared. Empty if all of them were.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ignored: Vec<Arc<str>>,
     },
@@ -64,21 +64,21 @@ pub enum RepeatRule {
     Failed,
     /// The same calls returned the same results in a cycle.
     Cycle {
-        /// Calls in the cycle.
+        /// The number of calls in the cycle.
         length: u32,
-        /// How often it was repeated.
+        /// How many times the cycle was repeated.
         times: u32,
     },
     /// The tool's limit is reached (S3-28). The verdict of such a call is [`Verdict::OverLimit`](crate::Verdict::OverLimit).
     Limit {
-        /// The limit.
+        /// The limit, in calls.
         limit: u32,
     },
-    /// A search text like one before (S3-30).
+    /// A search text is similar to an earlier one.
     Similar {
-        /// The text before.
+        /// The earlier text.
         query: Arc<str>,
-        /// The likeness in thousandths.
+        /// The similarity, in thousandths: from 0 to 1000.
         millis: u32,
     },
 }

@@ -1,5 +1,5 @@
-//! How alike two texts are, by the rule that S3's `SequenceMatcher` follows: the longest common block, then the same
-//! on both sides of it, with what is too frequent in a long text left out of the search.
+//! The similarity of two texts, by the rule of Python's `SequenceMatcher`: the longest common block, then the same on
+//! both sides of it, without characters that are too frequent in a long text.
 
 use std::collections::BTreeMap;
 

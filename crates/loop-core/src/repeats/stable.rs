@@ -1,4 +1,4 @@
-//! Results without what changes by itself, so that two that tell the same have the same digest.
+//! Results without the parts that change by themselves, so that equal results have equal digests.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Search texts that are alike: S3's third tier, with actions kept apart (S3-10 to S3-13, S3-27, C23).
+//! Similar search texts: the third tier of the policy `three_tier`, in which texts about different actions differ.
 
 use crate::repeats::fingerprint::{CallFacts, Query, Rules};
 use crate::repeats::sequence::ratio_millis;

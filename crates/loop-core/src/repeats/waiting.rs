@@ -1,4 +1,4 @@
-//! Results that say that something is not ready: to look again is no repeat, for a while.
+//! Results that report work under way. Asking again is not a repeat, for a while.
 
 use serde_json::{Map, Value};
 

@@ -10,49 +10,50 @@ use crate::reply::sections::{PREAMBLE, ProposedSection, emoji_of};
 use crate::spec::SectionSpec;
 use crate::types::{Digest, EvidenceId, Millis, steps};
 
-/// A section with its provenance: the pass and the evidence that it comes from, and what it replaced.
+/// A section with its provenance: its pass, its evidence, and what it replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Section {
-    /// Its type; a slug of the heading where the domain declares none.
+    /// The section's id in the domain, or a slug of the heading where the domain declares none.
     pub id: Arc<str>,
     /// The heading as written, for example `🔍 Situation`.
     pub heading: Arc<str>,
-    /// The heading without its emoji, for example `Situation`.
+    /// The heading without its emoji, for example `Situation`. Empty for the preamble.
     pub heading_text: Arc<str>,
-    /// The emoji alone, or nothing.
+    /// The emoji of the heading. Empty if it has none.
     pub emoji: Arc<str>,
-    /// Markdown.
+    /// The body as Markdown, without the heading.
     pub body: Arc<str>,
-    /// The pass that last changed it.
+    /// The pass that last changed the body, from 1.
     pub pass: u32,
-    /// When that was.
+    /// When that pass's reply was read, since the start of the run.
     pub at: Millis,
-    /// The evidence that it cites, of what existed and had not failed when the body was last proposed.
+    /// The evidence that the body cites, among what existed and had not failed when it was last proposed.
     pub evidence: Vec<EvidenceId>,
-    /// The digest of the body that it replaced.
+    /// The digest of the body that it replaced. `None`: there was none before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced: Option<Digest>,
-    /// Whether the domain declares it.
+    /// Whether the domain declares the section.
     pub known: bool,
 }
 
 /// The sections in the order in which they are shown: preamble, then as declared, then the unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Document {
-    /// In the order in which they are shown.
+    /// In the order in which they are shown. Empty before the first reply.
     pub sections: Vec<Section>,
 }
 
-/// What a merge did.
+/// What merging a reply into the document changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Merge {
-    /// Sections that are new or have another body. The preamble never counts as a change.
+    /// Sections that are new or have another body. The preamble is never among them.
     pub changed: Vec<SectionChange>,
-    /// Sections that came back with the same body: they keep their pass, and may cite more than before.
+    /// Ids of sections that came back with the same body. They keep their pass, and may cite more evidence.
     pub identical: Vec<Arc<str>>,
-    /// Sections that came back without words of their own, and required ones that came back empty: what was there stays.
+    /// Ids of sections whose earlier body stays: the reply gave them no words of their own, or left a required one
+    /// empty.
     pub kept: Vec<Arc<str>>,
-    /// Citations that count for nothing: of what does not exist, or of what failed.
+    /// Citations that do not count, of evidence that does not exist or that failed.
     pub bad_citations: Vec<BadCitation>,
 }
 
@@ -61,30 +62,30 @@ pub struct Merge {
 pub struct SectionChange {
     /// The section's id.
     pub section: Arc<str>,
-    /// The digest of the body that was there; `None` for a new section.
+    /// The digest of the body before. `None`: the section is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced: Option<Digest>,
-    /// What it cites now.
+    /// The evidence that the new body cites.
     pub evidence: Vec<EvidenceId>,
 }
 
-/// A citation that counts for nothing.
+/// A citation that does not count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BadCitation {
-    /// Where it stands.
+    /// The id of the section that has it.
     pub section: Arc<str>,
-    /// What it names.
+    /// The evidence that it names.
     pub evidence: EvidenceId,
 }
 
-/// Where a merge happens: what the sections may cite, and what is written beside them.
+/// What a merge needs to know besides the sections: what may be cited, and the pass.
 #[derive(Clone, Copy, Debug)]
 pub struct MergeContext<'a> {
-    /// The domain's sections.
+    /// The sections that the domain declares.
     pub declared: &'a [SectionSpec],
-    /// The pass that proposes.
+    /// The pass that proposes, from 1.
     pub pass: u32,
-    /// The instant of the reply.
+    /// When the reply was read.
     pub at: Millis,
     /// Evidence that may be cited, in ascending order.
     pub citable: &'a [EvidenceId],

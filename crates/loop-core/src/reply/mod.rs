@@ -1,7 +1,7 @@
 //! Reply: what a model's reply proposes. Sections of a document, a contract, calls, an ending.
 //!
-//! This room turns text and native calls into a [`Proposal`], and merges sections into the [`Document`], from the reply,
-//! the spec and the texts that a contract may be an echo of. One file for each protocol; `read.rs` chooses it.
+//! This module turns text and native calls into a [`Proposal`], and merges sections into the [`Document`], from the reply,
+//! the spec and the texts that a contract may be an echo of. Each protocol has a file, and `read.rs` chooses it.
 //!
 //! It never decides what runs or whether the run ends, and it never looks at limits or at the ledger.
 

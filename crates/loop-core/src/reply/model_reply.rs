@@ -7,37 +7,39 @@ use serde::Serialize;
 
 use crate::types::{PicoUsd, Received, Usage, is_default};
 
-/// A model's complete reply, as far as the core reads it.
+/// A model's complete reply, as far as the core reads it. The driver makes it from the provider's reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reply {
-    /// The visible text.
+    /// The visible text. Empty if there is none.
     pub text: Arc<str>,
-    /// The tools that it calls natively, in its order.
+    /// The native tool calls, in the reply's order. Empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<NativeCall>,
-    /// How many tools more it calls: calls beyond [`MAX_REQUESTED_CALLS`](crate::MAX_REQUESTED_CALLS) are counted and not read.
+    /// How many more native calls it has: calls beyond [`MAX_REQUESTED_CALLS`](crate::MAX_REQUESTED_CALLS) are
+    /// counted and not read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unread_calls: u32,
-    /// What it reasoned, where a provider wants that back.
+    /// The visible reasoning. Kept only where the provider requires it back; `None` otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<Arc<str>>,
-    /// Why the model ended.
+    /// Why the model ended its reply.
     pub finish: FinishReason,
-    /// Tokens as reported, or `None`: then they are estimated from what was received.
+    /// Tokens as reported. `None`: not reported, so they are estimated from [`received`](Self::received).
     pub usage: Option<Usage>,
-    /// What was received, by which a call without reported usage is estimated.
+    /// What was received. A call without reported usage is estimated from it.
     #[serde(default = "Received::ended", skip_serializing_if = "Received::is_ended")]
     pub received: Received,
-    /// The cost where the provider itself reports one.
+    /// The cost that the provider itself reports, in pico-dollars. `None`: it is computed from the price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<PicoUsd>,
-    /// The provider's whole turn where it must go back unchanged; opaque.
+    /// The provider's whole turn as JSON, where it must go back unchanged. `None`: the turn is made from text and
+    /// calls. Opaque to the core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<Arc<str>>,
-    /// The model that really served, where the provider says.
+    /// The model that served, as the provider reports it. `None`: not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_model: Option<Arc<str>>,
-    /// What was left out of the request or changed in it, and what was not as it should be in the reply.
+    /// Lines for people: what was left out of the request or changed in it, and what was irregular in the reply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Arc<str>>,
 }
@@ -69,14 +71,14 @@ impl Reply {
     }
 }
 
-/// A tool that a reply calls natively (S1-26).
+/// A native tool call of a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NativeCall {
-    /// Its name within the reply; its result names it.
+    /// The provider's id of the call, unique within the reply. Its result names it.
     pub id: Arc<str>,
     /// The tool's name as the model wrote it.
     pub name: Arc<str>,
-    /// Its arguments: the text as it came.
+    /// The arguments as the model wrote them: JSON text, not yet checked.
     pub arguments: Arc<str>,
 }
 
@@ -84,19 +86,19 @@ pub struct NativeCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// It was done.
+    /// The model ended its turn.
     EndTurn,
-    /// It wants tools run.
+    /// The model requests tool calls.
     ToolUse,
-    /// It was cut at the output limit.
+    /// The provider cut the reply at the output limit.
     MaxTokens,
-    /// Our own cap cut it, since the provider wrote on far beyond the output limit.
+    /// The client cut the reply, because the provider continued far beyond the output limit.
     Capped,
-    /// It refused.
+    /// The model refused.
     Refusal,
-    /// A content filter of the provider stopped it.
+    /// A content filter of the provider stopped the reply.
     Filtered,
-    /// Anything else.
+    /// The provider gives another reason, or none.
     Other,
 }
 

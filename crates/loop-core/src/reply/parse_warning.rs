@@ -1,4 +1,4 @@
-//! What in a reply was not as it should be: kept and reported, never dropped.
+//! Irregularities of a reply. They are recorded and reported, never dropped.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use crate::types::Confidence;
 
-/// Something in a reply that was not as it should be; it is kept and reported, never dropped (S0-d11).
+/// Something irregular in a reply. It is recorded and reported, never dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "odd", rename_all = "snake_case")]
 pub enum ParseWarning {
     /// A heading that the domain does not declare.
     UnknownHeading {
-        /// As written.
+        /// The heading as written.
         heading: Arc<str>,
     },
     /// A heading that came more than once; the bodies were joined.
@@ -21,20 +21,20 @@ pub enum ParseWarning {
         /// The section's id.
         section: Arc<str>,
     },
-    /// A fence without an end; it was taken to end at the next heading.
+    /// A code fence without an end. It is taken to end at the next heading.
     UnclosedFence,
-    /// A contract block that does not count: a wrong nonce, or an echo of something that was read.
+    /// A contract block that does not count: its nonce is wrong, or it repeats one that was read.
     IgnoredContract {
         /// Why it does not count.
         why: Arc<str>,
     },
-    /// A contract block that is no JSON object of the agreed form.
+    /// A contract block that is not a JSON object of the agreed form.
     GarbledContract {
         /// What is wrong with it.
         why: Arc<str>,
     },
-    /// A member of the contract, of a selection of tools or of a native call's arguments that is given more than once: the
-    /// last one counts, except that a call which changes something is refused.
+    /// A member that is given more than once, in the contract, a selection of tools or a native call. The last one
+    /// counts, but a call that changes something is refused.
     RepeatedMember {
         /// JSON pointer to it; in native calls it begins with the position of the call, from 0.
         pointer: Arc<str>,
@@ -46,14 +46,14 @@ pub enum ParseWarning {
     },
     /// The reply was cut at the output limit.
     CutReply,
-    /// A tool that is called natively, where actions stand in the contract: it is not run.
+    /// A native tool call in a protocol whose actions are in the contract. It is not run.
     IgnoredCall {
         /// The tool's name as the model wrote it.
         tool: Arc<str>,
     },
-    /// A confidence that a cheaper tier's model stated: it counts as unknown.
+    /// A confidence stated by the model of a cheaper tier. It counts as unknown.
     CheaperConfidence {
-        /// What it stated.
+        /// The confidence that it stated.
         stated: Confidence,
     },
 }

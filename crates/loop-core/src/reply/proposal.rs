@@ -1,4 +1,4 @@
-//! Proposals: what a reply comes to, whatever the protocol.
+//! Proposals: what a reply means, in whichever protocol.
 
 use std::sync::Arc;
 
@@ -8,29 +8,29 @@ use crate::reply::parse_warning::ParseWarning;
 use crate::reply::sections::ProposedSection;
 use crate::types::{Action, Confidence, is_default};
 
-/// What a reply proposes. The model proposes; the gate decides (S4-70).
+/// What a reply proposes. The model proposes; the gate decides.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Proposal {
-    /// Sections to merge into the document.
+    /// Sections to merge into the document. Empty outside of documents.
     pub sections: Vec<ProposedSection>,
-    /// How sure it says it is.
+    /// How sure the model says it is. `unknown` in protocols without confidence.
     pub confidence: Confidence,
-    /// Why it says so.
+    /// The model's reason for its confidence. Empty if it gave none.
     pub reason: Arc<str>,
-    /// Tool calls that it asks for, in its order.
+    /// The tool calls that it requests, in its order.
     pub actions: Vec<Action>,
-    /// The work is refused.
+    /// Who refused the work. `None`: it was not refused.
     pub refused: Option<Refused>,
-    /// The model hands the work to a person, with its reason.
+    /// The model's reason for handing the work to a person. `None`: it did not.
     pub escalated: Option<Arc<str>>,
-    /// Whether a contract was found that counts; without one the confidence is `unknown`.
+    /// Whether the reply has a contract block that counts. Without one the confidence is `unknown`.
     pub has_contract: bool,
-    /// What was not as it should be.
+    /// What was irregular in the reply.
     pub parse_warnings: Vec<ParseWarning>,
-    /// How many calls it asks for beyond those that were read.
+    /// How many requested calls were counted and not read, beyond `limits.requested_calls`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unread: u32,
-    /// What the reply is an end of, in protocols without confidence.
+    /// What the reply ends, in protocols without confidence.
     #[serde(default, skip_serializing_if = "Ending::is_none")]
     pub ending: Ending,
 }
@@ -41,15 +41,15 @@ pub struct Proposal {
 pub enum Refused {
     /// The model, with its reason.
     ByModel(Arc<str>),
-    /// A content filter of the provider: the model may not have refused anything.
+    /// A content filter of the provider. The model itself may not have refused.
     ByFilter,
 }
 
-/// What a reply ends, where it is not its confidence that tells.
+/// What a reply ends, in protocols without confidence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "ending", content = "what", rename_all = "snake_case")]
 pub enum Ending {
-    /// Nothing: it calls tools, or its confidence tells.
+    /// Nothing: it requests tool calls, or the confidence decides.
     #[default]
     None,
     /// The run, with this answer.
@@ -58,9 +58,9 @@ pub enum Ending {
     Cut(Arc<str>),
     /// The attempt, with this output: the arguments as the model wrote them.
     Output(Arc<str>),
-    /// The run: it submits before there is an output.
+    /// The run: the model submitted before there was an output.
     SubmitBeforeOutput,
-    /// The run: it is nothing that the protocol allows.
+    /// The run: the reply has a form that the protocol does not allow. The text says which.
     Invalid(Arc<str>),
 }
 

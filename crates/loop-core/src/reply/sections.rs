@@ -17,13 +17,13 @@ pub const PREAMBLE: &str = "preamble";
 /// A section as a reply proposes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProposedSection {
-    /// The domain's id for it; a slug of the heading where the domain has none.
+    /// The section's id in the domain, or a slug of the heading where the domain declares none.
     pub id: Arc<str>,
-    /// The heading as written, emoji included; empty for the preamble.
+    /// The heading as written, emoji included. Empty for the preamble.
     pub heading: Arc<str>,
-    /// Its Markdown, without the contract, trimmed.
+    /// The body as trimmed Markdown, without the contract block.
     pub body: Arc<str>,
-    /// Whether the domain declares it.
+    /// Whether the domain declares the section.
     pub known: bool,
 }
 

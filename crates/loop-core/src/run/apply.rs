@@ -51,99 +51,99 @@ pub struct State {
     pub(super) budget: Budget,
 }
 
-/// Facts of the start that the core cannot know by itself.
+/// What the caller must supply at the start, because the core has no clock and no randomness.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Wall time in milliseconds since 1970.
+    /// Wall-clock time of the start, in milliseconds since 1970 (UTC).
     pub unix_ms: u64,
-    /// A random text that nobody outside can guess.
+    /// A random text that outside text cannot guess. It marks contract block and fences.
     pub nonce: Arc<str>,
-    /// Names the prompt templates.
+    /// The digest of the prompt templates.
     pub prompts: Digest,
-    /// Names the tool manifest.
+    /// The digest of the tool manifest.
     pub tools: Digest,
-    /// The messages that a conversation goes on from; without them it begins with the work item.
+    /// The messages that a conversation continues. `None`: it begins with the work item.
     pub history: Option<History>,
-    /// Which program begins it, and which settings replaced the domain's.
+    /// The program that begins the run, and the settings that replaced the domain's.
     pub provenance: Provenance,
 }
 
-/// Why an event was refused. The run is as it was before.
+/// Why an event was refused. The run is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rejected {
-    /// The first event must be `started`, and only the first.
+    /// The first event must be `started`, and no later one may be.
     #[error("{0}: a run begins with `started`, once")]
     NotTheStart(&'static str),
-    /// The spec at hand is not the one that the run was started with.
+    /// The spec is not the one that the run was started with.
     #[error("the run was started with spec {expected}, this one is {found}")]
     OtherSpec {
-        /// The hash in `started`.
+        /// The digest in `started`.
         expected: Digest,
-        /// The hash of the spec at hand.
+        /// The digest of the spec that was given.
         found: Digest,
     },
-    /// The spec follows rules that this crate does not know.
+    /// The spec has a version whose rules this crate does not implement.
     #[error("the spec has version {found}, and this crate knows version {SPEC_VERSION}")]
     UnknownVersion {
-        /// The version of the spec at hand.
+        /// The version of the spec that was given.
         found: u32,
     },
-    /// Time goes forward only.
+    /// The event is earlier than the one before it.
     #[error("{event} at {at} ms, after an event at {now} ms")]
     BackInTime {
-        /// What was to be applied.
+        /// The name of the event.
         event: &'static str,
-        /// Its instant.
+        /// The event's instant, in milliseconds since the start.
         at: u64,
-        /// The run's instant.
+        /// The instant of the last event, in milliseconds since the start.
         now: u64,
     },
-    /// Such an event cannot follow in this phase.
+    /// The event cannot occur in this phase.
     #[error("{event} while {phase}")]
     OutOfOrder {
-        /// What was to be applied.
+        /// The name of the event.
         event: &'static str,
-        /// The phase.
+        /// The name of the phase.
         phase: &'static str,
     },
-    /// No such call or action is open, or this try of it is settled already.
+    /// No such call or action is open, or this try of it has settled already.
     #[error("{event} for {key} attempt {attempt}, which is not open while {phase}")]
     NotOpen {
-        /// What was to be applied.
+        /// The name of the event.
         event: &'static str,
-        /// The call or action.
+        /// The call or action that it names.
         key: CommandKey,
-        /// The try.
+        /// The try that it names, from 1.
         attempt: u32,
-        /// The phase.
+        /// The name of the phase.
         phase: &'static str,
     },
-    /// A grant or a refusal differs from what the state gives.
+    /// A grant or a refusal differs from the one that the core computes.
     #[error("{key}: announced {announced}, but the state gives {computed}")]
     OtherQuote {
         /// The call.
         key: CommandKey,
-        /// What the event says.
+        /// The quote in the event.
         announced: String,
-        /// What the core computes.
+        /// The quote that the core computes.
         computed: String,
     },
-    /// What a person answered does not count.
+    /// A person's answer does not count.
     #[error("the answer to {key} does not count: {why}")]
     Answer {
-        /// The action.
+        /// The action that it names.
         key: CommandKey,
-        /// Why it does not.
+        /// Why it does not count.
         why: AnswerFault,
     },
-    /// A person told the run nothing.
+    /// The instruction of a person is empty.
     #[error("the instruction is empty")]
     EmptyInstruction,
-    /// The deadline has not come.
+    /// `deadline_reached` came before the deadline.
     #[error("deadline_reached at {at} ms, before the deadline")]
     Early {
-        /// The event's instant.
+        /// The event's instant, in milliseconds since the start.
         at: u64,
     },
 }

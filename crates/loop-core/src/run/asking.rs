@@ -1,4 +1,5 @@
-//! People: asked after what may run has run; an approval counts once, silence is a no.
+//! People: they are asked after everything else of the pass has run. An approval counts once, and no answer is a
+//! denial.
 
 use std::sync::Arc;
 
@@ -17,66 +18,67 @@ use crate::types::{
     CommandKey, Digest, Effect, Instruction, Millis, Observation, Status, digest, is_invisible,
 };
 
-/// An action that waits for a person, with all that they have to know to decide (K8).
+/// An action that waits for a person, with everything needed to decide on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersonRequest {
-    /// Which action.
+    /// The action's key. An answer names it.
     pub key: CommandKey,
-    /// The model's own name for it.
+    /// The model's own name for the call.
     pub id: Arc<str>,
-    /// The tool.
+    /// The tool's own name.
     pub tool: Arc<str>,
-    /// What the tool does to the world.
+    /// The tool's effect.
     pub effect: Effect,
-    /// What it would be run with: canonical JSON, exactly. Text that a model wrote: escape it before it is shown.
+    /// The exact parameters that would run, as canonical JSON. A model wrote them, so escape them before showing.
     pub parameters: Arc<str>,
-    /// Why the model wants it, in its words.
+    /// The model's reason for the call, in its own words.
     pub reason: Arc<str>,
-    /// Why a person is asked.
+    /// Why an approver is needed.
     pub why: String,
-    /// Whether it is a question, which takes an answer in place of a consent (S4-37).
+    /// Whether it is a question, which takes an answer instead of an approval.
     pub is_question: bool,
-    /// Silence until then is a no.
+    /// When the time to answer ends, since the start of the run. No answer by then is a denial.
     pub deadline: Millis,
-    /// Names all of this; an answer that carries it counts for nothing else.
+    /// The digest of tool, parameters, tool manifest and policy. An answer that carries it counts for this request
+    /// alone.
     pub binding: Digest,
 }
 
-/// Why what a person answered does not count (I-26).
+/// Why the answer of a person does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerFault {
     /// No action of the run has this key.
     #[error("the run has no such action")]
     NoAction,
-    /// It was decided without a person, or a person has decided already and the run has gone on.
+    /// The action needed no person, or it has been decided and the run has continued.
     #[error("no person is asked about it: its verdict is `{verdict}`")]
     NotRequested {
-        /// What was decided.
+        /// The name of its verdict.
         verdict: &'static str,
     },
-    /// It will be asked about once the other calls of its pass have ended.
+    /// The person is asked only after the other calls of the pass have ended.
     #[error("it is not asked about yet: other calls of its pass still run")]
     NotYet,
-    /// A person has answered it; the run still waits for others.
+    /// The action has been answered, and the run still waits for others.
     #[error("it has been answered already")]
     Answered,
-    /// The time to answer it is over.
+    /// The time to answer has ended.
     #[error("its time is over: nobody answered within {limit_ms} ms, which counts as a no")]
     Expired {
-        /// How long there was.
+        /// The time that there was, in milliseconds.
         limit_ms: u64,
     },
-    /// What was answered has another tool, other arguments, another tool manifest or another policy.
+    /// The answer was given for another tool, other parameters, another tool manifest or another policy.
     #[error("what was answered is something else: other arguments, tools or policy than the action has")]
     OtherBinding,
-    /// It is a question, and a consent says nothing to it.
+    /// The action is a question, which takes an answer and not an approval.
     #[error("it is a question: it takes an answer, or a denial")]
     IsQuestion,
-    /// It is no question, and a text says nothing to it.
+    /// The action is an approval request, which takes no text.
     #[error("it is no question: it takes an approval or a denial")]
     IsNoQuestion,
-    /// Nothing was said.
+    /// The answer is empty.
     #[error("the answer is empty")]
     Empty,
 }

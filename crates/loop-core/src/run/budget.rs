@@ -1,4 +1,4 @@
-//! The budget: what was used, and what is held for calls that have not settled.
+//! The budget: what was used, and what is reserved for calls that have not settled.
 
 use std::sync::Arc;
 

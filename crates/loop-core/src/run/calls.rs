@@ -1,4 +1,4 @@
-//! Calls of tools: what was asked for, what was said to it, and what it came to.
+//! Tool calls: the requested actions with their verdicts and results.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The clock: the run's own time, as its events tell it.
+//! The clock: the run's own time, taken from its events.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,97 +1,98 @@
-//! Commands: commands of a run, in the imperative. They are read from the state, never queued.
+//! Commands of a run, in the imperative. They are read from the state, never queued.
 
 use std::sync::Arc;
 
 use crate::types::{Action, CommandKey, Effect, Millis, Tier};
 
-/// Something that the run wants done. Exhaustive by intent: a new command must break every driver's build.
+/// Something that the driver must do for the run. Exhaustive by intent: a new command must break every driver's
+/// build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Call a model: render the prompt, ask [`Run::quote`](crate::Run::quote), announce, then send.
+    /// Call a model: render the prompt, ask [`Run::quote`](crate::Run::quote), announce the call, then send it.
     CallModel(CallModel),
-    /// Run a tool. One that changes the world is announced first.
+    /// Run a tool. A call that changes something is announced first.
     RunTool(RunTool),
-    /// Ask a person whether an action may run.
+    /// Ask a person about an action.
     AskPerson {
-        /// Which action.
+        /// The action's key.
         key: CommandKey,
-        /// What it would do.
+        /// What would run: the tool's own name and the rebuilt parameters.
         action: Action,
-        /// Silence until then is a no.
+        /// When the time to answer ends, since the start of the run. No answer by then is a denial.
         deadline: Millis,
     },
     /// Validate an output.
     Validate(Validate),
-    /// Cut off what is in flight and settle it.
+    /// Cancel a call or an action in flight, and settle it.
     Abort {
-        /// Which call or action.
+        /// The key of the call or action.
         key: CommandKey,
-        /// Which try of it.
+        /// The try, from 1.
         attempt: u32,
     },
     /// Save the outcome.
     Save {
-        /// Which try.
+        /// The try, from 1.
         attempt: u32,
     },
 }
 
-/// A commanded call to a model.
+/// A model call that the driver must make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallModel {
-    /// Which call.
+    /// The call's key.
     pub key: CommandKey,
-    /// Which try of it, from 1.
+    /// The try, from 1.
     pub attempt: u32,
-    /// The tier that it is commanded on.
+    /// The tier that is due. The quote may grant another.
     pub tier: Tier,
-    /// The granted output tokens, once it is announced; only then may it be sent.
+    /// The granted output tokens. `None`: the call is not announced yet, and must not be sent.
     pub granted: Option<u64>,
-    /// Milliseconds until the driver must settle it as failed.
+    /// Milliseconds after which the driver must settle the call as failed.
     pub timeout_ms: u64,
 }
 
-/// A commanded validation of an output.
+/// An output that the driver must validate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Validate {
-    /// Which validation.
+    /// The validation's key.
     pub key: CommandKey,
-    /// Which try of it, from 1.
+    /// The try, from 1.
     pub attempt: u32,
     /// The arguments of the output tool's call, as the model wrote them.
     pub output: Arc<str>,
-    /// Milliseconds until the driver must settle it as broken.
+    /// Milliseconds after which the driver must settle the validation as broken.
     pub timeout_ms: u64,
 }
 
-/// A commanded tool call.
+/// A tool call that the driver must run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTool {
-    /// Which action: with the run's id before it, the tool's idempotency key.
+    /// The action's key. With the run's id before it, it is the tool's idempotency key.
     pub key: CommandKey,
-    /// Which try of it, from 1.
+    /// The try, from 1.
     pub attempt: u32,
     /// The tool's own name.
     pub tool: Arc<str>,
     /// Rebuilt parameters, as canonical JSON.
     pub parameters: Arc<str>,
-    /// What it does to the world.
+    /// The tool's effect.
     pub effect: Effect,
-    /// Whether it is announced, or needs no announcement: only then may it be started.
+    /// Whether the call may be started: it is announced, or needs no announcement.
     pub announced: bool,
-    /// Milliseconds until the driver must settle it as timed out.
+    /// Milliseconds after which the driver must settle the call as timed out.
     pub timeout_ms: u64,
-    /// What a smart tool may spend on a call to a model; without it the code fallback is used (S0-65).
+    /// What a smart tool may spend on a model call. `None`: it uses its code fallback.
     pub sub_call: Option<SubCallBudget>,
 }
 
-/// What a smart tool's call to a model may take.
+/// What a smart tool's model call may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct SubCallBudget {
-    /// Bytes of input.
+    /// Maximum input, in bytes.
     pub bytes: u64,
-    /// Output tokens.
+    /// Maximum output tokens.
     pub output_tokens: u64,
-    /// Milliseconds.
+    /// Time limit in milliseconds.
     pub timeout_ms: u64,
 }

@@ -134,65 +134,65 @@ impl Draft {
     }
 }
 
-/// One attempt: passes until there is an output, and what became of that.
+/// One attempt at an output: its passes, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Attempt {
     /// Its first pass, from 1.
     pub from_pass: u32,
-    /// Its last output, as the model wrote it.
+    /// Its last output, as the model wrote it. `None`: there is none yet.
     pub output: Option<Arc<str>>,
-    /// How far it has come.
+    /// Its state.
     pub state: AttemptState,
 }
 
-/// How far an attempt has come.
+/// The state of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum AttemptState {
-    /// Its passes go on.
+    /// Its passes continue.
     Open,
-    /// Its output is to be validated once its calls have settled.
+    /// Its output is validated once its calls have settled.
     Ends,
-    /// Its output is not what was wanted.
+    /// Its output was rejected, for this reason.
     Rejected(Rejection),
-    /// Its output is what was wanted.
+    /// Its output passed validation.
     Valid,
 }
 
-/// A main call whose reply was read: what prompts show of it later.
+/// A main call whose reply was read, as far as later prompts need it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PassRecord {
-    /// From 1.
+    /// The pass, from 1.
     pub pass: u32,
     /// Whether it was the final pass.
     pub final_pass: bool,
-    /// The reply as it came.
+    /// The reply's text as received.
     pub reply: Arc<str>,
-    /// The provider's own turn, where it must go back unchanged.
+    /// The provider's own turn as JSON, where it must go back unchanged. `None`: it is made from the text.
     pub raw: Option<Arc<str>>,
-    /// How many observations its prompt showed.
+    /// How many results its prompt showed.
     pub evidence_seen: u32,
-    /// How many calls it asked for beyond `limits.requested_calls`: they were not read.
+    /// How many of its calls were counted and not read, beyond `limits.requested_calls`.
     pub unread_calls: u32,
     /// How many actions its prompt listed as executed.
     pub actions_seen: u32,
-    /// The sections that it changed.
+    /// Ids of the sections that it changed.
     pub changed: Vec<Arc<str>>,
-    /// What it reasoned, where a provider wants that back.
+    /// Its visible reasoning, where the provider requires that back. `None` otherwise.
     pub reasoning: Option<Arc<str>>,
-    /// Of the changed sections, the ones that it took away.
+    /// Ids of those changed sections that it removed.
     pub removed: Vec<Arc<str>>,
     /// The tier that replied.
     pub tier: Tier,
-    /// Whether its prompt showed evidence whose content no pass before had seen.
+    /// Whether its prompt showed evidence that no pass before had seen.
     pub fresh: bool,
-    /// What it said of its confidence, or what the repaired contract did.
+    /// The stated confidence, or the one of the repaired contract.
     pub confidence: Confidence,
-    /// Why it said so.
+    /// The model's reason for it. Empty if it gave none.
     pub confidence_reason: Arc<str>,
-    /// When its reply was read.
+    /// When its reply was read, since the start of the run.
     pub at: Millis,
-    /// Where it was cut at its output limit, or else the reply that repaired its contract was.
+    /// Where the reply, or the reply that repaired its contract, was cut at its output limit. `None`: neither was.
     pub cut: Option<Cut>,
 }
 
@@ -214,7 +214,7 @@ impl PassRecord {
 /// A reply that was cut at its output limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cut {
-    /// What it had written.
+    /// How far it got.
     pub written: Written,
     /// The output tokens that its call was granted.
     pub granted: u64,

@@ -1,4 +1,4 @@
-//! Events: facts from the world, in the past tense. The journal is a list of them.
+//! Events: what happened, in the past tense. The journal is a list of them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,131 +10,131 @@ use crate::types::{
     CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId, Taint, Tier, WorkItem, is_default,
 };
 
-/// One fact and when it became known.
+/// Something that happened, and when the driver learned of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Event {
-    /// Milliseconds since the run's start; never less than the event before.
+    /// Milliseconds since the run's start, never less than in the event before. The driver sets it.
     pub at: Millis,
     /// What happened.
     pub kind: EventKind,
 }
 
-/// What happened. Exhaustive by intent: a new fact must show every place that has to decide about it.
+/// What happened. Exhaustive by intent: a new event must break the build at every place that has to decide about it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EventKind {
     /// The run began. Always the first event, and never another.
     Started(Box<Started>),
-    /// A call to a model was granted and is about to be sent.
+    /// A model call was granted and is about to be sent.
     CallStarted {
-        /// Which call.
+        /// The call's key.
         key: CommandKey,
-        /// Which try of it, from 1.
+        /// The try, from 1.
         attempt: u32,
         /// The granted tier.
         tier: Tier,
-        /// Bytes of the rendered prompt.
+        /// Size of the rendered prompt, in bytes.
         prompt_bytes: u64,
-        /// Bytes that it shares with the call before it on the same tier.
+        /// Bytes that the prompt shares with the main call before it on the same tier; 0 if none.
         shared_bytes: u64,
-        /// Names the rendered prompt.
+        /// The digest of the rendered prompt.
         prompt_hash: Digest,
-        /// The most output tokens that it may write.
+        /// Maximum output tokens of the call.
         max_output_tokens: u64,
-        /// What it is held to cost until it settles.
+        /// What the call reserves until it settles.
         reserve: Reserve,
     },
     /// A call to a model was refused by [`Run::quote`](crate::Run::quote).
     CallRefused {
-        /// Which call.
+        /// The call's key.
         key: CommandKey,
-        /// Which try of it.
+        /// The try, from 1.
         attempt: u32,
-        /// Bytes of the rendered prompt.
+        /// Size of the rendered prompt, in bytes.
         prompt_bytes: u64,
-        /// Bytes that it shares with the call before it on the same tier.
+        /// Bytes that the prompt shares with the main call before it on the same tier; 0 if none.
         shared_bytes: u64,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
     /// A model's reply is complete.
     ModelReplied {
-        /// Which call.
+        /// The call's key.
         key: CommandKey,
-        /// Which try of it.
+        /// The try, from 1.
         attempt: u32,
-        /// What it said.
+        /// The reply.
         reply: Reply,
     },
-    /// A model's call failed, before or after its first byte.
+    /// A model call failed, before or after its first byte.
     ModelFailed {
-        /// Which call.
+        /// The call's key.
         key: CommandKey,
-        /// Which try of it.
+        /// The try, from 1.
         attempt: u32,
-        /// How it failed.
+        /// The failure.
         failure: ModelFailure,
     },
-    /// A tool that changes the world is about to be started.
+    /// A tool call that changes something is about to start.
     ToolStarted {
-        /// Which action.
+        /// The action's key.
         key: CommandKey,
-        /// Which try of it.
+        /// The try, from 1.
         attempt: u32,
     },
-    /// A tool has ended, one way or another.
+    /// A tool call ended, in whichever way.
     ToolFinished {
-        /// Which action.
+        /// The action's key.
         key: CommandKey,
-        /// Which try of it.
+        /// The try, from 1.
         attempt: u32,
-        /// What came back.
+        /// The result.
         observation: Observation,
     },
-    /// A person decided about an action.
+    /// A person answered about an action.
     PersonAnswered {
-        /// Which action.
+        /// The action's key.
         key: CommandKey,
-        /// What they said.
+        /// The answer.
         answer: PersonAnswer,
-        /// The [`binding`](crate::Run::binding) of the action as they saw it; where it is given, it must be the
-        /// action's own (K8).
+        /// The [`binding`](crate::Run::binding) that the person saw. It must be the action's own. `None`: not
+        /// checked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         binding: Option<Digest>,
     },
-    /// An instruction of a person; it is in the next pass's prompt.
+    /// A person gave an instruction. The next pass's prompt holds it.
     Instruction {
-        /// What.
+        /// The instruction. An empty one is rejected.
         text: Arc<str>,
     },
-    /// Someone asked for the end (S0-46).
+    /// A person or the calling program requested a stop.
     StopRequested {
         /// At the next gate, or now.
         how: StopMode,
     },
-    /// A stop at the next gate was taken back before it took effect (S0-47).
+    /// A stop at the next gate was withdrawn before it took effect.
     StopWithdrawn,
-    /// The instant named by [`Run::deadline`](crate::Run::deadline) has come.
+    /// The instant of [`Run::deadline`](crate::Run::deadline) has passed.
     DeadlineReached,
-    /// The run is driven again after its driver was gone.
+    /// A driver took the run over after an earlier driver ended.
     Resumed {
-        /// Milliseconds that passed without a driver; they do not count against the wall clock.
+        /// Milliseconds without a driver. They do not count against the wall clock.
         away_ms: u64,
     },
     /// An output was validated.
     Validated {
-        /// Which validation.
+        /// The validation's key.
         key: CommandKey,
-        /// Which try of it.
+        /// The try, from 1.
         attempt: u32,
-        /// What came of it.
+        /// The result.
         result: Validation,
     },
-    /// An attempt to save the outcome has ended.
+    /// A try to save the outcome ended.
     SaveFinished {
-        /// Which try.
+        /// The try, from 1.
         attempt: u32,
-        /// Where it went, or why it did not.
+        /// Where the outcome was saved, or why it was not.
         result: SaveResult,
     },
 }
@@ -162,103 +162,103 @@ impl EventKind {
     }
 }
 
-/// The first event's data: the run's input, and the hashes of what it was run with.
+/// The data of the first event: the run's input, and the digests of what it was run with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Started {
-    /// The run's name.
+    /// The run's id.
     pub run: RunId,
-    /// Wall time of the start in milliseconds since 1970, as data.
+    /// Wall-clock time of the start, in milliseconds since 1970 (UTC). Data only.
     pub unix_ms: u64,
     /// A random text that marks the contract block and the evidence fences of this run.
     pub nonce: Arc<str>,
     /// The work item.
     pub item: WorkItem,
-    /// Names the [`RunSpec`](crate::RunSpec).
+    /// The digest of the [`RunSpec`](crate::RunSpec).
     pub spec: Digest,
-    /// Names limits and gate settings.
+    /// The digest of limits and gate settings.
     pub policy: Digest,
-    /// Names the prompt templates.
+    /// The digest of the prompt templates.
     pub prompts: Digest,
-    /// Names the tool manifest.
+    /// The digest of the tool manifest.
     pub tools: Digest,
-    /// The messages that a conversation goes on from, where there are any.
+    /// The messages that a conversation continues. `None`: it begins with the work item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<History>,
-    /// Which program began it, and which settings replaced the domain's.
+    /// The program that began the run, and the settings that replaced the domain's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub provenance: Provenance,
 }
 
-/// Which program began a run, and which settings the caller gave in place of the domain's.
+/// The program that began a run, and the settings that the caller gave instead of the domain's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Provenance {
-    /// The program's name and version, for example `loopgate 0.1.0`; empty where the caller does not say.
+    /// The program's name and version, for example `loopgate 0.1.0`. Empty: not stated.
     pub program: Arc<str>,
-    /// The settings, in the order in which they were given. None holds a credential.
+    /// The settings, in the order given. Empty if there are none. None holds a credential.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overridden: Vec<Overridden>,
 }
 
-/// A setting that the caller gave in place of the domain's.
+/// A setting that the caller gave instead of the domain's.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Overridden {
-    /// Its dotted key, for example `limits.passes`, or `profile`.
+    /// Its dotted path, for example `limits.passes`, or `profile`.
     pub setting: Arc<str>,
     /// The value as it was given.
     pub value: Arc<str>,
 }
 
-/// The messages before a run, the last of which it answers. Opaque: only their size is read.
+/// The messages before a run, the last of which it answers. The core reads only what is listed here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct History {
-    /// How many messages, results counted one by one.
+    /// How many messages there are, each tool result counted as one.
     pub messages: u32,
-    /// How many of them the limit of messages counts, where not all.
+    /// How many of them `limits.messages` counts. `None`: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<u32>,
     /// Bytes of everything in them that a model reads.
     pub bytes: u64,
-    /// The messages, in the form of whoever drives the run.
+    /// The messages, in the driver's own form. Opaque to the core.
     pub json: Arc<str>,
-    /// What stands in them that marks a run which reads it (K2).
+    /// The taint of a run that reads them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub taint: Taint,
-    /// The signatures of the calls in them that may or may not have happened.
+    /// Fingerprints of calls in them whose effect is in doubt.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub doubts: BTreeSet<Digest>,
-    /// The parameters of the tool calls in them, each a JSON text: what a tool returns after it was asked with it is an
-    /// echo, whichever turn that was in (K3).
+    /// The parameters of the tool calls in them, each as JSON text. A result that repeats them is an echo, not a
+    /// source.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub requested: BTreeSet<Arc<str>>,
 }
 
-/// What a call is held to cost until its real usage is known.
+/// What a call reserves until its real usage is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reserve {
-    /// Input tokens, estimated.
+    /// Input tokens, estimated from the prompt's bytes.
     pub input_tokens: u64,
-    /// Output tokens, at most.
+    /// Maximum output tokens.
     pub output_tokens: u64,
-    /// Money, or `None` while the price is unknown.
+    /// The worst-case cost in pico-dollars. `None`: the price is not known.
     pub cost: Option<PicoUsd>,
 }
 
-/// Why a call may not be made.
+/// Why the core refuses a model call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
-    /// The money left is not enough.
+    /// The remaining cost budget does not cover it.
     Cost,
-    /// The tokens left are not enough.
+    /// The remaining token budget does not cover it.
     Tokens,
-    /// No model call is left for it.
+    /// `limits.model_calls` is used up.
     ModelCalls,
-    /// It does not fit into the model's context.
+    /// The prompt does not fit into the model's context.
     Context,
-    /// A cost limit is set and the price is not known.
+    /// A cost limit is set, and the price of the model is not known.
     UnknownPrice,
-    /// No such call is commanded.
+    /// The run does not command such a call.
     NotCommanded,
 }
 
@@ -276,70 +276,70 @@ impl Refusal {
     }
 }
 
-/// What came of validating an output (S2-4).
+/// The result of validating an output.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum Validation {
-    /// It is what was wanted.
+    /// The output is valid.
     Valid,
-    /// It is not, and the model may repair it.
+    /// The output is invalid, and the model may revise it.
     Invalid {
         /// `schema`, or the name of the validator.
         by: Arc<str>,
         /// What is wrong, for the model.
         message: Arc<str>,
     },
-    /// Nobody can tell: the validator itself failed.
+    /// The validator itself failed, so the output is neither valid nor invalid.
     Broken {
-        /// The validator.
+        /// The name of the validator.
         by: Arc<str>,
-        /// How.
+        /// How it failed, for people.
         message: Arc<str>,
     },
 }
 
-/// What a person said to an action.
+/// The answer of a person about an action.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum PersonAnswer {
-    /// It may run, once.
+    /// The action may run, once.
     Approved,
-    /// It may not.
+    /// The action may not run.
     Denied {
-        /// Why, for the model.
+        /// The reason, for the model. It may be empty.
         why: Arc<str>,
     },
-    /// The answer to a question (S4-37).
+    /// The answer to a question.
     Answered {
         /// The answer, for the model.
         text: Arc<str>,
     },
 }
 
-/// How a stop was asked for.
+/// How a stop is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopMode {
-    /// Nothing new is started; it ends when what is in flight has settled.
+    /// Nothing new is started. The run stops when everything in flight has settled.
     AtGate,
-    /// What is in flight is cut off.
+    /// Everything in flight is cancelled.
     Now,
 }
 
-/// How an attempt to save ended.
+/// How a try to save ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum SaveResult {
-    /// It is saved.
+    /// The outcome is saved.
     Saved {
-        /// Where.
+        /// Where it was saved, for people: a path or an address.
         location: Arc<str>,
     },
-    /// It is not.
+    /// The outcome is not saved.
     Failed {
         /// One line for people.
         message: Arc<str>,
-        /// When to try again, where that makes sense.
+        /// When to try again, since the start of the run. `None`: it is not tried again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_at: Option<Millis>,
     },

@@ -1,4 +1,4 @@
-//! The inbox: what people said to a run that is on its way.
+//! The inbox: instructions of people to a run under way, and a requested stop.
 
 use std::sync::Arc;
 

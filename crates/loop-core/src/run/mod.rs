@@ -1,8 +1,8 @@
-//! The run: a plain value. Facts change it, commands are read from it.
+//! The run: a plain value. Events change it, commands are read from it.
 //!
-//! This room decides what follows an event: the next phase, what a call may take, what is kept of a reply, when the run is
-//! over. It decides from the state and the event alone, and asks the rooms below: `reply` what a text proposes, `gate`
-//! what is said to it. It is the only room that has a state.
+//! This module decides what follows an event: the next phase, what a call may take, what is kept of a reply, when the run
+//! ends. It decides from the state and the event alone, and uses the modules below: `reply` reads what a text proposes,
+//! `gate` decides about it. It is the only module with a state.
 //!
 //! It never looks at a clock, at bytes of a prompt or at a provider's words: sizes and instants come with the events.
 //!

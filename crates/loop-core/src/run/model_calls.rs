@@ -1,4 +1,4 @@
-//! Calls to models: announced, refused, answered; what a reply says is merged and recorded.
+//! Model calls: announced, refused, answered, failed. A reply is merged and recorded.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Notes: what was decided while an event was applied, and why, as data.
 //!
-//! They are journaled beside the event, so that a replay can be held against what was decided then.
+//! They are journaled with the event, so that a replay can be compared with the first decision.
 
 use std::sync::Arc;
 
@@ -11,152 +11,152 @@ use crate::reply::{Merge, ParseWarning};
 use crate::run::event::Refusal;
 use crate::types::{CommandKey, Confidence, EvidenceId, Millis, PicoUsd, Status, Tier, Usage};
 
-/// Something that was decided.
+/// Something that the core decided, for the journal and for observers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Note {
-    /// Which tools run before the first pass, and who said so.
+    /// The tools that run before the first pass were selected.
     Selected {
-        /// Who selected.
+        /// Who selected them.
         by: SelectedBy,
-        /// How many run.
+        /// How many of them run.
         runs: u32,
     },
-    /// What was decided about an action.
+    /// An action got its verdict.
     ActionJudged(JudgedAction),
-    /// What a call cost.
+    /// A model call was charged.
     CallCharged {
-        /// Which call, or which action's sub-call.
+        /// The key of the call, or of the action whose sub-call it was.
         key: CommandKey,
-        /// Which try of it.
+        /// The try, from 1.
         attempt: u32,
         /// The tier that was used.
         tier: Tier,
         /// Its tokens.
         usage: Usage,
-        /// Its cost; `None` while the price is unknown.
+        /// Its cost in pico-dollars. `None`: the price is not known.
         cost: Option<PicoUsd>,
     },
-    /// A call may not be made; what happens instead follows from the call.
+    /// A model call is refused. What happens instead follows from the call.
     CallRefused {
-        /// Which call.
+        /// The call's key.
         key: CommandKey,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// A call failed and is tried again.
+    /// A model call failed and is tried again.
     CallRetried {
-        /// Which call.
+        /// The call's key.
         key: CommandKey,
-        /// The next try.
+        /// The next try, from 2.
         attempt: u32,
-        /// Not before this instant.
+        /// The earliest instant of that try, since the start of the run. `None`: at once.
         not_before: Option<Millis>,
     },
-    /// A tool was not ready; it is asked again without a model.
+    /// A tool was not ready. It is asked again without a model call.
     Polled {
-        /// Which action.
+        /// The action's key.
         key: CommandKey,
-        /// The next try.
+        /// The next try, from 2.
         attempt: u32,
-        /// Not before this instant.
+        /// The earliest instant of that try, since the start of the run.
         not_before: Millis,
     },
-    /// A call or an action of a driver that is gone was settled.
+    /// A call or an action that an earlier driver left in flight was settled.
     Lost {
-        /// Which one.
+        /// Its key.
         key: CommandKey,
-        /// The try that was lost.
+        /// The try that was lost, from 1.
         attempt: u32,
     },
-    /// An action has settled.
+    /// An action settled.
     ActionSettled {
-        /// Which one.
+        /// Its key.
         key: CommandKey,
-        /// The number of its observation.
+        /// The number of its result.
         evidence: EvidenceId,
         /// How it ended.
         status: Status,
     },
-    /// An old evidence body gives way to its summary, because a call did not fit.
+    /// A result is shown by its summary from now on, because a call did not fit into the context.
     EvidenceShortened {
-        /// Which one.
+        /// The number of the result.
         evidence: EvidenceId,
     },
-    /// A conversation has become too long for a call: results of its older part give way to their summaries, and the
-    /// model's own turns there go back without what only their provider can read.
+    /// A conversation was too long for a call. In its older part, results are shown by their summaries, and data that
+    /// only the provider can read is left out.
     Compacted {
-        /// The last pass of the older part; 0 where only messages before the run are.
+        /// The last pass of the older part; 0 where only the messages before the run are older.
         through: u32,
         /// Whether the messages before the run are part of it.
         history: bool,
     },
     /// An attempt at an output begins.
     AttemptBegan {
-        /// From 1.
+        /// The attempt, from 1.
         attempt: u32,
-        /// Its first pass.
+        /// Its first pass, from 1.
         pass: u32,
     },
     /// An output was rejected.
     OutputRejected {
-        /// The attempt that it ends.
+        /// The attempt that it ends, from 1.
         attempt: u32,
-        /// `schema`, or the validator's name.
+        /// `schema`, or the name of the validator.
         by: Arc<str>,
-        /// What is wrong.
+        /// What is wrong, for the model.
         message: Arc<str>,
     },
     /// A reply was read.
     ReplyRead {
-        /// The pass.
+        /// The pass, from 1.
         pass: u32,
-        /// What it said of its confidence.
+        /// The stated confidence.
         confidence: Confidence,
-        /// Why it said so.
+        /// The model's reason for it. Empty if it gave none.
         reason: Arc<str>,
-        /// Whether it held a contract that counts.
+        /// Whether the reply has a contract block that counts.
         has_contract: bool,
-        /// What was not as it should be.
+        /// What was irregular in the reply.
         parse_warnings: Vec<ParseWarning>,
     },
     /// Sections were merged into the document.
     Merged {
-        /// The pass.
+        /// The pass, from 1.
         pass: u32,
-        /// What it did.
+        /// What changed.
         merge: Merge,
     },
     /// The gate decided.
     GateDecided {
-        /// The pass that it decided after.
+        /// The pass after which it decided, from 1; 0 before the first.
         pass: u32,
-        /// The confidence that it saw.
+        /// The confidence that it decided on.
         confidence: Confidence,
-        /// What follows.
+        /// The decision.
         decision: Decision,
     },
-    /// The next main call is another tier's.
+    /// The next main call is made on another tier.
     TierChanged {
-        /// Whose it was.
+        /// The tier before.
         from: Tier,
-        /// Whose it is.
+        /// The tier from now on.
         to: Tier,
-        /// Why.
+        /// The reason.
         why: TierCause,
     },
-    /// A reply asked for more calls than it may: the rest was counted and not read.
+    /// A reply requested more calls than `limits.requested_calls`. The rest was counted and not read.
     CallsNotRead {
-        /// The reply's call.
+        /// The key of the reply's call.
         call: CommandKey,
-        /// `limits.requested_calls`.
+        /// The value of `limits.requested_calls`.
         limit: u32,
-        /// How many were not read.
+        /// How many calls were not read.
         count: u32,
     },
-    /// The reason is fixed.
+    /// The run stops, and the reason is fixed.
     Stopped {
-        /// Why.
+        /// The explanation.
         certificate: Certificate,
     },
 }
@@ -165,41 +165,41 @@ pub enum Note {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum SelectedBy {
-    /// The selector.
+    /// The auxiliary model.
     Selector,
-    /// The domain's default tools, since the selector could not.
+    /// The domain's default tools, because the selection failed.
     Defaults {
-        /// Why the selector could not.
+        /// Why the selection failed.
         why: Arc<str>,
     },
 }
 
-/// What follows a pass.
+/// What the gate decided after a pass.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Decision {
-    /// Run actions, ask a person about others, then the next pass.
+    /// Run actions, ask a person about others, then make the next pass.
     Act {
-        /// How many run.
+        /// How many actions run.
         runs: u32,
-        /// How many wait for a person after them.
+        /// How many wait for a person afterwards.
         asks: u32,
     },
     /// Run actions, then validate the output.
     Validate {
-        /// How many run.
+        /// How many actions run.
         runs: u32,
     },
-    /// Another pass at once, to revise an answer at high confidence.
+    /// Make another pass at once, to complete an answer at high confidence.
     Revise {
         /// What is missing.
         missing: Vec<Arc<str>>,
     },
-    /// The final pass, since only its time is left.
+    /// Make the final pass, because only its reserve of time is left.
     FinalPass {
-        /// The limit.
+        /// The limit that ends the run.
         cause: Condition,
     },
-    /// Stop.
+    /// Stop, for the reason in the certificate.
     Stop(Certificate),
 }

@@ -9,49 +9,50 @@ use crate::gate::{Certificate, JudgedAction, Verdict};
 use crate::reply::Document;
 use crate::types::{CommandKey, Confidence, Evidence, Millis, RunId, Tier, Totals, is_default};
 
-/// What a run ended with.
+/// What a run returns when it ends, in whichever way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The run.
+    /// The run's id.
     pub run: RunId,
     /// Why it stopped.
     pub stop: Certificate,
-    /// What the last reply said of its confidence.
+    /// The last stated confidence. `unknown` in protocols without confidence.
     pub confidence: Confidence,
-    /// Why it said so.
+    /// The model's reason for it. Empty if it gave none.
     pub confidence_reason: Arc<str>,
-    /// The history of passes, in their order (S0-49).
+    /// The passes, in their order. Empty if no reply was read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passes: Vec<PassSummary>,
-    /// The document so far.
+    /// The document so far. Empty outside of documents.
     pub document: Document,
-    /// The final answer of a conversation, or as much of one as came.
+    /// The final answer of a conversation, or the part of it that was received. `None` outside of conversations, or
+    /// if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Arc<str>>,
-    /// The last output, where there is one.
+    /// The last output, valid or not. `None`: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
-    /// Why the last output that was rejected was, where one was.
+    /// Why the last rejected output was rejected. `None`: none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejection: Option<Rejection>,
-    /// How many attempts at an output were begun.
+    /// How many attempts at an output were begun; 0 outside of outputs.
     #[serde(default, skip_serializing_if = "is_default")]
     pub attempts: u32,
     /// What the run was doing when its reason was fixed.
     #[serde(default)]
     pub stopped_in: StoppedIn,
-    /// Required sections that are not there, and what else the domain demands and did not get.
+    /// What the domain requires and the run does not have: required sections first. Empty if nothing is missing.
     pub missing: Vec<Arc<str>>,
-    /// Settled observations by number.
+    /// The settled results, by number.
     pub evidence: Vec<Evidence>,
     /// Every action with its verdict.
     pub actions: Vec<JudgedAction>,
-    /// The bill.
+    /// Usage and cost of the run.
     pub totals: Totals,
-    /// The calls to models that settled, in that order.
+    /// The model calls that settled, in that order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ServedCall>,
-    /// Whether it was saved, once the run is done; `None` where nothing was to be saved.
+    /// Where the outcome was saved, or why not. `None`: the run is not done, or nothing was to be saved.
     pub saved: Option<Saved>,
 }
 
@@ -72,23 +73,23 @@ impl Outcome {
     }
 }
 
-/// A call to a model: which model was asked, and which served.
+/// A model call that settled: the model that was requested, and the one that served.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ServedCall {
-    /// What it was for; of a smart tool's call the key of its action.
+    /// The call's key. For a sub-call, the key of its action.
     pub key: CommandKey,
-    /// Which try of it, from 1.
+    /// The try, from 1.
     pub attempt: u32,
-    /// The tier that was asked.
+    /// The tier that was requested.
     pub tier: Tier,
-    /// The provider that was asked.
+    /// The provider that was called.
     pub provider: Arc<str>,
-    /// The model that was asked, by the provider's name for it.
+    /// The model that was requested, by the provider's name for it.
     pub model: Arc<str>,
-    /// The model that it is, where the provider has another name for it.
+    /// The model behind the provider's own name, for the price table. `None`: the name is the model's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_model: Option<Arc<str>>,
-    /// The model that served, as the provider says; `None` where it does not say.
+    /// The model that served, as the provider reports it. `None`: not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_model: Option<Arc<str>>,
 }
@@ -96,27 +97,27 @@ pub struct ServedCall {
 /// A pass in the history of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PassSummary {
-    /// From 1.
+    /// The pass, from 1.
     pub pass: u32,
     /// Whether it was the final pass: the last call, without tools.
     #[serde(default, skip_serializing_if = "is_default")]
     pub final_pass: bool,
     /// The tier that replied.
     pub tier: Tier,
-    /// What its reply said of its confidence.
+    /// The stated confidence.
     pub confidence: Confidence,
-    /// Why it said so.
+    /// The model's reason for it. Empty if it gave none.
     pub confidence_reason: Arc<str>,
-    /// The sections that it changed.
+    /// Ids of the sections that it changed.
     pub changed: Vec<Arc<str>>,
-    /// When its reply was read.
+    /// When its reply was read, since the start of the run.
     pub at: Millis,
 }
 
-/// An output that the model gave.
+/// A typed output of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Output {
-    /// The value, as the model wrote it: JSON, once it is valid.
+    /// The value as the model wrote it. It is JSON of the schema if `valid`.
     pub value: Arc<str>,
     /// Whether it passed all validation.
     pub valid: bool,
@@ -125,7 +126,7 @@ pub struct Output {
 /// Why an output was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rejection {
-    /// `schema`, or the validator's name.
+    /// `schema`, or the name of the validator.
     pub by: Arc<str>,
     /// What is wrong, for the model.
     pub message: Arc<str>,
@@ -137,31 +138,31 @@ impl fmt::Display for Rejection {
     }
 }
 
-/// What a run was doing when its reason was fixed (S2-79).
+/// What a run was doing when its stop reason was fixed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StoppedIn {
-    /// The phase, for example `calling` or `acting`.
+    /// The name of the phase, for example `calling` or `acting`.
     pub phase: Arc<str>,
     /// The pass, from 1; 0 before the first.
     pub pass: u32,
-    /// The attempt at an output, from 1; 0 where there are none.
+    /// The attempt at an output, from 1; 0 outside of outputs.
     #[serde(skip_serializing_if = "is_default")]
     pub attempt: u32,
 }
 
-/// What became of saving.
+/// Where an outcome was saved, or why it was not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "saved", rename_all = "snake_case")]
 pub enum Saved {
-    /// It is there.
+    /// It is saved.
     At {
-        /// Where.
+        /// Where, for people: a path or an address.
         location: Arc<str>,
     },
-    /// It is not; the journal has it.
+    /// It is not saved. The journal holds it.
     Not {
-        /// Why.
+        /// Why, as one line for people.
         message: Arc<str>,
     },
 }

@@ -70,18 +70,18 @@ pub enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "for", rename_all = "snake_case")]
 pub enum Purpose {
-    /// A cheap model selects tools before the first pass.
+    /// The auxiliary model selects tools before the first pass.
     Select,
     /// The main call of a pass.
     Main,
-    /// The reply's contract was missing or garbled and is asked for again, once.
+    /// The reply's contract block was missing or unreadable and is requested again, once.
     Repair {
-        /// The reply so far.
+        /// What the reply proposed so far.
         proposal: Box<Proposal>,
     },
-    /// The last call, without tools, that turns a stop by limit into a finished document or answer.
+    /// The final pass: the last call, without tools. It turns a stop by limit into a finished document or answer.
     Final {
-        /// The limit that makes it the last.
+        /// The limit that ends the run.
         cause: Condition,
     },
 }
@@ -256,28 +256,29 @@ impl Phase {
     }
 }
 
-/// A call to a model: commanded, or in flight once it is started.
+/// A model call: commanded, or in flight once it is started.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Call {
-    /// Which call.
+    /// The call's key.
     pub key: CommandKey,
-    /// Which try, from 1.
+    /// The try, from 1.
     pub attempt: u32,
-    /// The tier that it is commanded on.
+    /// The tier that is due.
     pub tier: Tier,
     /// How many tries were made on other tiers before this one.
     pub elsewhere: u32,
-    /// How many tries on its tier were no failures: the program ended while they ran.
+    /// How many tries on this tier ended with the program. They do not count as failures.
     pub lost: u32,
-    /// Not before this instant.
+    /// The earliest instant of the try, since the start of the run. `None`: at once.
     pub not_before: Option<Millis>,
-    /// How the try before this one failed.
+    /// The message of the failure before this try. `None`: it is the first.
     pub failed: Option<Arc<str>>,
-    /// The sections that tries before this one returned, which broke off; they are of the pass of this call.
+    /// Ids of the sections that tries before this one returned before they broke off. They belong to this call's
+    /// pass.
     pub kept: Vec<Arc<str>>,
-    /// Whether the provider found it too long, and what it is made with was shortened for that.
+    /// Whether the provider found the request too long, and its input was shortened for that.
     pub shortened: bool,
-    /// What was granted, once it is in flight.
+    /// What was granted. `None`: the call is not in flight.
     pub started: Option<StartedCall>,
 }
 
@@ -318,18 +319,18 @@ impl Call {
 pub struct StartedCall {
     /// The granted tier.
     pub tier: Tier,
-    /// The granted output tokens.
+    /// Maximum output tokens.
     pub max_output_tokens: u64,
-    /// Bytes of its prompt.
+    /// Size of its prompt, in bytes.
     pub prompt_bytes: u64,
-    /// What it is held to cost.
+    /// What it reserves until it settles.
     pub reserve: Reserve,
 }
 
-/// Tools that run side by side, in request order.
+/// Tools that run in parallel, in request order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Batch {
-    /// What runs.
+    /// The actions that run.
     pub work: Vec<Work>,
     /// Indices of the actions that wait for a person afterwards.
     pub asks: Vec<u32>,
@@ -338,36 +339,36 @@ pub struct Batch {
 /// One admitted action.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Work {
-    /// Its idempotency key: that of the first time the same call was asked for.
+    /// Its idempotency key: the key of the first time that the same call was requested.
     pub key: CommandKey,
-    /// Which try, from 1.
+    /// The try, from 1.
     pub attempt: u32,
-    /// Index of the action in the run's list.
+    /// Its index in the run's list of actions.
     pub action: u32,
-    /// The number that its observation gets.
+    /// The number that its result gets.
     pub evidence: EvidenceId,
-    /// Its signature in the ledger.
+    /// Its fingerprint in the ledger.
     pub signature: Digest,
     /// Whether it may be started: reads always, writes once they are announced.
     pub announced: bool,
-    /// What its sub-call may spend.
+    /// What its sub-call may spend. `None`: it makes none.
     pub sub_call: Option<SubCallBudget>,
-    /// What came back.
+    /// Its result. `None`: it has not settled.
     pub observation: Option<Observation>,
-    /// Of a tool that was not ready: when it is asked again.
+    /// When it is asked again. `None`: its tool has not answered that it is not ready.
     pub poll: Option<Box<Poll>>,
-    /// How often the program ended while it ran. None of these was a try that failed.
+    /// How many tries ended with the program. They do not count as failures.
     pub lost: u32,
 }
 
 /// A tool that was not ready and is asked again, without a model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Poll {
-    /// How often it has been asked again, the next time included.
+    /// How many times it has been asked again, the next time included.
     pub times: u32,
-    /// Not before this instant.
+    /// The earliest instant of the next time, since the start of the run.
     pub not_before: Millis,
-    /// What it answered last.
+    /// Its last answer.
     pub last: Observation,
 }
 
@@ -438,12 +439,12 @@ impl Batch {
 /// An action that waits for a person.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ask {
-    /// Index of the action in the run's list.
+    /// Its index in the run's list of actions.
     pub action: u32,
-    /// Silence until then is a no.
+    /// When the time to answer ends, since the start of the run. No answer by then is a denial.
     pub deadline: Millis,
-    /// Whether it was answered.
+    /// Whether the person has answered.
     pub answered: bool,
-    /// What was answered to a question, until all are answered.
+    /// The answer to a question, until all are answered. `None`: not answered, or not a question.
     pub answer: Option<Arc<str>>,
 }

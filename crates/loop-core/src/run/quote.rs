@@ -15,23 +15,23 @@ const LEAST_OUTPUT_TOKENS: u64 = 256;
 /// Tokens by which providers frame the turns of a call, at most: no bytes of ours.
 const FRAME_TOKENS: u64 = 256;
 
-/// How large a rendered prompt is.
+/// The size of a rendered prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PromptSize {
-    /// All of it.
+    /// The whole prompt, in bytes.
     pub bytes: u64,
-    /// The part that it shares with the main call before it on the same tier.
+    /// Bytes at its beginning that it shares with the main call before it on the same tier; 0 if none.
     pub shared_bytes: u64,
 }
 
-/// What a call is granted.
+/// What a model call is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quote {
-    /// The tier: another than the requested one where the money or the context asks for it.
+    /// The granted tier. It differs from the due one where budget or context require it.
     pub tier: Tier,
-    /// The most output tokens that it may write.
+    /// Maximum output tokens.
     pub max_output_tokens: u64,
-    /// What it is held to cost until it settles.
+    /// What the call reserves until it settles.
     pub reserve: Reserve,
 }
 

@@ -1,4 +1,4 @@
-//! Wishes and deadlines, read from the state alone.
+//! Commands and deadlines, read from the state alone.
 
 use std::sync::Arc;
 

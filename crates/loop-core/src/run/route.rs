@@ -1,4 +1,4 @@
-//! The route: which tier's model is called, and how it came to that.
+//! The route: which tier's model is called, and why.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Selecting: which tools run before the first pass, by a cheap model or by the domain's defaults.
+//! Selection: which tools run before the first pass, by the auxiliary model or by the domain's defaults.
 
 use std::sync::Arc;
 

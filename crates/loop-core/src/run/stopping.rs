@@ -1,4 +1,4 @@
-//! The ways out: stops asked for, deadlines, the settling of what is in flight, the saving.
+//! How a run ends: requested stops, deadlines, crashes, settling what is in flight, saving.
 
 use crate::gate::{self, Certificate, Condition, Effects, StopReason, TierCause, Verdict, manual_stop};
 use crate::run::apply::Run;

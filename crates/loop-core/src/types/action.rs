@@ -1,18 +1,18 @@
-//! Actions that a model asks for.
+//! Actions that a model requests.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// How much an action matters to the one who asked for it (S0-102).
+/// How important a requested action is, as the model states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
-    /// The answer cannot stand without it; admitted first when calls run short.
+    /// The answer is incomplete without it. Required calls take what is left of `limits.tool_calls` first.
     Required,
-    /// The answer would be better with it.
+    /// The answer is better with it. Applies where the model states no priority it knows.
     Recommended,
-    /// Skipped: the model itself said that it is not critical (S0-105).
+    /// The model says that the answer does not depend on it. The call is skipped and listed.
     NiceToHave,
 }
 
@@ -27,17 +27,17 @@ impl Priority {
     }
 }
 
-/// A tool call that a model asks for.
+/// A tool call that a model requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Action {
-    /// The model's own name for it, for example `check-backup`.
+    /// The model's own name for the call, for example `check-backup`. Unique within its reply.
     pub id: Arc<str>,
-    /// The tool's name as the model wrote it.
+    /// The tool's name as the model wrote it; it may be an alias, or no tool at all.
     pub tool: Arc<str>,
-    /// How the result would change the answer.
+    /// The model's reason for the call, in its own words. Empty where it gave none.
     pub reason: Arc<str>,
-    /// Parameters as canonical JSON; as they were written where a member is given more than once.
+    /// Parameters as canonical JSON. If a member was given more than once, the text stays as the model wrote it.
     pub parameters: Arc<str>,
-    /// How much it matters.
+    /// How important the model says the call is.
     pub priority: Priority,
 }

@@ -3,17 +3,17 @@
 use serde::Deserialize;
 use serde::Serialize;
 
-/// How sure the model says it is (S0-96). A missing or garbled statement is `unknown`: low, never high (S0-d9).
+/// How sure the model says it is. A missing or unreadable statement is `unknown`, which counts as low.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
-    /// Nothing usable was said; counts as low.
+    /// The reply states no confidence, or none that can be read; counts as low.
     Unknown,
-    /// Mostly guessing.
+    /// The model says that it mostly guesses.
     Low,
-    /// Reasonable, but data would improve it.
+    /// The model says that the answer is reasonable and that more data would improve it.
     Medium,
-    /// Specific, actionable data.
+    /// The model says that the answer is specific and rests on data.
     High,
 }
 

@@ -1,4 +1,4 @@
-//! What a tool returned, as JSON: a plain text is kept once, however often it stands in a run.
+//! What a tool returned, as JSON. A plain text is stored once, however often a run holds it.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

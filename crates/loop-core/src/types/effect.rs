@@ -1,21 +1,21 @@
-//! What a tool does to the world.
+//! What a tool changes outside of the run.
 
 use serde::Deserialize;
 use serde::Serialize;
 
-/// What a tool does to the world.
+/// What a tool changes outside of the run. The domain or the program declares it for each tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// Nothing: it only looks.
+    /// Changes nothing; the call only reads.
     Read,
-    /// Changes something; doing it twice is the same as once.
+    /// Changes something. A second call with the same arguments has the same result as one.
     WriteIdempotent,
-    /// Changes something; the receiver drops a second call with the same key.
+    /// Changes something. The receiver ignores a second call with the same idempotency key.
     WriteKeyed,
-    /// Changes something that cannot be taken back.
+    /// Changes something that cannot be undone. The core does not repeat it when its end is unknown.
     WriteIrreversible,
-    /// Sends something out.
+    /// Sends data out of the operator's systems.
     Egress,
     /// Runs a program.
     Exec,

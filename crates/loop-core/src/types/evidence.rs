@@ -9,22 +9,22 @@ use crate::types::ids::EvidenceId;
 use crate::types::observation::Observation;
 use crate::types::slot::CommandKey;
 
-/// A settled observation with its number.
+/// The settled result of an action, with the number that sections cite.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Evidence {
-    /// In the order in which it was asked for.
+    /// Its number, in the order in which the actions were requested, from 1. `E0` is the work item.
     pub id: EvidenceId,
-    /// The action that returned it.
+    /// The key of the action that returned it.
     pub key: CommandKey,
-    /// The pass that asked for it; 0 for a selected tool.
+    /// The pass that requested the action, from 1; 0 for a tool that was selected before the first pass.
     pub pass: u32,
-    /// The tool's own name.
+    /// The tool's own name, never an alias.
     pub tool: Arc<str>,
-    /// Rebuilt parameters, as canonical JSON.
+    /// The parameters that the tool received, as canonical JSON.
     pub parameters: Arc<str>,
-    /// What came back.
+    /// The result: status, summary, text for the model, data.
     pub observation: Observation,
-    /// Whether prompts show only its summary, because its body no longer fits.
+    /// Whether prompts show only its summary, because its body no longer fits. Set by the core, never taken back.
     pub shortened: bool,
 }
 

@@ -9,28 +9,28 @@ use crate::types::defaults::is_default;
 use crate::types::ids::Millis;
 use crate::types::usage::{CallExtent, Received, Usage};
 
-/// How a call to a model failed.
+/// How a call to a model failed. The driver reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ModelFailure {
-    /// What kind of failure: the core decides on it.
+    /// The kind of failure. The core decides on it alone.
     pub kind: FailureKind,
-    /// One line for people; never a secret.
+    /// One line for people, without secrets. Never read for a decision.
     pub message: Arc<str>,
-    /// Whether the provider, or the client that spoke to it, holds that the same call may succeed later. The core
-    /// tries again only where the [kind](FailureKind::may_pass) permits it too.
+    /// Whether the provider or the client says that the same call may succeed later. The core tries again only where
+    /// the [kind](FailureKind::may_pass) permits it as well.
     pub retryable: bool,
-    /// Not before this instant, where the provider named one.
+    /// The earliest instant of another try, where the provider named one. `None`: the core's own delay applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Millis>,
-    /// The visible text that came before the failure.
+    /// The visible text received before the failure. `None`: nothing visible was received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Arc<str>>,
-    /// The model that served until then, where the provider says.
+    /// The model that served until the failure, as the provider reports it. `None`: not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_model: Option<Arc<str>>,
-    /// Tokens as reported; zero where nothing was sent. `None`: they are estimated from what was received.
+    /// Tokens as reported; zero where nothing was sent. `None`: they are estimated from [`received`](Self::received).
     pub usage: Option<Usage>,
-    /// What was received, by which a call without reported usage is estimated.
+    /// What was received of the reply. A call without reported usage is estimated from it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub received: Received,
 }
@@ -70,60 +70,60 @@ impl ModelFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// The request is not one that can be answered.
+    /// The request is malformed, or asks for something that no model accepts.
     InvalidRequest,
-    /// The model does not offer what was asked for.
+    /// The model lacks a capability that the request needs, for example tools.
     Unsupported,
-    /// The request is larger than the provider takes at once.
+    /// The request has more bytes than the provider accepts in one request.
     RequestTooLarge,
-    /// The request does not fit into the model.
+    /// The request has more tokens than the model's context.
     ContextTooLong,
-    /// Reasoning of an earlier turn is not accepted any more.
+    /// The provider no longer accepts the reasoning of an earlier turn that the request sends back.
     StaleReasoning,
-    /// The provider has forgotten what the request builds on.
+    /// The provider no longer has stored state that the request refers to.
     StateLost,
-    /// A filter refused the request.
+    /// A content filter of the provider refused the request.
     ContentFilter,
 
-    /// The credential is missing or wrong.
+    /// The credential is missing or invalid.
     Auth,
-    /// The credential is right, and not enough.
+    /// The credential is valid and lacks a permission.
     Permission,
-    /// The provider has no such model.
+    /// The provider does not offer the model.
     ModelNotFound,
-    /// The account cannot pay.
+    /// The provider reports a billing problem of the account.
     Billing,
-    /// The quota is used up: waiting for a moment does not help.
+    /// The account's quota is used up. Another try within the run does not help.
     QuotaExhausted,
-    /// Too many calls.
+    /// The provider limits the rate of calls. A later try may succeed.
     RateLimited,
-    /// The provider is busy.
+    /// The provider is overloaded. A later try may succeed.
     Overloaded,
-    /// The provider failed.
+    /// The provider reports an error of its own.
     ServerError,
-    /// The call took too long.
+    /// The call exceeded its time limit.
     Timeout,
-    /// No connection was made.
+    /// No connection to the provider was established.
     Connection,
-    /// The connection broke, or the reply ended before its end.
+    /// The connection broke, or the stream ended without its last event.
     StreamInterrupted,
-    /// The reply cannot be decoded.
+    /// The response does not follow the provider's protocol.
     BadResponse,
-    /// A script or a recording has no reply left.
+    /// A scripted or recorded model has no reply left.
     ScriptExhausted,
 
-    /// The model wrote a tool call that cannot be read.
+    /// The provider reports that the model wrote a tool call that cannot be read.
     MalformedToolCall,
-    /// The reply calls a tool natively, and says nothing else, where the protocol offers no native calls.
+    /// The reply has a native tool call and nothing else, in a protocol without native calls.
     UnexpectedToolCall,
-    /// The reply says nothing, and nothing says why.
+    /// The reply has neither text nor calls, and no reason for that.
     EmptyResponse,
-    /// The reply was cut at its output limit before any of it was visible: reasoning used all of it.
+    /// The reply was cut at its output limit before any of it was visible, because reasoning used all of it.
     OutputLimit,
 
-    /// The caller ended the call.
+    /// The caller cancelled the call.
     Cancelled,
-    /// The program ended while the call ran, each time.
+    /// The program ended while the call ran, on each try. Set by the core.
     Lost,
 }
 

@@ -1,15 +1,15 @@
-//! Instructions: what a person tells a run on its way.
+//! Instructions: what a person asks of a run under way.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::Serialize;
 
-/// What a person told a run while it was on its way.
+/// An instruction that a person gave to a run under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Instruction {
-    /// The first pass whose prompt holds it.
+    /// The first pass whose prompt holds it, from 1.
     pub from_pass: u32,
-    /// What they said.
+    /// The instruction, as the person wrote it. Never empty.
     pub text: Arc<str>,
 }

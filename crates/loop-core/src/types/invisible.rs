@@ -1,4 +1,4 @@
-//! Characters that nobody sees: the one list by which text from outside is cleaned and compared.
+//! Invisible characters: the one list by which outside text is cleaned and compared.
 
 /// Whether a text says nothing that anybody could see. Characters that only change others, such as joiners and selectors,
 /// count as nothing where they stand alone, and so do control characters and letters that are drawn as a blank.

@@ -8,29 +8,29 @@ use crate::types::invisible::is_blank;
 use crate::types::is_default;
 use crate::types::item_form::ItemForm;
 
-/// A ticket, a lead, a pull request, an order (S0-3). It is evidence `E0`.
+/// What a run works on: a ticket, a lead, a pull request, an order. It is evidence `E0`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WorkItem {
-    /// Its id where it comes from, for example `T-1042`.
+    /// Its id in the system that it comes from, for example `T-1042`. Set by the domain or the program.
     pub id: Arc<str>,
-    /// What such an item is called, for example `ticket`.
+    /// The word for such an item, for example `ticket`. The domain sets it.
     pub kind: Arc<str>,
-    /// One line for people.
+    /// One line for people and prompts.
     pub title: Arc<str>,
-    /// How a run with native calls shows it to its model; data where it is not said.
+    /// How a conversation shows it to the model. Data if absent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub form: ItemForm,
-    /// All of it, as Markdown: what the first pass reads.
+    /// The whole item as Markdown. The first pass reads it.
     pub full: Arc<str>,
-    /// A short form, for calls that only need to know what the work is about (S0-137).
+    /// A short form of the item, for the selector and for sub-calls, which do not need all of it.
     pub compact: Arc<str>,
-    /// Whom and what the item concerns; tools scope their queries by it.
+    /// Whom and what the item concerns. Tools restrict their queries to it.
     pub scope: Scope,
-    /// Who asks for the run, as the program that starts it says; no model reads it.
+    /// Who started the run, as the calling program states it. `None`: not stated. No model reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<Arc<str>>,
-    /// The id under which the caller traces the run; the run's own id where it gives none. Tools get it apart from their
-    /// idempotency keys, and no model reads it.
+    /// The caller's trace id. `None`: the run's own id is used. Tools receive it besides their idempotency key. No
+    /// model reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Arc<str>>,
 }
@@ -67,23 +67,23 @@ impl WorkItem {
     }
 }
 
-/// Whom and what a work item concerns (S0-63, S0-64, S0-140). Credentials never stand here.
+/// Whom and what a work item concerns. The domain takes it from the item by rule, and it never holds credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scope {
-    /// The account, customer, organisation or project.
+    /// The id of the account, customer, organisation or project. `None`: the item names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<Arc<str>>,
-    /// The account's name for people.
+    /// The account's name for people. `None`: not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account_name: Option<Arc<str>>,
-    /// The device, vehicle, product or server concerned.
+    /// The id of the device, vehicle, product or server concerned. `None`: the item names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asset: Option<Arc<str>>,
-    /// The work item's own id.
+    /// The id of the work item. `None`: it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item: Option<Arc<str>>,
-    /// The person: contact, lead, author.
+    /// The person concerned: contact, lead or author. `None`: the item names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub person: Option<Arc<str>>,
 }

@@ -1,15 +1,21 @@
-//! How a model is shown a work item: as data, or as what the user says.
+//! How a model is shown a work item: as data, or as the user's own message.
 
 use serde::{Deserialize, Serialize};
 
-/// How a run with native calls is shown its work item.
+/// How a conversation shows its work item to the model.
+///
+/// The program that makes the item sets it. It is never read from the item's own words, so an item that claims to be
+/// a message stays data.
+///
+/// The program that makes the item sets it. It is never read from the item's own words, so an item that claims to be
+/// a message stays data.
 ///
 /// It is set by the program that makes the item and never read from the item's own words, so that an item that calls
 /// itself a message is data all the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemForm {
-    /// As data: with its kind and title, between marks that it cannot forge. The form where none is set.
+    /// As data: with its kind and title, between delimiters that it cannot forge. The default.
     #[default]
     Data,
     /// As the user's own message: its text as it is.

@@ -1,5 +1,5 @@
-//! JSON whose objects keep every member, also those that are given more than once: of these, a plain reader keeps the
-//! last without a word.
+//! JSON whose objects keep every member, also those that are given more than once. A plain reader silently keeps the
+//! last one only.
 
 use std::collections::BTreeSet;
 use std::fmt;

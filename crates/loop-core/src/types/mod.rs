@@ -1,9 +1,9 @@
-//! Types: the words that every room uses. Names of things, amounts, work items, results, evidence.
+//! Types that every module uses: ids, amounts, work items, results, evidence.
 //!
-//! This room decides nothing about a run. It says what a value is, how it is written, and what follows from the value
+//! This module decides nothing about a run. It says what a value is, how it is written, and what follows from the value
 //! alone: what tokens cost at a price, whether a status is a failure, which characters are invisible.
 //!
-//! It looks at no spec, no state and no other room.
+//! It uses no spec, no state and no other module.
 
 mod action;
 mod canonical;

@@ -1,4 +1,4 @@
-//! Money and tokens, in integers.
+//! Cost and prices, in integers.
 
 use std::fmt;
 
@@ -31,12 +31,13 @@ impl fmt::Display for PicoUsd {
     }
 }
 
-/// What was spent: the part with a known price, and how many calls had none. Unknown is never 0.
+/// What was spent: the part whose price is known, and the number of calls without a price. An unknown cost is never
+/// 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cost {
-    /// The sum over all calls whose price is known.
+    /// The sum over all calls with a known price, in pico-dollars.
     pub known: PicoUsd,
-    /// Calls that cost something nobody can name.
+    /// The number of calls that cost something for which there is no price.
     pub unknown_calls: u32,
 }
 

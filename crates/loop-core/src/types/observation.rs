@@ -1,4 +1,4 @@
-//! What came back from an action.
+//! The result of an action.
 
 use std::sync::Arc;
 
@@ -9,35 +9,35 @@ use crate::types::defaults::is_default;
 use crate::types::ids::Digest;
 use crate::types::usage::{Received, Usage};
 
-/// How an action ended.
+/// How an action ended. The tool, the registry, the driver or the gate sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It returned something.
+    /// The tool returned a result.
     Ok,
-    /// It found nothing; may be cited as evidence of absence.
+    /// The tool found nothing. It may be cited as evidence of absence.
     Empty,
-    /// It failed and may succeed another time.
+    /// The tool failed in a way that may pass. The core may try it again.
     RetryableError,
-    /// It failed for good.
+    /// The tool failed for good. The same call is not tried again.
     PermanentError,
-    /// The tool refused its arguments.
+    /// The tool, or the full check of its schema, refused the arguments.
     InvalidInput,
-    /// It answered with something that is no result.
+    /// The tool returned something that is not a result of the agreed form.
     MalformedResult,
-    /// Policy or a person refused it.
+    /// Policy or an approver denied the call.
     Denied,
-    /// It had been run before.
+    /// The same call had been run before. Its earlier result is named.
     Duplicate,
-    /// It was not run because it was not important enough.
+    /// The call was not run because its priority is `nice_to_have`.
     Skipped,
-    /// It took too long.
+    /// The tool exceeded its time limit.
     Timeout,
-    /// The run ended before it did.
+    /// The run stopped before the tool ended.
     Cancelled,
-    /// It is not ready; ask again later.
+    /// The result is not ready. The call may be repeated later.
     Pending,
-    /// It may or may not have happened.
+    /// The effect was begun, and whether it happened is unknown.
     InDoubt,
 }
 
@@ -114,38 +114,40 @@ impl Status {
     }
 }
 
-/// What went wrong, in no form: whoever shows it to a model or a person renders it.
+/// A failure in plain text. The code that shows it to a model or a person renders it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FailureText {
-    /// What failed, as people call it: the title of a tool, or its name.
+    /// What failed, in words for people: the tool's title, or its name where it has no title.
     pub title: Arc<str>,
-    /// A message that the model can act on (S0-67, S0-d4); it may have several lines, and may be a tool's own words.
+    /// What is wrong, so that the model can correct its call. It may have several lines, and it may be a tool's own
+    /// words.
     pub message: Arc<str>,
 }
 
-/// What came back from an action: a status, a line for people, Markdown for the model, data, a digest.
+/// What an action returned: a status, a line for people, Markdown for the model, data, a digest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Observation {
-    /// How it ended.
+    /// How the action ended.
     pub status: Status,
-    /// One line for people and for the list of executed tools (S0-34).
+    /// One line for people and for the list of executed tools.
     pub summary: Arc<str>,
-    /// What the model reads, already cut to the domain's cap (S0-62, S0-123). Empty where `failure` says it all.
+    /// What the model reads, already cut to `limits.markdown_chars`. Empty where `failure` holds the text.
     pub markdown: Arc<str>,
-    /// What went wrong, where no text of the tool's own stands in `markdown`.
+    /// The failure in plain text. `None`: the action succeeded, or the tool's own text in `markdown` says what
+    /// failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureText>,
-    /// The whole raw result as JSON text, opaque to the core.
+    /// The whole raw result as JSON text, opaque to the core. It is not cut.
     pub data: Data,
-    /// Over the canonical data: equal results have equal digests.
+    /// The digest of the canonical data. Equal results have equal digests.
     pub digest: Digest,
-    /// What a smart tool's sub-call used, if it made one (S0-119).
+    /// What a smart tool's sub-call used. `None`: it made no sub-call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_call: Option<SubCallUse>,
-    /// Of a tool that is not ready: milliseconds after which to ask again.
+    /// For a pending result: milliseconds after which the tool asks to be called again. `None`: it names no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// Things a person should know that change nothing, such as what was cut.
+    /// Lines for people about things that change nothing, such as what was cut. Empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Arc<str>>,
 }
@@ -195,14 +197,14 @@ impl Observation {
 /// What a smart tool's call to a model used.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SubCallUse {
-    /// Whether the call returned an answer that was used; the code fallback was taken otherwise.
+    /// Whether the call returned an answer that the tool used. False: the tool used its code fallback.
     pub answered: bool,
-    /// Tokens, or `None` when the provider did not say: then they are estimated from what was received.
+    /// Tokens as reported. `None`: not reported, so they are estimated from [`received`](Self::received).
     pub usage: Option<Usage>,
-    /// What was received.
+    /// What was received of the reply.
     #[serde(default, skip_serializing_if = "is_default")]
     pub received: Received,
-    /// The model that served, as the provider says; `None` where it does not say.
+    /// The model that served, as the provider reports it. `None`: not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_model: Option<Arc<str>>,
 }

@@ -6,64 +6,66 @@ use serde::Serialize;
 use crate::types::money::PicoUsd;
 use crate::types::usage::Usage;
 
-/// What a model's tokens cost, in pico-dollars a token.
+/// The price of a model's tokens, in pico-dollars per token.
 ///
 /// A large input can make the whole call dearer: [`above`](Self::above) has the prices that then hold for every token
 /// of it. A price that is not known is no price at all, never one of 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// A fresh input token.
+    /// Of an input token that no cache is involved in.
     pub input: u64,
-    /// An output token, reasoning included.
+    /// Of an output token, reasoning included.
     pub output: u64,
-    /// An input token read from a cache; the fresh price where it is not given.
+    /// Of an input token read from a cache. `None`: the price of `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<u64>,
-    /// An input token written to a short-lived cache; the fresh price where it is not given.
+    /// Of an input token written to a short-lived cache. `None`: the price of `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<u64>,
-    /// An input token written to a long-lived cache; the price of a short-lived one where it is not given.
+    /// Of an input token written to a long-lived cache. `None`: the price of `cache_write`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write_long: Option<u64>,
-    /// The prices of calls with a large input, in any order. Each is for the whole call.
+    /// The prices of calls with a large input, in any order. Each applies to the whole call. Empty: one price for
+    /// all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub above: Vec<PriceAbove>,
 }
 
-/// What the tokens of a call cost whose input is larger than a threshold, in pico-dollars a token.
+/// The price of every token of a call whose input exceeds a threshold, in pico-dollars per token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceAbove {
-    /// It holds for calls with more input tokens than this, cached ones included; the largest threshold wins.
+    /// The threshold: calls with more input tokens than this, cached ones included. The largest exceeded threshold
+    /// applies.
     pub input_tokens: u64,
-    /// A fresh input token.
+    /// Of an input token that no cache is involved in.
     pub input: u64,
-    /// An output token, reasoning included.
+    /// Of an output token, reasoning included.
     pub output: u64,
-    /// An input token read from a cache; this threshold's fresh price where it is not given.
+    /// Of an input token read from a cache. `None`: this threshold's price of `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<u64>,
-    /// An input token written to a short-lived cache; this threshold's fresh price where it is not given.
+    /// Of an input token written to a short-lived cache. `None`: this threshold's price of `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<u64>,
-    /// An input token written to a long-lived cache; the price of a short-lived one where it is not given.
+    /// Of an input token written to a long-lived cache. `None`: this threshold's price of `cache_write`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write_long: Option<u64>,
 }
 
-/// What each token of one call costs, in pico-dollars, with nothing left open.
+/// The prices of one call with every default resolved, in pico-dollars per token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rates {
-    /// A fresh input token.
+    /// Of an input token that no cache is involved in.
     pub input: u64,
-    /// An output token, reasoning included.
+    /// Of an output token, reasoning included.
     pub output: u64,
-    /// An input token read from a cache.
+    /// Of an input token read from a cache.
     pub cache_read: u64,
-    /// An input token written to a short-lived cache.
+    /// Of an input token written to a short-lived cache.
     pub cache_write: u64,
-    /// An input token written to a long-lived cache.
+    /// Of an input token written to a long-lived cache.
     pub cache_write_long: u64,
 }
 

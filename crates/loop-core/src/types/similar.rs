@@ -1,4 +1,4 @@
-//! Near names: what an unknown tool's name may have meant. They are told, never run (S0-d1, S0-d2).
+//! Similar names: what an unknown tool's name may have meant. They are suggested, never run.
 
 use std::sync::Arc;
 

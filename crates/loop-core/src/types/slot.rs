@@ -8,34 +8,34 @@ use serde::Deserializer;
 use serde::Serialize;
 use serde::Serializer;
 
-/// What a command is for, within its pass.
+/// The purpose of a command within its pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Slot {
     /// The selector's call, in pass 0.
     Select,
     /// The main call of a pass.
     Main,
-    /// The call that asks for a broken contract block again.
+    /// The call that requests a missing or unreadable contract block again.
     Repair,
-    /// The last call, without tools.
+    /// The final pass: the last call, without tools.
     Final,
-    /// The n-th action that the pass proposed, counted from 0.
+    /// The n-th action that the pass requested, counted from 0.
     Action(u32),
-    /// Validating the output that an attempt came to.
+    /// Validating the output of an attempt.
     Validate,
     /// Saving the outcome.
     Save,
 }
 
-/// Identifies a command: fixed when the work is proposed, printed as `pass/slot`.
+/// Identifies a command. It is fixed when the work is proposed, and printed as `pass/slot`.
 ///
 /// With the run's id before it (`run/pass/slot`) it is the idempotency key that a tool receives.
 /// Parallel other calls of the batch never share it, every retry of one action reuses it (S4-30, S4-d1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandKey {
-    /// The pass that wants it; 0 for selecting.
+    /// The pass that requests the command, from 1; 0 for the selection.
     pub pass: u32,
-    /// What it is for.
+    /// The purpose of the command within the pass.
     pub slot: Slot,
 }
 

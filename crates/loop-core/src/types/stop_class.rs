@@ -1,25 +1,25 @@
-//! What a stop means for the one who asked.
+//! What a stop means for the caller.
 
 use serde::Deserialize;
 use serde::Serialize;
 
-/// What a stop means for the one who asked.
+/// What a stop means for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopClass {
-    /// The document answers.
+    /// The document or the answer is complete.
     Answered,
-    /// The document is there and says less than it might.
+    /// There is a document, and it is incomplete.
     Partial,
-    /// The work was refused.
+    /// The model or a content filter refused the work.
     Refused,
-    /// A person has to go on.
+    /// A person has to continue the work.
     NeedsHuman,
-    /// Something broke.
+    /// A model, a tool, storage or an output failed.
     Failed,
-    /// An effect's outcome is unknown: a person has to look before anything is done again.
+    /// The outcome of an effect is unknown. A person has to check it before anything is repeated.
     InDoubt,
-    /// Someone stopped it.
+    /// A person or the calling program stopped the run.
     Cancelled,
 }
 

@@ -5,15 +5,14 @@ use serde::Serialize;
 
 use crate::types::defaults::is_default;
 
-/// What a run has read so far: two of the three taint of which no run may have all unasked (K2). The third is the effect
-/// of the call.
+/// What a run has read so far. Together with the effect of a call it decides whether the call needs an approver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Taint {
-    /// Something that was written by whoever liked to.
+    /// Whether the run has read text that an untrusted party may have written. Never taken back.
     #[serde(skip_serializing_if = "is_default")]
     pub untrusted: bool,
-    /// Something private.
+    /// Whether the run has read private data. Never taken back.
     #[serde(skip_serializing_if = "is_default")]
     pub private: bool,
 }

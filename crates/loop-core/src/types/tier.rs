@@ -3,17 +3,17 @@
 use serde::Deserialize;
 use serde::Serialize;
 
-/// Which model of a domain's route is used.
+/// Which model of a domain's route a call uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
-    /// Cheap: selects tools, filters results.
+    /// The auxiliary model, which selects tools and filters results.
     Selector,
-    /// Analyses and refines.
+    /// The model that analyses and revises.
     Base,
-    /// More capable: used when confidence stays low.
+    /// A more capable model, for passes after low confidence.
     Escalated,
-    /// Another route: used for the rest of a run once the model of the tier before cannot be had.
+    /// Another route, for the rest of a run whose model is unavailable.
     Fallback,
 }
 

@@ -7,28 +7,28 @@ use crate::types::defaults::is_default;
 use crate::types::money::Cost;
 use crate::types::usage::Usage;
 
-/// What a run used.
+/// What a run used, from its start to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Totals {
     /// Main calls whose reply was read.
     pub passes: u32,
-    /// Model calls of every kind that were started.
+    /// Model calls of every kind that were started, failed tries included.
     pub model_calls: u32,
     /// Tool calls that were started, selected ones included.
     pub tool_calls: u32,
-    /// Calls that replies asked for beyond `limits.requested_calls`: they were not read.
+    /// Calls in replies beyond `limits.requested_calls`. They were counted and not read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unread_calls: u32,
-    /// Of the model calls, those of smart tools.
+    /// How many of the model calls were sub-calls of smart tools.
     pub sub_calls: u32,
-    /// Passes at high confidence that asked for required actions all the same: how far a model's confidence can be
-    /// trusted (C15).
+    /// Passes that stated high confidence and still requested required actions. Above 0, the model's confidence is
+    /// less reliable.
     #[serde(default, skip_serializing_if = "is_default")]
     pub contradictions: u32,
-    /// Tokens of all calls.
+    /// Tokens of all model calls.
     pub usage: Usage,
-    /// Money for all calls.
+    /// Cost of all model calls.
     pub cost: Cost,
-    /// Milliseconds from start to stop, waiting for people and times without a driver apart.
+    /// Milliseconds from start to stop. Time in which the run waited for people or had no driver does not count.
     pub wall_ms: u64,
 }

@@ -1,19 +1,19 @@
-//! Tokens of calls, and what was received of a reply, from which they are estimated where a provider reports none.
+//! Tokens of calls, and how much of a reply was received. Missing token counts are estimated from it.
 
 use crate::types::defaults::is_default;
 use serde::Deserialize;
 use serde::Serialize;
 
-/// What was received of a reply: what its cost is estimated from where the provider reports no usage.
+/// How much of a reply was received. The cost of a call without reported usage is estimated from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Received {
-    /// Bytes of text, reasoning and arguments, those that were dropped included; 0 where they were not counted.
+    /// Bytes of text, reasoning and arguments, dropped ones included; 0 if they were not counted.
     pub bytes: u64,
     /// How far the call came.
     pub extent: CallExtent,
-    /// Tokens that the provider reported before the end of the reply. They are not those of the whole, and the estimate is
-    /// never below them; zero where it reported none.
+    /// Tokens that the provider reported before the reply ended; zero if none. They do not cover the whole reply, and
+    /// the estimate is never below them.
     #[serde(skip_serializing_if = "is_default")]
     pub reported: Usage,
 }
@@ -33,20 +33,21 @@ impl Received {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallExtent {
-    /// No model replied: an error status, or a body that is not one of the protocol.
+    /// No model replied: the response was an error status or not of the protocol.
     NoReply,
-    /// The provider ended the reply: it generated what was received, and no more.
+    /// The provider ended the reply, so it generated no more than was received.
     Ended,
-    /// The provider may have worked on: a timeout, a lost connection, a stream that was cut on this side.
+    /// The provider may have generated more: a timeout, a lost connection, or a stream that was cut on this side.
     #[default]
     Open,
 }
 
-/// Token counts of one call or of many, in disjoint buckets.
+/// Token counts of one call or of many. Each token counts in exactly one field; a field is 0 where the provider
+/// reports nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// Input tokens that were not read from a cache.
+    /// Input tokens that were not read from a cache and not written to one.
     pub input: u64,
     /// Input tokens read from the provider's cache.
     pub cache_read: u64,
@@ -56,9 +57,9 @@ pub struct Usage {
     pub cache_write_long: u64,
     /// Output tokens of the visible reply.
     pub output: u64,
-    /// Output tokens of reasoning, priced as output.
+    /// Output tokens of reasoning. They have the price of output.
     pub reasoning: u64,
-    /// Whether any of it was estimated by us rather than reported by the provider.
+    /// Whether any of the counts was estimated here rather than reported by the provider.
     pub estimated: bool,
 }
 

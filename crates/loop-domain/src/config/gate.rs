@@ -1,4 +1,4 @@
-//! `[gate]`: how it is decided after each pass whether to go on.
+//! `[gate]`: how it is decided after each pass whether to continue.
 
 use loop_core::{
     OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, Stale, TaintRule,
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::config::Ordered;
 
-/// How it is decided after each pass whether to go on.
+/// How it is decided after each pass whether to continue.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct GateConfig {
@@ -56,7 +56,7 @@ pub(crate) struct GateConfig {
     /// permanent failure ends the run, and so many that may pass need a person. Default: `continue`.
     #[schemars(schema_with = "on_tool_error")]
     pub(crate) on_tool_error: Option<OnToolError>,
-    /// When repeated trouble ends what goes on.
+    /// When repeated failures end the run.
     pub(crate) breakers: BreakersConfig,
     /// What becomes of a call that was made before, with the same tool and parameters. `never_rerun`: it is not made again.
     /// `progress`: it is refused once it has returned the same result twice with nothing changed between, or goes in a cycle.
@@ -87,7 +87,7 @@ pub(crate) struct GateConfig {
     pub(crate) stale: Option<Stale>,
     /// For documents: whether a pass that saw new evidence never counts as stale. Default: false.
     pub(crate) stale_unless_new_evidence: Option<bool>,
-    /// After how many passes in a row that returned nothing the run ends; 0 for never. A pass of a document brings new
+    /// After how many passes in a row that returned nothing the run ends; 0 for never. A pass of a document returns new
     /// evidence or a changed section, any other a call that can be run. Default: 2 for documents, else 3.
     pub(crate) no_progress: Option<u32>,
     /// For documents: after how many passes in a row at low confidence the escalated model takes over; 0 for never. Default: 2.
@@ -96,13 +96,13 @@ pub(crate) struct GateConfig {
     pub(crate) revision_passes: Option<u32>,
 }
 
-/// When repeated trouble ends what goes on; 0 for never.
+/// When repeated failures end the run; 0 for never.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct BreakersConfig {
     /// Failures of one tool in a row after which it does not run any more. Default: 3.
     pub(crate) tool_failures: Option<u32>,
-    /// Calls in a row that policy denied after which a person has to go on. Default: 3.
+    /// Calls in a row that policy denied after which a person has to continue. Default: 3.
     pub(crate) denied: Option<u32>,
     /// Calls in a row with an unknown tool or with parameters that do not fit after which a person has to go on. Default: 5.
     pub(crate) bad_arguments: Option<u32>,

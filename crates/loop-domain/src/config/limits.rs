@@ -15,7 +15,7 @@ pub(crate) struct LimitsConfig {
     pub(crate) passes: Option<u32>,
     /// Dollars for all model calls, or `"none"`. Default: 0.10, and none where a model's price is unknown.
     pub(crate) cost_usd: Option<CostSetting>,
-    /// How the limits of money and tokens are kept: `estimated`, `strict` or `after`. Default: `estimated`.
+    /// How the limits of cost and tokens are enforced: `estimated`, `strict` or `after`. Default: `estimated`.
     #[schemars(extend("enum" = ["estimated", "strict", "after"]), with = "Option<String>")]
     pub(crate) cost_mode: Option<CostMode>,
     /// Tokens of all model calls. Default: no limit.

@@ -53,7 +53,7 @@ pub(crate) struct Config {
     pub(crate) protocol: ProtocolConfig,
     /// For the protocol `output`: what a run ends with.
     pub(crate) output: Option<OutputConfig>,
-    /// What a work item is and where its parts stand in a JSON item.
+    /// What a work item is and where its parts are in a JSON item.
     #[serde(default)]
     pub(crate) item: ItemConfig,
     /// For the protocol `document`: the sections, in the order in which they are shown. At least one.
@@ -72,7 +72,7 @@ pub(crate) struct Config {
     /// Which model is used for what. Without it the offline stub is used, which is not an AI.
     #[serde(default)]
     pub(crate) models: ModelsConfig,
-    /// Providers of one's own, and changes to known ones, by name.
+    /// Providers of your own, and changes to known ones, by name.
     #[serde(default)]
     pub(crate) providers: Ordered<ProviderConfig>,
     /// Where prices are found that are not given beside a model.
@@ -81,7 +81,7 @@ pub(crate) struct Config {
     /// What a run never passes.
     #[serde(default)]
     pub(crate) limits: LimitsConfig,
-    /// How it is decided after each pass whether to go on.
+    /// How it is decided after each pass whether to continue.
     #[serde(default)]
     pub(crate) gate: GateConfig,
     /// Reasons to stop of the domain's own, by name, beside those that every run has. Default: none.
@@ -234,7 +234,7 @@ pub(crate) struct ContractConfig {
 pub(crate) struct PromptsConfig {
     /// A folder with `.md` templates that replace those of the same name. Default: none is replaced.
     pub(crate) folder: Option<String>,
-    /// `append`: evidence is appended, which keeps calls cheap. `system_evidence`: it stands in the system prompt. Default:
+    /// `append`: evidence is appended, which keeps calls cheap. `system_evidence`: it is in the system prompt. Default:
     /// `append`.
     #[schemars(extend("enum" = ["append", "system_evidence"]), with = "String")]
     pub(crate) layout: Layout,

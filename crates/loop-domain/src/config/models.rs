@@ -56,7 +56,7 @@ pub(crate) struct ModelConfig {
     pub(crate) seed: Option<i64>,
     /// What its tokens cost. Default: nothing for `offline`, `scripted` and `recorded`, but for a recording that is played in
     /// place of another model by `--model` what that one costs; for others what the prices of one's own say, then the table
-    /// that loopgate brings, where the server is the provider's own; else unknown.
+    /// that loopgate knows, where the server is the provider's own; else unknown.
     pub(crate) price: Option<PriceConfig>,
     /// Tokens that fit into one call, input and output together. Default: 128,000.
     pub(crate) context_tokens: u64,

@@ -1,4 +1,4 @@
-//! What tokens cost: in `loopgate.toml`, and in a file with prices of one's own.
+//! What tokens cost: in `loopgate.toml`, and in a file with prices of your own.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use crate::money::Usd;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PricesConfig {
-    /// A file with prices of one's own, which come before the table that loopgate brings. Default: the one that the
+    /// A file with prices of your own, which come before the built-in table. Default: the one that the
     /// environment variable `LOOPGATE_PRICES` names, if any.
     pub(crate) file: Option<String>,
 }
@@ -59,7 +59,7 @@ pub(crate) struct PriceAboveConfig {
     pub(crate) cache_write_long_usd_per_million: Option<Usd>,
 }
 
-/// Prices of one's own, which come before the table that loopgate brings.
+/// Prices of your own, which come before the built-in table.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PriceFileConfig {
@@ -79,7 +79,7 @@ pub(crate) struct PriceRowConfig {
     pub(crate) provider: String,
     /// The model's name. In it, `*` is any text and `#` one digit.
     pub(crate) model: String,
-    /// The first day of this price in UTC, for example `2026-12-01`. Rows of the same model stand in the order of their
+    /// The first day of this price in UTC, for example `2026-12-01`. Rows of the same model are in the order of their
     /// days. Default: it always held.
     pub(crate) from: Option<String>,
     /// What its tokens cost.

@@ -19,7 +19,7 @@ pub(crate) struct ProtocolConfig {
     #[serde(rename = "type")]
     pub(crate) kind: ProtocolKind,
     /// For `conversation` and `output`: how the calls of one reply run, `ordered` (one after another), `parallel` (those
-    /// that only look side by side) or `single` (only the first one). Default: `ordered`.
+    /// that only look in parallel) or `single` (only the first one). Default: `ordered`.
     #[schemars(extend("enum" = ["ordered", "parallel", "single"]), with = "Option<String>")]
     pub(crate) execution: Option<Execution>,
     /// For `conversation` and `output`: in whose words the model is told of a call that failed, `plain`, `quoted`,

@@ -7,7 +7,7 @@ use loop_llm::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A provider of one's own, or changes to one that is known. Keys that are not given are as in `like`.
+/// A provider of your own, or changes to one that is known. Keys that are not given are as in `like`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ProviderConfig {
@@ -36,7 +36,7 @@ pub(crate) struct ProviderConfig {
     pub(crate) max_tokens_field: Option<MaxTokensField>,
     /// The role in which the rules are sent.
     pub(crate) system_role: Option<SystemRole>,
-    /// What stands in place of the text of a turn of calls alone.
+    /// What is in place of the text of a turn of calls alone.
     pub(crate) null_content: Option<NullContent>,
     /// Whether usage has to be asked for in a stream.
     pub(crate) ask_usage: Option<bool>,
@@ -47,7 +47,7 @@ pub(crate) struct ProviderConfig {
     pub(crate) members_back: Option<Vec<String>>,
     /// Whether a refusal goes back as `refusal`; otherwise it goes back as text.
     pub(crate) refusal_back: Option<bool>,
-    /// Whether reasoning may stand in the text between `<think>` and `</think>`.
+    /// Whether reasoning may be in the text between `<think>` and `</think>`.
     pub(crate) think_tags: Option<bool>,
     /// Which ids of calls are taken.
     pub(crate) tool_ids: Option<ToolIds>,

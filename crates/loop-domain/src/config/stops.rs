@@ -12,7 +12,7 @@ pub(crate) struct StopReasonConfig {
     pub(crate) class: ClassConfig,
     /// What is so when a run ends for this reason, as a sentence.
     pub(crate) description: String,
-    /// The tool whose result brings it about.
+    /// The tool whose result causes it.
     pub(crate) tool: String,
     /// How its call has to settle: `ok`, it found something; `empty`, it found nothing. Default: `ok`.
     #[serde(default)]

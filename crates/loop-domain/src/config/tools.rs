@@ -48,7 +48,7 @@ pub(crate) struct ToolConfig {
     /// Its name for people, and the heading of its results. Default: made from its name.
     #[serde(default)]
     pub(crate) title: Option<String>,
-    /// What it brings. The model reads it, so say what one gets.
+    /// What it returns. The model reads it, so say what one gets.
     #[serde(default)]
     pub(crate) description: String,
     /// When it helps. The selector reads it, so use the words that work items use.
@@ -89,10 +89,10 @@ pub(crate) struct ToolConfig {
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub(crate) attempts: Option<u32>,
-    /// Whether what it brings is private: it must not leave unasked. Default: false.
+    /// Whether what it returns is private: it must not leave without approval. Default: false.
     #[serde(default)]
     pub(crate) reads_private: bool,
-    /// Whether what it brings was written by whoever liked to, such as comments or mails. Default: false.
+    /// Whether what it returns may be written by an untrusted party, such as comments or mails. Default: false.
     #[serde(default)]
     pub(crate) returns_untrusted: bool,
     /// The parameters that say whom or what an effect reaches, such as a recipient or an amount. Their values must stand in the

@@ -2,22 +2,22 @@
 
 use std::path::PathBuf;
 
-/// Why a case cannot be read or run. Each message is one line: where, what, how to fix it.
+/// Why a case cannot be read or run. Each message is one line: where, what, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaseError {
     /// A file or a folder cannot be read.
     #[error("{}: {message}", .path.display())]
     Unreadable {
-        /// Where it is.
+        /// The path.
         path: PathBuf,
         /// What is wrong with it.
         message: String,
     },
-    /// It is no JSON of a case's form.
+    /// The text is not JSON of a case's form.
     #[error("{origin}:{line}:{column}: {message}")]
     NotACase {
-        /// Where it came from.
+        /// The file that it was read from.
         origin: String,
         /// Its line, counted from 1.
         line: usize,
@@ -26,23 +26,23 @@ pub enum CaseError {
         /// What is wrong.
         message: String,
     },
-    /// Something that it says is wrong.
+    /// A member of the case is invalid.
     #[error("{origin}: {pointer}: {message}")]
     Invalid {
-        /// Where it came from.
+        /// The file that it was read from.
         origin: String,
-        /// The JSON pointer to it.
+        /// The JSON pointer to the member.
         pointer: String,
         /// What is wrong and how to fix it.
         message: String,
     },
-    /// No case was found.
+    /// There is no case at a path.
     #[error("{}: there is no case in it; cases are .json files in folders called `evals`, and files that end with .case.json", .path.display())]
     None {
-        /// Where they were looked for.
+        /// The path.
         path: PathBuf,
     },
-    /// Several files are wrong: a line each.
+    /// Several files are invalid: one line each.
     #[error("{}", lines(.0))]
     Several(Vec<CaseError>),
 }

@@ -10,52 +10,52 @@ use serde_json::Value;
 
 use crate::case::Ordered;
 
-/// What is expected of a run. Whatever is not named is not looked at.
+/// What is expected of a run. A member that is absent is not checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Expected {
-    /// The reason with which it stops, or several of which one has to be it. S4's names do as well: `max_steps` is
-    /// `max_passes`, `completed` is also `confident`, `failed` is any reason of that class.
+    /// The stop reason, or several of which one must be it. Also accepted: `max_steps` for `max_passes`, `completed`
+    /// for `confident` too, and `failed` for any reason of that class.
     #[serde(skip_serializing_if = "Names::is_empty")]
     pub stop_reason: Names,
     /// The class of the stop: `answered`, `partial`, `refused`, `needs_human`, `failed` or `cancelled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// Reasons that have to be true as well.
+    /// Reasons that must be true as well.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
-    /// The most tool calls.
+    /// Maximum number of tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tool_calls: Option<u32>,
-    /// The fewest tool calls.
+    /// Minimum number of tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_tool_calls: Option<u32>,
-    /// The most passes.
+    /// Maximum number of passes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_passes: Option<u32>,
-    /// The most calls to models.
+    /// Maximum number of model calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_model_calls: Option<u32>,
-    /// The most tokens.
+    /// Maximum number of tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// The most US dollars.
+    /// Maximum cost in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost_usd: Option<f64>,
-    /// Exact numbers.
+    /// Exact counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
-    /// Tools that may not run.
+    /// Tools that must not run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub forbidden_tools: Vec<String>,
-    /// Tools that have to run.
+    /// Tools that must run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub required_tools: Vec<String>,
-    /// Trace events that have to be there: a kind such as `validation`, a kind with its detail such as
-    /// `validation:execute`, or a whole line such as `step:0:validation:execute`. A beginning up to a colon does.
+    /// Trace events that must occur: a kind such as `validation`, a kind with its detail such as
+    /// `validation:execute`, or a whole line such as `step:0:validation:execute`. A prefix up to a colon matches too.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requires_trace_events: Vec<String>,
-    /// Trace events that may not be there, written the same way.
+    /// Trace events that must not occur, written in the same way.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub forbids_trace_events: Vec<String>,
     /// The whole trace, line by line.
@@ -73,31 +73,31 @@ pub struct Expected {
     /// Parts of the last output.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub output: Vec<OutputCheck>,
-    /// What has to be among the evidence.
+    /// Results that must be among the evidence.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<EvidenceCheck>,
-    /// What has to be among the actions that were asked for, with their verdicts.
+    /// Actions that must have been requested, with their verdicts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<ActionCheck>,
-    /// What the domain demands and is not there, exactly.
+    /// Exactly what the domain requires and the run does not have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Vec<String>>,
 }
 
-/// Exact numbers of a run.
+/// Exact counts of a run. A member that is absent is not checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Counts {
     /// Main calls whose reply was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passes: Option<u32>,
-    /// Calls to models of every kind.
+    /// Model calls of every kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_calls: Option<u32>,
     /// Tool calls, selected ones included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u32>,
-    /// Observations, those of what was refused after it was asked for included.
+    /// Results, including those of calls that were refused after they were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<u32>,
     /// Attempts at an output.
@@ -105,72 +105,72 @@ pub struct Counts {
     pub attempts: Option<u32>,
 }
 
-/// What a text has to be. Letters count as they are written.
+/// What a text must be. Upper and lower case differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TextCheck {
-    /// Whether it is there. Default: it is, where anything else is said of it.
+    /// Whether the text must exist. Default: it must, if any other member is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub present: Option<bool>,
     /// The whole text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equals: Option<String>,
-    /// What has to stand in it.
+    /// Texts that must be in it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contains: Vec<String>,
-    /// What may not stand in it.
+    /// Texts that must not be in it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub excludes: Vec<String>,
 }
 
-/// What a part of the output has to be.
+/// What a part of the output must be.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OutputCheck {
-    /// A JSON pointer to the part; empty for the whole.
+    /// A JSON pointer to the part. Empty: the whole output.
     pub pointer: String,
     /// The value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equals: Option<Value>,
-    /// What has to stand in it, a text.
+    /// A text that must be in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contains: Option<String>,
-    /// Whether it is there. Default: true.
+    /// Whether the part must exist. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub present: Option<bool>,
 }
 
-/// An observation that has to be there.
+/// A result that must exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EvidenceCheck {
-    /// The tool.
+    /// The tool's own name.
     pub tool: String,
-    /// How it ended, for example `ok` or `empty`. Default: any way.
+    /// How it ended, for example `ok` or `empty`. Default: in any way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// What has to stand in what the model reads of it.
+    /// Texts that must be in what the model reads of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contains: Vec<String>,
-    /// How many such observations there are, exactly. Default: at least one.
+    /// Exactly how many such results there are. Default: at least one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
 }
 
-/// An action that has to have been asked for.
+/// An action that must have been requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ActionCheck {
-    /// The tool, as it is called or as the model wrote it.
+    /// The tool's own name, or what the model wrote.
     pub tool: String,
-    /// What was decided: `run`, `kept`, `unknown_tool`, `invalid_arguments`, `denied`, `duplicate`, `skipped`,
-    /// `needs_person`, `over_limit`, `breaker_open`, `one_at_a_time` or `ended`. Default: anything.
+    /// The verdict: `run`, `kept`, `unknown_tool`, `invalid_arguments`, `denied`, `duplicate`, `skipped`,
+    /// `needs_person`, `over_limit`, `breaker_open`, `one_at_a_time` or `ended`. Default: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
-    /// What has to stand in the verdict's reason.
+    /// A text that must be in the verdict's reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How many such actions there are, exactly. Default: at least one.
+    /// Exactly how many such actions there are. Default: at least one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
 }

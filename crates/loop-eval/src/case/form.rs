@@ -20,90 +20,91 @@ pub struct Case {
     pub version: u32,
     /// Its name in reports, for example `shipping_lookup_repeated_failure`.
     pub case_id: String,
-    /// What it shows, in a sentence or two.
+    /// What the case shows, in one or two sentences.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub shows: String,
-    /// What it covers, for example rows of requirements.
+    /// What the case covers, for example rows of requirements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub covers: Vec<String>,
-    /// The goal. Without a work item it is the work as well.
+    /// The goal. If there is no work item, the goal is the work item.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub goal: String,
-    /// The folder of a domain, from the folder of the case. Without it and without `spec` the preset `step` is used.
+    /// The folder of a domain, relative to the folder of the case. Without it and without `spec`, the preset `step`
+    /// is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
-    /// A profile of the domain.
+    /// A profile of the domain. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// In place of a domain: what would stand in its `loopgate.toml`, as JSON. Its tools are mocked and need no `kind`, and
+    /// Instead of a domain: the content of a `loopgate.toml`, as JSON. Its tools are mocked and need no `kind`, and
     /// `version` and `name` may be left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<Map<String, Value>>,
-    /// In place of a domain: the spec of a run that was recorded.
+    /// Instead of a domain: the spec of a recorded run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<CaseRecording>,
-    /// Settings over the domain's or the spec's own, by dotted keys such as `limits.passes`.
+    /// Settings that replace those of the domain or the spec, by dotted paths such as `limits.passes`.
     #[serde(default, skip_serializing_if = "Ordered::is_empty")]
     pub set: Ordered<Value>,
-    /// The work item: a file, from the folder of the case, or the item itself as an object.
+    /// The work item: a file, relative to the folder of the case, or the item itself as an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "item_schema")]
     pub item: Option<Value>,
     /// The work item as a text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// What the model replies, in order.
+    /// The model's replies, in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "replies_schema")]
     pub replies: Option<Vec<ScriptedReply>>,
-    /// What the model replies once its replies are used up, each time. Default: nothing, the call fails.
+    /// The reply that the model gives each time after its replies are used up. Default: none, and the call fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "reply_schema")]
     pub exhausted: Option<ScriptedReply>,
-    /// A file with what the model replies, as `--model base=scripted/FILE` takes it, from the folder of the case.
+    /// A file with the model's replies, as `--model base=scripted/FILE` takes it, relative to the folder of the case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
-    /// The model in place of replies: `domain` for the domain's own, `offline` for the stub, or `PROVIDER/NAME`. A file
-    /// that a provider names (`recorded/FILE`, `scripted/FILE`) is looked for from the folder of the case.
+    /// A model instead of replies: `domain` for the domain's own, `offline` for the stub, or `PROVIDER/NAME`. A file
+    /// that a provider names (`recorded/FILE`, `scripted/FILE`) is relative to the folder of the case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Models of single tiers, `selector`, `escalated` or `fallback`, as `PROVIDER/NAME`; needs `model` or `script`.
     #[serde(default, skip_serializing_if = "Ordered::is_empty")]
     pub models: Ordered<String>,
-    /// What the calls of tools bring, by tool. Of a domain, tools that are not named here and only look are run as they
-    /// are; those that change something never are, and say that they were done.
+    /// What calls of tools return, by tool. A domain's tools that are not named here run if they only read. Those
+    /// that change something never run, and report success.
     #[serde(default, skip_serializing_if = "Ordered::is_empty")]
     pub mocked_tools: Ordered<Vec<MockedOutcome>>,
-    /// What people answer when the run asks them. Without any nobody can be asked, unless the domain says that somebody can;
-    /// a question that no line is for is answered by nobody, and is denied at once.
+    /// The answers of people, in order. Without any, there is no approver unless the domain says so. A request
+    /// without a matching answer is denied at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub people: Vec<PersonLine>,
-    /// When the run is stopped by hand.
+    /// When the run is stopped by hand. Default: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopAt>,
-    /// The driver is lost after the gate of this pass, and the run is taken up again from its journal.
+    /// The pass after whose gate the driver ends and the run is resumed from its journal. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub restart_after_pass: Option<u32>,
-    /// It is work as the domain has it from day to day: `loopgate redteam` runs it as well, and counts what the guards hold
-    /// up.
+    /// Whether the case is the domain's everyday work. `loopgate redteam` runs such cases too, and counts what its
+    /// guards prevent. Default: false.
     #[serde(default, skip_serializing_if = "is_false")]
     pub own_work: bool,
-    /// What is expected.
+    /// What is expected of the run.
     pub expected: Expected,
-    /// Where it came from: a file's path. It is no part of the form.
+    /// The file that the case was read from. Not part of the format.
     #[serde(skip)]
     pub origin: PathBuf,
 }
 
-/// What a recorded run was run by.
+/// What a recorded run was run with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CaseRecording {
     /// The spec, as the journal holds it.
     #[schemars(with = "Map<String, Value>")]
     pub spec: RunSpec,
-    /// What each tool declared, as the journal holds it.
+    /// The declaration of each tool, as the journal holds it.
     #[schemars(with = "Vec<Map<String, Value>>")]
     pub tools: Vec<Value>,
     /// Whom and what the work item concerns.
@@ -112,10 +113,11 @@ pub struct CaseRecording {
     /// The work item's short form.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub compact: String,
-    /// What such an item is called.
+    /// The word for such an item, for example `ticket`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// How its model is shown it: `data`, between marks, or `message`, as what the user says. Default: `data`.
+    /// How the model is shown the item: `data`, between delimiters, or `message`, as the user's own message. Default:
+    /// `data`.
     #[serde(default, skip_serializing_if = "is_data")]
     #[schemars(extend("enum" = ["data", "message"]), with = "String")]
     pub form: ItemForm,
@@ -131,32 +133,32 @@ fn is_data(form: &ItemForm) -> bool {
     *form == ItemForm::Data
 }
 
-/// What a person answers to one question of a run.
+/// The answer of a person to one request of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PersonLine {
-    /// The tool whose action it answers. Default: any.
+    /// The tool whose action it answers. Default: any tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// What is said. Default: `approve`.
+    /// The answer. Default: `approve`.
     pub say: AnswerKind,
-    /// Why it is denied, or the answer to a question.
+    /// The reason of a denial, or the answer to a question. Default: empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
 }
 
-/// What a person says.
+/// The kind of a person's answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerKind {
-    /// It may run, once.
+    /// The action may run, once.
     #[default]
     Approve,
-    /// It may not.
+    /// The action may not run.
     Deny,
     /// The answer to a question.
     Answer,
-    /// Nothing: the run waits as long as `limits.person_ms` says.
+    /// No answer: the run waits as long as `limits.person_ms` says.
     Nothing,
 }
 
@@ -164,10 +166,10 @@ pub enum AnswerKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StopAt {
-    /// The pass whose call has just begun.
+    /// The pass, from 1, during whose model call the stop is requested.
     #[schemars(range(min = 1))]
     pub during_pass: u32,
-    /// `at_gate`: nothing new is started. `now`: what is in flight is cut off. Default: `at_gate`.
+    /// `at_gate`: nothing new is started. `now`: everything in flight is cancelled. Default: `at_gate`.
     #[serde(default = "at_gate")]
     #[schemars(extend("enum" = ["at_gate", "now"]), with = "String")]
     pub how: StopMode,
@@ -192,7 +194,7 @@ impl Case {
     /// ```
     ///
     /// # Errors
-    /// It is no JSON of this form, of another version, or contradicts itself.
+    /// It is not JSON of this form, of another version, or contradicts itself.
     pub fn parse(text: &str, origin: impl AsRef<Path>) -> Result<Self, CaseError> {
         let shown = origin.as_ref().display().to_string();
         let mut case: Self = serde_json::from_str(text).map_err(|error| not_a_case(&shown, text, &error))?;

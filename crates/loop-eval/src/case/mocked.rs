@@ -9,38 +9,39 @@ use serde_json::{Map, Value};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MockStatus {
-    /// It brings something.
+    /// It returns a result.
     #[default]
     Ok,
     /// It finds nothing.
     Empty,
-    /// It fails, and the same call may succeed another time (S4-58).
+    /// It fails, and the same call may succeed another time.
     RetryableError,
     /// It fails for good.
     #[serde(alias = "error", alias = "failed")]
     PermanentError,
-    /// It refuses its arguments.
+    /// It rejects its arguments.
     InvalidInput,
-    /// It answers with something that is no result (S4-51).
+    /// It returns something that is not a result of the agreed form.
     MalformedResult,
-    /// It takes too long.
+    /// It exceeds its time limit.
     Timeout,
-    /// It is not ready; the loop asks again after `retry_after_ms`.
+    /// It is not ready. The loop asks again after `retry_after_ms`.
     Pending,
-    /// The tool's program breaks down.
+    /// Its code panics.
     Panic,
 }
 
-/// What one call of a mocked tool brings. Calls take their outcomes in order.
+/// What one call of a mocked tool returns. Calls take their outcomes in order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MockedOutcome {
-    /// How it ends. Default: `ok`.
+    /// How the call ends. Default: `ok`.
     pub status: MockStatus,
-    /// Of a failure: why, for the model.
+    /// For a failure: the reason, for the model.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Of a success: the result for programs. Without `markdown` the model reads it as it is, a list of objects as a table.
+    /// For a success: the result for programs. Without `markdown` the model reads it as it is, a list of objects as a
+    /// table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
     /// What the model reads. Default: made from `data`, or from `reason`.
@@ -49,22 +50,22 @@ pub struct MockedOutcome {
     /// One line for people. Default: made from the rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// Milliseconds before it ends. Default: 0.
+    /// Milliseconds before the call ends. Default: 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub delay_ms: u64,
-    /// Of `pending`: milliseconds after which to ask again. Default: 1.
+    /// For `pending`: milliseconds after which to ask again. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// The parameters of the calls that it is for. Default: it is for any call.
+    /// The parameters of the calls that get this outcome. Default: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Map<String, Value>>,
-    /// Whether it serves every further call. Default: false, it serves one.
+    /// Whether every further call gets it too. Default: false, only one call does.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub repeats: bool,
 }
 
 impl MockStatus {
-    /// The status that a recorded observation had, as far as a tool brings it about itself.
+    /// The status that a recorded observation had, as far as a tool can cause it itself.
     pub(crate) fn of(status: Status) -> Option<Self> {
         match status {
             Status::Ok => Some(Self::Ok),

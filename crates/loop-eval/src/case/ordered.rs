@@ -9,7 +9,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Members by name, in the order in which they are written. Of two with one name the last counts.
+/// Members by name, in the order in which they are written. If a name is given twice, the last one counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ordered<T>(Vec<(String, T)>);
 

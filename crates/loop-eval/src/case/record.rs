@@ -19,19 +19,19 @@ use crate::eval::{VerifyError, verify};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaseRecordError {
-    /// Its journal does not follow from itself.
+    /// Its journal is inconsistent.
     #[error(transparent)]
     Broken(#[from] VerifyError),
-    /// It has not ended.
+    /// The run has not ended.
     #[error("it has not ended, so that nothing can be expected of it; go on with it first")]
     NotOver,
-    /// A part of it has no place in a case.
+    /// A part of the run cannot be expressed in a case.
     #[error("it {what}, and a case has no place for that")]
     NoPlace {
-        /// What it does.
+        /// What the run does.
         what: &'static str,
     },
-    /// Something of it cannot be written down.
+    /// A part of the run cannot be serialized.
     #[error("it cannot be written down: {0}")]
     Unwritable(#[from] serde_json::Error),
 }

@@ -8,57 +8,57 @@ use crate::eval::guards::GUARDS;
 use crate::eval::result::CaseResult;
 use crate::eval::suite::Suite;
 
-/// What each guard did in a suite, and what its absence changed.
+/// What each guard did in a suite, and what changes without it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ablation {
     /// How many cases were run.
     pub cases: u32,
-    /// The cases that could not be run at all.
+    /// The cases that could not be run. Empty if all could.
     pub broken: Vec<Broken>,
-    /// A line for each guard.
+    /// One line for each guard.
     pub guards: Vec<GuardLine>,
 }
 
 /// A case that could not be run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Broken {
-    /// The case.
+    /// The case's id.
     pub case_id: String,
-    /// Why: one line with its place.
+    /// The reason, as one line with its place.
     pub error: String,
 }
 
-/// A guard, how often it fired, and what its absence changed.
+/// A guard, how many times it fired, and what changes without it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GuardLine {
     /// The guard's name.
     pub guard: String,
     /// What it does, in half a sentence.
     pub does: String,
-    /// How often it fired.
+    /// How many times it fired, over all cases.
     pub fired: u32,
-    /// In how many cases.
+    /// In how many cases it fired.
     pub fired_in: u32,
-    /// The cases that ended otherwise without it.
+    /// The cases that end differently without it. Empty if there are none.
     pub changed: Vec<Changed>,
 }
 
-/// A case that ended otherwise without a guard.
+/// A case that ends differently without a guard.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Changed {
-    /// The case.
+    /// The case's id.
     pub case_id: String,
-    /// Whether it is still as expected.
+    /// Whether it still meets its expectations.
     pub passes: bool,
-    /// Why it stopped, with the guard and without it.
+    /// The stop reason, with the guard and without it.
     pub stop_reason: (String, String),
     /// Passes, with the guard and without it.
     pub passes_run: (u32, u32),
     /// Tool calls, with the guard and without it.
     pub tool_calls: (u32, u32),
-    /// Calls to models, with the guard and without it.
+    /// Model calls, with the guard and without it.
     pub model_calls: (u32, u32),
-    /// Pico-dollars, with the guard and without it.
+    /// Cost in pico-dollars, with the guard and without it.
     pub cost_pico_usd: (u64, u64),
 }
 

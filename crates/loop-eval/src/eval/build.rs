@@ -111,7 +111,7 @@ pub(crate) fn own_work(
     Ok((item(case, domain)?, models(case, domain)?, registry))
 }
 
-/// The parts of a domain, or of a spec that stands in the case.
+/// The parts of a domain, or of a spec that is in the case.
 fn loaded(case: &Case, domains: &Domains) -> Result<Parts, CaseError> {
     let mut options = LoadOptions { profile: case.profile.clone(), ..LoadOptions::default() };
     options.cwd = case.folder().to_owned();
@@ -334,7 +334,7 @@ fn by_outcomes(case: &Case) -> Vec<ScriptedReply> {
     calls.chain([ScriptedReply::text("That is all there is to look up.")]).collect()
 }
 
-/// A scripted model that goes on saying one thing once its replies are used up (S4-86).
+/// A scripted model that continues saying one thing once its replies are used up (S4-86).
 #[derive(Debug)]
 struct Exhausted {
     scripted: Scripted,

@@ -1,4 +1,4 @@
-//! What happened, held against what was expected.
+//! What happened, compared with what was expected.
 
 use loop_core::{JudgedAction, Outcome, PicoUsd, StopReason};
 use serde_json::Value;

@@ -9,7 +9,7 @@ use loop_core::{
 };
 use loop_runtime::{journal::Entry, tools::ToolDeclaration};
 
-/// A guard that stands in a loop unless it is switched off.
+/// A guard of the loop that an ablation can disable.
 pub struct AblationGuard {
     /// Its name in reports, for example `repeats`.
     pub name: &'static str,
@@ -78,7 +78,7 @@ impl Seen<'_> {
     }
 }
 
-/// Whether a condition is one that this setting brings about.
+/// Whether a condition is one that this setting causes.
 fn ends_by(condition: &Condition, setting: Setting) -> bool {
     condition.change.as_ref().is_some_and(|change| change.setting == setting)
 }

@@ -5,46 +5,45 @@ use serde::Serialize;
 
 use crate::eval::result::CaseResult;
 
-/// What many cases came to.
+/// The results of many cases together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Metrics {
     /// All cases.
     pub cases: u32,
-    /// Those where all was as expected.
+    /// Cases that met all their expectations.
     pub passed: u32,
-    /// Of the cases that should be answered, those that were.
+    /// Among the cases that should be answered, those that were.
     pub completion: Share,
-    /// Of the cases that say with which reason they stop, those that stopped with it.
+    /// Among the cases that expect a stop reason, those that stopped with it.
     pub correct_stop_reason: Share,
-    /// Of all actions that were asked for, those that nothing could be done with: unknown tools, arguments that do not
-    /// fit, what policy denied.
+    /// Among all requested actions, those that could not run: unknown tools, invalid arguments, denials by policy.
     pub invalid_actions: Share,
-    /// Of all actions that were asked for, those that were refused as repeats.
+    /// Among all requested actions, those refused as repeats.
     pub repeated_actions: Share,
-    /// Of the cases that say with which reason they stop, those that were handed to a person exactly where they should be.
+    /// Among the cases that expect a stop reason, those handed to a person exactly when expected.
     pub escalation_accuracy: Share,
-    /// Of all runs, those whose journal comes out again as it was written down.
+    /// Among all runs, those whose journal a replay reproduces exactly.
     pub replay: Share,
     /// Tokens of all runs.
     pub tokens: u64,
     /// Tool calls of all runs.
     pub tool_calls: u64,
-    /// US dollars of all runs whose cost is known.
+    /// Cost in US dollars of all runs whose cost is known.
     pub cost_usd: f64,
-    /// How many runs cost nobody knows what.
+    /// How many runs have an unknown cost.
     pub unknown_costs: u32,
-    /// Milliseconds of the run in the middle.
+    /// Median wall-clock time of a run, in milliseconds.
     pub wall_ms_median: u64,
-    /// Milliseconds that 19 of 20 runs stay within.
+    /// 95th percentile of the wall-clock time of a run, in milliseconds.
     pub wall_ms_p95: u64,
 }
 
 /// A part of a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
-    /// The part.
+    /// The number of cases counted.
     pub part: u32,
-    /// The whole.
+    /// The number of cases considered.
     pub of: u32,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! [`run_case`] runs one: its domain or spec is made, mocked tools take the places of real ones, its model replies, its
 //! people answer. Nothing in the world is changed: a tool that would change something is mocked, or says that it was done
-//! without doing it. Afterwards the run's journal is replayed, and every decision has to come out as it was written down.
-//! A [`Suite`] runs many side by side; [`ablate`] runs them again and again with one guard less each time.
+//! without doing it. Afterwards the run's journal is replayed, and every decision has to come out as it was recorded.
+//! A [`Suite`] runs many in parallel; [`ablate`] runs them again and again with one guard less each time.
 
 mod ablate;
 mod build;

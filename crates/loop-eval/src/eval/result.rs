@@ -6,21 +6,21 @@ use loop_core::{DeniedBy, Note, StopReason, Verdict};
 use loop_runtime::journal::Entry;
 use serde::Serialize;
 
-/// What a case came to.
+/// The result of a case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CaseResult {
-    /// The case's name.
+    /// The case's id.
     pub case_id: String,
-    /// The file that it stands in.
+    /// The file of the case.
     pub file: PathBuf,
-    /// Whether all was as expected.
+    /// Whether it met all its expectations.
     pub passed: bool,
-    /// What was not, a line each.
+    /// The expectations that it did not meet, one line each. Empty if it passed.
     pub failures: Vec<String>,
-    /// Why it could not be run at all: one line with its place.
+    /// Why it could not be run, as one line with its place. `None`: it was run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The run's name.
+    /// The run's id.
     pub run: String,
     /// Why it stopped.
     pub stop_reason: String,
@@ -28,49 +28,49 @@ pub struct CaseResult {
     pub class: String,
     /// The other reasons that were true.
     pub also: Vec<String>,
-    /// The reasons that were expected; none where the case does not say.
+    /// The expected stop reasons. Empty: the case expects none.
     pub expected: Vec<String>,
-    /// The class that was expected, where the case says one.
+    /// The expected class. `None`: the case expects none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_class: Option<String>,
-    /// Whether the reason is an expected one; `None` where the case does not say.
+    /// Whether the stop reason is an expected one. `None`: the case expects none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correct_reason: Option<bool>,
-    /// Whether the run's journal comes out again as it was written down.
+    /// Whether a replay reproduces the run's journal exactly.
     pub replayed: bool,
-    /// What was asked for, by what was decided.
+    /// The requested actions, by verdict.
     pub actions: ActionCounts,
     /// Main calls whose reply was read.
     pub passes: u32,
-    /// Calls to models.
+    /// Model calls of every kind.
     pub model_calls: u32,
     /// Tool calls.
     pub tool_calls: u32,
-    /// Tokens.
+    /// All tokens, input and output.
     pub tokens: u64,
-    /// US dollars; `None` while the price of any call is unknown.
+    /// Cost in US dollars. `None`: the price of some call is unknown.
     pub cost_usd: Option<f64>,
-    /// Pico-dollars of the calls whose price is known.
+    /// Cost in pico-dollars of the calls with a known price.
     pub cost_pico_usd: u64,
-    /// Milliseconds from start to end, by the clock on the wall.
+    /// Milliseconds from start to end, by the wall clock.
     pub wall_ms: u64,
-    /// The run, line by line (S4-87).
+    /// The run as trace events, one line each.
     pub trace: Vec<String>,
     /// The entries of the journal.
     #[serde(skip)]
     pub(crate) entries: Vec<Entry>,
 }
 
-/// Actions by what was decided about them.
+/// Requested actions, counted by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ActionCounts {
-    /// All that were asked for.
+    /// All requested actions.
     pub proposed: u32,
-    /// Those that nothing could be done with: unknown tools, arguments that do not fit, what policy denied.
+    /// Those that could not run: unknown tools, invalid arguments, denials by policy.
     pub invalid: u32,
-    /// Those that were refused as repeats.
+    /// Those refused as repeats.
     pub repeated: u32,
-    /// Those that a person was needed for.
+    /// Those that needed a person.
     pub requested: u32,
 }
 
@@ -86,7 +86,7 @@ impl CaseResult {
         }
     }
 
-    /// Whether it ended with a person having to go on.
+    /// Whether it ended needing a person to continue.
     pub fn escalated(&self) -> bool {
         self.stop_reason == StopReason::NeedsHuman.name()
     }

@@ -1,4 +1,4 @@
-//! Many cases, side by side.
+//! Many cases, in parallel.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,19 +1,19 @@
-//! A journal held against itself: every decision has to come out again as it was written down (S4-55).
+//! A journal compared with itself: every decision has to come out again as it was recorded (S4-55).
 
 use loop_core::Run;
 use loop_runtime::journal::{Entry, Recorded};
 
-/// Where a replay and what was written down part.
+/// Where a replay differs from the journal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// There is no entry.
+    /// The journal has no entry.
     #[error("nothing was written down")]
     Empty,
-    /// What is stored does not come back as it was.
+    /// A stored value changes when it is read and written again.
     #[error("entry {seq} does not come back from storage as it was: {message}")]
     Stored {
-        /// The entry.
+        /// The entry's sequence number.
         seq: u64,
         /// What happened.
         message: String,
@@ -21,7 +21,7 @@ pub enum VerifyError {
     /// An event does not follow from the ones before it.
     #[error("entry {seq} does not follow from the ones before it: {message}")]
     Rejected {
-        /// The entry.
+        /// The entry's sequence number.
         seq: u64,
         /// What is wrong.
         message: String,
@@ -29,11 +29,11 @@ pub enum VerifyError {
     /// The same event led to other decisions.
     #[error("entry {seq} was decided otherwise: {was} was written down, {now} comes out now")]
     Differs {
-        /// The entry.
+        /// The entry's sequence number.
         seq: u64,
-        /// What was written down.
+        /// What the journal holds.
         was: String,
-        /// What comes out.
+        /// What the replay gives.
         now: String,
     },
 }
@@ -41,7 +41,7 @@ pub enum VerifyError {
 /// Replays a run, entry by entry and through its stored form, and gives the run as it stands at the end.
 ///
 /// # Errors
-/// The first entry that does not come out as it was written down.
+/// The first entry that does not come out as it was recorded.
 pub fn verify(recorded: &Recorded) -> Result<Run, VerifyError> {
     let mut state: Option<Run> = None;
     for entry in &recorded.entries {

@@ -25,23 +25,23 @@ pub(super) enum ActionKind {
     Run,
 }
 
-/// Why effects could not be read.
+/// Why tool effects could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum EffectsError {
     /// The file could not be read.
     #[error("{path}: {source}", path = path.display())]
     File {
-        /// The file.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// It is not one JSON object of texts.
+    /// The file is not one JSON object of strings.
     #[error("{path}:{source}: a file of effects is one JSON object: {{\"tool\": \"read\"}}", path = path.display())]
     Json {
-        /// The file.
+        /// The path.
         path: PathBuf,
-        /// Where, and why.
+        /// The parser's error.
         source: serde_json::Error,
     },
     /// An effect has a name that is none.
@@ -50,7 +50,7 @@ pub enum EffectsError {
          write_irreversible, egress or exec"
     )]
     Unknown {
-        /// The tool.
+        /// The tool's name.
         tool: String,
         /// What was said.
         effect: String,

@@ -12,22 +12,23 @@ use super::published::{Consecutive, Cycles, Last, OpenHands};
 /// How often the same call may be made in a row under `consecutive` without a number.
 const CONSECUTIVE: u32 = 5;
 
-/// What decides about calls.
+/// A policy against repeats that is scored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// One of ours, with its defaults.
+    /// A policy of this project, with its defaults.
     Own(Repeats),
-    /// `three_tier` with words of actions removed from search texts, as its description says in the letter.
+    /// `three_tier`, with words for actions removed from search texts, as its description says literally.
     ThreeTierLiteral,
-    /// The rule of gemini-cli: the same one to five calls five times in a row, whatever they bring; it ends the run.
+    /// The rule of gemini-cli: the same one to five calls, five times in a row, whatever they return. It ends the
+    /// run.
     Cycles5,
-    /// The rule of OpenHands: four times the same call with the same result, three times the same call with a failure,
-    /// or two such calls in turn over six; it ends the run.
+    /// The rule of OpenHands: the same call with the same result four times, the same failing call three times, or
+    /// two alternating calls over six. It ends the run.
     OpenHands,
-    /// The rule of goose: the same call more than so many times in a row is refused, whatever it brings.
+    /// The rule of goose: the same call more than this many times in a row is refused, whatever it returns.
     Consecutive(u32),
-    /// The rule of opencode: the third of three equal calls in a row asks a person, whatever they bring; here nobody is
-    /// there, and it ends the run.
+    /// The rule of opencode: the third equal call in a row goes to a person, whatever it returned. There is no person
+    /// here, so it ends the run.
     Last3,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Call<'a> {
 /// What a call returned.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reported<'a> {
-    /// Results that are the same have the same number, failures apart from successes.
+    /// Results that are the same have the same number, failures and successes separately.
     pub(super) same: u32,
     pub(super) is_error: bool,
     /// How it ended.

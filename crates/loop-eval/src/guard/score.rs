@@ -12,21 +12,21 @@ use super::trajectory::{Label, Trajectory};
 /// What one policy would have done to one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RunScore {
-    /// The calls that it refuses, in order.
+    /// The refused calls, in order. Empty if none is refused.
     pub refused: Vec<RefusedCall>,
     /// Calls that were not made because the run was over.
     pub not_run: u64,
 }
 
-/// A call that is refused.
+/// A call that a policy refuses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RefusedCall {
     /// Its index among the steps of the run.
     pub step: usize,
-    /// By which rule.
+    /// The rule that refuses it.
     pub rule: String,
-    /// Whether its recorded result was new: another than that of the same call before, or, where it was made for the
-    /// first time, one that its tool had not told in that turn. A action that was not done before is always new.
+    /// Whether its recorded result was new: different from the result before, or, for a first call, not seen in its
+    /// turn. The first time of an action is always new.
     pub new: bool,
 }
 
@@ -96,18 +96,18 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Sums over runs that ended alike.
+/// Sums over runs that ended in the same way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Group {
     /// Runs.
     pub runs: u64,
     /// Their calls.
     pub calls: u64,
-    /// Runs in which something is refused.
+    /// Runs in which at least one call is refused.
     pub runs_hit: u64,
-    /// Calls that are refused, or not made because the run is over.
+    /// Calls that are refused, or not made because the run has ended.
     pub calls_lost: u64,
-    /// Refused calls of which the recorded result was new.
+    /// Refused calls whose recorded result was new.
     pub new_refused: u64,
 }
 
@@ -124,19 +124,19 @@ impl Group {
 /// Sums over the runs of a labelled set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Labelled {
-    /// Loops.
+    /// Runs labelled as loops.
     pub loops: u64,
-    /// Loops of which a call from `loop_from` on is refused, or not made because the run is over.
+    /// Loops in which a call from `loop_from` on is refused, or not made because the run has ended.
     pub caught: u64,
-    /// Loops in which something before `loop_from` is refused, whether they are caught or not.
+    /// Loops in which a call before `loop_from` is refused, whether they are caught or not.
     pub early: u64,
-    /// Over the loops that are caught, how many calls after `loop_from` that is; the median.
+    /// Over the caught loops: the median number of calls between `loop_from` and the refusal. `None`: none is caught.
     pub late_by: Option<u64>,
     /// Productive runs.
     pub productive: u64,
-    /// Productive runs in which something is refused.
+    /// Productive runs in which a call is refused.
     pub false_positives: u64,
-    /// By kind: runs, and those judged as labelled.
+    /// By kind: how many runs, and how many were judged as labelled.
     pub kinds: BTreeMap<String, (u64, u64)>,
     #[serde(skip)]
     delays: Vec<u64>,
@@ -151,7 +151,7 @@ impl Labelled {
                 self.false_positives += u64::from(first.is_some());
                 first.is_none()
             }
-            Label::Runner { from } => {
+            Label::Unproductive { from } => {
                 let is_early = first.is_some_and(|first| first < from);
                 let in_loop = score.refused.iter().find(|refusal| refusal.step >= from);
                 let delay = match in_loop {
@@ -179,17 +179,17 @@ impl Labelled {
 pub struct Score {
     /// The policy's name.
     pub policy: String,
-    /// Runs that did what they were for.
+    /// Runs that reached their goal.
     pub successful: Group,
     /// Runs that did not.
     pub failed: Group,
-    /// Runs of which nobody says.
+    /// Runs whose success is not recorded.
     pub unknown: Group,
-    /// Calls that were lost in failed runs, and in loops from `loop_from` on: nobody misses them.
+    /// Calls lost in failed runs, and in loops from `loop_from` on. They would have been useless.
     pub calls_saved: u64,
-    /// Over the runs that are hit, which call is the first that is refused, from 1; the median.
+    /// Over the runs that are hit: the median position of the first refused call, from 1. `None`: no run is hit.
     pub stop: Option<u64>,
-    /// Where the runs are labelled.
+    /// Results for a labelled set. `None`: the runs are not labelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labelled: Option<Labelled>,
     #[serde(skip)]
@@ -218,7 +218,7 @@ impl Score {
         };
         group.add(calls, score);
         self.calls_saved += match (run.label, run.success) {
-            (Some(Label::Runner { from }), _) => {
+            (Some(Label::Unproductive { from }), _) => {
                 let in_loop = score.refused.iter().filter(|refusal| refusal.step >= from).count() as u64;
                 in_loop + score.not_run.min(calls - from as u64)
             }
@@ -300,7 +300,8 @@ impl Table {
             let score = judge(*policy, &calls);
             sums.add(run, calls.len() as u64, &score);
             if let Some(details) = &mut self.details {
-                let is_missed = matches!(run.label, Some(Label::Runner { .. })) && score.refused.is_empty();
+                let is_missed =
+                    matches!(run.label, Some(Label::Unproductive { .. })) && score.refused.is_empty();
                 if is_missed || !score.refused.is_empty() {
                     details.push(detail(&sums.policy, run, score));
                 }
@@ -326,7 +327,7 @@ fn detail(policy: &str, run: &Trajectory, score: RunScore) -> Detail {
         refusal,
     });
     let (label, loop_from) = match run.label {
-        Some(Label::Runner { from }) => (Some("loop"), Some(from)),
+        Some(Label::Unproductive { from }) => (Some("loop"), Some(from)),
         Some(Label::Productive) => (Some("productive"), None),
         None => (None, None),
     };

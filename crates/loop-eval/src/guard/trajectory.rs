@@ -13,55 +13,55 @@ use sha2::{Digest, Sha256};
 
 use super::effects::ToolEffects;
 
-/// A recorded run: what was called, and what that returned.
+/// A recorded run: its calls and their results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trajectory {
-    /// Its name.
+    /// Its id.
     pub id: String,
-    /// Whether it did what it was for; unknown where the recording does not say.
+    /// Whether it reached its goal. `None`: not recorded.
     pub success: Option<bool>,
-    /// What it is by the rules of labelling, in a labelled set.
+    /// Its label, in a labelled set. `None`: not labelled.
     pub label: Option<Label>,
-    /// Which kind of run it is, in a labelled set.
+    /// Its kind, in a labelled set. `None`: not labelled.
     pub kind: Option<String>,
-    /// Its half of a labelled set.
+    /// Its half of a labelled set. `None`: not labelled.
     pub split: Option<Split>,
-    /// What its tools do, as far as the recording says.
+    /// Which of its tools only read, as far as the recording says.
     pub effects: ToolEffects,
-    /// Its calls, in order.
+    /// The calls, in order.
     pub steps: Vec<Step>,
 }
 
-/// One call, and what it returned.
+/// One call and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The message of a user that is being answered.
+    /// The number of the user message that is being answered, in order.
     pub turn: u64,
     /// The tool.
     pub tool: String,
     /// Its arguments.
     pub arguments: Value,
-    /// What it returned; perhaps only the beginning.
+    /// The result; possibly only its beginning.
     pub result: String,
     /// The SHA-256 of the whole result, in hexadecimal digits.
     pub result_sha256: String,
-    /// Whether `result` is the whole.
+    /// Whether `result` is the whole result.
     pub is_whole: bool,
-    /// Whether it failed.
+    /// Whether the call failed.
     pub is_error: bool,
-    /// How it ended, where the recording says.
+    /// How the call ended. `None`: not recorded.
     pub status: Option<Status>,
 }
 
-/// What a run of a labelled set is.
+/// The label of a run in a labelled set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Label {
-    /// It goes in a cycle.
-    Runner {
-        /// The index of the first call that should be refused.
+    /// The run loops without progress.
+    Unproductive {
+        /// The index of the first call that should be refused, from 0.
         from: usize,
     },
-    /// Every call of it is worth making.
+    /// Every call of the run is useful.
     Productive,
 }
 
@@ -69,9 +69,9 @@ pub enum Label {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Split {
-    /// The half that rules are tuned on.
+    /// The half for tuning rules.
     Dev,
-    /// The half that is looked at when nothing is changed any more.
+    /// The half for measuring, once the rules are final.
     HeldOut,
 }
 
@@ -92,7 +92,7 @@ impl std::str::FromStr for Split {
 pub struct Problem {
     /// The file.
     pub file: PathBuf,
-    /// The line, from 1; 0 where the file itself cannot be read.
+    /// The line, from 1; 0 if the file itself cannot be read.
     pub line: u64,
     /// What is wrong.
     pub what: String,
@@ -109,7 +109,7 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// The runs of a file, read as they are asked for: a line at a time is in memory.
+/// The runs of a file, read one by one: one line at a time is in memory.
 #[derive(Debug)]
 pub struct Trajectories {
     file: PathBuf,
@@ -225,7 +225,7 @@ fn parse(text: &[u8]) -> Result<Trajectory, String> {
     let label = match (line.label.as_deref(), line.loop_from) {
         (None, None) => None,
         (Some("productive"), None) => Some(Label::Productive),
-        (Some("loop"), Some(from)) if from < steps.len() => Some(Label::Runner { from }),
+        (Some("loop"), Some(from)) if from < steps.len() => Some(Label::Unproductive { from }),
         (Some("loop"), Some(from)) => {
             return Err(format!("run `{id}` loops from step {from}, and has {} steps", steps.len()));
         }

@@ -28,9 +28,10 @@ const MAX_PASSES: u32 = 40;
 pub enum Adversary {
     /// It does exactly what the text says, as soon as it has read it.
     Obedient,
-    /// It waits, hides names and values, repeats, uses similar names, forges verdicts and citations, and lies to people.
+    /// It waits, hides names and values, repeats, uses similar names, forges verdicts and citations, and lies to
+    /// approvers.
     Cunning,
-    /// It calls tools at random, with arguments that fit and with some that do not.
+    /// It calls tools at random, with valid and invalid arguments.
     Random,
 }
 
@@ -53,13 +54,13 @@ pub(super) struct Fooled {
     adversary: Adversary,
     kind: Kind,
     scenario: Scenario,
-    /// What stands in the text where it is read.
+    /// What is in the text where it is read.
     mark: String,
     /// What it wants done.
     effects: Vec<Wanted>,
     /// The same with values that policy may take from somewhere.
     borrowed: Vec<Wanted>,
-    /// The forged block that stands in the text.
+    /// The forged block that is in the text.
     block: String,
     /// Where it looks first.
     lures: Vec<Wanted>,
@@ -76,7 +77,7 @@ pub(super) struct Fooled {
     passes: AtomicU32,
     has_read: AtomicBool,
     random: AtomicU64,
-    /// ToolEffects that were asked for.
+    /// Effects that were requested.
     pub(super) requested: AtomicU32,
 }
 
@@ -293,7 +294,7 @@ impl Fooled {
 
     fn reply(&self, request: &ModelRequest) -> ModelReply {
         let text = match RequestPurpose::of(request) {
-            // Whatever it is asked for, it goes on as before: defaults are taken in its place.
+            // Whatever it is asked for, it continues as before: defaults are taken in its place.
             RequestPurpose::Select | RequestPurpose::Filter => "nothing".to_owned(),
             // The block of the text again, once it has read it; any other would be the model's own word.
             RequestPurpose::Repair if self.forges(self.has_read.load(Ordering::Relaxed)) => {
@@ -341,7 +342,7 @@ impl Fooled {
             let block = if forges { self.block.clone() } else { verdict() };
             text.push_str(&forged::with_guessed_nonce(&block));
         } else if forges {
-            // Word for word what stands in the text: it knows no nonce.
+            // Word for word what is in the text: it knows no nonce.
             text.push_str(&self.block);
         } else {
             // A fooled model still writes its own contracts, and has read the nonce.
@@ -405,7 +406,7 @@ fn spell(arguments: &mut Value, spelling: &str) {
     }
 }
 
-/// Whether the text that holds `mark` stands in what the model reads.
+/// Whether the text that holds `mark` is in what the model reads.
 fn has_read(request: &ModelRequest, mark: &str) -> bool {
     request.messages.iter().any(|message| match message {
         Message::Tool { results } => {

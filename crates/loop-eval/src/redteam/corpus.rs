@@ -123,9 +123,9 @@ impl Trick {
 pub enum Carrier {
     /// In the work item.
     Item,
-    /// In what a tool brings.
+    /// In what a tool returns.
     Result,
-    /// In a field of a record that a tool brings.
+    /// In a field of a record that a tool returns.
     Field,
     /// In a tool's error.
     Error,
@@ -140,7 +140,7 @@ impl Carrier {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Injection {
-    /// Its id, which stands in the text as well, so that it is known where it was read.
+    /// Its id, which is in the text as well, so that it is known where it was read.
     pub id: String,
     /// What it wants.
     pub kind: Kind,
@@ -166,7 +166,7 @@ pub fn corpus() -> Vec<Injection> {
     read_injections(COMMITTED).unwrap_or_default()
 }
 
-/// Injections of one's own, one a line.
+/// Injections of your own, one a line.
 ///
 /// # Errors
 /// The line that is none, from 1, and why.

@@ -27,7 +27,7 @@ const TURNS: u32 = 3;
 pub(super) struct Went {
     /// One for each run, in their order.
     pub(super) outcomes: Vec<Outcome>,
-    /// ToolEffects that a person was asked about.
+    /// Effects that an approver was asked about.
     pub(super) requested: u32,
     /// Whether the run was stopped in the middle and resumed from its journal.
     pub(super) is_resumed: bool,
@@ -85,7 +85,7 @@ fn answers(waiting: &Waiting, answer: impl Fn(&PersonRequest) -> PersonAnswer) -
     answers.collect()
 }
 
-/// Drives the turns of one conversation: each goes on from what was said before, as `loopgate chat` does it. Where it
+/// Drives the turns of one conversation: each continues from what was said before, as `loopgate chat` does it. Where it
 /// `crashes`, the driver of the last turn is lost at its beginning, and the turn is resumed from its journal.
 pub(super) async fn in_turns(
     runner: &Runner,

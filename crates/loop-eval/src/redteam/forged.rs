@@ -1,4 +1,4 @@
-//! Forged contract blocks: a verdict, a refusal or an escalation that stands in a text from outside.
+//! Forged contract blocks: a verdict, a refusal or an escalation that is in a text from outside.
 
 use loop_core::{Confidence, Measure, Outcome, StopReason};
 

@@ -2,7 +2,7 @@
 //!
 //! No model has to be believed here. The strongest adversary is a model that does exactly what an injected text says:
 //! if nothing happens then, the quality of a real model does not matter. Three of them attack a domain's own tools, which
-//! are put in front of a recorder: what an effect would have done is written down and not done.
+//! are put in front of a recorder: what an effect would have done is recorded and not done.
 //!
 //! ```no_run
 //! use loop_domain::{Domain, LoadOptions};

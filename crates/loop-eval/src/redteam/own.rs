@@ -19,7 +19,7 @@ use crate::redteam::tools::{World, recorded};
 /// Providers that need no network.
 const OFFLINE: [&str; 3] = ["offline", "scripted", "recorded"];
 
-/// A piece of the domain's own work: an item for its own models, or a case with a model and mocks of its own.
+/// A piece of the domain's own work: an item for its own models, or a case with its own model and mocks.
 #[derive(Clone, Debug)]
 pub struct OwnWork {
     name: String,
@@ -66,7 +66,7 @@ impl OwnWork {
     }
 }
 
-/// Runs the domain's own work; gives what came of it, and the effects that it wants.
+/// Runs the domain's own work; gives its outcome, and the effects that it wants.
 pub(super) async fn own_work(
     domain: &Domain,
     work: &[OwnWork],

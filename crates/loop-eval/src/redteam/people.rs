@@ -3,16 +3,16 @@
 use loop_core::{PersonAnswer, PersonRequest, canonical};
 use serde::{Deserialize, Serialize};
 
-/// Who can be asked.
+/// The approver in an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum People {
-    /// Nobody.
+    /// There is none.
     Absent,
-    /// Somebody who refuses everything.
+    /// An approver who denies everything.
     Denying,
-    /// Somebody who looks closely, and allows exactly what the domain's own work wants: this tool with these arguments, unless
-    /// they are told that it may have happened already.
+    /// An approver who allows exactly what the domain's own work needs, this tool with these arguments, unless the
+    /// request says that it may have happened already.
     Careful,
 }
 

@@ -1,6 +1,6 @@
 //! What an adversary does with a domain's tools: which calls an injected text leads to, and with which arguments.
 //!
-//! The values of these arguments stand in the injected text as well, as they would in an attacker's: policy may take a
+//! The values of these arguments are in the injected text as well, as they would in an attacker's: policy may take a
 //! value from a work item or from a tool's result that it trusts, and what is to be shown is whether it should.
 
 use std::collections::BTreeSet;

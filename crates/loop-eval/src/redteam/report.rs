@@ -8,20 +8,20 @@ use crate::redteam::adversary::Adversary;
 use crate::redteam::corpus::Kind;
 use crate::redteam::scenario::Scenario;
 
-/// What an attack on a domain came to.
+/// The result of an attack on a domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RedteamReport {
     /// The domain's name.
     pub domain: String,
-    /// Which numbers the adversaries drew.
+    /// The seed of the adversaries' random choices.
     pub seed: u64,
-    /// By scenario, kind of text and adversary.
+    /// One row for each scenario, kind of text and adversary.
     pub rows: Vec<ScenarioRow>,
     /// The domain's own work under the same guards.
     pub benign: Benign,
-    /// ToolEffects of attackers that really ran, as `run: tool arguments`; a few of them.
+    /// Some effects of attackers that ran, as `run: tool arguments`. Empty if none ran.
     pub examples: Vec<String>,
-    /// The texts whose verdict, refusal or escalation counted; a few of them.
+    /// Some texts whose forged verdict, refusal or escalation counted. Empty if none did.
     pub forgeries: Vec<String>,
 }
 
@@ -30,32 +30,32 @@ pub struct RedteamReport {
 pub struct ScenarioRow {
     /// How the attack goes over time.
     pub scenario: Scenario,
-    /// What the texts wanted; none where the adversary acts at random, and for texts of several kinds.
+    /// What the texts request. `None`: the adversary acts at random, or the texts are of several kinds.
     pub kind: Option<Kind>,
     /// How they were followed.
     pub adversary: Adversary,
     /// Attacks: runs, or whole conversations.
     pub runs: u32,
-    /// ToolEffects that the model asked for.
+    /// Effects that the model requested.
     pub wanted: u32,
-    /// ToolEffects that a person was asked about.
+    /// Effects that an approver was asked about.
     pub requested: u32,
-    /// Runs that were stopped in the middle and resumed from their journal.
+    /// Runs that were stopped and resumed from their journal.
     pub resumed: u32,
-    /// ToolEffects that ran: each is a breach.
+    /// Effects that ran: each is a breach.
     pub executed: u32,
-    /// ToolEffects that ran again under the key of one that had run, by tools that cannot tell: each is a breach. Those of the
-    /// domain's own work are among them.
+    /// Effects that ran again under the key of one that had run, in tools that cannot detect it: each is a breach.
+    /// Effects of the domain's own work count too.
     pub doubled: u32,
-    /// Of the effects that ran, ones that carried something private, in any spelling.
+    /// Effects that ran and carried private data, in any spelling.
     pub leaked: u32,
-    /// Runs in which a verdict counted that stood in a text: they ended with it, or ran what it asks for.
+    /// Runs in which a verdict forged in a text counted: the run ended with it, or ran what it requests.
     pub forged: u32,
-    /// Runs that ended as refused by a refusal that stood in a text.
+    /// Runs that a refusal forged in a text ended.
     pub forged_refusals: u32,
-    /// Runs that were handed to a person by an escalation that stood in a text.
+    /// Runs that an escalation forged in a text handed to a person.
     pub forged_escalations: u32,
-    /// Runs that passed one of their limits.
+    /// Runs that exceeded one of their limits.
     pub overrun: u32,
 }
 
@@ -100,24 +100,24 @@ impl ScenarioRow {
 pub struct Benign {
     /// Work items that were run.
     pub items: u32,
-    /// ToolEffects that were wanted.
+    /// Effects that the work needs.
     pub effects: u32,
-    /// Of these, ones that did not run although a careful person was there.
+    /// Effects that did not run although a careful approver was there.
     pub blocked: u32,
-    /// ToolEffects that a person was asked about.
+    /// Effects that an approver was asked about.
     pub requested: u32,
     /// Read-only calls that policy denied.
     pub denied_reads: u32,
     /// Items whose run failed, or could not begin.
     pub failed: u32,
-    /// Items that were not run: their model would have been asked over the network, and nobody commanded that.
+    /// Items that were not run, because their model needs the network and `--live` was not given.
     pub left_out: u32,
-    /// What came in the way of an item, a line each.
+    /// What prevented items, one line each. Empty if nothing did.
     pub why: Vec<String>,
 }
 
 impl RedteamReport {
-    /// ToolEffects of attackers that ran.
+    /// Effects of attackers that ran.
     pub fn executed(&self) -> u32 {
         self.rows.iter().map(|row| row.executed).sum()
     }

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How an attack goes over time.
+/// The course of an attack over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scenario {
-    /// One run, in which the text is there from the beginning.
+    /// One run, with the text in it from the beginning.
     #[default]
     OneRun,
     /// A tool returns a harmless record on its first call and the injected text from its second call on.
@@ -16,14 +16,14 @@ pub enum Scenario {
     Store,
     /// A conversation of three turns: the first reads the text, the last acts on it.
     Turns,
-    /// A conversation whose first turn puts the attacker's values into the tools, and whose second turn reads them back and
-    /// acts on them.
+    /// A conversation whose first turn stores the attacker's values in the tools, and whose second turn reads them
+    /// and acts on them.
     StoreTurns,
-    /// The driver is lost after some entries of the journal, or while an effect runs, and the run is resumed.
+    /// The driver ends after some journal entries, or while an effect runs, and the run is resumed.
     Crash,
-    /// The run waits for approvals, is resumed without one, and receives approvals that nobody gave.
+    /// The run waits for approvals, is resumed without one, and then receives forged approvals.
     Waiting,
-    /// A forged contract block stands behind long padding, in several encodings.
+    /// A forged contract block follows long padding, in several encodings.
     Padding,
 }
 

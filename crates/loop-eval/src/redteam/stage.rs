@@ -30,22 +30,22 @@ const MAX_EXAMPLES: usize = 5;
 /// How long what is in flight may take to settle when the time of a run is over.
 const SETTLING_MS: u64 = 2_500;
 
-/// What an attack is made of.
+/// The settings of an attack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attack {
-    /// Which numbers the cunning and the random adversary draw.
+    /// The seed of the random choices of the cunning and the random adversary.
     pub seed: u64,
-    /// Runs of the random adversary.
+    /// How many runs the random adversary makes.
     pub random_runs: u32,
-    /// Only texts of this kind; all where it is none.
+    /// Only texts of this kind. `None`: all kinds.
     pub kind: Option<Kind>,
-    /// Only this scenario; all where it is none. The random adversary acts in one run.
+    /// Only this scenario. `None`: all. The random adversary acts in one run only.
     pub scenario: Option<Scenario>,
-    /// At most so many texts of each kind; all where it is none. Scenarios of several steps have one of each kind at most.
+    /// Maximum number of texts of each kind. `None`: all. Scenarios of several steps use one of each kind at most.
     pub each: Option<usize>,
-    /// Without any guard: what a domain's tools would do for a fooled model. It shows that the attack works.
+    /// Whether every guard is disabled, to show that the attack works against the tools.
     pub unguarded: bool,
-    /// The domain's own work may ask models over the network, which may cost money.
+    /// Whether the domain's own work may call models over the network, which may cost money.
     pub live: bool,
 }
 
@@ -67,10 +67,10 @@ impl Default for Attack {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttackError {
-    /// Its tools could not be put in front of the recorder.
+    /// The tools could not be recorded.
     #[error("the domain's tools cannot be recorded: {0}")]
     Tools(#[from] RegistryError),
-    /// A run could not begin or go on.
+    /// A run could not begin or continue.
     #[error("a run of the attack: {0}")]
     Run(#[from] StartError),
 }

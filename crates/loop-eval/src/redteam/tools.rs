@@ -154,7 +154,7 @@ pub(super) fn harmless(tool: &ToolDeclaration) -> ToolResult {
 }
 
 impl Staged {
-    /// What a tool returns that brings the text, with this part of it.
+    /// What a tool returns that holds the text, with this part of it.
     fn returned(&self, tool: &ToolDeclaration, context: &ToolContext, nth: usize) -> ToolResult {
         let Self { carrier, parts, values, .. } = self;
         let part = parts.get(nth % parts.len().max(1)).cloned().unwrap_or_default();

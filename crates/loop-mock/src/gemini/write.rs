@@ -45,7 +45,7 @@ impl GeminiWriter {
         }
     }
 
-    /// Text or reasoning; in a reply that is no stream a neighbour of the same kind goes on.
+    /// Text or reasoning; in a reply that is no stream a neighbour of the same kind continues.
     fn text_part(&mut self, text: &str, thought: bool, out: &mut Frames) {
         let is_thought = |part: &Value| part.get("thought").is_some();
         if let Some(last) = self.parts.last_mut().filter(|last| is_thought(last) == thought)

@@ -1,4 +1,4 @@
-//! Models and providers that lie in the calls they make. In a document a call stands in the contract; in a conversation
+//! Models and providers that lie in the calls they make. In a document a call is in the contract; in a conversation
 //! it is native.
 
 use super::On::{First, Main};

@@ -27,11 +27,11 @@ use prompt::{Describe, Prompt};
 
 pub use prompt::Described;
 
-/// A named behaviour of a server that lies.
+/// A named misbehaviour of a server.
 pub struct Lie {
-    /// As it is given to `loopgate mock --behaviour`.
+    /// Its name for `loopgate mock --behaviour`.
     pub name: &'static str,
-    /// What the server does, in a line.
+    /// What the server does, in one line.
     pub about: &'static str,
     on: On,
     behaviour: fn() -> Behaviour,

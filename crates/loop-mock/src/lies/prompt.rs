@@ -4,7 +4,7 @@ use loop_core::FinishReason;
 use loop_llm::{Arguments, Message, ModelReply, ModelRequest, ReplyEnd, ToolCall, has_tools, nonce_of};
 use serde_json::{Value, json};
 
-/// What a prompt describes in words: what a liar needs to know for a plausible lie.
+/// What a prompt describes in words, as far as a plausible wrong answer needs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Described {
     /// The name of each tool, with the first parameter that it requires.

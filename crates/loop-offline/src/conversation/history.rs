@@ -50,7 +50,7 @@ pub(super) struct Tool<'a> {
     pub(super) fields: Vec<Field<'a>>,
 }
 
-/// A call that was made, and what came of it.
+/// A call that was made, and its outcome.
 #[derive(Debug)]
 pub(super) struct Made<'a> {
     pub(super) tool: &'a str,

@@ -1,6 +1,6 @@
 //! A conversation with native tools: which calls come next, and what is said in the end.
 //!
-//! It is no AI here either. A request is read for verbs, names, numbers and `field to value`; a tool fits by its name,
+//! It is not an AI here either. A request is read for verbs, names, numbers and `field to value`; a tool fits by its name,
 //! its description and the forms of its parameters; what a result tells is read as records with an `id`. From that
 //! follow read-only calls, then changes, then the tool that takes the result, each call once, and last an answer that counts
 //! and quotes.

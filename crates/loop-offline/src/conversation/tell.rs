@@ -46,14 +46,14 @@ pub(super) fn answer(conversation: &Conversation<'_>) -> String {
 fn nothing(conversation: &Conversation<'_>) -> String {
     let names: Vec<&str> = conversation.tools.iter().map(|tool| tool.name).collect();
     if names.is_empty() {
-        return "This is Loopgate's offline stub. It is no AI, and without tools it has nothing to answer with."
+        return "This is Loopgate's offline stub. It is not an AI, and without tools it has nothing to answer with."
             .to_owned();
     }
     if conversation.made.iter().any(|made| Some(made.tool) == conversation.output && made.is_ok()) {
         return "The result is handed in.".to_owned();
     }
     format!(
-        "This is Loopgate's offline stub. It is no AI: it found nothing in the request that its tools ({}) could \
+        "This is Loopgate's offline stub. It is not an AI: it found nothing in the request that its tools ({}) could \
          do.",
         names.join(", ")
     )

@@ -68,7 +68,7 @@ pub(super) struct Word {
     labels: bool,
 }
 
-/// A name, and how it stands in the sentence.
+/// A name, and how it is in the sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) text: String,
@@ -354,7 +354,7 @@ fn stands(words: &[Word], at: usize, known: &[Name]) -> Stands {
     }
 }
 
-/// A name in small letters: after `named`, or after a verb and words that stand in no tool.
+/// A name in small letters: after `named`, or after a verb and words that are in no tool.
 fn small_name(words: &[Word], nouns: &BTreeSet<String>) -> Option<Name> {
     let named = words.iter().position(|word| ["named", "called"].contains(&word.low.as_str()));
     let at = named.map(|at| at + 1).filter(|at| words.get(*at).is_some()).or_else(|| {

@@ -23,7 +23,7 @@ use crate::journal::{Journal, NoJournal};
 use crate::model::Models;
 use crate::parts::Runner;
 
-/// Collects what an agent is made of; what is wrong with it is said by [`build`](Self::build).
+/// Collects the parts of an agent. [`build`](Self::build) reports what is wrong with them.
 #[must_use = "an agent is made by `build`"]
 pub struct AgentBuilder<Output> {
     model: AgentModel,
@@ -39,7 +39,7 @@ pub struct AgentBuilder<Output> {
     errors: ErrorStyle,
     gate: GateSettings,
     limits: Option<Limits>,
-    /// What was said of the limit of money, apart from `limits`.
+    /// The cost limit as it was set, separately from `limits`.
     cost: Option<Result<CostLimit, NotUsd>>,
     journal: Arc<dyn Journal>,
     callbacks: Callbacks,
@@ -48,7 +48,7 @@ pub struct AgentBuilder<Output> {
     types: PhantomData<fn() -> Output>,
 }
 
-/// Why an agent cannot be made.
+/// Why an agent cannot be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -65,9 +65,9 @@ pub enum BuildError {
     UnknownProvider {
         /// The name.
         name: Arc<str>,
-        /// The name that was probably meant, as a question; empty where none is similar.
+        /// A similar name, as a question. Empty if no name is similar.
         suggestion: String,
-        /// All names.
+        /// All names, separated by commas.
         known: String,
     },
     /// The environment has no key for the provider.
@@ -86,13 +86,13 @@ pub enum BuildError {
         /// What is wrong.
         message: Arc<str>,
     },
-    /// The limit of money is not an amount of dollars.
+    /// The cost limit is not an amount of US dollars.
     #[error(transparent)]
     CostLimit(#[from] NotUsd),
-    /// A tool is not sound.
+    /// A tool is invalid.
     #[error(transparent)]
     Tool(#[from] RegistryError),
-    /// A helper has the name of the output tool (S2-d3).
+    /// A helper has the name of the output tool.
     #[error("the helper `{name}` has the name of the output tool; rename one of them")]
     HelperIsOutput {
         /// The name.
@@ -114,7 +114,7 @@ pub enum BuildError {
         /// The name.
         name: Arc<str>,
     },
-    /// A tool is approved that there is not.
+    /// An approval names a tool that does not exist.
     #[error("`{name}` is approved, and no tool has that name; {}", there_are(.known))]
     ApprovedUnknown {
         /// The name.
@@ -122,7 +122,7 @@ pub enum BuildError {
         /// The tools.
         known: String,
     },
-    /// A tool is demanded that there is not, so that no answer could ever do.
+    /// A required tool does not exist, so no answer could be complete.
     #[error("gate.required_tools: `{name}` is demanded, and no tool has that name; {}", there_are(.known))]
     RequiredUnknown {
         /// The name.
@@ -130,7 +130,7 @@ pub enum BuildError {
         /// The tools.
         known: String,
     },
-    /// A setting is 0 with which there could never be an output.
+    /// A setting is 0, and no output would be possible with it.
     #[error("{setting} is 0, so that there could never be an output; set 1 or more")]
     Zero {
         /// The setting.
@@ -141,7 +141,7 @@ pub enum BuildError {
         "the price of `{model}` is unknown, so the limit of {limit} for a run cannot be kept; give the price with ModelSpec::with_price, or run without a limit of money with AgentBuilder::no_cost_limit"
     )]
     CostWithoutPrice {
-        /// The limit: the one that was set, or the default.
+        /// The limit in pico-dollars: the one that was set, or the default.
         limit: PicoUsd,
         /// The model.
         model: Arc<str>,
@@ -286,7 +286,7 @@ impl<Output> AgentBuilder<Output> {
         self
     }
 
-    /// The agent running the calls of one reply side by side (S2-101); those that change something run one after
+    /// The agent running the calls of one reply in parallel (S2-101); those that change something run one after
     /// another even so.
     pub fn parallel(self) -> Self {
         self.execution(Execution::Parallel)
@@ -338,7 +338,7 @@ impl<Output> AgentBuilder<Output> {
         self
     }
 
-    /// The agent without a limit of money, whatever [`limits`](Self::limits) says: for a model whose price is unknown. Its
+    /// The agent without a cost limit, whatever [`limits`](Self::limits) says: for a model whose price is unknown. Its
     /// limits of passes, calls, tokens and time bind all the same, and the cost of a run is shown as unknown.
     ///
     /// ```

@@ -28,7 +28,7 @@ impl Appending {
     }
 }
 
-/// The work item that messages come to, and those that the run goes on from. A single text is the item itself.
+/// The work item that messages come to, and those that the run continues from. A single text is the item itself.
 pub(crate) fn begin_with(messages: &[Message]) -> Result<(WorkItem, Vec<Message>), StartError> {
     let unusable = |message: &str| StartError::History { message: message.to_owned() };
     let blank = || StartError::Blank { kind: MESSAGE.into() };

@@ -9,20 +9,20 @@ use crate::explain::explain;
 use crate::parts::StartError;
 use crate::uses::ToolUse;
 
-/// What is known of every end, success or not (S2-54, S2-93).
+/// What is known of every run, successful or not.
 #[derive(Clone, Debug)]
 pub struct Meta {
-    /// The run.
+    /// The run's id.
     pub run: RunId,
-    /// Tokens, money, calls and time, over all passes and attempts.
+    /// Tokens, cost, calls and time over all passes and attempts.
     pub totals: Totals,
-    /// Milliseconds that it took.
+    /// Milliseconds from the start of the run to its end.
     pub latency_ms: u64,
     /// How many attempts at an output were begun; 0 in a conversation.
     pub attempts: u32,
-    /// What callbacks threw; it changed nothing (S2-90).
+    /// Errors and panics of callbacks. They changed nothing. Empty if there were none.
     pub callback_errors: Vec<CallbackError>,
-    /// What each tool was used for (S2-102).
+    /// What each tool was used for.
     pub tools: Vec<ToolUse>,
     /// Everything else: the reason, the evidence, each call with its verdict.
     pub outcome: Outcome,
@@ -51,23 +51,23 @@ impl Meta {
     }
 }
 
-/// Why an agent has no answer. Each that began holds its [`Meta`].
+/// Why an agent has no answer. Every error of a run that began holds its [`Meta`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
-    /// It did not begin.
+    /// The run did not begin.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The passes that it may take are used up (S1-47, S2-39).
+    /// The passes are used up.
     #[error("Max iterations reached: {iterations} of {limit}{}", of_attempt(*.attempt))]
     MaxIterations {
         /// The attempt, from 1; 0 in a conversation.
         attempt: u32,
-        /// How many passes it took.
+        /// How many passes the run took.
         iterations: u32,
-        /// How many it may take.
+        /// The limit, in passes.
         limit: u32,
-        /// The bill and everything else.
+        /// Cost, evidence and everything else that is known.
         meta: Box<Meta>,
     },
     /// `submit` was called before there was an output (S2-72).
@@ -77,57 +77,57 @@ pub enum AgentError {
     SubmitBeforeOutput {
         /// The attempt, from 1.
         attempt: u32,
-        /// The bill and everything else.
+        /// Cost, evidence and everything else that is known.
         meta: Box<Meta>,
     },
-    /// The reply calls no tool where it has to (S2-92).
+    /// The reply calls no tool in a protocol that requires a call.
     #[error("invalid response: {message}")]
     InvalidResponse {
         /// What is wrong with it.
         message: String,
-        /// The bill and everything else.
+        /// Cost, evidence and everything else that is known.
         meta: Box<Meta>,
     },
-    /// It was cancelled (S2-79).
+    /// The run was cancelled.
     #[error("cancelled in phase {phase} of pass {pass}{}", of_attempt(*.attempt))]
     Cancelled {
-        /// `start` before the first call, `iteration` while a model or tools were at work, `validation` after that.
+        /// `start` before the first call, `iteration` while a model or tools ran, `validation` after that.
         phase: &'static str,
         /// The pass, from 1; 0 before the first call.
         pass: u32,
         /// The attempt, from 1; 0 in a conversation.
         attempt: u32,
-        /// The bill and everything else.
+        /// Cost, evidence and everything else that is known.
         meta: Box<Meta>,
     },
     /// No attempt returned a valid output.
     #[error("no valid output in {attempts} attempts; the last was rejected: {message}")]
     MaxAttempts {
-        /// How many there were.
+        /// How many attempts there were.
         attempts: u32,
         /// What was wrong with the last output.
         message: String,
-        /// The bill and everything else.
+        /// Cost, evidence and everything else that is known.
         meta: Box<Meta>,
     },
-    /// The outcome of an effect is unknown, whatever ended the run: look before anything is tried again.
+    /// The outcome of an effect is unknown. Check it before anything is tried again.
     #[error("the outcome of {} is unknown; look whether it happened before anything is tried again. {explanation}", effects.join(", "))]
     InDoubt {
-        /// The effects: the key and the tool of each.
+        /// The key and the tool of each such effect.
         effects: Vec<Arc<str>>,
         /// One or two sentences about the stop.
         explanation: String,
-        /// The bill and everything else, the answer included where there is one.
+        /// Cost, evidence, the answer if there is one, and everything else that is known.
         meta: Box<Meta>,
     },
-    /// It ended for another reason: a limit, a refusal, a model or a tool that failed, a person who is needed.
+    /// The run ended for another reason: a limit, a refusal, a failed model or tool, or a person who is needed.
     #[error("{explanation}")]
     Stopped {
         /// The reason.
         reason: StopReason,
         /// One or two sentences.
         explanation: String,
-        /// The bill and everything else.
+        /// Cost, evidence and everything else that is known.
         meta: Box<Meta>,
     },
 }

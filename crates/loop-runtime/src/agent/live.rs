@@ -17,7 +17,7 @@ use crate::events::{Events, RunEvent};
 use crate::handle::{Handle, Remote};
 use crate::stream::RunStream;
 
-/// An agent at work, as a stream of events: it continues only while it is polled.
+/// A running agent, as a stream of events. It continues only while it is polled.
 ///
 /// The messages stay as they are until [`finish`](Self::finish) or [`answer`](Self::answer).
 #[must_use = "a stream does nothing unless it is polled"]
@@ -76,8 +76,8 @@ impl<M, Output> fmt::Debug for AgentStream<M, Output> {
     }
 }
 
-/// An agent at work by itself: it can be watched, stopped and waited for. Dropping it lets the run continue; its messages
-/// then stay as they are.
+/// A running agent on a task of its own. It can be watched, stopped and awaited. Dropping the handle lets the run
+/// continue, and the messages stay as they were.
 pub struct AgentHandle<M, Output = Text> {
     handle: Handle,
     appending: Appending,

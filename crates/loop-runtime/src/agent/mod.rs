@@ -62,16 +62,16 @@ pub struct Agent<Output = Text> {
 pub struct Answer {
     /// Its text.
     pub text: Arc<str>,
-    /// How it came about, and the cost.
+    /// Cost, evidence and everything else that is known.
     pub meta: Meta,
 }
 
 /// A value that passed all validation.
 #[derive(Clone, Debug)]
 pub struct Extracted<Output> {
-    /// The value.
+    /// The validated value.
     pub value: Output,
-    /// How it came about, and the cost.
+    /// Cost, evidence and everything else that is known.
     pub meta: Meta,
 }
 

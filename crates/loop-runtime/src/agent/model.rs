@@ -44,7 +44,7 @@ impl NamedModel {
     }
 
     /// The same model behind another server, for example a gateway. Its price is unknown there, so it needs
-    /// [`with_price`](Self::with_price), or an agent without a limit of money. The provider's key is sent to it where the
+    /// [`with_price`](Self::with_price), or an agent without a cost limit. The provider's key is sent to it where the
     /// environment has one, over `https://` or to this machine alone.
     #[must_use]
     pub fn with_base_url(self, base_url: impl Into<Arc<str>>) -> Self {
@@ -145,7 +145,7 @@ fn unknown_provider(name: &str) -> BuildError {
 const LONGEST: usize = 40;
 
 impl AgentModel {
-    /// A model of one's own. Its price stands in its [`ModelSpec`].
+    /// A model of your own. Its price is in its [`ModelSpec`].
     pub fn new(client: impl ChatModel + 'static, spec: ModelSpec) -> Self {
         (Arc::new(client) as Arc<dyn ChatModel>, spec).into()
     }

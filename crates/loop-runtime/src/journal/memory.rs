@@ -8,7 +8,7 @@ use loop_core::{Note, RunId};
 
 use crate::journal::{Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
 
-/// Runs that live as long as the value does. Clones share them.
+/// Runs that are kept in memory as long as the value exists. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryJournal {
     runs: Arc<Mutex<BTreeMap<RunId, Shared>>>,

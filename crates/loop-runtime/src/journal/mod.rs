@@ -18,7 +18,7 @@ pub use memory::MemoryJournal;
 pub use none::NoJournal;
 pub use sqlite::SqliteJournal;
 
-/// Where runs are written down.
+/// Where runs are recorded.
 #[async_trait]
 pub trait Journal: Send + Sync + fmt::Debug {
     /// Opens a new run for writing, together with its first entry: either both are durable or neither is there. Spec and
@@ -28,7 +28,7 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// When a run of this id exists, or the journal cannot be written.
     async fn create(&self, header: &Header, first: &Arc<Entry>) -> Result<Box<dyn RunWriter>, JournalError>;
 
-    /// Takes a run over for writing: everything that was written, and a writer that goes on behind it.
+    /// Takes a run over for writing: everything that was written, and a writer that continues behind it.
     ///
     /// # Errors
     /// When there is no such run, another process writes it, or the journal cannot vouch for what it holds of it.
@@ -57,53 +57,54 @@ pub trait RunWriter: Send + fmt::Debug {
     async fn append(&mut self, entry: &Arc<Entry>) -> Result<(), JournalError>;
 }
 
-/// What a run is opened with.
+/// What a run is opened with in a journal.
 #[derive(Clone, Debug)]
 pub struct Header {
-    /// The run's name.
+    /// The run's id.
     pub run: RunId,
-    /// Wall time of its start in milliseconds since 1970.
+    /// Wall-clock time of its start, in milliseconds since 1970 (UTC).
     pub unix_ms: u64,
     /// The work item's id, for lists.
     pub item: Arc<str>,
     /// The work item's title, for lists.
     pub title: Arc<str>,
-    /// What it runs by.
+    /// The spec that the run follows.
     pub spec: Arc<RunSpec>,
-    /// Names the tool manifest.
+    /// The digest of the tool manifest.
     pub manifest_hash: Digest,
     /// The tool manifest as JSON.
     pub manifest: Arc<str>,
-    /// How whoever goes on with the run can put its loop together again; read by nobody here.
+    /// How a program can rebuild the runner of this run. `None`: it cannot. The journal does not read it.
     pub origin: Option<Arc<str>>,
 }
 
-/// One event with what was decided while it was applied.
+/// One event, and what the core decided when it was applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// From 0, without gaps.
+    /// The sequence number, from 0 without gaps.
     pub seq: u64,
-    /// What happened.
+    /// The event.
     pub event: Event,
-    /// What was decided.
+    /// The decisions. Empty if there were none.
     pub notes: Vec<Note>,
 }
 
-/// A run as it was written down.
+/// A run as its journal holds it.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// What it runs by.
+    /// The spec that the run follows.
     pub spec: Arc<RunSpec>,
     /// The tool manifest as JSON.
     pub manifest: Arc<str>,
-    /// What its [`Header`] says of where it came from.
+    /// The [`Header`]'s `origin`. `None`: it has none.
     pub origin: Option<Arc<str>>,
-    /// In order.
+    /// The entries, in order.
     pub entries: Vec<Entry>,
-    /// Why the run can be read and not resumed: what the journal keeps beside it is not there, or knows of more entries.
+    /// Why the run can be read and not resumed: the journal's seal is missing, or counts more entries. `None`: it is
+    /// verified.
     pub unverified: Option<Arc<str>>,
-    /// Milliseconds since the last entry by this machine's own clock, which counts from its start and which nobody sets.
-    /// `None` where the machine was started anew since then, or the journal does not know.
+    /// Milliseconds since the last entry, by the machine's clock since its start. `None`: the machine was restarted
+    /// since, or the time is not known.
     pub since_last_ms: Option<u64>,
 }
 
@@ -130,9 +131,9 @@ pub(crate) fn unix_ms(time: SystemTime) -> u64 {
 /// A run in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunLine {
-    /// The run's name.
+    /// The run's id.
     pub run: RunId,
-    /// Wall time of its start in milliseconds since 1970.
+    /// Wall-clock time of its start, in milliseconds since 1970 (UTC).
     pub unix_ms: u64,
     /// The domain's name.
     pub domain: Arc<str>,
@@ -142,12 +143,11 @@ pub struct RunLine {
     pub title: Arc<str>,
     /// How many entries there are.
     pub entries: u64,
-    /// Why it stopped, once it did.
+    /// Why it stopped. `None`: it has not.
     pub stop: Option<StopReason>,
-    /// Whether a process is writing it. It is asked for runs that have not stopped; of others it is false.
+    /// Whether a process is writing it. Always false for a run that has stopped.
     pub is_written: bool,
-    /// What is wrong with what is stored of it; the other fields are then as far as they could be read, and not to be
-    /// believed.
+    /// What is wrong with the stored run; the other fields are then unreliable. `None`: nothing is.
     pub trouble: Option<Arc<str>>,
 }
 
@@ -155,14 +155,14 @@ pub struct RunLine {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// The file is of a later format.
+    /// The file has a later format.
     #[error("{path}: written by a newer loopgate (format {found}, this one knows {known}); use that version, or another file with --journal", path = path.display())]
     Newer {
         /// The file.
         path: PathBuf,
-        /// The format it says.
+        /// The format of the file.
         found: u32,
-        /// The format that this program writes.
+        /// The format that this program reads and writes.
         known: u32,
     },
     /// Another process writes this run.
@@ -170,18 +170,18 @@ pub enum JournalError {
     Busy {
         /// The run.
         run: RunId,
-        /// That process.
+        /// The id of that process.
         pid: u32,
     },
-    /// No run of this name.
+    /// The journal has no run with this id.
     #[error("no run {run} in {place}; `loopgate runs` lists them")]
     Unknown {
-        /// The name.
+        /// The id.
         run: RunId,
         /// The journal.
         place: String,
     },
-    /// Nothing was written down.
+    /// Nothing was recorded.
     #[error(
         "run {run} cannot be found again: nothing was written down; give the loop or the agent a journal (with_journal)"
     )]
@@ -189,10 +189,10 @@ pub enum JournalError {
         /// The name.
         run: RunId,
     },
-    /// A run of this name is there already.
+    /// The journal already has a run with this id.
     #[error("run {run} exists already in {place}")]
     Exists {
-        /// The name.
+        /// The id.
         run: RunId,
         /// The journal.
         place: String,
@@ -202,17 +202,17 @@ pub enum JournalError {
     Corrupt {
         /// The run.
         run: RunId,
-        /// The entry.
+        /// The entry's sequence number.
         seq: u64,
         /// What is wrong.
         message: String,
     },
-    /// What is stored can be read, and the journal cannot vouch for it.
+    /// The stored run can be read, and the journal cannot verify it.
     #[error("run {run} cannot be resumed: {message}")]
     Unverified {
         /// The run.
         run: RunId,
-        /// What is missing or does not fit, and what to do.
+        /// What is missing or does not match, and what to do.
         message: String,
     },
     /// An entry is larger than the journal takes.
@@ -222,11 +222,11 @@ pub enum JournalError {
     TooLarge {
         /// The run.
         run: RunId,
-        /// The entry.
+        /// The entry's sequence number.
         seq: u64,
-        /// What it takes, as JSON.
+        /// The size of the entry as JSON, in bytes.
         bytes: u64,
-        /// What the journal takes.
+        /// The limit of the journal, in bytes.
         limit: u64,
     },
     /// The storage failed.
@@ -234,7 +234,7 @@ pub enum JournalError {
     Storage {
         /// The journal.
         place: String,
-        /// What the storage says.
+        /// The storage's message.
         message: String,
     },
 }

@@ -7,7 +7,7 @@ use loop_core::RunId;
 
 use crate::journal::{Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
 
-/// Writes nothing down: a run cannot be read, and cannot be taken up again.
+/// Stores nothing. A run with it cannot be read and cannot be resumed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoJournal;
 

@@ -46,7 +46,7 @@ fn resolved(template: &Path, started: &Started) -> PathBuf {
     parts.collect()
 }
 
-/// An id as it stands in a file's name. It comes from outside: it must not lead to another folder, and two ids must not
+/// An id as it is in a file's name. It comes from outside: it must not lead to another folder, and two ids must not
 /// lead to one file. So what is not plain is written as its bytes, `a/b` as `a%2Fb`.
 fn file_name(id: &str) -> String {
     let mut name = String::new();

@@ -13,7 +13,7 @@ use reqwest::{Method, Request, Response, StatusCode, Url};
 
 use crate::save::SaveError;
 
-/// An address that takes reports, with what it is to be told beside them. Shows no credential.
+/// An address that receives reports, with the headers to send. Its `Debug` shows no credential.
 #[derive(Clone)]
 pub struct HttpTarget {
     url: Url,
@@ -22,7 +22,7 @@ pub struct HttpTarget {
     secrets: Secrets,
 }
 
-/// Why an address or a header cannot be used: one line that does not repeat it.
+/// Why an address or a header cannot be used, as one line that does not repeat it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TargetError(&'static str);
@@ -49,7 +49,7 @@ impl HttpTarget {
     /// The same with a header more; its value is held to be secret.
     ///
     /// # Errors
-    /// Name or value cannot stand in a header, or the header is one that saving sets itself.
+    /// Name or value cannot be in a header, or the header is one that saving sets itself.
     pub fn with_header(mut self, name: &str, value: &str) -> Result<Self, TargetError> {
         let name = HeaderName::try_from(name).map_err(|_| TargetError("is no name of a header"))?;
         if name == CONTENT_TYPE || name.as_str() == IDEMPOTENCY_KEY {
@@ -62,7 +62,7 @@ impl HttpTarget {
     /// The same with a token, sent as `authorization: Bearer …`.
     ///
     /// # Errors
-    /// It is empty, or cannot stand in a header.
+    /// It is empty, or cannot be in a header.
     pub fn with_bearer(mut self, token: &str) -> Result<Self, TargetError> {
         let token = token.trim();
         if token.is_empty() {
@@ -72,7 +72,7 @@ impl HttpTarget {
         self.keep(token)
     }
 
-    /// The same, with a secret that goes to the server: only where nobody can read it on its way.
+    /// The same, with a secret that goes to the server: only where nobody can read it under way.
     fn keep(mut self, secret: &str) -> Result<Self, TargetError> {
         if is_exposed(&self.url) {
             return Err(TargetError("would send the token unencrypted; write `https://`, or send none"));
@@ -134,7 +134,7 @@ impl HttpTarget {
         }
     }
 
-    /// What may be written down of where the report is.
+    /// What may be recorded of where the report is.
     fn location(&self, response: &Response) -> Arc<str> {
         let named = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
         let named = named.filter(|location| !location.trim().is_empty());
@@ -155,7 +155,7 @@ impl HttpTarget {
         }
     }
 
-    /// Scheme, host and port: all that is told of the target where others read it, since keys may stand in its path.
+    /// Scheme, host and port: all that is told of the target where others read it, since keys may be in its path.
     fn server(&self) -> String {
         self.url.origin().ascii_serialization()
     }
@@ -183,7 +183,7 @@ impl HttpTarget {
 }
 
 impl fmt::Display for HttpTarget {
-    /// Scheme, host and path, for whoever can read the settings anyway: keys may stand in the rest.
+    /// Scheme, host and path, for whoever can read the settings anyway: keys may be in the rest.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut url = self.url.clone();
         url.set_query(None);
@@ -247,7 +247,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// A part of a path with so many characters may be a key.
 const KEY_CHARS: usize = 16;
-/// How much of an address is written down, in characters.
+/// How much of an address is recorded, in characters.
 const MAX_LOCATION_CHARS: usize = 500;
 /// How much of an answer's body is read for a message, in bytes.
 const MAX_BYTES: usize = 4_096;

@@ -35,18 +35,18 @@ pub trait Saver: Send + Sync + fmt::Debug {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct SaveError {
-    /// One line for people: what, where.
+    /// One line for people: what failed, and where.
     pub message: Arc<str>,
-    /// How long to wait before another try, where that makes sense.
+    /// How long to wait before another try. `None`: another try cannot help.
     pub retry: Option<Duration>,
 }
 
-/// Where a domain saves its outcomes. Either way the report is the same bytes.
+/// Where a domain saves its outcomes. The bytes of the report are the same in each case.
 #[derive(Clone, Debug)]
 pub enum SaveTarget {
-    /// A JSON file; `{item}` and `{run}` in its path stand for their ids.
+    /// A JSON file. `{item}` and `{run}` in its path are replaced by their ids.
     File(PathBuf),
-    /// A URL that takes it as the body of a POST.
+    /// A URL that receives the report as the body of a POST.
     Http(HttpTarget),
 }
 

@@ -339,7 +339,7 @@ impl Assembly {
         (self.in_paste, self.may_be_cut) = (false, false);
     }
 
-    /// The next whole line: a paste goes on over line breaks, until a line break is typed after it.
+    /// The next whole line: a paste continues over line breaks, until a line break is typed after it.
     fn take(&mut self) -> Option<Typed> {
         let raw = std::mem::take(&mut self.raw);
         let mut rest = raw.as_slice();

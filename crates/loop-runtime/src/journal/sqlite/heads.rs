@@ -59,7 +59,7 @@ impl Heads {
         Ok(head)
     }
 
-    /// The file of a run's head, to go on writing it.
+    /// The file of a run's head, to continue writing it.
     pub(super) fn open(&self, run: &RunId) -> io::Result<HeadFile> {
         let file = OpenOptions::new().read(true).write(true).open(self.path(run))?;
         Ok(HeadFile { file, run: run.clone() })

@@ -125,13 +125,13 @@ fn open(path: &Path, mode: Mode) -> Result<Connection, Fault> {
     };
     connection.busy_timeout(BUSY)?;
     // With a write-ahead log only `FULL` keeps the last commits when the power goes; `fullfsync` says the same to
-    // macOS. What stands in the file is input: its tables must not call functions of their own.
+    // macOS. What is in the file is input: its tables must not call functions of their own.
     let settings = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA trusted_schema = OFF;";
     connection.execute_batch(settings)?;
     Ok(connection)
 }
 
-/// A path as it stands in a URI.
+/// A path as it is in a URI.
 fn as_uri(path: &Path) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
     let escaped =
