@@ -12,7 +12,7 @@ use crate::rooms;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-pub(crate) const ARROWS: [(&str, &[&str]); 15] = [
+pub(crate) const ARROWS: [(&str, &[&str]); 16] = [
     ("loop-core", &[]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
@@ -52,6 +52,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 15] = [
             "loop-tools",
         ],
     ),
+    ("loop-testkit", &["loop-core"]),
     ("loop-bench", &[]),
     ("loop-wirecheck", &["loop-core", "loop-llm"]),
     ("xtask", &[]),
@@ -409,6 +410,29 @@ mod tests {
         check_found(r#", {"name": "loop-llm", "kind": null}"#, "", &[expected]);
         check_found(r#", {"name": "loop-llm", "kind": "build"}"#, "", &[expected]);
         check_found(r#", {"name": "loop-llm", "kind": "dev"}"#, "", &[]);
+    }
+
+    #[test]
+    fn the_test_kit_is_for_dev_dependencies_alone() {
+        for (name, allowed) in ARROWS {
+            assert!(!allowed.contains(&"loop-testkit"), "{name}");
+        }
+        let made_up = |kind: &str| {
+            let mut metadata = made_up(&format!(r#", {{"name": "loop-testkit", "kind": {kind}}}"#), "");
+            let package = Package {
+                name: "loop-testkit".to_owned(),
+                manifest: PathBuf::from("/m/testkit/Cargo.toml"),
+                dependencies: Vec::new(),
+            };
+            metadata.packages.insert("testkit".to_owned(), package);
+            metadata.members.push("testkit".to_owned());
+            check(&metadata, &manifests())
+        };
+        let expected =
+            "/m/core/Cargo.toml: remove `loop-testkit`: loop-core may depend on none of our crates";
+        assert_eq!(made_up("null"), [expected]);
+        assert_eq!(made_up("\"build\""), [expected]);
+        assert_eq!(made_up("\"dev\""), [""; 0]);
     }
 
     #[test]

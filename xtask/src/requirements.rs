@@ -1,6 +1,7 @@
 //! `cargo xtask requirements`: holds the table in `docs/requirements.md` against the ids that tests name.
 //!
-//! A test names an id in a comment, a doc comment or a string, inside a `#[cfg(test)]` part or in a file under `tests/`.
+//! A test names an id in a comment, a doc comment or a string, inside a `#[cfg(test)]` part, in a file under `tests/`, or in
+//! `loop-testkit`, whose checks run in the tests of other crates.
 //! The table is true when each row `test` is named, each row `issue N` is not yet, each row `decision: ADR NNNN` is explained by
 //! that record and claimed by no test and no eval case, and no test names a row that is not there.
 //! Beside it every invariant, fault and control of the reliability page is named by a test, or stands in `docs/reference/testing.md` with
@@ -44,6 +45,9 @@ pub(crate) fn run(list: bool, shared: Option<&Path>) -> Result<(), Failure> {
     workspace::print_lines(&summary(&rows, &named.rows));
     workspace::report("requirements", &problems)
 }
+
+/// The crate of fixtures: all of it belongs to tests.
+const TEST_KIT: &str = "loop-testkit";
 
 const TABLE: &str = "docs/requirements.md";
 
@@ -178,7 +182,9 @@ fn named_by_tests(root: &Path) -> Result<Named, Failure> {
             // A `#[path]` module is known by its name: `dispatch_tests.rs` holds the tests of `dispatch.rs`.
             let by_name =
                 source.path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("_tests"));
-            let whole = by_name || test_modules.iter().any(|module| is_of(module, &source.path));
+            let whole = package == TEST_KIT
+                || by_name
+                || test_modules.iter().any(|module| is_of(module, &source.path));
             source.collect(root, whole, &mut places);
         }
         for path in workspace::files_below(&folder.join("tests"), "rs")? {

@@ -140,7 +140,7 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 14] = [
+const SUITES: [(&str, &str); 15] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
@@ -154,6 +154,7 @@ const SUITES: [(&str, &str); 14] = [
     ("eval", "loop-eval"),
     ("e2e", "loopgate"),
     ("bench", "loop-bench"),
+    ("testkit", "loop-testkit"),
     ("wirecheck", "loop-wirecheck"),
 ];
 

@@ -6,15 +6,14 @@
 //! nothing, for a program that counts instructions.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, missing_docs, unreachable_pub)]
 
-#[path = "../tests/common/mod.rs"]
-mod common;
-
 use std::hint::black_box;
 use std::sync::Arc;
 
-use common::native::{calls, conversation};
-use common::{DraftReply, PROMPT, Setup, bare_draft, digest, draft, facts, found, run, target};
 use loop_core::{Command, Event, EventKind, Repeats, Run, RunId};
+use loop_testkit::{
+    DraftReply, PROMPT, Setup, announced, bare_draft, calls, conversation, digest, draft, facts, found, run,
+    target,
+};
 use serde_json::Value;
 
 /// How many actions are in the ledger.
@@ -151,17 +150,7 @@ fn with_first_pass(setup: Setup, first: &DraftReply) -> Run {
 fn start_call(run: &mut Run) {
     let commands = run.commands();
     let [Command::CallModel(call)] = commands.as_slice() else { panic!("{commands:?}") };
-    let quote = run.quote(&call.key, PROMPT).unwrap();
-    let kind = EventKind::CallStarted {
-        key: call.key,
-        attempt: call.attempt,
-        tier: quote.tier,
-        prompt_bytes: PROMPT.bytes,
-        shared_bytes: PROMPT.shared_bytes,
-        prompt_hash: digest(),
-        max_output_tokens: quote.max_output_tokens,
-        reserve: quote.reserve,
-    };
+    let kind = announced(run, call, PROMPT, digest());
     tell(run, kind);
 }
 

@@ -1,9 +1,6 @@
 //! A state is as large as what was asked for and what came back, and no larger (I-23).
 
-use crate::common;
-
-use common::native::*;
-use common::*;
+use loop_testkit::*;
 
 use loop_core::{EventKind, Observation, Status};
 

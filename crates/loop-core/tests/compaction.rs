@@ -1,16 +1,8 @@
 //! Conversations that grow until a call does not fit: what gives way, in which order, and what stays.
 
-use crate::common;
+use loop_testkit::*;
 
-use std::sync::Arc;
-
-use common::native::*;
-use common::*;
-
-use loop_core::{
-    Facts, Measure, ModelFailure, ModelSpec, Note, Price, PromptSize, Run, RunId, Status, StopMode,
-    StopReason,
-};
+use loop_core::{Measure, ModelFailure, ModelSpec, Note, Price, PromptSize, Status, StopMode, StopReason};
 
 const TOO_LARGE: PromptSize = PromptSize { bytes: 1_000_000, shared_bytes: 0 };
 
@@ -21,11 +13,10 @@ fn small() -> Setup {
 }
 
 fn begun(setup: Setup, messages: Option<u32>) -> World {
-    let Some(messages) = messages else { return setup.start() };
-    let spec = Arc::new(setup.spec);
-    let facts = Facts { history: Some(history(messages)), ..facts() };
-    let (run, first, notes) = Run::start(RunId::new("r1"), Arc::clone(&spec), setup.item, facts);
-    World { now: 0, journal: vec![(first, notes, run.state().clone())], run, spec }
+    match messages {
+        Some(messages) => setup.history(history(messages)).start(),
+        None => setup.start(),
+    }
 }
 
 /// After so many passes with one call each.

@@ -1,9 +1,6 @@
 //! Conversations: native calls until there are none, every call with a result, and every way in which one can end.
 
-use crate::common;
-
-use common::native::*;
-use common::*;
+use loop_testkit::*;
 
 use loop_core::{
     Effect, EventKind, FinishReason, Limit, Measure, PersonAnswer, RunSpec, StopClass, StopMode, StopReason,
@@ -101,7 +98,7 @@ fn a_reply_that_ends_for_tools_and_calls_none_is_no_answer() {
     // Once a stop is asked for it is not asked for again.
     for how in [StopMode::Now, StopMode::AtGate] {
         let mut world = conversation().start().started().stop(how);
-        world.tell(EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: lost.reply() });
+        world.apply(EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: lost.reply() });
         let world = world.ends(StopReason::ManualStop);
         assert_eq!((world.run.passes().len(), world.outcome().answer.as_deref()), (0, Some("Let me look.")));
     }
@@ -295,9 +292,8 @@ fn a_final_pass_for_want_of_tools_has_no_more_messages_than_are_allowed() {
 fn messages_before_the_run_count() {
     // S1-39
     let start = |messages: u32, limit: u32| {
-        let Setup { spec, item } = conversation().limits(|limits| limits.messages = Some(limit));
-        let facts = loop_core::Facts { history: Some(history(messages)), ..facts() };
-        loop_core::Run::start(loop_core::RunId::new("r1"), std::sync::Arc::new(spec), item, facts).0
+        let setup = conversation().limits(|limits| limits.messages = Some(limit));
+        setup.history(history(messages)).start().run
     };
     assert_eq!((start(7, 9).messages(), start(7, 9).phase().name()), (7, "calling"));
     assert_eq!(start(7, 8).phase().name(), "final_pass");

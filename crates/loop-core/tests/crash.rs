@@ -1,8 +1,6 @@
 //! Crashes: a replayed journal, a restored checkpoint and a resumed run end as the straight run does.
 
-use crate::common;
-
-use common::*;
+use loop_testkit::*;
 
 use std::sync::Arc;
 
@@ -181,7 +179,7 @@ fn a_run_that_is_resumed_again_and_again_still_comes_to_an_end() {
                     Some(loop_core::Command::AskPerson { .. }) | None => world.deadline(),
                     Some(loop_core::Command::RunTool(tool)) if !tool.announced => {
                         let (key, attempt) = (tool.key, tool.attempt);
-                        world.tell(EventKind::ToolStarted { key, attempt });
+                        world.apply(EventKind::ToolStarted { key, attempt });
                         world
                     }
                     Some(_) => world,
@@ -230,7 +228,7 @@ fn a_kill_uses_up_no_try_of_a_tool_that_fails() {
     // B14: two tries of `restart`, of which one was cut off by the end of the program.
     let world = run().people().start().replied(&draft("low").asks("restart", target("a")));
     let mut world = world.answered_by_person("1/action-0", PersonAnswer::Approved);
-    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let world = world.resumed(1).finished("1/action-0", observed(Status::RetryableError));
     let world = world.replied(&draft("low").asks("restart", target("a")));
     let world = world.answered_by_person("2/action-0", PersonAnswer::Approved);
@@ -249,7 +247,7 @@ fn an_effect_whose_outcome_is_unknown_is_told_at_the_end_whatever_the_end_is() {
         other => panic!("{other:?}"),
     };
     let mut world = wipes();
-    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let killed = world.clone().resumed(1).replied(&draft("high")).ends(StopReason::Confident);
     let stop = &killed.outcome().stop;
     assert_eq!((stop.class, stop.class.exit_code()), (StopClass::InDoubt, 7));
@@ -267,7 +265,7 @@ fn an_effect_whose_outcome_is_unknown_is_told_at_the_end_whatever_the_end_is() {
     assert_eq!(done.outcome().stop.class, StopClass::Answered);
     // A journal that fails while it runs leaves it in doubt.
     let mut world = wipes();
-    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let outcome = world.run.outcome_so_far(killed.outcome().stop.clone());
     assert_eq!((outcome.stop.class, outcome.stop.also.len()), (StopClass::InDoubt, 1));
 }
@@ -332,7 +330,7 @@ fn a_lost_write_is_repeated_if_that_is_safe_and_in_doubt_if_not() {
     let unannounced = world.clone().resumed(1).expect_tools(&["1/action-0#1 restart", "1/action-1#1 wipe"]);
     assert_eq!(unannounced.notes(), []);
     for action in ["1/action-0", "1/action-1"] {
-        world.tell(EventKind::ToolStarted { key: key(action), attempt: 1 });
+        world.apply(EventKind::ToolStarted { key: key(action), attempt: 1 });
     }
     let world = world.resumed(1).expect_tools(&["1/action-0#2 restart"]);
     assert!(!world.tools()[0].announced, "each try is announced");
@@ -369,7 +367,7 @@ fn the_time_away_does_not_count_against_the_wall_clock() {
     assert_eq!((world.run.elapsed_ms(), world.run.deadline()), (1_000, Some(Millis(1_010_000))));
     // Nobody is believed to have been away for longer than time has passed.
     let mut world = setup();
-    world.tell(EventKind::Resumed { away_ms: 1_000_000 });
+    world.apply(EventKind::Resumed { away_ms: 1_000_000 });
     assert_eq!(world.run.elapsed_ms(), 1_000);
 }
 

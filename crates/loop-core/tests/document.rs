@@ -1,17 +1,15 @@
 //! Merging: pure, idempotent, and silent about what a reply does not name.
 
-use crate::common;
-
-use common::*;
+use loop_testkit::*;
 
 use loop_core::{Digest, Document, EvidenceId, MergeContext, Millis, PREAMBLE, ProposedSection, SectionSpec};
 use proptest::prelude::*;
 
 fn declared() -> Vec<SectionSpec> {
     let mut sections = vec![
-        section("situation", "🔍 Situation"),
-        section("findings", "Findings"),
-        section("steps", "Steps"),
+        SectionSpec::new("situation", "🔍 Situation"),
+        SectionSpec::new("findings", "Findings"),
+        SectionSpec::new("steps", "Steps"),
     ];
     sections[0].required = true;
     sections

@@ -1,17 +1,12 @@
 //! Writes that may have happened, or are under way: never begun anew by themselves, whatever the policy.
 
+use loop_testkit::*;
 use std::collections::BTreeSet;
-use std::sync::Arc;
-
-use crate::common;
-
-use common::native::*;
-use common::*;
 
 use loop_core::repeats::{CallFacts, Fingerprint, Rules};
 use loop_core::{
-    Breakers, Digest, EventKind, Facts, History, Observation, PersonAnswer, RepeatScope, Repeats, Run, RunId,
-    Status, StopMode, StopReason,
+    Breakers, Digest, EventKind, History, Observation, PersonAnswer, RepeatScope, Repeats, Status, StopMode,
+    StopReason,
 };
 
 const POLICIES: [Repeats; 5] =
@@ -114,7 +109,7 @@ fn the_same_call_beside_it_is_not_started() {
     }
     // A driver that is gone leaves the same behind.
     let mut world = setup(Repeats::Progress).start().replied(&twice);
-    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let world = ends(world.resumed(5).expect_tools(&["1/action-2#1 wipe"]), found("done"));
     assert_eq!(world.results(), ["run in_doubt", "run duplicate", "run ok"]);
 }
@@ -131,10 +126,7 @@ fn after_a_turn(setup: Setup, doubtful: &[&str]) -> World {
     let stored = serde_json::to_string(&history).unwrap();
     assert_eq!(stored.contains("doubts"), !doubtful.is_empty());
     assert_eq!(serde_json::from_str::<History>(&stored).unwrap(), history);
-    let spec = Arc::new(setup.spec);
-    let facts = Facts { history: Some(history), ..facts() };
-    let (run, first, notes) = Run::start(RunId::new("r1"), Arc::clone(&spec), setup.item, facts);
-    World { now: 0, journal: vec![(first, notes, run.state().clone())], run, spec }
+    setup.history(history).start()
 }
 
 #[test]
@@ -244,7 +236,7 @@ fn a_lost_driver_counts_tries_alone() {
     }
     let mut world = failed(world, Status::RetryableError).replied(&write("restart", "a"));
     world = world.expect_tools(&["1/action-0#5 restart"]);
-    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 5 });
+    world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 5 });
     world.resumed(5).expect_tools(&["1/action-0#6 restart"]);
 }
 
@@ -286,7 +278,7 @@ fn a_next_try_that_was_not_started_leaves_no_doubt_of_its_own() {
         assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::InDoubt], "{how:?}");
         // So does one that was lost with its driver and not started again.
         let mut world = again(Status::RetryableError);
-        world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 });
+        world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 });
         let world = world.resumed(5).stop(how).ends(StopReason::ManualStop);
         assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::InDoubt], "{how:?}");
     }

@@ -1,9 +1,6 @@
 //! How the calls of one reply are run: one after another, or side by side; and what becomes of one that was made before.
 
-use crate::common;
-
-use common::native::*;
-use common::*;
+use loop_testkit::*;
 
 use loop_core::{
     EventKind, EvidenceId, Observation, PersonAnswer, Repeats, Run, Status, StopMode, StopReason, Verdict,
@@ -40,11 +37,11 @@ fn what_changes_something_is_announced_in_its_turn() {
     let mut world = conversation().approving(&["restart"]).start().replied(&reply);
     let announced = |n: u32| EventKind::ToolStarted { key: key(&format!("1/action-{n}")), attempt: 1 };
     world = world.rejects(announced(2)).rejects(announced(1));
-    world.tell(announced(0));
+    world.apply(announced(0));
     world = world.rejects(announced(2)).expect_tools(&["1/action-0#1 restart"]).all_finished();
     world = world.rejects(announced(2)).expect_tools(&["1/action-1#1 fetch_device"]).all_finished();
     assert!(!world.tools()[0].announced);
-    world.tell(announced(2));
+    world.apply(announced(2));
     world.all_finished().expect_call("2/main", 1);
 }
 
@@ -62,7 +59,7 @@ fn side_by_side_is_for_those_that_only_look() {
         world.expect_tools(&["1/action-0#1 restart", "1/action-1#1 fetch_device", "1/action-3#1 fetch_docs"]);
     let announced = |n: u32| EventKind::ToolStarted { key: key(&format!("1/action-{n}")), attempt: 1 };
     world = world.rejects(announced(2));
-    world.tell(announced(0));
+    world.apply(announced(0));
     world =
         world.rejects(announced(2)).finished("1/action-3", found("docs")).finished("1/action-0", found("0"));
     world = world.expect_tools(&["1/action-1#1 fetch_device", "1/action-2#1 restart"]);
@@ -115,7 +112,7 @@ fn a_crash_between_the_first_and_the_second_loses_neither() {
         calls(&[("fetch_device", target("a")), ("restart", target("a")), ("fetch_device", target("b"))]);
     let mut world = conversation().approving(&["restart"]).start().replied(&reply).all_finished().resumed(5);
     world = world.expect_tools(&["1/action-1#1 restart"]);
-    world.tell(EventKind::ToolStarted { key: key("1/action-1"), attempt: 1 });
+    world.apply(EventKind::ToolStarted { key: key("1/action-1"), attempt: 1 });
     world = world.resumed(5).expect_tools(&["1/action-1#2 restart"]).all_finished();
     let world = world.expect_tools(&["1/action-2#1 fetch_device"]).all_finished();
     assert_eq!(world.expect_call("2/main", 1).results(), ["run ok", "run ok", "run ok"]);
@@ -126,7 +123,7 @@ fn a_write_that_may_have_happened_is_in_doubt_and_the_next_has_its_turn() {
     // H1, I-6
     let reply = calls(&[("wipe", target("a")), ("fetch_device", target("a"))]);
     let mut world = conversation().approving(&["wipe"]).start().replied(&reply);
-    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let world = world.resumed(5).expect_tools(&["1/action-1#1 fetch_device"]).all_finished();
     assert_eq!(world.expect_call("2/main", 1).results(), ["run in_doubt", "run ok"]);
 }
@@ -287,7 +284,7 @@ fn what_may_have_happened_is_not_done_again_without_anybody_knowing() {
     let write = calls(&[("wipe", target("a"))]);
     let in_doubt = |setup: Setup| {
         let mut world = setup.approving(&["wipe"]).start().replied(&write);
-        world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
+        world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
         world.resumed(5).expect_call("2/main", 1).replied(&write)
     };
     let world = in_doubt(conversation()).ends(StopReason::NeedsHuman);
@@ -296,7 +293,7 @@ fn what_may_have_happened_is_not_done_again_without_anybody_knowing() {
     world.expect_tools(&["1/action-0#2 wipe"]);
     // Another one of the same tool is not in doubt.
     let mut world = conversation().approving(&["wipe"]).start().replied(&write);
-    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     world.resumed(5).replied(&calls(&[("wipe", target("b"))])).expect_tools(&["2/action-0#1 wipe"]);
 }
 

@@ -1,8 +1,7 @@
 //! The final pass: the last permitted pass or model call, without tools.
 
-use crate::common;
-
-use common::*;
+use crate::common::confidence;
+use loop_testkit::*;
 
 use loop_core::{Measure, Millis, PromptSize, StopClass, StopReason};
 

@@ -1,10 +1,11 @@
 //! The gate after each pass: what runs, what does not, and why the loop ends.
 
-use crate::common;
+use crate::common::usd;
+use loop_testkit::*;
 
-use common::*;
-
-use loop_core::{Confidence, Decision, FinishReason, Measure, Note, Status, StopClass, StopReason};
+use loop_core::{
+    Confidence, Decision, FinishReason, Measure, Note, SectionSpec, Status, StopClass, StopReason,
+};
 use serde_json::{Value, json};
 
 fn device(name: &str) -> DraftReply {
@@ -114,7 +115,7 @@ fn high_confidence_without_what_the_domain_demands_is_not_confident() {
     assert_eq!((&world.outcome().stop.primary.value, world.outcome().missing.len()), (&missing, 1));
 
     let cites = || {
-        let mut sections = vec![section("situation", "Situation")];
+        let mut sections = vec![SectionSpec::new("situation", "Situation")];
         sections[0].cite = loop_core::Cite::Any;
         run().unrevised().sections(sections)
     };
@@ -160,7 +161,7 @@ fn a_section_of_citations_alone_is_not_written() {
 fn the_work_item_is_no_evidence_where_evidence_is_demanded() {
     // G1
     let cites = || {
-        let mut sections = vec![section("situation", "Situation")];
+        let mut sections = vec![SectionSpec::new("situation", "Situation")];
         sections[0].cite = loop_core::Cite::Evidence;
         run().unrevised().sections(sections).start()
     };
@@ -216,7 +217,7 @@ fn a_refusal_ends_the_run_once_nothing_is_left_to_run() {
 #[test]
 fn a_content_filter_is_not_the_models_refusal() {
     // W4: in each protocol it ends the run as refused, and the certificate says who stopped it.
-    for start in [run().start(), common::native::conversation().start(), common::native::output().start()] {
+    for start in [run().start(), loop_testkit::conversation().start(), loop_testkit::output().start()] {
         let world = start.replied(&text("So far").ending(FinishReason::Filtered)).ends(StopReason::Refused);
         assert_eq!(world.outcome().stop.primary.value, Measure::ContentFilter);
     }

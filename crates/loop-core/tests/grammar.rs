@@ -1,8 +1,6 @@
 //! The reply grammar of documents: sections, headings, fences, and the contract that counts.
 
-use crate::common;
-
-use common::*;
+use loop_testkit::*;
 
 use loop_core::{Confidence, FinishReason, NonceMode, Note, ParseWarning, ProtocolSpec, StopReason};
 use serde_json::{Value, json};

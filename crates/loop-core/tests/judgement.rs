@@ -1,10 +1,7 @@
 //! What software says to a call, in its order: its name, policy by name, its arguments, policy, repeats, limits, people;
 //! what the model gets for a repeat; and what an answer needs before it counts.
 
-use crate::common;
-
-use common::native::*;
-use common::*;
+use loop_testkit::*;
 
 use loop_core::{
     DeniedBy, EventKind, Observation, OnDuplicate, PersonAnswer, RepeatRule, RepeatScope, Repeats, Resolve,
@@ -293,11 +290,7 @@ fn an_output_before_its_evidence_is_repaired_once() {
 #[test]
 fn high_is_refused_where_a_section_cites_what_failed() {
     // S4-54, C30
-    let cite = loop_core::SectionSpec {
-        cite: loop_core::Cite::Any,
-        required: true,
-        ..section("situation", "Situation")
-    };
+    let cite = loop_core::SectionSpec::new("situation", "Situation").required().cited();
     let cited = || bare_draft("high").section("Situation", "The disk is full [E1].");
     let ends = |status| {
         let world = run().sections(vec![cite.clone()]).unrevised().start();
@@ -320,11 +313,7 @@ fn high_is_refused_where_a_section_cites_what_failed() {
 
 #[test]
 fn a_citation_counts_as_soon_as_what_it_cites_is_there() {
-    let cite = loop_core::SectionSpec {
-        cite: loop_core::Cite::Any,
-        required: true,
-        ..section("situation", "Situation")
-    };
+    let cite = loop_core::SectionSpec::new("situation", "Situation").required().cited();
     let same = |confidence| bare_draft(confidence).section("Situation", "Full [E1].");
     let world = run().sections(vec![cite]).unrevised().start();
     let world = world.replied(&same("medium").asks("fetch_device", target("a"))).all_finished();
@@ -336,7 +325,7 @@ fn what_is_in_doubt_says_so_to_the_person_who_is_asked() {
     // I-6, H1
     let write = calls(&[("wipe", target("a"))]);
     let mut world = conversation().approving(&["wipe"]).start().replied(&write);
-    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let world = world.resumed(5).replied(&write).ends(StopReason::NeedsHuman);
     assert_eq!(world.run.actions()[1].verdict.reason(), "it may have happened already");
     // What policy has against it is told beside it (K8).

@@ -1,8 +1,7 @@
 //! Limits: what is never passed, a limit of 0, and what a call is granted.
 
-use crate::common;
-
-use common::*;
+use crate::common::usd;
+use loop_testkit::*;
 
 use loop_core::{Limits, Millis, Note, PromptSize, Refusal, StopClass, StopReason, SubCallUse, Tier};
 
@@ -33,7 +32,7 @@ fn a_limit_of_nothing_stops_before_the_first_call() {
 #[test]
 fn no_tool_calls_stop_before_the_first_call_where_there_are_tools() {
     // S4-d3: `maxToolCalls` of 0 holds before anything is proposed, as that of 0 steps and of no time does.
-    for setup in [run().selector(&[]), run(), common::native::conversation()] {
+    for setup in [run().selector(&[]), run(), loop_testkit::conversation()] {
         let world =
             setup.clone().limits(|limits| limits.tool_calls = 0).start().ends(StopReason::MaxToolCalls);
         assert_eq!((world.outcome().totals.model_calls, world.outcome().stop.class), (0, StopClass::Partial));
@@ -45,7 +44,7 @@ fn no_tool_calls_stop_before_the_first_call_where_there_are_tools() {
         none.with(|spec| spec.gate.forbid = vec!["*".into()]).start().expect_phase("calling");
     }
     // What a loop ends with is no tool of its choice.
-    let only_output = common::native::output().limits(|limits| limits.tool_calls = 0);
+    let only_output = loop_testkit::output().limits(|limits| limits.tool_calls = 0);
     only_output.with(|spec| spec.tools.retain(|tool| &*tool.name == "save")).start().expect_phase("calling");
 }
 
@@ -298,7 +297,7 @@ fn what_a_reply_asks_for_beyond_the_limit_is_counted_and_not_read() {
     let world = run().limits(few).start().replied(&asks(draft("low")));
     assert_eq!((world.run.actions().len(), world.run.passes()[0].unread_calls), (3, 97));
     assert_eq!(world.run.totals().unread_calls, 97);
-    let mut world = common::native::conversation().limits(few).start().started();
+    let mut world = loop_testkit::conversation().limits(few).start().started();
     let mut reply = text("").reply();
     let calls = names.iter().map(|name| loop_core::NativeCall {
         id: name.as_str().into(),
@@ -307,7 +306,7 @@ fn what_a_reply_asks_for_beyond_the_limit_is_counted_and_not_read() {
     });
     reply.calls = calls.collect();
     reply.raw = Some("[]".into());
-    world.tell(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
+    world.apply(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
     assert_eq!((world.run.actions().len(), world.run.passes()[0].unread_calls), (3, 97));
     assert_eq!(world.run.passes()[0].raw, None);
 }
@@ -316,7 +315,7 @@ fn what_a_reply_asks_for_beyond_the_limit_is_counted_and_not_read() {
 fn calls_that_the_client_did_not_read_count_with_those_beyond_the_limit() {
     // P5: with a limit above what is ever read, the number that is named is the one that applies.
     for (limit, read) in [(64, 64), (1_000, 128)] {
-        let mut world = common::native::conversation()
+        let mut world = loop_testkit::conversation()
             .limits(|limits| limits.requested_calls = limit)
             .limits(|limits| limits.tool_calls = 1_000)
             .start()
@@ -331,7 +330,7 @@ fn calls_that_the_client_did_not_read_count_with_those_beyond_the_limit() {
             })
             .collect();
         (reply.unread_calls, reply.raw) = (9_872, Some("[]".into()));
-        world.tell(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
+        world.apply(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
         assert_eq!(world.run.actions().len(), read);
         let count = 10_000 - read as u32;
         let reported = Note::CallsNotRead { call: key("1/main"), limit: read as u32, count };
@@ -359,7 +358,7 @@ fn what_a_call_in_flight_takes_after_the_reason_is_fixed_is_in_the_certificate()
     let mut failed = failure(false);
     failed.usage = Some(used(10_000_000, 0));
     let mut world = run().start().started().stop(loop_core::StopMode::Now);
-    world.tell(loop_core::EventKind::ModelFailed { key: key("1/main"), attempt: 1, failure: failed });
+    world.apply(loop_core::EventKind::ModelFailed { key: key("1/main"), attempt: 1, failure: failed });
     let world = world.ends(StopReason::ManualStop);
     assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::BudgetExceeded]);
 }

@@ -1,8 +1,6 @@
 //! The live view: shown while it streams, at any chunking the same, and never the contract.
 
-use crate::common;
-
-use common::*;
+use loop_testkit::*;
 
 use loop_core::LiveText;
 use proptest::prelude::*;

@@ -1,10 +1,9 @@
 //! Money: every call is on the cost once, in integers, and nothing else is.
 
-use crate::common;
+use crate::common::usd;
+use loop_testkit::*;
 
-use common::*;
-
-use common::walk::{choices, setups, walked};
+use crate::common::walk::{choices, setups, walked};
 use loop_core::{CallExtent, Cost, CostMode, ModelFailure, Note, Price, Received, SubCallUse, Usage};
 use proptest::prelude::*;
 
@@ -93,7 +92,7 @@ fn a_reply_without_usage_that_is_longer_than_was_granted_costs_what_came() {
     assert!(reply.known_bytes() > 600_000);
     reply.received = Received { bytes: 3 << 20, ..Received::ended() };
     let mut world = world;
-    world.tell(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
+    world.apply(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
     assert_eq!(world.outcome().totals.usage, Usage { estimated: true, ..used(1_000, 1 << 20) });
 }
 
@@ -104,7 +103,7 @@ fn in_strict_mode_only_reported_usage_releases_a_reserve() {
         let mut world = run().limits(|limits| limits.cost_mode = CostMode::Strict).start().started();
         let mut reply = draft("high").using(None).reply();
         reply.received.bytes = bytes;
-        world.tell(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
+        world.apply(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
         world.outcome().totals.usage
     };
     let reserve = 2_000 + 256;
@@ -191,7 +190,7 @@ fn a_cost_that_the_provider_reports_is_taken() {
     let mut world = run().start().started();
     let mut reply = draft("high").reply();
     reply.cost = usd(77);
-    world.tell(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
+    world.apply(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
     assert_eq!(world.outcome().totals.cost.total(), usd(77));
 }
 

@@ -1,9 +1,7 @@
 //! The loop knows no domain: what the work is about changes no decision.
 
-use crate::common;
-
-use common::*;
 use loop_core::{Note, Observation, Scope, Status, StopReason};
+use loop_testkit::*;
 
 fn decisions(kind: &str) -> Vec<Note> {
     let mut setup = run();

@@ -1,8 +1,6 @@
 //! Events that cannot follow: late, foreign, doubled, too early, back in time. They change nothing.
 
-use crate::common;
-
-use common::*;
+use loop_testkit::*;
 
 use std::sync::Arc;
 
@@ -13,7 +11,7 @@ use loop_core::{
 
 /// One fact of every kind for a key, whether or not it may follow.
 fn every_kind(at: &str, attempt: u32) -> Vec<EventKind> {
-    let (key, reply) = (common::key(at), draft("high").reply());
+    let (key, reply) = (loop_testkit::key(at), draft("high").reply());
     let first = run().start().journal.remove(0).0.kind;
     vec![
         first,
@@ -33,7 +31,7 @@ fn every_kind(at: &str, attempt: u32) -> Vec<EventKind> {
         EventKind::ToolStarted { key, attempt },
         EventKind::ToolFinished { key, attempt, observation: found("x") },
         EventKind::PersonAnswered {
-            key: common::key("9/action-0"),
+            key: loop_testkit::key("9/action-0"),
             answer: PersonAnswer::Approved,
             binding: None,
         },
@@ -112,9 +110,9 @@ fn a_settlement_before_its_start_is_rejected() {
     let finished = EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
     let started = EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 };
     let mut world = approved.rejects(finished.clone());
-    world.tell(started.clone());
+    world.apply(started.clone());
     world = world.rejects(started);
-    world.tell(finished);
+    world.apply(finished);
 }
 
 #[test]
@@ -145,7 +143,7 @@ fn nothing_is_announced_once_a_stop_is_asked_for() {
     for action in ["1/action-0", "1/action-1"] {
         world = world.answered_by_person(action, PersonAnswer::Approved);
     }
-    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let world =
         world.stop(StopMode::AtGate).rejects(EventKind::ToolStarted { key: key("1/action-1"), attempt: 1 });
     let world = world.expect_tools(&["1/action-0#1 restart"]);
@@ -249,7 +247,7 @@ fn an_announcement_names_the_call_that_is_commanded_and_its_next_try() {
             }
         }
         let kind = reported(&world, commanded, attempt);
-        world.tell(kind);
+        world.apply(kind);
     };
     check(run().selector(&[]).start(), "0/select", 1);
     check(run().start(), "1/main", 1);

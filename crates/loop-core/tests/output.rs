@@ -1,9 +1,6 @@
 //! Typed outputs: attempts, passes, what ends an attempt, what becomes of a rejected value, and every way out.
 
-use crate::common;
-
-use common::native::*;
-use common::*;
+use loop_testkit::*;
 
 use loop_core::{
     AttemptState, EventKind, FinishReason, Measure, Note, Output, PersonAnswer, Rejection, Repeats, Status,

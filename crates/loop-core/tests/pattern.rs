@@ -1,13 +1,11 @@
 //! S4's pattern: what a loop is made of, under the rules of a step, one action at a time.
 
-use crate::common;
-
-use common::native::{calls, conversation};
-use common::*;
+use crate::common::usd;
 use loop_core::{
     Decision, ErrorStyle, EventKind, FinishReason, Limits, Note, OnDenied, OnInvalid, OnToolError, Run, Slot,
     Status, StopClass, StopMode, StopReason,
 };
+use loop_testkit::*;
 use serde_json::json;
 
 /// A conversation under the rules of a step.
@@ -135,12 +133,12 @@ fn tools_hand_offs_writes_and_answers_pass_typed_validation() {
     // A final answer: a text that is not blank, or a value of the declared type that validators let pass.
     setup().start().replied(&text(" \n\u{200b}")).expect_call("1/main", 2);
     setup().start().replied(&text("It is done.")).ends(StopReason::Completed);
-    let saves = |value| common::native::output().start().replied(&calls(&[("save", value)]));
+    let saves = |value| loop_testkit::output().start().replied(&calls(&[("save", value)]));
     let wrong = saves(json!({"target": 7}));
     assert!(wrong.validation().is_some(), "no value is an output before it is validated");
-    wrong.validated(common::native::rejected("/target: expected a string")).expect_call("2/main", 1);
+    wrong.validated(loop_testkit::rejected("/target: expected a string")).expect_call("2/main", 1);
     let world = saves(json!({"target": "a"})).expect_phase("validating");
-    world.clone().validated(common::native::rejected("no")).expect_call("2/main", 1);
+    world.clone().validated(loop_testkit::rejected("no")).expect_call("2/main", 1);
     world.validated(loop_core::Validation::Valid).ends(StopReason::Completed);
 }
 

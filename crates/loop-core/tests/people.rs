@@ -1,15 +1,12 @@
 //! People: asked after what may run has run; an approval counts once, silence is a no.
 
-use crate::common;
-
-use common::*;
+use loop_testkit::*;
 
 use std::sync::Arc;
 
 use loop_core::{
-    AnswerFault, Certificate, CommandKey, Condition, DeniedBy, Digest, Effect, Effects, EventKind, Facts,
-    Measure, Millis, Outcome, PersonAnswer, Rejected, Run, RunId, Status, StopMode, StopReason, ToolPolicy,
-    ToolSpec, Verdict,
+    AnswerFault, Certificate, CommandKey, Condition, DeniedBy, Digest, Effect, Effects, EventKind, Measure,
+    Millis, Outcome, PersonAnswer, Rejected, Status, StopMode, StopReason, ToolPolicy, ToolSpec, Verdict,
 };
 use serde_json::json;
 
@@ -181,7 +178,7 @@ fn answer(text: &str) -> PersonAnswer {
 #[track_caller]
 fn refuses(world: &mut World, at: &str, answer: &PersonAnswer, binding: Option<Digest>, fault: AnswerFault) {
     let kind = EventKind::PersonAnswered { key: key(at), answer: answer.clone(), binding };
-    assert_eq!(world.try_tell(kind), Err(Rejected::Answer { key: key(at), why: fault }));
+    assert_eq!(world.try_apply(kind), Err(Rejected::Answer { key: key(at), why: fault }));
     let requested = world.run.may_answer(Millis(world.now), &key(at), answer, binding.as_ref());
     assert_eq!(requested, Err(fault), "it can be known before");
 }
@@ -190,10 +187,9 @@ fn refuses(world: &mut World, at: &str, answer: &PersonAnswer, binding: Option<D
 fn an_approval_is_for_one_action_with_its_arguments_tools_and_policy_in_one_run() {
     // I-26, K8, S4-36
     let requested = |run_id: &str, limit: u32, tools: &[u8], parameters| {
-        let setup = run().people().limits(|limits| limits.tool_calls = limit);
-        let (spec, facts) = (Arc::new(setup.spec), Facts { tools: Digest::of("tools", tools), ..facts() });
-        let (run, first, notes) = Run::start(RunId::new(run_id), Arc::clone(&spec), setup.item, facts);
-        let world = World { now: 0, journal: vec![(first, notes, run.state().clone())], run, spec };
+        let mut setup = run().people().limits(|limits| limits.tool_calls = limit);
+        setup.facts.tools = Digest::of("tools", tools);
+        let world = setup.start_as(run_id);
         let reply = draft("low").asks("wipe", parameters).asks("restart", target("a"));
         world.replied(&reply).expect_phase("waiting_for_person")
     };
@@ -217,7 +213,7 @@ fn an_approval_is_for_one_action_with_its_arguments_tools_and_policy_in_one_run(
     }
     let approval =
         EventKind::PersonAnswered { key: key("1/action-0"), answer: YES, binding: Some(bindings[0]) };
-    own.tell(approval);
+    own.apply(approval);
     assert_eq!(own.asks(), ["1/action-1"]);
 }
 
@@ -337,7 +333,7 @@ fn with_nobody_to_ask_a_question_needs_a_human() {
 // ---- what a run is told ----
 
 fn instructions(world: &mut World, text: &str) {
-    world.tell(EventKind::Instruction { text: text.into() });
+    world.apply(EventKind::Instruction { text: text.into() });
 }
 
 fn instructions_for(world: &World, pass: u32) -> Vec<String> {
@@ -376,12 +372,12 @@ fn what_a_run_is_told_is_for_the_next_pass_whose_call_is_not_announced() {
 fn a_run_is_told_something_only_while_a_pass_is_still_to_come() {
     let mut world = run().start();
     assert_eq!(
-        world.try_tell(EventKind::Instruction { text: " \n".into() }),
+        world.try_apply(EventKind::Instruction { text: " \n".into() }),
         Err(Rejected::EmptyInstruction)
     );
     world = world.replied(&draft("high")).ends(StopReason::Confident);
     let over = Rejected::OutOfOrder { event: "instruction", phase: "done" };
-    assert_eq!(world.try_tell(EventKind::Instruction { text: "late".into() }), Err(over));
+    assert_eq!(world.try_apply(EventKind::Instruction { text: "late".into() }), Err(over));
     // The last call may still be told before it is made, not while it is made.
     let last = run().limits(|limits| limits.passes = 1).start();
     let key: CommandKey = last.call().key;
@@ -391,20 +387,20 @@ fn a_run_is_told_something_only_while_a_pass_is_still_to_come() {
     assert_eq!(instructions_for(&last, 1), ["early enough"]);
     let mut last = last.started();
     let late = Rejected::OutOfOrder { event: "instruction", phase: "final_pass" };
-    assert_eq!(last.try_tell(EventKind::Instruction { text: "late".into() }), Err(late));
+    assert_eq!(last.try_apply(EventKind::Instruction { text: "late".into() }), Err(late));
 }
 
 #[test]
 fn what_a_conversation_is_told_counts_as_a_message() {
     // S1-39
-    let mut world = common::native::conversation().start();
+    let mut world = loop_testkit::conversation().start();
     let before = world.run.messages();
     instructions(&mut world, "one");
     assert_eq!(world.run.messages(), before + 1);
     world = world.started();
     instructions(&mut world, "for the call after");
     assert_eq!(world.run.messages(), before + 1);
-    world = world.answered(&common::native::calls(&[("fetch_device", target("a"))]));
+    world = world.answered(&loop_testkit::calls(&[("fetch_device", target("a"))]));
     assert_eq!(world.run.messages(), before + 4, "the reply, its call and what it was told");
 }
 

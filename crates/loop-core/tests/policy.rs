@@ -1,7 +1,5 @@
 //! Policy: who may run what, before anything is run.
 
-use crate::common;
-
 use std::sync::Arc;
 
 use loop_core::gate::policy_verdict;
@@ -22,13 +20,13 @@ const EFFECTS: [Effect; 6] = [
 ];
 
 fn tool(name: &str, effect: Effect) -> ToolSpec {
-    let mut tool = common::run().spec.tool("fetch_device").unwrap().clone();
+    let mut tool = loop_testkit::run().spec.tool("fetch_device").unwrap().clone();
     (tool.name, tool.aliases, tool.effect) = (name.into(), Vec::new(), effect);
     tool
 }
 
 fn spec(tools: Vec<ToolSpec>) -> RunSpec {
-    let mut spec = common::run().spec;
+    let mut spec = loop_testkit::run().spec;
     spec.tools = tools;
     spec
 }
@@ -177,7 +175,7 @@ fn a_question_is_for_a_person_whatever_it_does() {
 
 #[test]
 fn what_a_run_ends_with_needs_no_listing_but_can_be_forbidden() {
-    let mut spec = common::native::output().spec;
+    let mut spec = loop_testkit::output().spec;
     let output = spec.protocol.output().unwrap().tool.clone();
     spec.gate.allow = names(&["nothing"]);
     assert_eq!(rule(&spec, &output, Taint { untrusted: true, private: true }), Ruling::Runs);

@@ -1,7 +1,5 @@
 //! Whom and what an effect reaches: only what somebody gave who may, exactly (K3).
 
-use crate::common;
-
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -48,7 +46,7 @@ fn args() -> ArgSpec {
 }
 
 fn tool(authority: &[&str]) -> ToolSpec {
-    let mut tool = common::run().spec.tool("restart").unwrap().clone();
+    let mut tool = loop_testkit::run().spec.tool("restart").unwrap().clone();
     tool.name = "send".into();
     tool.aliases = Vec::new();
     tool.effect = Effect::Egress;
@@ -58,14 +56,14 @@ fn tool(authority: &[&str]) -> ToolSpec {
 }
 
 fn read(name: &str, change: impl FnOnce(&mut ToolSpec)) -> ToolSpec {
-    let mut tool = common::run().spec.tool("fetch_device").unwrap().clone();
+    let mut tool = loop_testkit::run().spec.tool("fetch_device").unwrap().clone();
     (tool.name, tool.aliases) = (name.into(), Vec::new());
     change(&mut tool);
     tool
 }
 
 fn spec(authority: &[&str]) -> RunSpec {
-    let mut spec = common::run().spec;
+    let mut spec = loop_testkit::run().spec;
     spec.tools = vec![
         tool(authority),
         read("look", |_| {}),

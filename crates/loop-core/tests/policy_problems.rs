@@ -1,7 +1,5 @@
 //! Policies that contradict themselves: one clear line each (K7).
 
-use crate::common;
-
 use std::sync::Arc;
 
 use loop_core::policy::{forbids_nothing, problems};
@@ -9,13 +7,13 @@ use loop_core::{ArgSpec, DefaultCall, Effect, RunSpec, ToolSpec};
 use serde_json::json;
 
 fn tool(name: &str, effect: Effect) -> ToolSpec {
-    let mut tool = common::run().spec.tool("fetch_device").unwrap().clone();
+    let mut tool = loop_testkit::run().spec.tool("fetch_device").unwrap().clone();
     (tool.name, tool.aliases, tool.effect) = (name.into(), Vec::new(), effect);
     tool
 }
 
 fn spec() -> RunSpec {
-    let mut spec = common::run().spec;
+    let mut spec = loop_testkit::run().spec;
     let mut read = tool("read_order", Effect::Read);
     read.aliases = vec!["get_order".into()];
     let mut send = tool("send_mail", Effect::Egress);
@@ -54,7 +52,7 @@ fn a_policy_that_means_something_has_no_problem() {
         },
         &[],
     );
-    for domain in [common::run().spec, common::native::conversation().spec, common::native::output().spec] {
+    for domain in [loop_testkit::run().spec, loop_testkit::conversation().spec, loop_testkit::output().spec] {
         assert_eq!(problems(&domain), Vec::<String>::new());
     }
 }
@@ -97,7 +95,7 @@ fn entries_that_mean_no_tool() {
             "gate.forbid: no tool is called `issue_refunds`; correct it or take it out",
         ],
     );
-    let mut spec = common::run().spec;
+    let mut spec = loop_testkit::run().spec;
     spec.gate.forbid = names(&["fetch_device", "fetch_devise", "delete_order", "drop_*", "fetch_*"]);
     let instructions = forbids_nothing(&spec);
     assert_eq!(instructions.len(), 2, "{instructions:?}");
@@ -125,7 +123,7 @@ fn what_is_demanded_and_may_never_run() {
             "selection.defaults: `read_order` is forbidden by gate.forbid; take it out",
         ],
     );
-    let mut spec = common::native::output().spec;
+    let mut spec = loop_testkit::output().spec;
     let output = spec.protocol.output().unwrap().tool.clone();
     spec.gate.forbid = vec![Arc::clone(&output)];
     let expected = format!("gate.forbid: `{output}` means `{output}`, with which the run ends; take it out");

@@ -1,16 +1,10 @@
 //! Policy in a run: nothing that policy forbids is ever commanded, whatever the model asks (I-25, I-27).
 
-use crate::common;
-
-use common::native::{calls, conversation, history};
-use common::*;
-
-use std::sync::Arc;
+use loop_testkit::*;
 
 use loop_core::policy::Taint;
 use loop_core::{
-    Effect, Event, EventKind, Facts, History, Observation, PersonAnswer, Resolve, Run, RunId, Status,
-    TaintRule, Verdict,
+    Effect, Event, EventKind, History, Observation, PersonAnswer, Resolve, Status, TaintRule, Verdict,
 };
 use serde_json::json;
 
@@ -123,7 +117,7 @@ fn an_effect_reaches_only_whom_somebody_named_who_may() {
     let found = setup(false).start().replied(&asks("fetch_device", "web-1")).finished("1/action-0", data);
     found.replied(&asks("restart", "web-3")).expect_tools(&["2/action-0#1 restart"]);
     let mut instructions = setup(false).start();
-    instructions.tell(EventKind::Instruction { text: "take web-4 instead".into() });
+    instructions.apply(EventKind::Instruction { text: "take web-4 instead".into() });
     instructions.replied(&asks("restart", "web-4")).expect_tools(&["1/action-0#1 restart"]);
 }
 
@@ -172,22 +166,11 @@ fn what_stands_in_the_messages_before_a_run_marks_it() {
     let begin = |taint: Taint| {
         let mut spec = conversation().approving(&["wipe"]).people().spec;
         spec.gate.no_progress = 0;
-        let history = History {
-            messages: 2,
-            counted: None,
-            bytes: 40,
-            json: "[]".into(),
-            taint,
-            doubts: Default::default(),
-            requested: Default::default(),
-        };
-        let facts = Facts { history: Some(history), ..facts() };
-        let spec = Arc::new(spec);
-        let (run, first, notes) = Run::start(RunId::new("r1"), Arc::clone(&spec), item(), facts);
-        let stored = serde_json::to_string(&first).unwrap();
-        assert_eq!(serde_json::from_str::<Event>(&stored).unwrap(), first);
+        let world = after_reading(Setup::of(spec), taint);
+        let first = &world.journal[0].0;
+        let stored = serde_json::to_string(first).unwrap();
+        assert_eq!(&serde_json::from_str::<Event>(&stored).unwrap(), first);
         assert_eq!(stored.contains("taint"), taint != Taint::default());
-        let world = World { now: 0, journal: vec![(first, notes, run.state().clone())], run, spec };
         last(&world.replied(&calls(&[("wipe", target("a"))]))).0
     };
     assert_eq!(begin(Taint::default()), "run");
@@ -197,11 +180,7 @@ fn what_stands_in_the_messages_before_a_run_marks_it() {
 
 /// The messages before a run, in which this was read.
 fn after_reading(setup: Setup, taint: Taint) -> World {
-    let Setup { spec, item } = setup;
-    let facts = Facts { history: Some(History { taint, ..history(2) }), ..facts() };
-    let spec = Arc::new(spec);
-    let (run, first, notes) = Run::start(RunId::new("r1"), Arc::clone(&spec), item, facts);
-    World { now: 0, journal: vec![(first, notes, run.state().clone())], run, spec }
+    setup.history(History { taint, ..history(2) }).start()
 }
 
 #[test]

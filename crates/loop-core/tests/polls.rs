@@ -1,9 +1,6 @@
 //! Tools that are not ready: asked again without a model, under their key, within their number and the run's time.
 
-use crate::common;
-
-use common::native::*;
-use common::*;
+use loop_testkit::*;
 
 use loop_core::{
     EventKind, Millis, Note, Observation, OnToolError, Run, Status, StopMode, StopReason, SubCallUse,
@@ -27,8 +24,8 @@ fn requested(setup: Setup) -> World {
 /// The tool is announced once more, and ends like this.
 #[track_caller]
 fn reported(mut world: World, attempt: u32, observation: Observation) -> World {
-    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt });
-    world.tell(EventKind::ToolFinished { key: key("1/action-0"), attempt, observation });
+    world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt });
+    world.apply(EventKind::ToolFinished { key: key("1/action-0"), attempt, observation });
     world
 }
 
@@ -87,7 +84,7 @@ fn it_is_not_asked_again_without_a_time_or_when_the_time_is_the_final_passes() {
 fn the_wall_clock_ends_it_and_what_it_said_last_is_kept() {
     let mut world = requested(conversation().limits(|limits| limits.wall_ms = 2_000));
     world.now = 2_000;
-    world.tell(EventKind::DeadlineReached);
+    world.apply(EventKind::DeadlineReached);
     let world = world.ends(StopReason::Timeout);
     assert_eq!(world.results(), ["run pending"]);
 }
@@ -102,10 +99,10 @@ fn a_stop_does_not_wait_for_it() {
     }
     // In the middle of a try: what it brings late is kept.
     let mut world = requested(conversation()).deadline();
-    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 });
+    world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 });
     let mut world = world.stop(StopMode::Now);
     assert_eq!(world.aborts(), ["1/action-0"]);
-    world.tell(EventKind::ToolFinished { key: key("1/action-0"), attempt: 2, observation: pending(5) });
+    world.apply(EventKind::ToolFinished { key: key("1/action-0"), attempt: 2, observation: pending(5) });
     assert_eq!(world.ends(StopReason::ManualStop).results(), ["run pending"]);
 }
 
@@ -115,9 +112,9 @@ fn a_driver_that_is_gone_loses_neither_the_wait_nor_the_tries() {
     let world = requested(conversation()).resumed(400).expect_nothing().wait(100).deadline();
     let mut world = world.expect_tools(&["1/action-0#2 fetch_device"]);
     // A try that is lost is one of three; the times that it was asked again are none.
-    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 });
+    world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 });
     world = world.resumed(5).expect_tools(&["1/action-0#3 fetch_device"]);
-    world.tell(EventKind::ToolFinished { key: key("1/action-0"), attempt: 3, observation: pending(1) });
+    world.apply(EventKind::ToolFinished { key: key("1/action-0"), attempt: 3, observation: pending(1) });
     world = world.deadline().expect_tools(&["1/action-0#4 fetch_device"]);
     reported(world, 4, found("ready")).expect_call("2/main", 1);
 }
@@ -221,7 +218,7 @@ fn a_write_that_waits_to_be_asked_again_is_pending_when_the_run_stops() {
     }
     // Once it is asked again nobody knows.
     let mut world = waits().deadline();
-    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 });
+    world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 });
     let world = world.stop(StopMode::Now).deadline().ends(StopReason::ManualStop);
     assert_eq!(world.results(), ["run in_doubt"]);
 }

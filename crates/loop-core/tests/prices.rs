@@ -1,9 +1,8 @@
 //! Prices: what a token of each class costs, which threshold re-prices a call, and what the most is.
 
-use crate::common;
-
-use common::{draft, failure, key, run, usd};
+use crate::common::usd;
 use loop_core::{CostMode, ModelFailure, PicoUsd, Price, PriceAbove, PromptSize, Usage};
+use loop_testkit::{draft, failure, key, run};
 use proptest::prelude::*;
 
 /// A model with all that a price can have: caches of both kinds, and a dearer half above 272,000 tokens.

@@ -1,8 +1,6 @@
 //! Properties: contracts, canonical arguments, citations; and money that is never passed, whatever a call uses.
 
-use crate::common;
-
-use common::*;
+use loop_testkit::*;
 
 use loop_core::Purpose;
 use loop_core::{
@@ -310,7 +308,7 @@ fn spend(mode: CostMode, spending: &Spending, mut check: impl FnMut(&World, &Wor
                     });
                     observation.sub_call = Some(SubCallUse::new(true, usage));
                 }
-                world.tell(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+                world.apply(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
             }
             other => panic!("not commanded here: {other:?}"),
         }

@@ -1,8 +1,6 @@
 //! Repeats: the same call is not run again, unless it failed in a way that may pass.
 
-use crate::common;
-
-use common::*;
+use loop_testkit::*;
 
 use loop_core::{EvidenceId, Status, StopReason, Verdict};
 use serde_json::{Value, json};

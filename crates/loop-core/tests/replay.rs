@@ -1,9 +1,7 @@
 //! Replay and crashes of long scripted runs: every prefix of a journal gives the state that was, and a run that is
 //! resumed after any event ends as the straight one does, unless what the crash cost meets a limit.
 
-use crate::common;
-
-use common::*;
+use loop_testkit::*;
 
 use std::sync::Arc;
 
@@ -36,8 +34,8 @@ fn found_it(tool: &RunTool) -> Observation {
 
 fn cited() -> Vec<SectionSpec> {
     vec![
-        SectionSpec { required: true, ..section("situation", "Situation") },
-        SectionSpec { cite: loop_core::Cite::Any, ..section("findings", "Findings") },
+        SectionSpec::new("situation", "Situation").required(),
+        SectionSpec::new("findings", "Findings").cited(),
     ]
 }
 
@@ -158,12 +156,12 @@ impl Script {
             }
             Command::CallModel(call) => (world.answered(&(self.says)(call.key)), true),
             Command::RunTool(tool) if !tool.announced => {
-                world.tell(EventKind::ToolStarted { key: tool.key, attempt: tool.attempt });
+                world.apply(EventKind::ToolStarted { key: tool.key, attempt: tool.attempt });
                 (world, true)
             }
             Command::RunTool(tool) => {
                 let observation = (self.finds)(&tool);
-                world.tell(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+                world.apply(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
                 (world, true)
             }
             Command::AskPerson { key, .. } => {
@@ -171,7 +169,7 @@ impl Script {
             }
             Command::Validate(command) => {
                 let (key, attempt) = (command.key, command.attempt);
-                world.tell(EventKind::Validated { key, attempt, result: Validation::Valid });
+                world.apply(EventKind::Validated { key, attempt, result: Validation::Valid });
                 (world, true)
             }
             Command::Abort { .. } => (world.deadline(), true),

@@ -1,9 +1,7 @@
 //! Limits are promises: what a call may take, what is held back for the final pass, which tier pays.
 
-use crate::common;
-
-use common::native::{calls, conversation};
-use common::*;
+use crate::common::{tier_of, usd};
+use loop_testkit::*;
 
 use loop_core::{
     Command, Confidence, CostMode, Decision, EventKind, Measure, Millis, ModelFailure, Note, Observation,

@@ -1,8 +1,6 @@
 //! Another route: when a model cannot be had, the run goes on with the fallback, by its own price and with its own tries.
 
-use crate::common;
-
-use common::*;
+use loop_testkit::*;
 
 use loop_core::{FailureKind, ModelFailure, Note, PicoUsd, StopReason, Tier, TierCause};
 

@@ -1,8 +1,6 @@
 //! Saving: the outcome goes out once, is tried again when that makes sense, and its failure is told.
 
-use crate::common;
-
-use common::*;
+use loop_testkit::*;
 
 use loop_core::{Command, EventKind, Millis, SaveResult, Saved, StopMode, StopReason};
 

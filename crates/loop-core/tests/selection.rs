@@ -1,8 +1,6 @@
 //! Before the first pass: the selector's call, the tools that it selects, and the domain's defaults.
 
-use crate::common;
-
-use common::*;
+use loop_testkit::*;
 
 use loop_core::{Command, FinishReason, Limit, Note, SelectedBy, StopReason, Tier, Verdict};
 use serde_json::json;
@@ -71,7 +69,7 @@ fn a_selector_that_fails_leaves_the_default_tools() {
     // P6: the true reason.
     check_defaults(with_defaults().replied(&text("")), "its reply was empty");
     check_defaults(with_defaults().replied(&text("").ending(FinishReason::MaxTokens)), "used all its output");
-    let native = common::native::calls(&[("fetch_device", target("a"))]);
+    let native = loop_testkit::calls(&[("fetch_device", target("a"))]);
     check_defaults(with_defaults().replied(&native), "calls a tool natively");
     check_defaults(with_defaults().replied(&text("[1, 2]")), "no JSON array");
     check_defaults(with_defaults().replied(&text("No.").ending(FinishReason::Refusal)), "it refused");

@@ -1,8 +1,7 @@
 //! Stops: asked for at the gate or now, taken back, by a failure; and what still settles.
 
-use crate::common;
-
-use common::*;
+use crate::common::{confidence, usd};
+use loop_testkit::*;
 
 use loop_core::{
     EventKind, FailureKind, FinishReason, Measure, Millis, ModelFailure, Note, Status, StopClass, StopMode,
@@ -166,7 +165,7 @@ fn a_write_that_was_announced_and_did_not_settle_is_in_doubt() {
     let yes = loop_core::PersonAnswer::Approved;
     let mut world = run().people().start().replied(&requested);
     world = world.answered_by_person("1/action-0", yes.clone()).answered_by_person("1/action-1", yes);
-    world.tell(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let world = world.stop(StopMode::Now);
     assert_eq!(world.aborts(), ["1/action-0"], "what was not announced is not in flight");
     let world = world.deadline().ends(StopReason::ManualStop);
@@ -231,7 +230,7 @@ fn of_a_reply_that_failed_midway_the_complete_sections_are_kept_and_no_action_is
     let mut partial = failure(true);
     partial.partial = Some("## Situation\nKept.\n## Findings\nha".into());
     let mut world = run().start().started().stop(StopMode::Now);
-    world.tell(EventKind::ModelFailed { key: key("1/main"), attempt: 1, failure: partial });
+    world.apply(EventKind::ModelFailed { key: key("1/main"), attempt: 1, failure: partial });
     let world = world.ends(StopReason::ManualStop);
     assert_eq!(&*world.outcome().document.get("situation").unwrap().body, "Kept.");
 }
@@ -325,7 +324,7 @@ fn reasoning_that_uses_all_output_tokens_is_said_to_and_not_repeated() {
 #[test]
 fn a_native_call_in_a_document_is_named_and_not_repeated() {
     // P6
-    let world = run().start().replied(&common::native::calls(&[("fetch_device", target("a"))]));
+    let world = run().start().replied(&loop_testkit::calls(&[("fetch_device", target("a"))]));
     let world = world.ends(StopReason::ModelFailure);
     let reported = world.outcome().stop.primary.value.to_string();
     assert!(

@@ -1,9 +1,6 @@
 //! Trouble that repeats: breakers, denials and failures that end a run, each named in its certificate.
 
-use crate::common;
-
-use common::native::*;
-use common::*;
+use loop_testkit::*;
 
 use loop_core::{
     Breaker, Change, Effect, Execution, Measure, Observation, OnDenied, OnToolError, ProtocolSpec, Setting,
@@ -287,7 +284,7 @@ fn what_a_write_may_have_done_is_a_failure_of_it() {
     // S4-41, S4-67
     let setup = conversation().approving(&["wipe"]).with(|spec| spec.gate.on_tool_error = OnToolError::Stop);
     let mut world = setup.start().replied(&calls(&[("wipe", target("a"))]));
-    world.tell(loop_core::EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    world.apply(loop_core::EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     world.resumed(5).ends(StopReason::ToolFailure);
 }
 

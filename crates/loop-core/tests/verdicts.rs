@@ -1,12 +1,9 @@
 //! Verdicts: every action gets one, with its reason, and it is kept.
 
-use crate::common;
-
-use common::*;
+use loop_testkit::*;
 
 use std::sync::Arc;
 
-use common::native::{calls, conversation, output};
 use loop_core::{Note, PersonAnswer, StopReason, Verdict};
 use serde_json::{Value, json};
 
@@ -83,7 +80,10 @@ fn a_member_that_is_given_twice_is_no_argument_of_an_effect() {
             "## Situation\n\nIt is full.\n\n```json\n{{\"analysis_confidence\": \"low\", \"ai_actions\": [\
              {{\"action_id\": \"a\", \"action_type\": \"{tool}\", \"parameters\": {twice}}}]}}\n```\n"
         );
-        run().with(|spec| spec.gate.approved = vec!["restart".into()]).start().replied(&common::text(&text))
+        run()
+            .with(|spec| spec.gate.approved = vec!["restart".into()])
+            .start()
+            .replied(&loop_testkit::text(&text))
     };
     let native = |tool: &str| {
         let setup = conversation().with(|spec| spec.gate.approved = vec!["restart".into()]);

@@ -1,12 +1,10 @@
 //! Random walks: legal and illegal events in any order, with the invariants after each.
 
-use crate::common;
-
-use common::*;
+use loop_testkit::*;
 
 use std::sync::Arc;
 
-use common::walk::{choices, native_setups, setups, walked};
+use crate::common::walk::{choices, native_setups, setups, walked};
 use loop_core::{Note, RepeatScope, Run, Status};
 use proptest::prelude::*;
 

@@ -1,9 +1,7 @@
 //! The ways out that look back over the passes: stale confidence, no progress, escalation, revision; and what policy
 //! forbids.
 
-use crate::common;
-
-use common::*;
+use loop_testkit::*;
 
 use loop_core::{
     Confidence, Decision, DeniedBy, Measure, Note, Observation, Stale, Status, StopClass, StopMode,

@@ -5,14 +5,12 @@ use loop_core::{
     OnToolError, PersonAnswer, PicoUsd, PromptSize, ProtocolSpec, RepeatScope, Repeats, RunSpec, RunTool,
     SaveResult, Status, StopMode, SubCallUse, Validation,
 };
+use loop_testkit::{
+    DraftReply, Setup, World, bare_draft, calls, conversation, digest, draft, failure, found, key, observed,
+    output, reflected, run, saved_at, target, text, used,
+};
 use proptest::prelude::*;
 use serde_json::json;
-
-use super::native::{calls, conversation, output, reflected};
-use super::{
-    DraftReply, Setup, World, bare_draft, digest, draft, failure, found, key, observed, run, saved_at,
-    target, text, used,
-};
 
 /// Small runs with tight limits, of every kind.
 pub fn setups() -> impl Strategy<Value = Setup> {
@@ -198,7 +196,7 @@ fn step(mut world: World, what: u8, how: u8) -> World {
 
 /// Tells something that may be out of order; the world checks that a rejection changes nothing.
 fn attempt(mut world: World, kind: EventKind) -> World {
-    let _rejected_or_not = world.try_tell(kind);
+    let _rejected_or_not = world.try_apply(kind);
     world
 }
 
@@ -211,11 +209,11 @@ fn follow(mut world: World, command: Command, how: u8) -> World {
         }
         Command::CallModel(call) => {
             let kind = settlement(&world, &call, how);
-            world.tell(kind);
+            world.apply(kind);
             world
         }
         Command::RunTool(RunTool { key, attempt, announced: false, .. }) => {
-            world.tell(EventKind::ToolStarted { key, attempt });
+            world.apply(EventKind::ToolStarted { key, attempt });
             world
         }
         Command::RunTool(tool) => {
@@ -224,7 +222,7 @@ fn follow(mut world: World, command: Command, how: u8) -> World {
                 let usage = (how % 3 == 1).then(|| used(u64::from(how), 7));
                 observation.sub_call = Some(SubCallUse::new(how.is_multiple_of(2), usage));
             }
-            world.tell(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+            world.apply(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
             world
         }
         Command::Validate(validate) => {
@@ -233,7 +231,7 @@ fn follow(mut world: World, command: Command, how: u8) -> World {
                 1 | 2 => Validation::Valid,
                 _ => Validation::Invalid { by: "rule".into(), message: "no".into() },
             };
-            world.tell(EventKind::Validated { key: validate.key, attempt: validate.attempt, result });
+            world.apply(EventKind::Validated { key: validate.key, attempt: validate.attempt, result });
             world
         }
         Command::AskPerson { key, deadline, .. } => {
@@ -244,17 +242,17 @@ fn follow(mut world: World, command: Command, how: u8) -> World {
             };
             let kind = EventKind::PersonAnswered { key, answer, binding: None };
             if Millis(world.now) < deadline {
-                world.tell(kind)
+                world.apply(kind)
             } else {
-                world.tell(EventKind::DeadlineReached)
+                world.apply(EventKind::DeadlineReached)
             };
             world
         }
         Command::Abort { .. } if how.is_multiple_of(4) => world.deadline(),
         Command::Abort { key, attempt } => {
             let reply = EventKind::ModelReplied { key, attempt, reply: reply_to(&world, how).reply() };
-            if world.try_tell(reply).is_err() {
-                world.tell(EventKind::ToolFinished { key, attempt, observation: observed_by(how) });
+            if world.try_apply(reply).is_err() {
+                world.apply(EventKind::ToolFinished { key, attempt, observation: observed_by(how) });
             }
             world
         }

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use loop_core::Purpose;
 use loop_core::policy::Taint;
 use loop_core::{
-    CallModel, Command, CommandKey, Event, EventKind, Facts, FinishReason, History, Millis, ModelFailure,
-    Observation, PersonAnswer, Phase, PromptSize, Reply, Run, SaveResult, Slot, StopMode, StopReason, Usage,
-    Validation,
+    Command, CommandKey, Event, EventKind, Facts, FinishReason, History, Millis, ModelFailure, Observation,
+    PersonAnswer, Phase, PromptSize, Reply, Run, SaveResult, Slot, StopMode, StopReason, Usage, Validation,
 };
 
 use crate::approvals;
-use crate::common::{Setup, digest, refused, used};
 use crate::edge::{call, is_action, is_working};
+use loop_testkit::{Setup, announced, digest, used};
 
 /// What a call says of its tokens.
 #[derive(Clone, Copy, Debug)]
@@ -76,10 +75,9 @@ pub struct Edict {
 
 impl Alphabet {
     pub fn start(&self) -> (Run, Event, Vec<loop_core::Note>) {
-        let Setup { spec, item } = self.setup.clone();
+        let Setup { spec, item, facts } = self.setup.clone();
         let id = loop_core::RunId::new("r1");
-        let facts = crate::common::facts();
-        let history = self.history.map(crate::common::native::history).or(facts.history);
+        let history = self.history.map(loop_testkit::history).or(facts.history);
         let requested = self.requested_before.iter().map(|parameters| (*parameters).into()).collect();
         let history = history.map(|history| History { taint: self.read_before, requested, ..history });
         Run::start(id, Arc::new(spec), item, Facts { history, ..facts })
@@ -136,7 +134,11 @@ impl Alphabet {
     fn follow(&self, run: &Run, command: Command, facts: &mut Vec<EventKind>) {
         match command {
             Command::CallModel(call) if call.granted.is_none() => {
-                facts.extend(self.prompts.iter().map(|prompt| announced(run, &call, *prompt)));
+                let announce = |(bytes, shared_bytes): &(u64, u64)| {
+                    let prompt = PromptSize { bytes: *bytes, shared_bytes: *shared_bytes };
+                    announced(run, &call, prompt, digest())
+                };
+                facts.extend(self.prompts.iter().map(announce));
             }
             Command::CallModel(call) => self.settle(run, call.key, call.attempt, facts),
             Command::RunTool(tool) if !tool.announced => {
@@ -218,22 +220,5 @@ fn settled_usage(reply: &Reply, usage: Option<Usage>) -> Option<Usage> {
         Some(used(1, 1))
     } else {
         usage
-    }
-}
-
-fn announced(run: &Run, call: &CallModel, (bytes, shared_bytes): (u64, u64)) -> EventKind {
-    let prompt = PromptSize { bytes, shared_bytes };
-    match run.quote(&call.key, prompt) {
-        Ok(quote) => EventKind::CallStarted {
-            key: call.key,
-            attempt: call.attempt,
-            tier: quote.tier,
-            prompt_bytes: bytes,
-            shared_bytes,
-            prompt_hash: digest(),
-            max_output_tokens: quote.max_output_tokens,
-            reserve: quote.reserve,
-        },
-        Err(refusal) => refused(call, prompt, refusal),
     }
 }

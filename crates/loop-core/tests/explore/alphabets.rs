@@ -9,16 +9,16 @@ use serde_json::json;
 
 use crate::alphabet::{Alphabet, Used};
 use crate::checks::CUT;
-use crate::common::{
-    DraftReply, Setup, bare_draft, draft, failure, found, model, observed, run, saved_at, section, target,
-    text, tool, used,
-};
 use crate::{conversations, judged};
 use loop_core::StopReason::{
     BudgetExceeded, Completed, Confident, EvidenceMissing, InvalidResponse, ManualStop, MaxAttempts,
     MaxMessages, MaxModelCalls, MaxPasses, MaxToolCalls, ModelFailure as ModelFailed, NeedsHuman,
     NoNewActions, NoProgress, OutputLimit, PolicyBlocked, Refused, StaleConfidence, SubmitBeforeOutput,
     Timeout, TokenLimit, ToolFailure,
+};
+use loop_testkit::{
+    DraftReply, Setup, bare_draft, draft, failure, found, model, observed, run, saved_at, target, text, tool,
+    used,
 };
 
 /// Every reason that a run can end with, a journal that fails apart.
@@ -295,7 +295,7 @@ pub fn crashes() -> Alphabet {
 pub fn cuts() -> Alphabet {
     let half = format!("## Situation\nKept.\n## Findings\n{CUT}");
     let cut = |draft: DraftReply| draft.ending(FinishReason::MaxTokens);
-    let native = || crate::common::native::calls(&[("fetch_device", target("a"))]);
+    let native = || loop_testkit::calls(&[("fetch_device", target("a"))]);
     Alphabet {
         replies: always([
             asks(draft("low"), &["a"]),
@@ -481,8 +481,8 @@ pub fn selection(wide: bool) -> Alphabet {
 pub fn five_passes(wide: bool) -> Alphabet {
     let setup = run().escalating().limits(|limits| limits.passes = 5);
     let cites = vec![
-        SectionSpec { required: true, ..section("situation", "Situation") },
-        SectionSpec { cite: loop_core::Cite::Any, ..section("findings", "Findings") },
+        SectionSpec::new("situation", "Situation").required(),
+        SectionSpec::new("findings", "Findings").cited(),
     ];
     let of_pass = |pass: u32| {
         let mut all = Vec::new();

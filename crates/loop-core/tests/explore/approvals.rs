@@ -4,8 +4,8 @@ use loop_core::{
     Command, CommandKey, Digest, Event, EventKind, Millis, PersonAnswer, Phase, Run, Slot, Verdict,
 };
 
-use crate::common::digest;
 use crate::edge::{Edge, Ghost, is_repeatable, work};
+use loop_testkit::digest;
 
 type Result = std::result::Result<(), String>;
 

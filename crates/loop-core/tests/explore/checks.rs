@@ -9,10 +9,9 @@ use loop_core::{
     StopReason, Tier, Verdict,
 };
 
-use crate::common::native::is_sound;
-use crate::common::{found, reread};
 use crate::edge::{Edge, Ghost, Tries, finishes, is_action, work};
 use crate::{approvals, money, native, oracle, permits, rank, trouble, truth, whole};
+use loop_testkit::{found, is_sound, reread};
 
 type Result = std::result::Result<(), String>;
 type OfAState = fn(&Run, &Ghost) -> Result;

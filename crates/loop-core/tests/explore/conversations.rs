@@ -14,8 +14,10 @@ use serde_json::json;
 use crate::alphabet::Alphabet;
 use crate::alphabets::{always, base};
 use crate::checks::CUT;
-use crate::common::native::{broken, calls, conversation, output, reflected, rejected};
-use crate::common::{DraftReply, Setup, failure, found, model, observed, target, text};
+use loop_testkit::{
+    DraftReply, Setup, broken, calls, conversation, failure, found, model, observed, output, reflected,
+    rejected, target, text,
+};
 
 /// Every alphabet of these protocols that is walked whole in a test run.
 pub fn all() -> Vec<Alphabet> {

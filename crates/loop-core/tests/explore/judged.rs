@@ -14,8 +14,10 @@ use serde_json::json;
 
 use crate::alphabet::Alphabet;
 use crate::alphabets::{always, base, replies};
-use crate::common::native::{calls, conversation, output, rejected};
-use crate::common::{DraftReply, Setup, bare_draft, draft, found, observed, run, target, text, tool};
+use loop_testkit::{
+    DraftReply, Setup, bare_draft, calls, conversation, draft, found, observed, output, rejected, run,
+    target, text, tool,
+};
 
 /// Every alphabet of judgement that is walked whole in a test run.
 pub fn all() -> Vec<Alphabet> {
@@ -523,7 +525,7 @@ pub fn steps(wide: bool) -> Alphabet {
             text(" "),
             done(),
         ]),
-        failures: vec![crate::common::failure(true)],
+        failures: vec![loop_testkit::failure(true)],
         observations: |_| {
             let statuses = [Status::RetryableError, Status::PermanentError, Status::InvalidInput];
             std::iter::once(found("it")).chain(statuses.map(observed)).collect()

@@ -6,8 +6,8 @@ use loop_core::{
 };
 
 use crate::approvals;
-use crate::common::{digest, draft, failure, found, used};
 use crate::edge::{Ghost, call, in_flight, is_action, is_working, work};
+use loop_testkit::{digest, draft, failure, found, used};
 
 /// Facts for the strays, made once.
 #[derive(Clone, Debug)]

@@ -1,155 +1,6 @@
-//! Conversations and typed outputs: specs, replies that call tools, validations, and what holds in every state.
+//! What is true in every state of a run whose calls are native.
 
-use loop_core::policy::Taint;
-use loop_core::{
-    AttemptState, Effect, EventKind, EvidenceId, Execution, FinishReason, History, JudgedAction, NativeCall,
-    OutputSpec, Phase, Price, ProtocolSpec, Repeats, Run, RunSpec, Slot, Status, Validation, Verdict, Work,
-};
-use loop_core::{Purpose, Stage, Stopping};
-use serde_json::Value;
-
-use super::{DraftReply, Setup, World, item, model, spec, text, tool};
-
-// ---- what is run ----
-
-/// The help desk as a conversation: `fetch_device` and `fetch_docs` look, `restart` and `wipe` change something.
-pub fn conversation() -> Setup {
-    let tools = spec().tools;
-    let spec = RunSpec::conversation("helpdesk", model(Some(Price::flat(100_000, 400_000))));
-    Setup { spec: RunSpec { tools, ..spec }, item: item() }
-}
-
-/// The help desk as a loop that ends with an output of the tool `save`.
-pub fn output() -> Setup {
-    ending_with(OutputSpec::new("save"))
-}
-
-/// The same with a reflection: `save` formats, `submit` ends the attempt.
-pub fn reflected() -> Setup {
-    ending_with(OutputSpec { submit: Some("submit".into()), ..OutputSpec::new("save") })
-}
-
-fn ending_with(output: OutputSpec) -> Setup {
-    let mut tools = spec().tools;
-    tools.push(tool("save", Effect::Read));
-    tools.extend(output.submit.iter().map(|submit| tool(submit, Effect::Read)));
-    let spec = RunSpec::output("helpdesk", output, model(Some(Price::flat(100_000, 400_000))));
-    Setup { spec: RunSpec { tools, ..spec }, item: item() }
-}
-
-impl Setup {
-    /// Changes what is particular to an output.
-    pub fn output_spec(mut self, change: impl FnOnce(&mut OutputSpec)) -> Self {
-        let ProtocolSpec::Output(output) = &mut self.spec.protocol else { unreachable!("an output") };
-        change(output);
-        self
-    }
-
-    /// Calls that only look run side by side.
-    pub fn parallel(mut self) -> Self {
-        match &mut self.spec.protocol {
-            ProtocolSpec::Conversation(conversation) => conversation.execution = Execution::Parallel,
-            ProtocolSpec::Output(output) => output.execution = Execution::Parallel,
-            ProtocolSpec::Document(_) => unreachable!("calls are native"),
-        }
-        self
-    }
-
-    /// These tools run without anybody's consent.
-    pub fn approving(mut self, tools: &[&str]) -> Self {
-        self.spec.gate.approved = tools.iter().map(|tool| (*tool).into()).collect();
-        self
-    }
-
-    pub fn repeating(mut self, repeats: Repeats) -> Self {
-        self.spec.gate.repeats = Some(repeats);
-        self
-    }
-}
-
-/// So many messages before the run.
-pub fn history(messages: u32) -> History {
-    History {
-        messages,
-        counted: None,
-        bytes: 400,
-        json: "[]".into(),
-        taint: Taint::default(),
-        doubts: Default::default(),
-        requested: Default::default(),
-    }
-}
-
-// ---- what a model says ----
-
-/// A reply that calls these tools, and says nothing.
-pub fn calls(wanted: &[(&str, Value)]) -> DraftReply {
-    let draft = DraftReply { finish: FinishReason::ToolUse, ..text("") };
-    wanted.iter().fold(draft, |draft, (name, arguments)| draft.calling(name, &arguments.to_string()))
-}
-
-impl DraftReply {
-    /// Calls one more tool, with this text as its arguments.
-    pub fn calling(mut self, name: &str, arguments: &str) -> Self {
-        let id = format!("c-{}", self.calls.len()).into();
-        self.calls.push(NativeCall { id, name: name.into(), arguments: arguments.into() });
-        self
-    }
-}
-
-// ---- what happens ----
-
-pub fn rejected(message: &str) -> Validation {
-    Validation::Invalid { by: "rule".into(), message: message.into() }
-}
-
-pub fn broken() -> Validation {
-    Validation::Broken { by: "rule".into(), message: "it panicked".into() }
-}
-
-impl World {
-    /// The output that is to be validated, as `key#attempt value`.
-    pub fn validation(&self) -> Option<String> {
-        self.run.commands().iter().find_map(|command| match command {
-            loop_core::Command::Validate(command) => {
-                Some(format!("{}#{} {}", command.key, command.attempt, command.output))
-            }
-            _ => None,
-        })
-    }
-
-    #[track_caller]
-    pub fn expect_validation(self, expected: &str) -> Self {
-        assert_eq!(self.validation().as_deref(), Some(expected), "while {:?}", self.run.phase());
-        self
-    }
-
-    /// The commanded validation comes to this.
-    #[track_caller]
-    pub fn validated(mut self, result: Validation) -> Self {
-        let Phase::Validating { key, attempt, .. } = self.run.phase() else {
-            panic!("nothing to validate while {:?}", self.run.phase())
-        };
-        let (key, attempt) = (*key, *attempt);
-        self.tell(EventKind::Validated { key, attempt, result });
-        self
-    }
-
-    /// What is left of an action: its verdict, and the status of its observation where it has one.
-    pub fn results(&self) -> Vec<String> {
-        let status = |id: EvidenceId| {
-            let found = self.run.evidence().iter().find(|evidence| evidence.id == id);
-            found.map_or("open", |evidence| evidence.observation.status.name())
-        };
-        let line = |action: &JudgedAction| match action.evidence {
-            Some(id) => format!("{} {}", action.verdict.name(), status(id)),
-            None => action.verdict.name().to_owned(),
-        };
-        self.run.actions().iter().map(line).collect()
-    }
-}
-
-// ---- what holds in every state ----
+use loop_core::{AttemptState, Execution, Phase, Purpose, Run, Slot, Stage, Status, Stopping, Verdict, Work};
 
 /// What holds in every state of a run whose calls are native.
 pub fn is_sound(run: &Run) -> Result<(), String> {
@@ -216,8 +67,9 @@ fn turns_are_kept(run: &Run) -> Result<(), String> {
         return Ok(());
     };
     let is_read = |work: &Work| {
-        let action = &run.actions()[work.action as usize];
-        run.spec().tool(action.tool_name()).is_some_and(|tool| tool.effect.is_read())
+        let action = run.actions().get(work.action as usize);
+        let tool = action.and_then(|action| run.spec().tool(action.tool_name()));
+        tool.is_some_and(|tool| tool.effect.is_read())
     };
     let ran = |work: &Work| {
         work.observation.as_ref().is_some_and(|observation| {

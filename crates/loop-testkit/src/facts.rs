@@ -1,0 +1,140 @@
+//! What a run is started with, and what the world reports to it: results of tools, failures, usage.
+
+use loop_core::policy::Taint;
+use loop_core::{
+    CallModel, CommandKey, Digest, EventKind, Facts, FailureKind, History, ModelFailure, Observation,
+    PromptSize, Provenance, Received, Refusal, Run, SaveResult, Status, Usage, Validation, WorkItem,
+};
+use serde_json::json;
+
+/// The nonce of every run, unless its facts are changed.
+pub const NONCE: &str = "n-7f3a";
+
+/// A prompt of 2,000 bytes that shares nothing with the one before it.
+pub const PROMPT: PromptSize = PromptSize { bytes: 2_000, shared_bytes: 0 };
+
+/// What a run is started with: a fixed instant, [`NONCE`], and no history.
+pub fn facts() -> Facts {
+    Facts {
+        unix_ms: 1_700_000_000_000,
+        nonce: NONCE.into(),
+        prompts: digest(),
+        tools: digest(),
+        history: None,
+        provenance: Provenance::default(),
+    }
+}
+
+/// The ticket of the help desk.
+pub fn item() -> WorkItem {
+    WorkItem {
+        compact: "Disk full on server.".into(),
+        ..WorkItem::new("T-1", "ticket", "Disk full", "The server's disk is full.")
+    }
+}
+
+/// So many messages before the run, of 400 bytes, which read nothing.
+pub fn history(messages: u32) -> History {
+    History {
+        messages,
+        counted: None,
+        bytes: 400,
+        json: "[]".into(),
+        taint: Taint::default(),
+        doubts: Default::default(),
+        requested: Default::default(),
+    }
+}
+
+/// A digest, where it does not matter of what.
+pub fn digest() -> Digest {
+    Digest::of("test", b"x")
+}
+
+/// The key of a command, for example `1/main` or `1/action-0`.
+#[track_caller]
+pub fn key(text: &str) -> CommandKey {
+    match text.parse() {
+        Ok(key) => key,
+        Err(error) => panic!("`{text}` is not a key: {error}"),
+    }
+}
+
+/// So many tokens in and out.
+pub fn used(input: u64, output: u64) -> Usage {
+    Usage { input, output, ..Usage::default() }
+}
+
+/// An overloaded provider: ten tokens were charged, nothing was written.
+pub fn failure(retryable: bool) -> ModelFailure {
+    ModelFailure {
+        kind: FailureKind::Overloaded,
+        message: "try later".into(),
+        retryable,
+        retry_at: None,
+        partial: None,
+        served_model: None,
+        usage: Some(used(10, 0)),
+        received: Received::default(),
+    }
+}
+
+/// The announcement of a commanded call: it was granted, or refused.
+pub fn announced(run: &Run, call: &CallModel, prompt: PromptSize, prompt_hash: Digest) -> EventKind {
+    match run.quote(&call.key, prompt) {
+        Ok(quote) => EventKind::CallStarted {
+            key: call.key,
+            attempt: call.attempt,
+            tier: quote.tier,
+            prompt_bytes: prompt.bytes,
+            shared_bytes: prompt.shared_bytes,
+            prompt_hash,
+            max_output_tokens: quote.max_output_tokens,
+            reserve: quote.reserve,
+        },
+        Err(refusal) => refused(call, prompt, refusal),
+    }
+}
+
+/// The announcement of a call that was refused.
+pub fn refused(call: &CallModel, prompt: PromptSize, refusal: Refusal) -> EventKind {
+    EventKind::CallRefused {
+        key: call.key,
+        attempt: call.attempt,
+        prompt_bytes: prompt.bytes,
+        shared_bytes: prompt.shared_bytes,
+        refusal,
+    }
+}
+
+/// What a tool found.
+pub fn found(markdown: &str) -> Observation {
+    Observation::new(Status::Ok, "found", markdown, json!({"text": markdown}).to_string())
+}
+
+/// A tool that ended like this, without a result.
+pub fn observed(status: Status) -> Observation {
+    Observation::failed(status, "tool", "it did not work")
+}
+
+/// A save that worked.
+pub fn saved_at(location: &str) -> SaveResult {
+    SaveResult::Saved { location: location.into() }
+}
+
+/// An output that a rule rejects with this message.
+pub fn rejected(message: &str) -> Validation {
+    Validation::Invalid { by: "rule".into(), message: message.into() }
+}
+
+/// A rule that could not say whether an output is valid.
+pub fn broken() -> Validation {
+    Validation::Broken { by: "rule".into(), message: "it panicked".into() }
+}
+
+/// A value after a way through JSON text.
+#[track_caller]
+pub fn reread<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T {
+    let text = serde_json::to_string(value).expect("it can be written");
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("it does not read back: {error}\n{text}"))
+}

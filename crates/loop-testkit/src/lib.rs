@@ -1,0 +1,58 @@
+//! Fixtures for the tests of this workspace: a run is set up in one line and driven in virtual time.
+//!
+//! It is a dev-dependency and nothing else: `cargo xtask layers` refuses it outside `[dev-dependencies]`, and it is not
+//! published.
+//!
+//! # A test
+//!
+//! ```
+//! use loop_core::{SectionSpec, StopReason, Verdict};
+//! use loop_testkit::{Setup, bare_draft, read, target};
+//!
+//! // A document of one section, a tool that reads, and three passes.
+//! let setup = Setup::document("workshop")
+//!     .section(SectionSpec::new("situation", "Situation").required())
+//!     .tool(read("fetch_bike"))
+//!     .limits(|limits| limits.passes = 3);
+//! // The model asks for the tool, reads what it found, and is sure.
+//! let world = setup
+//!     .start()
+//!     .replied(&bare_draft("low").asks("fetch_bike", target("FR-0042")))
+//!     .all_finished()
+//!     .replied(&bare_draft("high").section("Situation", "The chain slips."))
+//!     .ends(StopReason::Confident);
+//! assert_eq!(world.run.actions()[0].verdict, Verdict::Run);
+//! ```
+//!
+//! # What is in it
+//!
+//! | to | use |
+//! |---|---|
+//! | begin with a small help desk | [`run`], [`conversation`], [`output`], [`reflected`] |
+//! | begin with nothing | [`Setup::document`], [`Setup::conversation`], [`Setup::output`] |
+//! | change a spec, an item or facts | the methods of [`Setup`], or its fields |
+//! | declare a tool or a model | [`read`], [`tool`], [`model`] |
+//! | write a reply | [`draft`], [`bare_draft`], [`text`], [`calls`] |
+//! | write what a tool returned | [`found`], [`observed`] |
+//! | drive a run | [`World`]: each method checks the invariants of the core after it |
+//!
+//! Unit tests inside `loop-core` cannot use it: they are compiled into another copy of the core, with other types.
+
+mod facts;
+mod helpdesk;
+mod reply;
+mod setup;
+mod sound;
+mod spec;
+mod world;
+
+pub use facts::{
+    NONCE, PROMPT, announced, broken, digest, facts, failure, found, history, item, key, observed, refused,
+    rejected, reread, saved_at, used,
+};
+pub use helpdesk::{conversation, output, reflected, run};
+pub use reply::{DraftReply, bare_draft, calls, draft, target, text};
+pub use setup::Setup;
+pub use sound::is_sound;
+pub use spec::{model, read, takes, tool};
+pub use world::World;

@@ -1,0 +1,225 @@
+//! A run to be: its spec, its work item and its facts, each of which a test may change.
+
+use std::sync::Arc;
+
+use loop_core::{
+    CostMode, DefaultCall, Execution, Facts, GateSettings, History, Limits, NonceMode, OutputSpec, Price,
+    ProtocolSpec, Repeats, RunSpec, SectionSpec, Selection, Stale, ToolSpec, WorkItem,
+};
+use serde_json::Value;
+
+use crate::{World, facts, item, model};
+
+/// A run to be. What a test says nothing of is as [`RunSpec`] has it, but for the selector, which is off.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// What the run is to do, and within which limits.
+    pub spec: RunSpec,
+    /// What it works on.
+    pub item: WorkItem,
+    /// What it is started with.
+    pub facts: Facts,
+}
+
+impl Setup {
+    /// A run that writes a document, without sections and tools yet.
+    pub fn document(domain: &str) -> Self {
+        let selection = Selection { enabled: false, defaults: Vec::new() };
+        Self::of(RunSpec { selection, ..RunSpec::document(domain, [], model(Some(PRICE))) })
+    }
+
+    /// A conversation without tools yet.
+    pub fn conversation(domain: &str) -> Self {
+        Self::of(RunSpec::conversation(domain, model(Some(PRICE))))
+    }
+
+    /// A run that ends with an output. The tools that `output` names have to be added.
+    pub fn output(domain: &str, output: OutputSpec) -> Self {
+        Self::of(RunSpec::output(domain, output, model(Some(PRICE))))
+    }
+
+    /// A run of this spec, with the usual item and facts.
+    pub fn of(spec: RunSpec) -> Self {
+        Self { spec, item: item(), facts: facts() }
+    }
+
+    // ---- any protocol ----
+
+    /// Changes anything of the spec.
+    pub fn with(mut self, change: impl FnOnce(&mut RunSpec)) -> Self {
+        change(&mut self.spec);
+        self
+    }
+
+    /// Changes the limits.
+    pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+        change(&mut self.spec.limits);
+        self
+    }
+
+    /// Changes the settings of the gate.
+    pub fn gate(mut self, change: impl FnOnce(&mut GateSettings)) -> Self {
+        change(&mut self.spec.gate);
+        self
+    }
+
+    /// What the work is for, in words for the model.
+    pub fn goal(self, goal: &str) -> Self {
+        self.with(|spec| spec.goal = goal.into())
+    }
+
+    /// Adds a tool.
+    pub fn tool(self, tool: ToolSpec) -> Self {
+        self.with(|spec| spec.tools.push(tool))
+    }
+
+    /// Asks a selector first; `defaults` run when it fails.
+    pub fn selector(mut self, defaults: &[(&str, Value)]) -> Self {
+        let defaults = defaults
+            .iter()
+            .map(|(tool, parameters)| DefaultCall {
+                tool: (*tool).into(),
+                parameters: parameters.to_string().into(),
+            })
+            .collect();
+        self.spec.selection = Selection { enabled: true, defaults };
+        self
+    }
+
+    /// Nothing but the limits ends it while something is left to run.
+    pub fn patient(self) -> Self {
+        self.gate(|gate| (gate.stale, gate.no_progress) = (Stale::Off, 0))
+    }
+
+    /// Cost and tokens are checked after the call (S0).
+    pub fn checked_after(self) -> Self {
+        self.limits(|limits| limits.cost_mode = CostMode::After)
+    }
+
+    /// An answer that lacks what is demanded is not revised.
+    pub fn unrevised(self) -> Self {
+        self.gate(|gate| gate.revision_passes = 0)
+    }
+
+    /// A dearer model for runs whose confidence stays low.
+    pub fn escalating(self) -> Self {
+        self.with(|spec| spec.models.escalated = Some(model(Some(Price::flat(1_000_000, 4_000_000)))))
+    }
+
+    /// Another route, twice as dear as the base model.
+    pub fn with_fallback(self) -> Self {
+        self.with(|spec| spec.models.fallback = Some(model(Some(Price::flat(200_000, 800_000)))))
+    }
+
+    /// A person answers when an action needs consent.
+    pub fn people(self) -> Self {
+        self.gate(|gate| gate.people = true)
+    }
+
+    /// These tools run without consent.
+    pub fn approving(self, tools: &[&str]) -> Self {
+        self.gate(|gate| gate.approved = tools.iter().map(|tool| (*tool).into()).collect())
+    }
+
+    /// What becomes of a call that was made before.
+    pub fn repeating(self, repeats: Repeats) -> Self {
+        self.gate(|gate| gate.repeats = Some(repeats))
+    }
+
+    /// The run has a save target.
+    pub fn saving(self) -> Self {
+        self.with(|spec| spec.save = true)
+    }
+
+    // ---- one protocol ----
+
+    /// Adds a section to the document.
+    #[track_caller]
+    pub fn section(mut self, section: SectionSpec) -> Self {
+        self.document_spec().sections.push(section);
+        self
+    }
+
+    /// Replaces the sections of the document.
+    #[track_caller]
+    pub fn sections(mut self, sections: Vec<SectionSpec>) -> Self {
+        self.document_spec().sections = sections;
+        self
+    }
+
+    /// Which contract blocks of a document count.
+    #[track_caller]
+    pub fn nonce(mut self, mode: NonceMode) -> Self {
+        self.document_spec().nonce = mode;
+        self
+    }
+
+    /// Changes what is particular to an output.
+    #[track_caller]
+    pub fn output_spec(mut self, change: impl FnOnce(&mut OutputSpec)) -> Self {
+        match &mut self.spec.protocol {
+            ProtocolSpec::Output(output) => change(output),
+            other @ (ProtocolSpec::Document(_) | ProtocolSpec::Conversation(_)) => {
+                panic!("not an output: {other:?}")
+            }
+        }
+        self
+    }
+
+    /// Calls that only read run side by side.
+    #[track_caller]
+    pub fn parallel(mut self) -> Self {
+        match &mut self.spec.protocol {
+            ProtocolSpec::Conversation(conversation) => conversation.execution = Execution::Parallel,
+            ProtocolSpec::Output(output) => output.execution = Execution::Parallel,
+            ProtocolSpec::Document(_) => panic!("the calls of a document have no order of their own"),
+        }
+        self
+    }
+
+    #[track_caller]
+    fn document_spec(&mut self) -> &mut loop_core::DocumentSpec {
+        match &mut self.spec.protocol {
+            ProtocolSpec::Document(document) => document,
+            other @ (ProtocolSpec::Conversation(_) | ProtocolSpec::Output(_)) => {
+                panic!("not a document: {other:?}")
+            }
+        }
+    }
+
+    // ---- item and facts ----
+
+    /// The item is this one.
+    pub fn item(self, item: WorkItem) -> Self {
+        Self { item, ..self }
+    }
+
+    /// The item's text is this.
+    pub fn item_text(mut self, text: &str) -> Self {
+        self.item.full = text.into();
+        self
+    }
+
+    /// These messages are before the run.
+    pub fn history(mut self, history: History) -> Self {
+        self.facts.history = Some(history);
+        self
+    }
+
+    // ---- the run ----
+
+    /// Starts the run `r1` at instant 0.
+    #[track_caller]
+    pub fn start(self) -> World {
+        self.start_as("r1")
+    }
+
+    /// Starts a run of this name at instant 0.
+    #[track_caller]
+    pub fn start_as(self, id: &str) -> World {
+        World::start(id, Arc::new(self.spec), self.item, self.facts)
+    }
+}
+
+/// What a million tokens of the base model cost, in millionths of a dollar.
+const PRICE: Price = Price::flat(100_000, 400_000);

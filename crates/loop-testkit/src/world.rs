@@ -1,0 +1,544 @@
+//! A run in virtual time: a test says what happens, and the invariants of the core are checked after each event.
+
+use std::sync::Arc;
+
+use loop_core::{
+    CallModel, Command, Cost, Digest, Event, EventKind, EvidenceId, Facts, JudgedAction, Millis,
+    ModelFailure, Note, Observation, Outcome, PersonAnswer, Phase, PromptSize, Rejected, Reply, Run, RunId,
+    RunSpec, RunTool, SaveResult, State, Status, StopMode, StopReason, Tier, TierCause, Usage, Validation,
+    Verdict, WorkItem,
+};
+use serde_json::{Value, json};
+
+use crate::{DraftReply, PROMPT, announced, found, is_sound, key, observed, reread, saved_at, text};
+
+/// A run, its clock, and its journal with the state after every event.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// The run.
+    pub run: Run,
+    /// Milliseconds since its start: when the next event happens.
+    pub now: u64,
+    /// The spec that it was started with.
+    pub spec: Arc<RunSpec>,
+    /// Each event with its notes and the state after it, the first event included.
+    pub journal: Vec<(Event, Vec<Note>, State)>,
+}
+
+impl World {
+    /// Starts a run of this name at instant 0.
+    #[track_caller]
+    pub fn start(id: &str, spec: Arc<RunSpec>, item: WorkItem, facts: Facts) -> Self {
+        let (run, first, notes) = Run::start(RunId::new(id), Arc::clone(&spec), item, facts);
+        let world = Self { now: 0, journal: vec![(first, notes, run.state().clone())], run, spec };
+        world.check_invariants();
+        world
+    }
+
+    /// Moves the clock; nothing happens by that alone.
+    pub fn wait(mut self, ms: u64) -> Self {
+        self.now += ms;
+        self
+    }
+
+    /// Applies an event that must be accepted.
+    #[track_caller]
+    pub fn apply(&mut self, kind: EventKind) -> Vec<Note> {
+        match self.try_apply(kind.clone()) {
+            Ok(notes) => notes,
+            Err(rejected) => panic!("{rejected}\n{kind:?}\n{:?}", self.run.phase()),
+        }
+    }
+
+    /// Applies an event. If it is rejected, nothing at all has changed.
+    #[track_caller]
+    pub fn try_apply(&mut self, kind: EventKind) -> Result<Vec<Note>, Rejected> {
+        let event = Event { at: Millis(self.now), kind };
+        let before = self.run.clone();
+        match self.run.apply(&event) {
+            Ok(notes) => {
+                self.journal.push((event, notes.clone(), self.run.state().clone()));
+                self.check_invariants();
+                Ok(notes)
+            }
+            Err(rejected) => {
+                assert_eq!(self.run, before, "a rejected event changed the run: {event:?}");
+                Err(rejected)
+            }
+        }
+    }
+
+    /// Tries an event that must be rejected.
+    #[track_caller]
+    pub fn rejects(mut self, kind: EventKind) -> Self {
+        let name = kind.name();
+        assert!(self.try_apply(kind).is_err(), "{name} was accepted while {}", self.run.phase().name());
+        self
+    }
+
+    // ---- what is commanded ----
+
+    /// The name of the phase.
+    pub fn phase(&self) -> &'static str {
+        self.run.phase().name()
+    }
+
+    /// The run is in this phase.
+    #[track_caller]
+    pub fn expect_phase(self, name: &str) -> Self {
+        assert_eq!(self.phase(), name);
+        self
+    }
+
+    /// The commanded call and nothing else.
+    #[track_caller]
+    pub fn call(&self) -> CallModel {
+        match self.run.commands().as_slice() {
+            [Command::CallModel(call)] => call.clone(),
+            other => panic!("expected one call while {}, found {other:?}", self.phase()),
+        }
+    }
+
+    /// The commanded call has this key and is this try.
+    #[track_caller]
+    pub fn expect_call(self, key: &str, attempt: u32) -> Self {
+        let call = self.call();
+        assert_eq!((call.key.to_string().as_str(), call.attempt), (key, attempt));
+        self
+    }
+
+    /// The commanded tools.
+    pub fn tools(&self) -> Vec<RunTool> {
+        self.run
+            .commands()
+            .into_iter()
+            .filter_map(|command| match command {
+                Command::RunTool(tool) => Some(tool),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The commanded tools as `key#attempt tool`, in order.
+    #[track_caller]
+    pub fn expect_tools(self, expected: &[&str]) -> Self {
+        let found: Vec<String> =
+            self.tools().iter().map(|tool| format!("{}#{} {}", tool.key, tool.attempt, tool.tool)).collect();
+        assert_eq!(found, expected);
+        self
+    }
+
+    /// The keys of the actions that a person is asked about.
+    pub fn asks(&self) -> Vec<String> {
+        self.run
+            .commands()
+            .iter()
+            .filter_map(|command| match command {
+                Command::AskPerson { key, .. } => Some(key.to_string()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The keys of the commands that are to be cut off.
+    pub fn aborts(&self) -> Vec<String> {
+        self.run
+            .commands()
+            .iter()
+            .filter_map(|command| match command {
+                Command::Abort { key, .. } => Some(key.to_string()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Nothing is commanded.
+    #[track_caller]
+    pub fn expect_nothing(self) -> Self {
+        assert_eq!(self.run.commands(), []);
+        self
+    }
+
+    /// The verdicts so far, by name.
+    pub fn verdicts(&self) -> Vec<&'static str> {
+        self.run.actions().iter().map(|action| action.verdict.name()).collect()
+    }
+
+    // ---- what happens ----
+
+    /// Announces the commanded call with a prompt of this size: it is granted, or refused.
+    #[track_caller]
+    pub fn announce(&mut self, prompt: PromptSize, prompt_hash: Digest) {
+        let kind = announced(&self.run, &self.call(), prompt, prompt_hash);
+        self.apply(kind);
+    }
+
+    /// The call in flight is answered with this reply.
+    #[track_caller]
+    pub fn answer(&mut self, reply: Reply) {
+        let CallModel { key, attempt, .. } = self.call();
+        self.apply(EventKind::ModelReplied { key, attempt, reply });
+    }
+
+    /// The call in flight fails.
+    #[track_caller]
+    pub fn fail(&mut self, failure: ModelFailure) {
+        let CallModel { key, attempt, .. } = self.call();
+        self.apply(EventKind::ModelFailed { key, attempt, failure });
+    }
+
+    /// A commanded tool ends with this observation; a write is announced first.
+    #[track_caller]
+    pub fn finish(&mut self, key: &str, observation: Observation) {
+        let commanded = self.tools().into_iter().find(|tool| tool.key.to_string() == key);
+        let Some(RunTool { key, attempt, announced, .. }) = commanded else {
+            panic!("{key} is not commanded: {:?}", self.run.commands())
+        };
+        if !announced {
+            self.apply(EventKind::ToolStarted { key, attempt });
+        }
+        self.apply(EventKind::ToolFinished { key, attempt, observation });
+    }
+
+    /// The output that is to be validated is found to be this.
+    #[track_caller]
+    pub fn validate(&mut self, result: Validation) {
+        let Phase::Validating { key, attempt, .. } = self.run.phase() else {
+            panic!("nothing to validate while {:?}", self.run.phase())
+        };
+        let (key, attempt) = (*key, *attempt);
+        self.apply(EventKind::Validated { key, attempt, result });
+    }
+
+    /// As [`announce`](Self::announce), with the digest of the run's prompts.
+    #[track_caller]
+    pub fn started_with(mut self, prompt: PromptSize) -> Self {
+        self.announce(prompt, self.run.started().prompts);
+        self
+    }
+
+    /// Announces the commanded call.
+    #[track_caller]
+    pub fn started(self) -> Self {
+        self.started_with(PROMPT)
+    }
+
+    /// The call in flight is answered.
+    #[track_caller]
+    pub fn answered(mut self, draft: &DraftReply) -> Self {
+        self.answer(draft.reply());
+        self
+    }
+
+    /// The commanded call is announced and answered.
+    #[track_caller]
+    pub fn replied(self, draft: &DraftReply) -> Self {
+        self.started().answered(draft)
+    }
+
+    /// The selector selects these tools.
+    #[track_caller]
+    pub fn selected(self, selections: &[(&str, Value)]) -> Self {
+        let selections: Vec<Value> = selections
+            .iter()
+            .map(|(tool, params)| json!({"tool": tool, "params": params, "reason": "r"}))
+            .collect();
+        self.expect_call("0/select", 1).replied(&text(&Value::Array(selections).to_string()))
+    }
+
+    /// An aborted tool returns something all the same.
+    #[track_caller]
+    pub fn finished_while_stopping(mut self, action: &str) -> Self {
+        self.apply(EventKind::ToolFinished { key: key(action), attempt: 1, observation: found("late") });
+        self
+    }
+
+    /// An aborted tool ends like this.
+    #[track_caller]
+    pub fn finished_while_stopping_as(mut self, action: &str, status: Status) -> Self {
+        self.apply(EventKind::ToolFinished { key: key(action), attempt: 1, observation: observed(status) });
+        self
+    }
+
+    /// The commanded save succeeds.
+    #[track_caller]
+    pub fn saved_whatever(self) -> Self {
+        match self.run.commands().as_slice() {
+            [Command::Save { attempt }] => {
+                let attempt = *attempt;
+                self.saved(attempt, saved_at("x"))
+            }
+            other => panic!("expected a save, found {other:?}"),
+        }
+    }
+
+    /// The announcement of a call that had to wait until this instant.
+    #[track_caller]
+    pub fn started_after_wait(mut self) -> EventKind {
+        self.apply(EventKind::DeadlineReached);
+        self.started().last().0.kind.clone()
+    }
+
+    /// A call is answered after it was aborted.
+    #[track_caller]
+    pub fn answered_while_stopping(mut self, call: &str, draft: &DraftReply) -> Self {
+        self.apply(EventKind::ModelReplied { key: key(call), attempt: 1, reply: draft.reply() });
+        self
+    }
+
+    /// The call in flight fails.
+    #[track_caller]
+    pub fn failed(mut self, failure: ModelFailure) -> Self {
+        self.fail(failure);
+        self
+    }
+
+    /// A commanded tool ends with this observation; a write is announced first.
+    #[track_caller]
+    pub fn finished(mut self, key: &str, observation: Observation) -> Self {
+        self.finish(key, observation);
+        self
+    }
+
+    /// Every commanded tool finds something.
+    #[track_caller]
+    pub fn all_finished(mut self) -> Self {
+        for tool in self.tools() {
+            self = self.finished(&tool.key.to_string(), found(&format!("result of {}", tool.key)));
+        }
+        self
+    }
+
+    /// A person decides about this action.
+    #[track_caller]
+    pub fn answered_by_person(mut self, action: &str, answer: PersonAnswer) -> Self {
+        self.apply(EventKind::PersonAnswered { key: key(action), answer, binding: None });
+        self
+    }
+
+    /// A stop is requested.
+    #[track_caller]
+    pub fn stop(mut self, how: StopMode) -> Self {
+        self.apply(EventKind::StopRequested { how });
+        self
+    }
+
+    /// The request to stop is withdrawn.
+    #[track_caller]
+    pub fn withdrawn(mut self) -> Self {
+        self.apply(EventKind::StopWithdrawn);
+        self
+    }
+
+    /// The clock jumps to the run's deadline, and the deadline is reported.
+    #[track_caller]
+    pub fn deadline(mut self) -> Self {
+        self.now = self.run.deadline().expect("a deadline").0.max(self.now);
+        self.apply(EventKind::DeadlineReached);
+        self
+    }
+
+    /// The driver is gone for `away_ms`, and another one continues.
+    #[track_caller]
+    pub fn resumed(mut self, away_ms: u64) -> Self {
+        self.now += away_ms;
+        self.apply(EventKind::Resumed { away_ms });
+        self
+    }
+
+    /// A save ends like this.
+    #[track_caller]
+    pub fn saved(mut self, attempt: u32, result: SaveResult) -> Self {
+        self.apply(EventKind::SaveFinished { attempt, result });
+        self
+    }
+
+    /// Notes of the last event.
+    pub fn notes(&self) -> &[Note] {
+        &self.last().1
+    }
+
+    fn last(&self) -> &(Event, Vec<Note>, State) {
+        self.journal.last().expect("the first event is there from the start")
+    }
+
+    /// Notes of all events.
+    pub fn all_notes(&self) -> impl Iterator<Item = &Note> {
+        self.journal.iter().flat_map(|(_, notes, _)| notes)
+    }
+
+    // ---- outputs and results ----
+
+    /// The output that is to be validated, as `key#attempt value`.
+    pub fn validation(&self) -> Option<String> {
+        self.run.commands().iter().find_map(|command| match command {
+            Command::Validate(command) => {
+                Some(format!("{}#{} {}", command.key, command.attempt, command.output))
+            }
+            _ => None,
+        })
+    }
+
+    /// This output is to be validated.
+    #[track_caller]
+    pub fn expect_validation(self, expected: &str) -> Self {
+        assert_eq!(self.validation().as_deref(), Some(expected), "while {:?}", self.run.phase());
+        self
+    }
+
+    /// The output that is to be validated is found to be this.
+    #[track_caller]
+    pub fn validated(mut self, result: Validation) -> Self {
+        self.validate(result);
+        self
+    }
+
+    /// What is left of an action: its verdict, and the status of its observation where it has one.
+    pub fn results(&self) -> Vec<String> {
+        let status = |id: EvidenceId| {
+            let found = self.run.evidence().iter().find(|evidence| evidence.id == id);
+            found.map_or("open", |evidence| evidence.observation.status.name())
+        };
+        let line = |action: &JudgedAction| match action.evidence {
+            Some(id) => format!("{} {}", action.verdict.name(), status(id)),
+            None => action.verdict.name().to_owned(),
+        };
+        self.run.actions().iter().map(line).collect()
+    }
+
+    // ---- the end ----
+
+    /// What the run came to; it must be done.
+    #[track_caller]
+    pub fn outcome(&self) -> &Outcome {
+        self.run.outcome().unwrap_or_else(|| panic!("no outcome while {:?}", self.run.phase()))
+    }
+
+    /// Done, for this reason; and the journal replays.
+    #[track_caller]
+    pub fn ends(self, reason: StopReason) -> Self {
+        assert!(self.run.is_done(), "not done but {:?}", self.run.phase());
+        assert_eq!(self.outcome().stop.reason(), reason, "{:?}", self.outcome().stop);
+        assert_eq!((self.run.commands(), self.run.deadline()), (Vec::new(), None), "silence after the end");
+        self.check_replay();
+        self
+    }
+
+    /// All reasons that were true, the primary one first.
+    pub fn reasons(&self) -> Vec<StopReason> {
+        let stop = &self.outcome().stop;
+        std::iter::once(&stop.primary).chain(&stop.also).map(|condition| condition.reason).collect()
+    }
+
+    /// Continues by itself: every call is answered with `draft`, every tool finds something, people agree.
+    pub fn autopilot(mut self, draft: &DraftReply) -> Self {
+        for _ in 0..200 {
+            if self.run.is_done() {
+                return self;
+            }
+            let Some(command) = self.run.commands().into_iter().next() else {
+                self = self.deadline();
+                continue;
+            };
+            match command {
+                Command::CallModel(call) if call.granted.is_none() => self = self.started(),
+                Command::CallModel(call) => {
+                    let reply = if call.key.pass == 0 { text("[]") } else { draft.clone() };
+                    self = self.answered(&reply);
+                }
+                Command::RunTool(tool) => self = self.finished(&tool.key.to_string(), found("auto")),
+                Command::AskPerson { key, .. } => {
+                    self = self.answered_by_person(&key.to_string(), PersonAnswer::Approved);
+                }
+                Command::Validate(validate) => {
+                    let (key, attempt) = (validate.key, validate.attempt);
+                    self.apply(EventKind::Validated { key, attempt, result: Validation::Valid });
+                }
+                Command::Abort { .. } => self = self.deadline(),
+                Command::Save { attempt } => self = self.saved(attempt, saved_at("x")),
+            }
+        }
+        panic!("not done after 200 steps: {:?}", self.run.phase());
+    }
+
+    // ---- invariants ----
+
+    /// Checks what is true in every state.
+    #[track_caller]
+    pub fn check_invariants(&self) {
+        let (run, limits) = (&self.run, &self.spec.limits);
+        let commands = run.commands();
+        assert_eq!(commands, run.commands(), "commands are read, not taken");
+        let in_flight_after_stop = matches!(run.phase(), Phase::Stopping { .. });
+        assert!(
+            run.is_done() || !commands.is_empty() || run.deadline().is_some(),
+            "a live state owes work: {:?}",
+            run.phase()
+        );
+        assert!(!run.is_done() || commands.is_empty() && run.deadline().is_none(), "silence after the end");
+        if in_flight_after_stop {
+            assert!(!commands.is_empty(), "stopping without anything to abort: {:?}", run.phase());
+            assert!(
+                commands.iter().all(|command| matches!(command, Command::Abort { .. })),
+                "only aborts while stopping"
+            );
+        }
+        // I-4
+        let totals = run.totals();
+        assert!(totals.passes <= limits.passes, "{totals:?}");
+        assert!(totals.tool_calls <= limits.tool_calls, "{totals:?}");
+        assert!(totals.model_calls <= limits.model_calls, "{totals:?}");
+        assert_eq!(totals.passes as usize, run.passes().len());
+        let selected =
+            run.actions().iter().filter(|action| action.key.pass == 0 && action.verdict == Verdict::Run);
+        assert!(selected.count() <= limits.selected as usize);
+        // I-20
+        let numbers: Vec<u32> = run.evidence().iter().map(|evidence| evidence.id.0).collect();
+        assert_eq!(
+            numbers,
+            (1..=numbers.len() as u32).collect::<Vec<_>>(),
+            "evidence is numbered in request order"
+        );
+        // I-21
+        let (mut usage, mut cost) = (Usage::default(), Cost::default());
+        for note in self.all_notes() {
+            if let Note::CallCharged { usage: used, cost: charged, .. } = note {
+                usage = usage.plus(used);
+                cost.add(*charged);
+            }
+        }
+        assert_eq!((totals.usage, totals.cost), (usage, cost), "the cost is the sum of the charges");
+        // I-28: once at most up, once to another route, and given back when the run ends.
+        let moved = |note: &&Note| {
+            let Note::TierChanged { why, .. } = note else { return false };
+            !matches!(why, TierCause::Cost | TierCause::Context)
+        };
+        let changes = self.all_notes().filter(moved).count();
+        let works = !matches!(run.phase().name(), "stopping" | "saving" | "done");
+        let routes = usize::from(run.spec().models.fallback.is_some());
+        assert!(changes <= routes + if works { 1 } else { 2 });
+        assert!(works || run.tier() == Tier::Base, "{:?}", run.tier());
+        // I-5, and what holds of attempts.
+        if let Err(what) = is_sound(run) {
+            panic!("{what}");
+        }
+        // Every state survives a checkpoint.
+        let back = reread(run.state());
+        assert_eq!(&back, run.state(), "the state reads back as it was written");
+        assert_eq!(Run::restore(back, Arc::clone(&self.spec)).as_ref(), Ok(run));
+    }
+
+    /// The journal, written and read back, gives the same notes and the same state after every event (I-11).
+    #[track_caller]
+    pub fn check_replay(&self) {
+        let mut journal = self.journal.iter();
+        let (first, notes, state) = journal.next().expect("the first event is there from the start");
+        let opened = Run::open(&reread(first), Arc::clone(&self.spec));
+        let (mut run, opened) = opened.expect("the first event opens the run");
+        assert_eq!((&opened, run.state()), (notes, state));
+        for (event, notes, state) in journal {
+            let replayed = run.apply(&reread(event)).expect("what was accepted is accepted again");
+            assert_eq!((&reread(&replayed), run.state()), (notes, state));
+        }
+    }
+}
