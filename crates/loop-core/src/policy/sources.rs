@@ -1,8 +1,6 @@
 //! Where a value may come from that says whom or what an effect reaches (K3): the user, or a tool that is trusted.
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -10,7 +8,7 @@ use crate::policy::echo::{Parts, RequestedValues};
 use crate::policy::free_text::gives;
 use crate::policy::scalar::Scalar;
 use crate::spec::RunSpec;
-use crate::types::{Evidence, Instruction, Status, WorkItem};
+use crate::types::{Arguments, Evidence, Instruction, Status, WorkItem};
 
 /// Who can vouch for values.
 pub trait Sources {
@@ -37,7 +35,7 @@ pub struct RunSources<'a> {
     /// What a person said in between.
     pub instructions: &'a [Instruction],
     /// The parameters of tool calls in the messages before the run, each a JSON text.
-    pub requested_before: &'a BTreeSet<Arc<str>>,
+    pub requested_before: &'a [Arguments],
 }
 
 impl Sources for RunSources<'_> {

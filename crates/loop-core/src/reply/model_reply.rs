@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::Serialize;
 
-use crate::types::{PicoUsd, Received, Usage, is_default};
+use crate::types::{PicoUsd, Received, ToolCall, Usage, is_default};
 
 /// A model's complete reply, as far as the core reads it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ pub struct Reply {
     pub text: Arc<str>,
     /// The tools that it calls natively, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub calls: Vec<NativeCall>,
+    pub calls: Vec<ToolCall>,
     /// How many tools more it calls: calls beyond [`MAX_REQUESTED_CALLS`](crate::MAX_REQUESTED_CALLS) are counted and not read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unread_calls: u32,
@@ -67,17 +67,6 @@ impl Reply {
         let here = self.text.len() + reasoning + calls.sum::<usize>();
         self.received.bytes.max(here as u64)
     }
-}
-
-/// A tool that a reply calls natively (S1-26).
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct NativeCall {
-    /// Its name within the reply; its result names it.
-    pub id: Arc<str>,
-    /// The tool's name as the model wrote it.
-    pub name: Arc<str>,
-    /// Its arguments: the text as it came.
-    pub arguments: Arc<str>,
 }
 
 /// Why a model ended its reply.

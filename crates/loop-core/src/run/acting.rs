@@ -1,6 +1,5 @@
 //! Tools: admitted, announced, settled, numbered.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::gate::{
@@ -126,13 +125,12 @@ impl Run {
     /// What the actions of a pass are judged against.
     pub(super) fn context(&self, pass: u32, quota: Quota) -> JudgeContext<'_> {
         let (spec, state) = (&*self.spec, &self.state);
-        static NOTHING: BTreeSet<Arc<str>> = BTreeSet::new();
         let sources = RunSources {
             spec,
             item: &state.started.item,
             evidence: &state.knowledge.evidence,
             instructions: state.inbox.instructions(),
-            requested_before: state.started.history.as_ref().map_or(&NOTHING, |history| &history.requested),
+            requested_before: state.started.history.as_ref().map_or(&[], |history| &history.requested),
         };
         JudgeContext {
             spec,
@@ -453,7 +451,7 @@ impl Run {
                 key: work.key,
                 pass: action.key.pass,
                 tool: action.tool_name().into(),
-                parameters: Arc::clone(&action.parameters),
+                parameters: action.parameters.clone(),
                 observation,
                 shortened: false,
             });

@@ -11,7 +11,7 @@ use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Purpose, Work};
 use crate::run::{Rejected, Run};
 use crate::types::{
-    CommandKey, Digest, Effect, Instruction, Millis, Observation, Status, digest, is_invisible,
+    Arguments, CommandKey, Digest, Effect, Instruction, Millis, Observation, Status, digest, is_invisible,
 };
 
 /// An action that waits for a person, with all that they have to know to decide (K8).
@@ -26,7 +26,7 @@ pub struct PersonRequest {
     /// What the tool does to the world.
     pub effect: Effect,
     /// What it would be run with: canonical JSON, exactly. Text that a model wrote: escape it before it is shown.
-    pub parameters: Arc<str>,
+    pub parameters: Arguments,
     /// Why the model wants it, in its words.
     pub reason: Arc<str>,
     /// Why a person is asked.
@@ -99,7 +99,7 @@ impl Run {
                 id: Arc::clone(&action.action.id),
                 tool: Arc::clone(&tool.name),
                 effect: tool.effect,
-                parameters: Arc::clone(&action.parameters),
+                parameters: action.parameters.clone(),
                 reason: Arc::clone(&action.action.reason),
                 why: action.verdict.reason(),
                 is_question: tool.policy.asks_person,
@@ -309,7 +309,7 @@ impl Run {
             let Some(tool) = action.tool.as_deref().and_then(|name| self.spec.tool(name)) else {
                 continue;
             };
-            let parameters = serde_json::from_str(&action.parameters).unwrap_or_default();
+            let parameters = action.parameters.value().cloned().unwrap_or_default();
             let rules = Rules::of_run(&self.spec);
             let fingerprint = Fingerprint::of(&CallFacts::of(tool, &parameters), &rules);
             let signature = fingerprint.signature();

@@ -90,7 +90,7 @@ impl Run {
             action.tool.as_ref() == Some(&output.tool)
                 && gate::counts(action, |judged| self.is_violation(judged))
         });
-        let sound = sound.map(|action| Arc::clone(&action.action.parameters));
+        let sound = sound.map(|action| Arc::clone(action.action.parameters.text()));
         if let Some(attempt) = self.state.draft.attempts.last_mut() {
             attempt.output = sound;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::types::{Action, CommandKey, Effect, Millis, Tier};
+use crate::types::{Action, Arguments, CommandKey, Effect, Millis, Tier};
 
 /// Something that the run wants done. Exhaustive by intent: a new command must break every driver's build.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub struct RunTool {
     /// The tool's own name.
     pub tool: Arc<str>,
     /// Rebuilt parameters, as canonical JSON.
-    pub parameters: Arc<str>,
+    pub parameters: Arguments,
     /// What it does to the world.
     pub effect: Effect,
     /// Whether it is announced, or needs no announcement: only then may it be started.

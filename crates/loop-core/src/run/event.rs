@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::reply::Reply;
 use crate::types::{
-    CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId, Taint, Tier, WorkItem, is_default,
+    Arguments, CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId, Taint, Tier, WorkItem,
+    is_default,
 };
 
 /// One fact and when it became known.
@@ -227,10 +228,10 @@ pub struct History {
     /// The signatures of the calls in them that may or may not have happened.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub doubts: BTreeSet<Digest>,
-    /// The parameters of the tool calls in them, each a JSON text: what a tool returns after it was asked with it is an
+    /// The arguments of the tool calls in them, each once: what a tool returns after it was asked with it is an
     /// echo, whichever turn that was in (K3).
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub requested: BTreeSet<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requested: Vec<Arguments>,
 }
 
 /// What a call is held to cost until its real usage is known.

@@ -9,7 +9,7 @@ use crate::reply::{FinishReason, ParseWarning, Reply, parameters_of};
 use crate::run::Run;
 use crate::run::note::{Note, SelectedBy};
 use crate::run::phase::{Phase, Stage};
-use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Written, canonical};
+use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Written};
 
 impl Run {
     pub(super) fn selected(&mut self, reply: &Reply, notes: &mut Vec<Note>) {
@@ -64,8 +64,7 @@ impl Run {
                 id: format!("default-{n}").into(),
                 tool: Arc::clone(&call.tool),
                 reason: "default tool of the domain".into(),
-                parameters: serde_json::from_str(&call.parameters)
-                    .map_or_else(|_| Arc::clone(&call.parameters), |value: Value| canonical(&value).into()),
+                parameters: call.parameters.canonical(),
                 priority: Priority::Recommended,
             })
             .collect();

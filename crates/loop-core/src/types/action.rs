@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::types::Arguments;
+
 /// How much an action matters to the one who asked for it (S0-102).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -36,8 +38,9 @@ pub struct Action {
     pub tool: Arc<str>,
     /// How the result would change the answer.
     pub reason: Arc<str>,
-    /// Parameters as canonical JSON; as they were written where a member is given more than once.
-    pub parameters: Arc<str>,
+    /// Its arguments: of a native call as they were written, of a contract block as canonical JSON, or as they were
+    /// written where a member is given more than once.
+    pub parameters: Arguments,
     /// How much it matters.
     pub priority: Priority,
 }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use loop_core::{
     ArgSpec, CallModel, Command, CommandKey, Confidence, CostMode, DefaultCall, Digest, DocumentSpec, Effect,
     Event, EventKind, Facts, FinishReason, GateSettings, Limits, Millis, ModelFailure, ModelSpec, ModelSpecs,
-    NativeCall, NonceMode, Note, Observation, Outcome, PersonAnswer, Phase, PicoUsd, Price, PromptSize,
-    ProtocolSpec, Refusal, Rejected, Reply, Run, RunId, RunSpec, RunTool, SPEC_VERSION, SaveResult, Scope,
-    SectionSpec, Selection, Stale, State, Status, StopMode, StopReason, Tier, ToolSpec, Usage, Validation,
+    NonceMode, Note, Observation, Outcome, PersonAnswer, Phase, PicoUsd, Price, PromptSize, ProtocolSpec,
+    Refusal, Rejected, Reply, Run, RunId, RunSpec, RunTool, SPEC_VERSION, SaveResult, Scope, SectionSpec,
+    Selection, Stale, State, Status, StopMode, StopReason, Tier, ToolCall, ToolSpec, Usage, Validation,
     Verdict, WorkItem,
 };
 use serde_json::{Value, json};
@@ -596,7 +596,7 @@ pub fn refused(call: &CallModel, prompt: PromptSize, refusal: Refusal) -> EventK
 pub struct DraftReply {
     pub text: String,
     pub contract: Option<Value>,
-    pub calls: Vec<NativeCall>,
+    pub calls: Vec<ToolCall>,
     pub finish: FinishReason,
     pub usage: Option<Usage>,
 }

@@ -2,8 +2,8 @@
 
 use loop_core::policy::Taint;
 use loop_core::{
-    AttemptState, Effect, EventKind, EvidenceId, Execution, FinishReason, History, JudgedAction, NativeCall,
-    OutputSpec, Phase, Price, ProtocolSpec, Repeats, Run, RunSpec, Slot, Status, Validation, Verdict, Work,
+    AttemptState, Effect, EventKind, EvidenceId, Execution, FinishReason, History, JudgedAction, OutputSpec,
+    Phase, Price, ProtocolSpec, Repeats, Run, RunSpec, Slot, Status, ToolCall, Validation, Verdict, Work,
 };
 use loop_core::{Purpose, Stage};
 use serde_json::Value;
@@ -92,7 +92,7 @@ impl DraftReply {
     /// Calls one more tool, with this text as its arguments.
     pub fn calling(mut self, name: &str, arguments: &str) -> Self {
         let id = format!("c-{}", self.calls.len()).into();
-        self.calls.push(NativeCall { id, name: name.into(), arguments: arguments.into() });
+        self.calls.push(ToolCall { id, name: name.into(), arguments: arguments.into() });
         self
     }
 }
