@@ -107,8 +107,8 @@ pub use gate::{
 pub use policy::ResultOrigin;
 pub use repeats::RepeatRule;
 pub use reply::{
-    BadCitation, Document, Ending, FinishReason, LiveText, Merge, MergeContext, NativeCall, PREAMBLE,
-    ParseWarning, Proposal, ProposedSection, Refused, Reply, Section, SectionChange, citations,
+    BadCitation, Document, Ending, FinishReason, LiveText, Merge, MergeContext, PREAMBLE, ParseWarning,
+    Proposal, ProposedSection, Refused, Reply, Section, SectionChange, citations,
 };
 pub use run::{
     AnswerFault, Ask, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, Decision, Event,
@@ -126,9 +126,9 @@ pub use spec::{
     ToolRepeats, ToolSpec,
 };
 pub use types::{
-    Action, CallExtent, CommandKey, Confidence, Cost, Data, Digest, Effect, Evidence, EvidenceId,
+    Action, Arguments, CallExtent, CommandKey, Confidence, Cost, Data, Digest, Effect, Evidence, EvidenceId,
     FailureKind, FailureText, Instruction, InvalidDigest, InvalidKey, ItemForm, Millis, ModelFailure,
     Observation, PicoUsd, Price, PriceAbove, Priority, Rates, Received, RunId, Scope, Slot, Status,
-    StopClass, SubCallUse, Tier, Totals, Usage, WorkItem, canonical, digest, digest_text, edits, is_blank,
-    is_invisible,
+    StopClass, SubCallUse, Tier, ToolCall, Totals, Usage, WorkItem, canonical, digest, digest_text, edits,
+    is_blank, is_invisible,
 };

@@ -299,7 +299,7 @@ fn what_a_reply_asks_for_beyond_the_limit_is_counted_and_not_read() {
     assert_eq!(world.run.totals().unread_calls, 97);
     let mut world = loop_testkit::conversation().limits(few).start().started();
     let mut reply = text("").reply();
-    let calls = names.iter().map(|name| loop_core::NativeCall {
+    let calls = names.iter().map(|name| loop_core::ToolCall {
         id: name.as_str().into(),
         name: "fetch_device".into(),
         arguments: target(name).to_string().into(),
@@ -323,7 +323,7 @@ fn calls_that_the_client_did_not_read_count_with_those_beyond_the_limit() {
         let mut reply = text("").reply();
         reply.calls = many(128)
             .iter()
-            .map(|name| loop_core::NativeCall {
+            .map(|name| loop_core::ToolCall {
                 id: name.as_str().into(),
                 name: "fetch_device".into(),
                 arguments: target(name).to_string().into(),

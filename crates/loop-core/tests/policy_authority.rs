@@ -1,15 +1,14 @@
 //! Whom and what an effect reaches: only what somebody gave who may, exactly (K3).
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use loop_core::policy::{
     PolicyAsk, Reason, Ruling, RunSources, Sources, Taint, UntrustedOrigin, rendered, ruling,
 };
 use loop_core::{
-    ArgSpec, CommandKey, Effect, Evidence, EvidenceId, Instruction, Observation, RunSpec, Scope, Slot,
-    Status, ToolSpec, WorkItem,
+    ArgSpec, Arguments, CommandKey, Effect, Evidence, EvidenceId, Instruction, Observation, RunSpec, Scope,
+    Slot, Status, ToolSpec, WorkItem,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -83,7 +82,7 @@ fn item(text: &str) -> WorkItem {
 struct Given {
     evidence: Vec<Evidence>,
     instructions: Vec<Instruction>,
-    requested_before: BTreeSet<Arc<str>>,
+    requested_before: Vec<Arguments>,
 }
 
 impl Given {
@@ -469,13 +468,8 @@ fn a_work_item_that_anybody_may_have_written_gives_its_scope_alone() {
     item.scope = Scope { person: Some("ada@brown.example".into()), ..Scope::default() };
     spec.gate.item_untrusted = true;
     let runs = |value: &str| {
-        let sources = RunSources {
-            spec: &spec,
-            item: &item,
-            evidence: &[],
-            instructions: &[],
-            requested_before: &BTreeSet::new(),
-        };
+        let sources =
+            RunSources { spec: &spec, item: &item, evidence: &[], instructions: &[], requested_before: &[] };
         let tool = spec.tool("send").unwrap();
         let parameters = json!({ "to": value });
         let ask = PolicyAsk {

@@ -7,10 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use loop_core::{FinishReason, PicoUsd, Usage};
+use loop_core::{FinishReason, PicoUsd, ToolCall, Usage};
 use serde::{Deserialize, Serialize};
 
-use crate::call::{Filtered, ReplyEnd, ToolCall};
+use crate::call::{Filtered, ReplyEnd};
 use crate::cap::OutputCap;
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::raw::Raw;

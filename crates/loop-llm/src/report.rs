@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use loop_core::Usage;
+use loop_core::{ToolCall, Usage};
 use serde::Serialize;
 
-use crate::call::{Filtered, ReplyEnd, ToolCall};
+use crate::call::{Filtered, ReplyEnd};
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::ModelReply;
 use crate::request::Message;
+#[cfg(feature = "schema")]
+use crate::request::ToolCallForm;
 
 /// A reply, or what had come of one and why there is no more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -21,6 +23,7 @@ pub struct ModelReport {
     /// The words of a refusal; empty where there is none.
     pub refusal: Arc<str>,
     /// The tools that it wants run, in order; complete ones alone.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<ToolCallForm>"))]
     pub tool_calls: Vec<ToolCall>,
     /// How many tools more it wants run: what comes after the first 128 is counted and not read.
     pub unread_calls: u32,

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use loop_core::{ResultOrigin, Status};
+use loop_core::{ResultOrigin, Status, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::call::ToolCall;
 use crate::codec::Memory;
 use crate::options::{Caching, Effort, OutputFormat, ToolChoice, ToolDefinition, Unsupported};
 use crate::progress::ProgressListener;
@@ -234,6 +233,7 @@ pub struct AssistantTurn {
     pub text: Arc<str>,
     /// The tools that it wanted run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<ToolCallForm>"))]
     pub calls: Vec<ToolCall>,
     /// What it reasoned, as far as it was told; it goes back where a provider wants it, and as part of `raw` otherwise.
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -269,6 +269,20 @@ pub struct ToolOutput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<OriginForm>"))]
     pub origin: Option<ResultOrigin>,
+}
+
+/// A call in a model's turn.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[schemars(rename = "ToolCall", deny_unknown_fields)]
+#[allow(dead_code, reason = "the form of loop_core::ToolCall, for its schema alone")]
+pub(crate) struct ToolCallForm {
+    /// Unique within the turn; its result names it.
+    id: String,
+    /// The tool's name as the model wrote it.
+    name: String,
+    /// The arguments as the model wrote them: the text of a JSON object.
+    arguments: String,
 }
 
 /// How a call ended.

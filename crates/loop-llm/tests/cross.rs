@@ -7,7 +7,7 @@ use loop_llm::{
 };
 
 fn call(id: &str, city: &str) -> ToolCall {
-    let arguments = Arguments::read(json!({"city": city}).to_string());
+    let arguments = Arguments::from(json!({"city": city}).to_string());
     ToolCall { id: id.into(), name: "weather".into(), arguments }
 }
 

@@ -377,7 +377,7 @@ async fn calls_that_were_cut_are_never_run() {
     let call = |id: &str| ToolCall {
         id: id.into(),
         name: "weather".into(),
-        arguments: Arguments::read("{\"city\":\"Oslo\"}"),
+        arguments: Arguments::from("{\"city\":\"Oslo\"}"),
     };
     let mut calling = ModelReply::text("I will check.", None);
     calling.tool_calls = vec![call("call_a"), call("call_b")];
@@ -452,7 +452,7 @@ async fn bytes_that_are_no_text_harm_nothing_but_themselves() {
         calling.tool_calls = vec![ToolCall {
             id: "call_a".into(),
             name: "look".into(),
-            arguments: Arguments::read("{\"at\":\"H\u{e9}\"}"),
+            arguments: Arguments::from("{\"at\":\"H\u{e9}\"}"),
         }];
         let mut damaged = bytes_of(api, replying(calling)).await;
         let at = damaged.iter().position(|byte| *byte == 0xc3).unwrap();
@@ -685,7 +685,7 @@ async fn a_server_that_ignores_the_output_limit_is_cut_at_a_small_multiple_of_it
     arguments.tool_calls = vec![ToolCall {
         id: "call_a".into(),
         name: "look".into(),
-        arguments: Arguments::read(format!("{{\"at\":\"{endless}\"}}")),
+        arguments: Arguments::from(format!("{{\"at\":\"{endless}\"}}")),
     }];
     (arguments.stop, arguments.finish) = (Some(ReplyEnd::ToolUse), ReplyEnd::ToolUse.finish());
     for api in Api::ALL {
@@ -768,7 +768,7 @@ async fn every_field_of_a_reply_is_capped_as_its_text_is() {
     names.tool_calls = vec![ToolCall {
         id: endless.as_str().into(),
         name: endless.as_str().into(),
-        arguments: Arguments::read("{}"),
+        arguments: Arguments::from("{}"),
     }];
     (names.stop, names.finish) = (Some(ReplyEnd::ToolUse), ReplyEnd::ToolUse.finish());
     for api in Api::ALL {

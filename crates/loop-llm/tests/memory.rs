@@ -35,7 +35,7 @@ fn exchange(draw: &mut Draw, n: usize) -> Vec<Message> {
         let call = |at: usize| ToolCall {
             id: format!("call_{n}_{at}").into(),
             name: "look".into(),
-            arguments: Arguments::read(format!("{{\"n\":{n}}}")),
+            arguments: Arguments::from(format!("{{\"n\":{n}}}")),
         };
         let calls: Vec<_> = (0..1 + draw.below(3)).map(call).collect();
         let results = calls.iter().map(|call| ToolOutput {

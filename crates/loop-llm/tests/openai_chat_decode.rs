@@ -5,8 +5,7 @@ use crate::common;
 use common::{Item, Wire, calls, result, sse};
 use loop_core::{FinishReason, PicoUsd, Usage};
 use loop_llm::{
-    Arguments, Decoder, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, Profile, ReplyEnd,
-    RetryAdvice, Secrets,
+    Decoder, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, Profile, ReplyEnd, RetryAdvice, Secrets,
 };
 use proptest::prelude::*;
 use secrecy::SecretString;
@@ -70,7 +69,7 @@ pub(crate) fn at(wire: &Wire, chunks: &[Value]) -> Result<ModelReply, LlmError> 
 
 #[track_caller]
 fn is_object(reply: &ModelReply, nth: usize) -> bool {
-    matches!(reply.tool_calls[nth].arguments, Arguments::Object { .. })
+    reply.tool_calls[nth].arguments.object().is_ok()
 }
 
 // wire WC01

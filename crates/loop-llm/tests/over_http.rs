@@ -33,7 +33,7 @@ fn full() -> ModelReply {
 }
 
 fn call(id: &str, arguments: &str) -> ToolCall {
-    ToolCall { id: id.into(), name: "weather".into(), arguments: Arguments::read(arguments) }
+    ToolCall { id: id.into(), name: "weather".into(), arguments: Arguments::from(arguments) }
 }
 
 fn result(call: &str, is_error: bool, text: &str) -> ToolOutput {

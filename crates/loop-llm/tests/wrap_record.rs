@@ -125,11 +125,11 @@ fn leak() -> Vec<ModelEvent> {
         json!({"url": format!("https://me:{PASSWORD}@host/?k=sk-canary%2F%220123456789%2Bx"), "key": KEY})
             .to_string();
     let calls = vec![
-        ToolCall { id: KEY.into(), name: "get".into(), arguments: Arguments::read(arguments.as_str()) },
+        ToolCall { id: KEY.into(), name: "get".into(), arguments: Arguments::from(arguments.as_str()) },
         ToolCall {
             id: "c2".into(),
             name: "get".into(),
-            arguments: Arguments::read(format!("{{\"key\": \"{KEY}")),
+            arguments: Arguments::from(format!("{{\"key\": \"{KEY}")),
         },
     ];
     let wire =

@@ -23,7 +23,7 @@ fn everything() -> Vec<ModelEvent> {
     let call = |id: &str, arguments: &str| ToolCall {
         id: id.into(),
         name: "get_order".into(),
-        arguments: Arguments::read(arguments),
+        arguments: Arguments::from(arguments),
     };
     let reply = ModelReply {
         cost: Some(PicoUsd(12)),

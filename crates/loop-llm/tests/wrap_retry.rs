@@ -13,7 +13,7 @@ use wrap_common::{Fake, Step, error, finished, patient, request};
 
 /// A history in which the model reasoned twice, once without a word beside it.
 fn reasoned() -> ModelRequest {
-    let call = ToolCall { id: "c1".into(), name: "look".into(), arguments: Arguments::read("{}") };
+    let call = ToolCall { id: "c1".into(), name: "look".into(), arguments: Arguments::from("{}") };
     let raw = |json: &str| Some(Raw::from_text(format!("anthropic/p/m\n{json}")));
     let mut request = request();
     request.messages.extend([

@@ -37,8 +37,8 @@ impl<'a> Conversation<'a> {
             }
             assert_eq!((reply.finish, &*reply.text), (FinishReason::ToolUse, ""));
             let results = reply.tool_calls.iter().map(|call| {
-                let Some(value) = call.arguments.object() else { panic!("{call:?}") };
-                let stated = format!("{} {}", call.name, canonical(&Value::Object(value)));
+                let Ok(value) = call.arguments.object() else { panic!("{call:?}") };
+                let stated = format!("{} {}", call.name, canonical(&Value::Object(value.clone())));
                 assert!(!self.calls.contains(&stated), "{stated} is called twice");
                 let text =
                     self.world.iter().find(|(known, _)| *known == stated).map_or("[]", |(_, text)| text);
@@ -620,7 +620,7 @@ proptest! {
                 prop_assert!(made.len() < 40 && reply.tool_calls.len() <= 5);
                 let mut answers = Vec::new();
                 for call in &reply.tool_calls {
-                    let Some(value) = call.arguments.object() else { panic!("{call:?}") };
+                    let Ok(value) = call.arguments.object() else { panic!("{call:?}") };
                     let tool = request.tools.iter().find(|tool| tool.name == call.name).unwrap();
                     prop_assert!(jsonschema::is_valid(&tool.parameters, &Value::Object(value.clone())), "{call:?}");
                     let same = (call.name.clone(), call.arguments.text().clone());

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{AttemptState, CommandKey, Digest, ItemForm, NativeCall, PassRecord, Run, Slot};
+use loop_core::{AttemptState, CommandKey, Digest, ItemForm, PassRecord, Run, Slot, ToolCall};
 use minijinja::Value;
 
 use crate::anchors::DEMANDED;
@@ -133,10 +133,10 @@ impl Thread {
         let is_short = self.shape.is_some_and(|shape| record.pass <= shape.through);
         // A turn without anything in it is refused by providers.
         if !actions.is_empty() || !record.reply.trim().is_empty() {
-            let calls = actions.iter().map(|action| NativeCall {
+            let calls = actions.iter().map(|action| ToolCall {
                 id: Arc::clone(&action.action.id),
                 name: Arc::clone(&action.action.tool),
-                arguments: Arc::clone(&action.action.parameters),
+                arguments: action.action.parameters.clone(),
             });
             turns.push(Turn::Assistant {
                 text: Arc::clone(&record.reply),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Digest, NativeCall};
+use loop_core::{Digest, ToolCall};
 
 use crate::results::CallResult;
 
@@ -18,7 +18,7 @@ pub enum Turn {
         /// The provider's own turn, where it must go back unchanged.
         raw: Option<Arc<str>>,
         /// The tools that it called natively, in its order.
-        calls: Arc<[NativeCall]>,
+        calls: Arc<[ToolCall]>,
         /// What it reasoned, where a provider wants that back.
         reasoning: Option<Arc<str>>,
     },

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use common::native::*;
 use common::ok;
 use loop_core::{
-    Breaker, CommandKey, DeniedBy, ErrorStyle, Limit, NativeCall, Observation, PersonAnswer, ProtocolSpec,
-    Repeats, Reply, ResultOrigin, RunSpec, Slot, Status, StopReason, Verdict,
+    Breaker, CommandKey, DeniedBy, ErrorStyle, Limit, Observation, PersonAnswer, ProtocolSpec, Repeats,
+    Reply, ResultOrigin, RunSpec, Slot, Status, StopReason, ToolCall, Verdict,
 };
 use loop_prompts::{call_result, observation_text};
 
@@ -41,7 +41,7 @@ fn in_style(mut spec: RunSpec, style: ErrorStyle) -> RunSpec {
 }
 
 /// One line for each result: `case: text`, with a mark for errors.
-fn reported(world: &Native, cases: &[(&str, NativeCall)]) -> String {
+fn reported(world: &Native, cases: &[(&str, ToolCall)]) -> String {
     let results = world.run.actions().iter().map(|action| call_result(&world.run, action));
     let mut out = String::new();
     for ((case, _), result) in cases.iter().zip(results) {
@@ -54,7 +54,7 @@ fn reported(world: &Native, cases: &[(&str, NativeCall)]) -> String {
 fn observed(style: ErrorStyle) -> String {
     let named =
         STATUSES.iter().map(|status| (status.name(), look(status.name(), "fetch_bike", status.name())));
-    let mut cases: Vec<(&str, NativeCall)> = named.collect();
+    let mut cases: Vec<(&str, ToolCall)> = named.collect();
     cases.push(("own_text", look("own", "fetch_bike", "own_text")));
     cases.push(("two_lines", look("two", "fetch_bike", "two_lines")));
     cases.push(("bare", look("bare", "fetch_bike", "bare")));

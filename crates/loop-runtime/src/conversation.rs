@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use loop_core::{CommandKey, Digest, PromptSize, Run};
-use loop_llm::{Arguments, AssistantTurn, Message, Raw, ToolCall, ToolDefinition, ToolOutput};
+use loop_llm::{AssistantTurn, Message, Raw, ToolDefinition, ToolOutput};
 use loop_prompts::{CallResult, Prompts, Thread, Turn};
 use loop_tools::Registry;
 
@@ -175,14 +175,7 @@ pub(crate) fn message(turn: Turn) -> Message {
         Turn::Operator(text) => Message::Operator { text },
         Turn::Assistant { text, raw, calls, reasoning } => Message::Assistant(AssistantTurn {
             text,
-            calls: calls
-                .iter()
-                .map(|call| ToolCall {
-                    id: Arc::clone(&call.id),
-                    name: Arc::clone(&call.name),
-                    arguments: Arguments::read(Arc::clone(&call.arguments)),
-                })
-                .collect(),
+            calls: calls.to_vec(),
             reasoning: reasoning.unwrap_or_default(),
             raw: raw.map(Raw::from_text),
         }),

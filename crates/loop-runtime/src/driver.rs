@@ -42,7 +42,7 @@ use crate::model::{self, Settled};
 use crate::parts::Parts;
 use crate::save::{SaveError, Saver};
 use crate::sink;
-use crate::tool::ToolCall;
+use crate::tool::Dispatch;
 use crate::uses::{ToolUse, ToolUses};
 use crate::validate::{self, Checks};
 use crate::waits::{CallEvent, Hear, Waits};
@@ -528,7 +528,7 @@ impl Driver {
         self.in_flight.insert((command.key, command.attempt), InFlight::with(&token));
         let model = self.parts.models.of(self.run.auxiliary_tier());
         let hear = self.hear(command.key, command.attempt);
-        let call = ToolCall::new(&self.run, command, (model, &self.parts.prompts), token, hear);
+        let call = Dispatch::new(&self.run, command, (model, &self.parts.prompts), token, hear);
         let (registry, credentials) = (self.parts.registry.clone(), (*self.parts.credentials).clone());
         self.tasks.push(call.run(registry, credentials).boxed());
     }

@@ -9,12 +9,12 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use loop_core::{
     CallExtent, CallModel, CostMode, EventKind, Execution, FinishReason, MAX_REQUESTED_CALLS, ModelFailure,
-    NativeCall, Received, Reply, Run, Slot, Tier, Usage,
+    Received, Reply, Run, Slot, Tier, ToolCall, Usage,
 };
 use loop_llm::{
     Caching, ChatModel, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Masker, Memory, Message, ModelEvent,
     ModelReply, ModelRequest, OutputCap, Partial, ReplyEnd, RequestChange, RequestMeta, RetryAdvice, Secrets,
-    ToolCall, ToolChoice, short_line,
+    ToolChoice, short_line,
 };
 use loop_prompts::Prompt;
 use tokio::time::Instant;
@@ -213,8 +213,8 @@ fn readable(reply: ModelReply) -> Result<ModelReply, LlmError> {
 }
 
 /// The calls of a reply, each with an id of its own, and whether one had to be made (S1-d3).
-fn named(calls: &[ToolCall], pass: u32) -> (Vec<NativeCall>, bool) {
-    let mut named: Vec<NativeCall> = Vec::with_capacity(calls.len());
+fn named(calls: &[ToolCall], pass: u32) -> (Vec<ToolCall>, bool) {
+    let mut named: Vec<ToolCall> = Vec::with_capacity(calls.len());
     let mut taken: BTreeSet<Arc<str>> = BTreeSet::new();
     // The number that the next made id may have, at least that of its call: each is tried once.
     let mut number = 1_u32;
@@ -228,8 +228,8 @@ fn named(calls: &[ToolCall], pass: u32) -> (Vec<NativeCall>, bool) {
             has_new_ids = true;
         }
         taken.insert(Arc::clone(&id));
-        let (name, arguments) = (Arc::clone(&call.name), Arc::clone(call.arguments.text()));
-        named.push(NativeCall { id, name, arguments });
+        let (name, arguments) = (Arc::clone(&call.name), call.arguments.clone());
+        named.push(ToolCall { id, name, arguments });
     }
     (named, has_new_ids)
 }

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use loop_core::{
-    Data, EventKind, FailureText, History, ModelFailure, NativeCall, Observation, PersonAnswer, Reply,
-    SaveResult, Scope, Started, Validation, WorkItem,
+    Data, EventKind, FailureText, History, ModelFailure, Observation, PersonAnswer, Reply, SaveResult, Scope,
+    Started, ToolCall, Validation, WorkItem,
 };
 use loop_llm::{Message, Secrets};
 
@@ -114,9 +114,11 @@ fn mask_item(secrets: &Secrets, item: &mut WorkItem) {
 
 fn mask_reply(secrets: &Secrets, reply: &mut Reply) {
     let Reply { text: stated, calls, reasoning, raw, served_model, warnings, .. } = reply;
-    for NativeCall { id, name, arguments } in calls {
+    for ToolCall { id, name, arguments } in calls {
         [id, name].into_iter().for_each(|it| text(secrets, it));
-        json(secrets, arguments);
+        if let Cow::Owned(masked) = secrets.mask_json(arguments) {
+            *arguments = masked.into();
+        }
     }
     let optional = [reasoning, raw, served_model].into_iter().filter_map(Option::as_mut);
     std::iter::once(stated).chain(optional).chain(warnings).for_each(|it| text(secrets, it));

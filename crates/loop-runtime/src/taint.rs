@@ -4,13 +4,11 @@
 //! a text that lies changes nothing. What is absent is on the safe side.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use loop_core::policy::{Taint, resolve};
 use loop_core::repeats::{CallFacts, Fingerprint, Rules};
-use loop_core::{Digest, Effect, ResultOrigin, RunSpec, Status, ToolSpec};
+use loop_core::{Arguments, Digest, Effect, ResultOrigin, RunSpec, Status, ToolSpec};
 use loop_llm::{Message, ToolCall, ToolOutput};
-use serde_json::Value;
 
 /// What the tools whose results stand in messages may have returned.
 ///
@@ -113,20 +111,22 @@ fn is_repeatable(effect: Effect) -> bool {
 }
 
 /// The parameters with which tools were asked; what a person was asked is not a tool's to give back.
-pub(crate) fn requested_of(history: &[Message], spec: &RunSpec) -> BTreeSet<Arc<str>> {
+pub(crate) fn requested_of(history: &[Message], spec: &RunSpec) -> Vec<Arguments> {
     let turns = history.iter().filter_map(|message| match message {
         Message::Assistant(turn) => Some(&turn.calls),
         Message::User { .. } | Message::Tool { .. } | Message::Operator { .. } => None,
     });
     let is_question =
         |call: &ToolCall| resolve(spec, &call.name).is_some_and(|(tool, _)| tool.policy.asks_person);
-    turns.flatten().filter(|call| !is_question(call)).map(|call| Arc::clone(call.arguments.text())).collect()
+    let arguments = turns.flatten().filter(|call| !is_question(call)).map(|call| &call.arguments);
+    let mut known = BTreeSet::new();
+    arguments.filter(|arguments| known.insert(arguments.text())).cloned().collect()
 }
 
 /// The signature and the effect of a call that changes something.
 fn write(call: &ToolCall, spec: &RunSpec) -> Option<(Digest, Effect)> {
     let (tool, _) = resolve(spec, &call.name).filter(|(tool, _)| !tool.effect.is_read())?;
-    let arguments = tool.args.rebuild(&Value::Object(call.arguments.object()?)).ok()?;
+    let arguments = tool.args.rebuild(call.arguments.value().ok()?).ok()?;
     let fingerprint = Fingerprint::of(&CallFacts::of(tool, &arguments), &Rules::of_run(spec));
     Some((fingerprint.signature(), tool.effect))
 }
@@ -134,8 +134,10 @@ fn write(call: &ToolCall, spec: &RunSpec) -> Option<(Digest, Effect)> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
+    use std::sync::Arc;
+
     use loop_core::{ModelSpec, RunSpec};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

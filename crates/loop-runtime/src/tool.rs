@@ -15,6 +15,7 @@ use loop_llm::{
 };
 use loop_prompts::{FilterQuestion, Prompts};
 use loop_tools::{AskError, AskModel, ChoiceRequest, Credentials, Registry, SubCallReply, ToolContext};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::Settled;
@@ -22,13 +23,13 @@ use crate::waits::{Hear, Quiet, Waits};
 
 /// What a tool call needs of its run; taken before the call, so that the run is free meanwhile.
 #[derive(Debug)]
-pub(crate) struct ToolCall {
+pub(crate) struct Dispatch {
     pub(crate) command: RunTool,
     context: ToolContext,
     markdown_chars: usize,
 }
 
-impl ToolCall {
+impl Dispatch {
     pub(crate) fn new(
         run: &Run,
         command: RunTool,
@@ -66,15 +67,12 @@ impl ToolCall {
     /// Runs the tool and says how it ended.
     pub(crate) async fn run(self, registry: Registry, credentials: Credentials) -> Settled {
         let Self { command, context, markdown_chars } = self;
-        let call = loop_tools::ToolInvocation {
-            name: Arc::clone(&command.tool),
-            parameters: serde_json::from_str(&command.parameters).unwrap_or_default(),
-            context,
-            timeout_ms: command.timeout_ms,
-            markdown_cap: markdown_chars,
-        };
+        // What the core rebuilt is a value.
+        let parameters = command.parameters.value().unwrap_or(&Value::Null);
+        let (tool, limit) = (&command.tool, command.timeout_ms);
         // It ends in time, and at once when it is cancelled, whatever the tool does.
-        let observation = bounded(registry.dispatch_one(call, credentials).await);
+        let ended = registry.dispatch(tool, parameters, context, &credentials, limit, markdown_chars).await;
+        let observation = bounded(ended);
         Settled::of(EventKind::ToolFinished { key: command.key, attempt: command.attempt, observation })
     }
 }

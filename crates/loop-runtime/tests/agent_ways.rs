@@ -247,7 +247,7 @@ impl ChatModel for Endless {
         let mut reply = ModelReply::text(if left == 0 { "Done." } else { "" }, usage);
         if left > 0 {
             self.left.store(left - 1, Ordering::SeqCst);
-            let arguments = Arguments::read(r#"{"target":"on"}"#);
+            let arguments = Arguments::from(r#"{"target":"on"}"#);
             reply.tool_calls.push(ToolCall {
                 id: format!("call_{left}").into(),
                 name: "look".into(),

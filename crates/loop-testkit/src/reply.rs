@@ -1,6 +1,6 @@
 //! What a model replies: sections with a contract block, native calls, or plain text.
 
-use loop_core::{FinishReason, NativeCall, Reply, Usage};
+use loop_core::{FinishReason, Reply, ToolCall, Usage};
 use serde_json::{Value, json};
 
 use crate::{NONCE, used};
@@ -13,7 +13,7 @@ pub struct DraftReply {
     /// The contract block; `None` where there is none.
     pub contract: Option<Value>,
     /// Native calls, in their order.
-    pub calls: Vec<NativeCall>,
+    pub calls: Vec<ToolCall>,
     /// Why the reply ended.
     pub finish: FinishReason,
     /// What the provider says that it used.
@@ -120,7 +120,7 @@ impl DraftReply {
     /// Calls one more tool natively, with this text as its arguments.
     pub fn calling(mut self, name: &str, arguments: &str) -> Self {
         let id = format!("c-{}", self.calls.len()).into();
-        self.calls.push(NativeCall { id, name: name.into(), arguments: arguments.into() });
+        self.calls.push(ToolCall { id, name: name.into(), arguments: arguments.into() });
         self
     }
 }

@@ -59,26 +59,19 @@ impl Registry {
         timeout_ms: u64,
         markdown_cap: usize,
     ) -> Observation {
-        let parameters = parameters.clone();
-        let call = ToolInvocation { name: name.into(), parameters, context, timeout_ms, markdown_cap };
-        self.dispatch_one(call, credentials.clone()).await
-    }
-
-    /// The same of a call as a whole, of which nothing is copied.
-    pub async fn dispatch_one(&self, call: ToolInvocation, credentials: Credentials) -> Observation {
-        let ToolInvocation { name, parameters, context, timeout_ms, markdown_cap } = call;
-        let Some(entry) = self.entry(&name) else {
+        let Some(entry) = self.entry(name) else {
             return judge::observation(
                 "Unknown tool",
-                Judged::unknown_tool(&name, &self.similar(&name)),
+                Judged::unknown_tool(name, &self.similar(name)),
                 markdown_cap,
             );
         };
-        if let Some(message) = schema_violations(&entry.validator, &parameters) {
+        if let Some(message) = schema_violations(&entry.validator, parameters) {
             let judged = Judged::failed(Status::InvalidInput, message);
             return judge::observation(&entry.declaration.title, judged, markdown_cap);
         }
-        let (judged, sub_call) = run(entry, parameters, context, credentials, timeout_ms).await;
+        let (judged, sub_call) =
+            run(entry, parameters.clone(), context, credentials.clone(), timeout_ms).await;
         let mut observation = judge::observation(&entry.declaration.title, judged, markdown_cap);
         observation.sub_call = sub_call;
         observation
@@ -98,7 +91,11 @@ impl Registry {
         calls: Vec<ToolInvocation>,
         credentials: &Credentials,
     ) -> Vec<Observation> {
-        join_all(calls.into_iter().map(|call| self.dispatch_one(call, credentials.clone()))).await
+        let dispatched = calls.into_iter().map(async |call: ToolInvocation| {
+            let ToolInvocation { name, parameters, context, timeout_ms, markdown_cap } = call;
+            self.dispatch(&name, &parameters, context, credentials, timeout_ms, markdown_cap).await
+        });
+        join_all(dispatched).await
     }
 }
 

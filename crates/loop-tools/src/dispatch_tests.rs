@@ -178,14 +178,8 @@ async fn a_tool_that_keeps_its_thread_is_left() {
     let context = context();
     let cancel = context.cancel.clone();
     let canceller = tokio::spawn(async move { cancel.cancel() });
-    let call = ToolInvocation {
-        name: "fetch_x".into(),
-        parameters: json!({ "target": "A" }),
-        context,
-        timeout_ms: 12_000,
-        markdown_cap: 4_000,
-    };
-    let seen = registry.dispatch_one(call, Credentials::none()).await;
+    let parameters = json!({ "target": "A" });
+    let seen = registry.dispatch("fetch_x", &parameters, context, &Credentials::none(), 12_000, 4_000).await;
     canceller.await.unwrap();
     drop(release);
     failed(&seen, Status::Cancelled, "cancelled");

@@ -248,7 +248,7 @@ fn assistant(message: &Value, origin: &str) -> AssistantTurn {
     let calls = blocks.iter().filter(|block| is_use(block)).map(|block| ToolCall {
         id: text(block, "id").into(),
         name: text(block, "name").into(),
-        arguments: Arguments::read(block.get("input").map(Value::to_string).unwrap_or_default()),
+        arguments: Arguments::from(block.get("input").map(Value::to_string).unwrap_or_default()),
     });
     let has_only = |block: &Value, keys: &[&str]| {
         block.as_object().is_some_and(|block| block.keys().all(|key| keys.contains(&key.as_str())))

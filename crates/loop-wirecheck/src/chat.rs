@@ -191,7 +191,7 @@ fn assistant(message: &Value, origin: &str) -> AssistantTurn {
         ToolCall {
             id: text(call, "id").into(),
             name: text(function, "name").into(),
-            arguments: Arguments::read(arguments),
+            arguments: Arguments::from(arguments),
         }
     });
     let is_plain_call = |call: &Value| {

@@ -369,7 +369,7 @@ fn model_turn(content: &Value, origin: &str, at: usize) -> AssistantTurn {
         let id = text(call, "id");
         let id = if id.is_empty() { format!("call_{at}_{}", nth + 1) } else { id.to_owned() };
         let arguments = call.get("args").map(Value::to_string).unwrap_or_default();
-        ToolCall { id: id.into(), name: text(call, "name").into(), arguments: Arguments::read(arguments) }
+        ToolCall { id: id.into(), name: text(call, "name").into(), arguments: Arguments::from(arguments) }
     });
     let has_only = |value: &Value, keys: &[&str]| {
         value.as_object().is_some_and(|value| value.keys().all(|key| keys.contains(&key.as_str())))

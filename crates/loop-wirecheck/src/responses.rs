@@ -220,7 +220,7 @@ fn end_turn(items: &mut Vec<&Value>, origin: &str, request: &mut ModelRequest) {
     let calls = items.iter().filter(|item| is_call(item)).map(|call| ToolCall {
         id: text(call, "call_id").into(),
         name: text(call, "name").into(),
-        arguments: Arguments::read(text(call, "arguments")),
+        arguments: Arguments::from(text(call, "arguments")),
     });
     let texts: Vec<String> = items.iter().map(|item| content(item.get("content")).0).collect();
     let has_only = |item: &Value, keys: &[&str]| {

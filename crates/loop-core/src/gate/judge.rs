@@ -10,7 +10,7 @@ use crate::gate::verdict::{Breaker, DeniedBy, Limit, Verdict, policy_verdict};
 use crate::policy::{self, PolicyAsk, Resolved, RunSources};
 use crate::repeats::{CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules};
 use crate::spec::{Execution, OnDuplicate, Repeats, RunSpec, ToolSpec};
-use crate::types::{Action, CommandKey, Priority, Slot, Taint, canonical, members};
+use crate::types::{Action, Arguments, CommandKey, Priority, Slot, Taint};
 
 /// What actions are judged against.
 #[derive(Clone, Copy)]
@@ -101,7 +101,7 @@ fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut O
             key,
             action: action.clone(),
             tool: None,
-            parameters: Arc::clone(&action.parameters),
+            parameters: action.parameters.clone(),
             verdict: Verdict::Skipped,
             evidence: None,
             guessed: false,
@@ -142,25 +142,21 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
         return Verdict::Denied { why: why.into(), by: DeniedBy::Policy };
     }
     let written = &judged.judged.action.parameters;
-    let requested = match serde_json::from_str(written) {
+    let requested = match written.value() {
         Ok(requested) => requested,
-        Err(_) if !context.spec.protocol.properties().native_calls => Value::Null,
-        // Nothing means no arguments (S1-d2).
-        Err(_) if written.trim().is_empty() => Value::Object(serde_json::Map::new()),
         Err(error) => {
-            let message = format!("the arguments are not JSON: {error}").into();
-            return Verdict::InvalidArguments { pointer: "".into(), message };
+            return Verdict::InvalidArguments { pointer: "".into(), message: Arc::clone(error) };
         }
     };
     // Which of them would be meant? Of what changes something, nobody guesses.
     if !tool.effect.is_read()
-        && let Some(pointer) = members::repeated(written).into_iter().next()
+        && let Some(pointer) = written.repeated().first()
     {
         let message = "is given more than once".into();
-        return Verdict::InvalidArguments { pointer: pointer.into(), message };
+        return Verdict::InvalidArguments { pointer: pointer.as_str().into(), message };
     }
     let is_output = context.spec.protocol.output().is_some_and(|output| output.tool == tool.name);
-    let rebuilt = match tool.args.rebuild(&requested) {
+    let rebuilt = match tool.args.rebuild(requested) {
         // What an output holds is judged by its own validation.
         Ok(parameters) if !is_output => tool.args.filled(&parameters).map(|()| parameters),
         rebuilt => rebuilt,
@@ -174,14 +170,17 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
             };
         }
     };
-    judged.judged.parameters = canonical(&parameters).into();
+    let arguments = Arguments::of(parameters);
+    judged.judged.parameters = arguments.clone();
+    // What was made of a value has one.
+    let parameters = arguments.value().unwrap_or(&Value::Null);
     let JudgeContext { spec, taint, sources, .. } = context;
-    let ask = PolicyAsk { spec, tool, parameters: &parameters, taint, sources: &sources };
+    let ask = PolicyAsk { spec, tool, parameters, taint, sources: &sources };
     let by_policy = policy_verdict(&ask);
     if let Some(Verdict::Denied { why, by }) = by_policy {
         return Verdict::Denied { why, by };
     }
-    let facts = CallFacts::of(tool, &parameters);
+    let facts = CallFacts::of(tool, parameters);
     let mut rules = Rules::of_run(context.spec);
     if !policy::judges_repeats(context.spec, &tool.name) {
         rules.repeats = Repeats::Off;

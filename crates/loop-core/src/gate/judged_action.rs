@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::gate::verdict::Verdict;
 use crate::repeats::RepeatRule;
-use crate::types::{Action, CommandKey, Evidence, EvidenceId, Status, is_default};
+use crate::types::{Action, Arguments, CommandKey, Evidence, EvidenceId, Status, is_default};
 
 /// An action with its verdict. It is kept for the whole run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub struct JudgedAction {
     /// The tool's own name. `None`: no tool was found.
     pub tool: Option<Arc<str>>,
     /// Parameters rebuilt from the fields that the tool declares, as canonical JSON. This is what runs.
-    pub parameters: Arc<str>,
+    pub parameters: Arguments,
     /// What the gate decided. An approval or a denial replaces it.
     pub verdict: Verdict,
     /// The number of its result. `None`: the action was not admitted.

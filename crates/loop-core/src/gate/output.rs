@@ -40,7 +40,7 @@ pub(crate) fn ending(
     let is_of = |judged: &&Judged, tool: &str| judged.judged.tool.as_deref() == Some(tool);
     let is_output = |judged: &&Judged| is_of(judged, &output.tool);
     let last = judged.iter().rev().filter(is_output).find(|judged| counts(&judged.judged, is_violation));
-    let last = last.map(|judged| Arc::clone(&judged.judged.action.parameters));
+    let last = last.map(|judged| Arc::clone(judged.judged.action.parameters.text()));
     let ends = match &output.submit {
         Some(submit) => judged.iter().any(|judged| is_of(&judged, submit)),
         None => last.is_some(),

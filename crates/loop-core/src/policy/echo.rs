@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::policy::scalar::Scalar;
+use crate::types::Arguments;
 
 /// A value of fewer letters and digits stands in other values by chance.
 const LEAST: usize = 4;
@@ -27,12 +28,12 @@ pub(crate) struct RequestedValues {
 }
 
 impl RequestedValues {
-    /// What stands in parameters, a JSON text.
-    pub(crate) fn of(parameters: &str) -> Self {
+    /// What stands in the parameters of a call.
+    pub(crate) fn of(parameters: &Arguments) -> Self {
         let mut texts = Vec::new();
-        match serde_json::from_str(parameters) {
-            Ok(value) => collect(&value, &mut texts),
-            Err(_) => texts.push(parameters.to_owned()),
+        match parameters.value() {
+            Ok(value) => collect(value, &mut texts),
+            Err(_) => texts.push(parameters.to_string()),
         }
         let runs = texts.iter().flat_map(|text| text.split(|c: char| !is_letter(c)));
         let runs = runs.map(letters).filter(|run| !run.is_empty()).collect();
@@ -259,8 +260,8 @@ mod tests {
 
     #[track_caller]
     fn check(requested: Value, wanted: Value, expected: bool) {
-        let holds =
-            Scalar::of(&wanted).map(|wanted| RequestedValues::of(&requested.to_string()).holds(&wanted));
+        let holds = Scalar::of(&wanted)
+            .map(|wanted| RequestedValues::of(&Arguments::of(requested.clone())).holds(&wanted));
         assert_eq!(holds, Some(expected), "{requested} and {wanted}");
     }
 
@@ -312,7 +313,7 @@ mod tests {
         let made = |requested: &[Value], wanted: Value, pass| {
             let mut parts = Parts::default();
             for (n, requested) in requested.iter().enumerate() {
-                parts.add(&RequestedValues::of(&requested.to_string()), n as u32);
+                parts.add(&RequestedValues::of(&Arguments::of(requested.clone())), n as u32);
             }
             Scalar::of(&wanted).is_some_and(|wanted| parts.make(&wanted, pass))
         };

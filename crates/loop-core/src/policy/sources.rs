@@ -1,8 +1,6 @@
 //! The authorised sources of a value that names a recipient or a target: the user, or a trusted tool.
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -10,7 +8,7 @@ use crate::policy::echo::{Parts, RequestedValues};
 use crate::policy::free_text::gives;
 use crate::policy::scalar::Scalar;
 use crate::spec::RunSpec;
-use crate::types::{Evidence, Instruction, Status, WorkItem};
+use crate::types::{Arguments, Evidence, Instruction, Status, WorkItem};
 
 /// Who can vouch for values.
 pub trait Sources {
@@ -36,9 +34,9 @@ pub struct RunSources<'a> {
     pub evidence: &'a [Evidence],
     /// What people instructed during the run, in order.
     pub instructions: &'a [Instruction],
-    /// The parameters of tool calls in the messages before the run, each as JSON text. A result that repeats them is
+    /// The arguments of tool calls in the messages before the run. A result that repeats them is
     /// not a source.
-    pub requested_before: &'a BTreeSet<Arc<str>>,
+    pub requested_before: &'a [Arguments],
 }
 
 impl Sources for RunSources<'_> {

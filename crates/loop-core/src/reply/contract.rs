@@ -11,7 +11,7 @@ use crate::reply::markdown::Layout;
 use crate::reply::parse_warning::ParseWarning;
 use crate::spec::NonceMode;
 use crate::types::{
-    Action, Confidence, Digest, Observation, Priority, Written, canonical, digest, is_default, is_invisible,
+    Action, Arguments, Confidence, Digest, Observation, Priority, Written, digest, is_default, is_invisible,
 };
 
 /// The member by which a contract block is known.
@@ -370,10 +370,10 @@ fn read_action(
 }
 
 /// Canonical JSON; where members are given more than once, all of them as they were written.
-pub(crate) fn parameters_of(parameters: &Value, written: Option<&Written>) -> Arc<str> {
+pub(crate) fn parameters_of(parameters: &Value, written: Option<&Written>) -> Arguments {
     match written.filter(|written| !written.repeated().is_empty()) {
         Some(written) => written.to_text().into(),
-        None => canonical(parameters).into(),
+        None => Arguments::of(parameters.clone()),
     }
 }
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use crate::reply::contract::{self, Found, Rules};
 use crate::reply::markdown::Layout;
-use crate::reply::model_reply::{FinishReason, NativeCall, Reply};
+use crate::reply::model_reply::{FinishReason, Reply};
 use crate::reply::native::refused;
 use crate::reply::parse_warning::ParseWarning;
 use crate::reply::proposal::{Ending, Proposal, Refused};
 use crate::reply::read::Reading;
 use crate::reply::sections;
 use crate::spec::{DocumentSpec, NonceMode};
-use crate::types::Confidence;
+use crate::types::{Confidence, ToolCall};
 
 pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>) -> Proposal {
     if reply.finish == FinishReason::Capped {
@@ -49,7 +49,7 @@ pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>)
         | FinishReason::Capped
         | FinishReason::Other => {}
     }
-    let ignored = |call: &NativeCall| ParseWarning::IgnoredCall { tool: Arc::clone(&call.name) };
+    let ignored = |call: &ToolCall| ParseWarning::IgnoredCall { tool: Arc::clone(&call.name) };
     proposal.parse_warnings.extend(reply.calls.iter().map(ignored));
     proposal
 }

@@ -23,7 +23,7 @@ mod steps_tests;
 
 pub use citation::citations;
 pub use merge::{BadCitation, Document, Merge, MergeContext, Section, SectionChange};
-pub use model_reply::{FinishReason, NativeCall, Reply};
+pub use model_reply::{FinishReason, Reply};
 pub use parse_warning::ParseWarning;
 pub use proposal::{Ending, Proposal, Refused};
 pub use sections::{LiveText, PREAMBLE, ProposedSection};

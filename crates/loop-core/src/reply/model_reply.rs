@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::Serialize;
 
-use crate::types::{PicoUsd, Received, Usage, is_default};
+use crate::types::{PicoUsd, Received, ToolCall, Usage, is_default};
 
 /// A model's complete reply, as far as the core reads it. The driver makes it from the provider's reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ pub struct Reply {
     pub text: Arc<str>,
     /// The native tool calls, in the reply's order. Empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub calls: Vec<NativeCall>,
+    pub calls: Vec<ToolCall>,
     /// How many more native calls it has: calls beyond [`MAX_REQUESTED_CALLS`](crate::MAX_REQUESTED_CALLS) are
     /// counted and not read.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -69,17 +69,6 @@ impl Reply {
         let here = self.text.len() + reasoning + calls.sum::<usize>();
         self.received.bytes.max(here as u64)
     }
-}
-
-/// A native tool call of a reply.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct NativeCall {
-    /// The provider's id of the call, unique within the reply. Its result names it.
-    pub id: Arc<str>,
-    /// The tool's name as the model wrote it.
-    pub name: Arc<str>,
-    /// The arguments as the model wrote them: JSON text, not yet checked.
-    pub arguments: Arc<str>,
 }
 
 /// Why a model ended its reply.

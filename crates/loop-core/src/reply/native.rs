@@ -6,7 +6,7 @@ use crate::reply::model_reply::{FinishReason, Reply};
 use crate::reply::parse_warning::ParseWarning;
 use crate::reply::proposal::{Ending, Proposal, Refused};
 use crate::spec::RunSpec;
-use crate::types::{Action, Confidence, Priority, invisible, members};
+use crate::types::{Action, Confidence, Priority, invisible};
 
 /// The calls of a reply as actions, and what else it says. What it ends is left to its protocol.
 pub(super) fn read(reply: &Reply) -> Proposal {
@@ -14,7 +14,7 @@ pub(super) fn read(reply: &Reply) -> Proposal {
         id: Arc::clone(&call.id),
         tool: Arc::clone(&call.name),
         reason: "".into(),
-        parameters: Arc::clone(&call.arguments),
+        parameters: call.arguments.clone(),
         priority: Priority::Recommended,
     });
     let cut = reply.finish.is_cut().then_some(ParseWarning::CutReply);
@@ -36,7 +36,7 @@ pub(super) fn read(reply: &Reply) -> Proposal {
 /// The members that are given more than once in the arguments of its calls.
 fn repeated(reply: &Reply) -> impl Iterator<Item = ParseWarning> {
     reply.calls.iter().enumerate().flat_map(|(n, call)| {
-        let pointers = members::repeated(&call.arguments).into_iter();
+        let pointers = call.arguments.repeated().iter();
         pointers.map(move |at| ParseWarning::RepeatedMember { pointer: format!("/{n}{at}").into() })
     })
 }

@@ -9,7 +9,7 @@ use crate::reply::merge::{Document, MergeContext};
 use crate::reply::sections;
 use crate::spec::NonceMode;
 use crate::types::steps::counted;
-use crate::types::{Millis, members};
+use crate::types::{Arguments, Millis};
 
 /// Reads a reply and merges it, twice, as a run does.
 fn read(text: &str) {
@@ -52,7 +52,7 @@ fn looking_for_repeated_members_takes_steps_in_proportion_to_their_number() {
     let steps = |members: usize, name: fn(usize) -> String| {
         let members: Vec<String> = (0..members).map(|n| format!("\"{}\": [{n}]", name(n))).collect();
         let text = format!("{{{}}}", members.join(","));
-        counted::of(|| drop(members::repeated(&text)))
+        counted::of(|| _ = Arguments::from(&*text).repeated())
     };
     for name in [|n| format!("m{n}"), |n: usize| format!("m{}", n / 2), |_| "m".to_owned()] {
         let (few, many) = (steps(1_000, name), steps(4_000, name));

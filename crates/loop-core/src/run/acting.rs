@@ -1,6 +1,5 @@
 //! Tools: admitted, announced, settled, numbered.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::gate::{
@@ -99,13 +98,12 @@ impl Rest<'_> {
     /// What the actions of a pass are judged against.
     pub(super) fn context(&self, pass: u32, quota: Quota) -> JudgeContext<'_> {
         let spec = self.spec;
-        static NOTHING: BTreeSet<Arc<str>> = BTreeSet::new();
         let sources = RunSources {
             spec,
             item: &self.started.item,
             evidence: &self.knowledge.evidence,
             instructions: self.inbox.instructions(),
-            requested_before: self.started.history.as_ref().map_or(&NOTHING, |history| &history.requested),
+            requested_before: self.started.history.as_ref().map_or(&[], |history| &history.requested),
         };
         JudgeContext {
             spec,
@@ -331,7 +329,7 @@ impl Rest<'_> {
                 continue;
             };
             let tool: Arc<str> = action.tool_name().into();
-            let (pass, parameters) = (action.key.pass, Arc::clone(&action.parameters));
+            let (pass, parameters) = (action.key.pass, action.parameters.clone());
             if let Some(tool) = self.spec.tool(&tool) {
                 self.knowledge.taint = self.knowledge.taint.after(tool, observation.status);
             }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::gate::{DeniedBy, JudgedAction, Verdict};
 use crate::repeats::{CallFacts, Fingerprint, Rules};
@@ -15,7 +15,7 @@ use crate::run::phase::{Ask, Batch, Phase, Purpose, Stage, Work};
 use crate::run::step::Rest;
 use crate::spec::RunSpec;
 use crate::types::{
-    CommandKey, Digest, Effect, Instruction, Millis, Observation, Status, digest, is_invisible,
+    Arguments, CommandKey, Digest, Effect, Instruction, Millis, Observation, Status, digest, is_invisible,
 };
 
 /// An action that waits for a person, with everything needed to decide on it.
@@ -30,7 +30,7 @@ pub struct PersonRequest {
     /// The tool's effect.
     pub effect: Effect,
     /// The exact parameters that would run, as canonical JSON. A model wrote them, so escape them before showing.
-    pub parameters: Arc<str>,
+    pub parameters: Arguments,
     /// The model's reason for the call, in its own words.
     pub reason: Arc<str>,
     /// Why an approver is needed.
@@ -165,7 +165,7 @@ impl Run {
                 id: Arc::clone(&action.action.id),
                 tool: Arc::clone(&tool.name),
                 effect: tool.effect,
-                parameters: Arc::clone(&action.parameters),
+                parameters: action.parameters.clone(),
                 reason: Arc::clone(&action.action.reason),
                 why: action.verdict.reason(),
                 is_question: tool.policy.asks_person,
@@ -298,9 +298,9 @@ impl Rest<'_> {
             let Some(tool) = action.tool.as_deref().and_then(|name| self.spec.tool(name)) else {
                 continue;
             };
-            let parameters = serde_json::from_str(&action.parameters).unwrap_or_default();
+            let parameters = action.parameters.value().unwrap_or(&Value::Null);
             let rules = Rules::of_run(self.spec);
-            let fingerprint = Fingerprint::of(&CallFacts::of(tool, &parameters), &rules);
+            let fingerprint = Fingerprint::of(&CallFacts::of(tool, parameters), &rules);
             let signature = fingerprint.signature();
             let (key, attempt) = self.calls.ledger.next_try(&signature).unwrap_or((action.key, 1));
             self.calls.ledger.started(&fingerprint, key, attempt, evidence);

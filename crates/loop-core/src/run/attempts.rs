@@ -66,7 +66,7 @@ impl Rest<'_> {
             action.tool.as_ref() == Some(&output.tool)
                 && gate::counts(action, |judged| self.knowledge.is_violation(judged))
         });
-        let sound = sound.map(|action| Arc::clone(&action.action.parameters));
+        let sound = sound.map(|action| Arc::clone(action.action.parameters.text()));
         if let Some(attempt) = self.draft.attempts.last_mut() {
             attempt.output = sound;
         }

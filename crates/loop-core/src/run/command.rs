@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::types::{Action, CommandKey, Effect, Millis, Tier};
+use crate::types::{Action, Arguments, CommandKey, Effect, Millis, Tier};
 
 /// Something that the driver must do for the run. Exhaustive by intent: a new command must break every driver's
 /// build.
@@ -75,7 +75,7 @@ pub struct RunTool {
     /// The tool's own name.
     pub tool: Arc<str>,
     /// Rebuilt parameters, as canonical JSON.
-    pub parameters: Arc<str>,
+    pub parameters: Arguments,
     /// The tool's effect.
     pub effect: Effect,
     /// Whether the call may be started: it is announced, or needs no announcement.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::reply::Reply;
 use crate::types::{
-    CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId, Taint, Tier, WorkItem, is_default,
+    Arguments, CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId, Taint, Tier, WorkItem,
+    is_default,
 };
 
 /// Something that happened, and when the driver learned of it.
@@ -227,10 +228,10 @@ pub struct History {
     /// Fingerprints of calls in them whose effect is in doubt.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub doubts: BTreeSet<Digest>,
-    /// The parameters of the tool calls in them, each as JSON text. A result that repeats them is an echo, not a
+    /// The arguments of the tool calls in them, each once. A result that repeats them is an echo, not a
     /// source.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub requested: BTreeSet<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requested: Vec<Arguments>,
 }
 
 /// What a call reserves until its real usage is known.

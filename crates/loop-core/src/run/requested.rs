@@ -23,7 +23,7 @@ impl Run {
                     let (key, tool) = (action.key, action.tool_name().into());
                     // What would run is shown, not what was written.
                     let action =
-                        Action { tool, parameters: Arc::clone(&action.parameters), ..action.action.clone() };
+                        Action { tool, parameters: action.parameters.clone(), ..action.action.clone() };
                     Some(Command::AskPerson { key, action, deadline: ask.deadline })
                 })
                 .collect(),
@@ -111,7 +111,7 @@ impl Run {
                     key: work.key,
                     attempt: work.attempt,
                     tool: Arc::clone(&tool.name),
-                    parameters: Arc::clone(&action.parameters),
+                    parameters: action.parameters.clone(),
                     effect: tool.effect,
                     announced: work.announced,
                     // What changes the world is not cut short for the final pass's sake.

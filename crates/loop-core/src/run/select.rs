@@ -9,7 +9,7 @@ use crate::reply::{FinishReason, ParseWarning, Reply, parameters_of};
 use crate::run::note::{Note, SelectedBy};
 use crate::run::phase::{Phase, Purpose, Stage};
 use crate::run::step::{Place, Rest};
-use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Written, canonical};
+use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Written};
 
 impl Rest<'_> {
     pub(super) fn selected(&mut self, reply: &Reply) -> Phase {
@@ -64,8 +64,7 @@ impl Rest<'_> {
                 id: format!("default-{n}").into(),
                 tool: Arc::clone(&call.tool),
                 reason: "default tool of the domain".into(),
-                parameters: serde_json::from_str(&call.parameters)
-                    .map_or_else(|_| Arc::clone(&call.parameters), |value: Value| canonical(&value).into()),
+                parameters: call.parameters.canonical(),
                 priority: Priority::Recommended,
             })
             .collect();

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::types::Arguments;
+
 /// Which tools run before the first pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -28,5 +30,5 @@ pub struct DefaultCall {
     /// The tool's name.
     pub tool: Arc<str>,
     /// Its parameters, as JSON text.
-    pub parameters: Arc<str>,
+    pub parameters: Arguments,
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::types::Arguments;
+
 /// How important a requested action is, as the model states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -36,8 +38,9 @@ pub struct Action {
     pub tool: Arc<str>,
     /// The model's reason for the call, in its own words. Empty where it gave none.
     pub reason: Arc<str>,
-    /// Parameters as canonical JSON. If a member was given more than once, the text stays as the model wrote it.
-    pub parameters: Arc<str>,
+    /// Of a native call the arguments as the model wrote them; of a contract block canonical JSON, or the text as the model
+    /// wrote it if a member was given more than once.
+    pub parameters: Arguments,
     /// How important the model says the call is.
     pub priority: Priority,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::types::arguments::Arguments;
 use crate::types::ids::EvidenceId;
 use crate::types::observation::Observation;
 use crate::types::slot::CommandKey;
@@ -21,7 +22,7 @@ pub struct Evidence {
     /// The tool's own name, never an alias.
     pub tool: Arc<str>,
     /// The parameters that the tool received, as canonical JSON.
-    pub parameters: Arc<str>,
+    pub parameters: Arguments,
     /// The result: status, summary, text for the model, data.
     pub observation: Observation,
     /// Whether prompts show only its summary, because its body no longer fits. Set by the core, never taken back.

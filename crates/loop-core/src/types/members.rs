@@ -88,6 +88,18 @@ impl Written {
         }
     }
 
+    /// The value that a plain reader reads: of members that are given more than once, the last.
+    pub(crate) fn into_value(self) -> Value {
+        match self {
+            Self::Plain(value) => value,
+            Self::List(entries) => entries.into_iter().map(Self::into_value).collect(),
+            Self::Members(members) => {
+                let members = members.into_iter().map(|(name, member)| (name, member.into_value()));
+                Value::Object(members.collect())
+            }
+        }
+    }
+
     /// The JSON text, with every member.
     pub(crate) fn to_text(&self) -> String {
         let mut out = String::new();
@@ -118,11 +130,6 @@ impl Written {
             }
         }
     }
-}
-
-/// JSON pointers to the members that a JSON text gives more than once; none where it is no JSON.
-pub(crate) fn repeated(text: &str) -> Vec<String> {
-    Written::read(text).map_or_else(Vec::new, |written| written.repeated())
 }
 
 impl<'de> Deserialize<'de> for Written {
@@ -185,6 +192,10 @@ impl<'de> Visitor<'de> for AsWritten {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    fn repeated(text: &str) -> Vec<String> {
+        Written::read(text).map_or_else(Vec::new, |written| written.repeated())
+    }
 
     #[test]
     fn members_that_are_given_twice_are_named_by_their_place() {

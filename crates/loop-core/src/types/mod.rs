@@ -6,6 +6,7 @@
 //! It uses no spec, no state and no other module.
 
 mod action;
+mod arguments;
 mod canonical;
 mod confidence;
 mod data;
@@ -28,10 +29,12 @@ pub(crate) mod steps;
 mod stop_class;
 mod taint;
 mod tier;
+mod tool_call;
 mod totals;
 mod usage;
 
 pub use action::{Action, Priority};
+pub use arguments::Arguments;
 pub use canonical::{canonical, digest, digest_text};
 pub use confidence::Confidence;
 pub use data::Data;
@@ -51,6 +54,7 @@ pub use slot::{CommandKey, InvalidKey, Slot};
 pub use stop_class::StopClass;
 pub use taint::Taint;
 pub use tier::Tier;
+pub use tool_call::ToolCall;
 pub use totals::Totals;
 pub use usage::{CallExtent, Received, Usage};
 

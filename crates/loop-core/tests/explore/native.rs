@@ -266,13 +266,13 @@ fn sound_output(edge: &Edge<'_>) -> Option<Arc<str>> {
         counts && is_of && answered(run, action) != Some(Status::InvalidInput)
     };
     let last = run.actions().iter().rev().find(is_sound);
-    last.map(|action| Arc::clone(&action.action.parameters))
+    last.map(|action| Arc::clone(action.action.parameters.text()))
 }
 
 /// The arguments of the last output in a reply; with a reflection only if they can be read and no limit was reached.
 fn last_output(run: &Run, reply: &Reply, judged: &[JudgedAction]) -> Option<String> {
     let output = run.spec().protocol.output()?;
-    let counts = |(call, judged): &(&loop_core::NativeCall, &JudgedAction)| {
+    let counts = |(call, judged): &(&loop_core::ToolCall, &JudgedAction)| {
         let value: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
         let is_over = matches!(judged.verdict, Verdict::OverLimit { .. });
         let fits = value["target"].is_string() && answered(run, judged) != Some(Status::InvalidInput);

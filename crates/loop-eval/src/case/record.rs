@@ -122,12 +122,12 @@ impl World {
             for note in &entry.notes {
                 if let Note::ActionJudged(judged) = note {
                     let tool = judged.tool_name().into();
-                    calls.insert(judged.key, (tool, Arc::clone(&judged.parameters)));
+                    calls.insert(judged.key, (tool, Arc::clone(judged.parameters.text())));
                 }
             }
         }
         for evidence in run.evidence() {
-            calls.insert(evidence.key, (Arc::clone(&evidence.tool), Arc::clone(&evidence.parameters)));
+            calls.insert(evidence.key, (Arc::clone(&evidence.tool), Arc::clone(evidence.parameters.text())));
         }
         let nonce = &run.started().nonce;
         let (mut received, mut by_tool) = (Self::default(), BTreeMap::<Arc<str>, Vec<MockedOutcome>>::new());

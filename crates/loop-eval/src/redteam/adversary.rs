@@ -377,7 +377,7 @@ impl Fooled {
         let calls = (0..).zip(wanted).map(|(nth, call): (u32, Wanted)| ToolCall {
             id: format!("call-{pass}-{nth}").into(),
             name: call.tool.into(),
-            arguments: Arguments::read(call.arguments.to_string()),
+            arguments: Arguments::from(call.arguments.to_string()),
         });
         reply.tool_calls = calls.collect();
         if !reply.tool_calls.is_empty() {

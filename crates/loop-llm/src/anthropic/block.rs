@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use super::turn::legal_id;
-use crate::call::{ReplyEnd, ToolCall};
+use loop_core::ToolCall;
+
+use crate::call::{ReplyEnd, object_text};
 use crate::codec::{End, Fields, Json, text};
 
 /// What a block is.
@@ -212,7 +214,7 @@ impl Block {
                 }
                 ("input", _, Some(call)) => {
                     has_input = true;
-                    json.raw(&call.arguments.object_text())
+                    json.raw(&object_text(&call.arguments))
                 }
                 ("input", Member::Json(fed), None) if self.is_fed => {
                     let is_object =
@@ -229,7 +231,7 @@ impl Block {
                 json.raw(",\"id\":").value(&legal_id(&call.id));
             }
             if !has_input {
-                json.raw(",\"input\":").raw(&call.arguments.object_text());
+                json.raw(",\"input\":").raw(&object_text(&call.arguments));
             }
         }
         json.raw("}");

@@ -8,7 +8,9 @@ use serde_json::value::RawValue;
 
 use super::block::{Block, Blocks, Kind};
 use super::usage::{Counts, Report};
-use crate::call::{ReplyEnd, ToolCall};
+use loop_core::ToolCall;
+
+use crate::call::ReplyEnd;
 use crate::codec::{Assembly, End, Fields, Maybe, Number, Protocol, Target, Text, again, unreadable, within};
 use crate::error::LlmError;
 use crate::request::ModelRequest;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::call::ToolCall;
+use loop_core::ToolCall;
+
+use crate::call::object_text;
 use crate::codec::{
     Joint, Json, OPERATOR, Target, TurnWriter, Written, results_in_order, wire_id, wire_name,
 };
@@ -88,7 +90,7 @@ fn assistant(turn: &AssistantTurn, json: &mut Json) -> usize {
         json.raw(if values == 0 { "" } else { "," });
         json.raw("{\"type\":\"tool_use\",\"id\":").value(&legal_id(&call.id));
         json.raw(",\"name\":").value(&wire_name(&call.name));
-        json.raw(",\"input\":").raw(&call.arguments.object_text()).raw("}");
+        json.raw(",\"input\":").raw(&object_text(&call.arguments)).raw("}");
         values += 1;
     }
     values

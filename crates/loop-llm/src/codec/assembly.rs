@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use loop_core::{PicoUsd, Usage};
+use loop_core::{PicoUsd, ToolCall, Usage};
 
 use super::calls::{Calls, MAX_ARGUMENTS};
 use super::escape;
 use super::names::Aliases;
-use crate::call::{Filtered, ReplyEnd, ToolCall};
+use crate::call::{Filtered, ReplyEnd};
 use crate::cap::{self, MAX_WARNINGS, MAX_WORD, OutputCap, word};
 use crate::error::{LlmError, LlmErrorKind, Partial};
 use crate::model::{ModelEvent, ModelReply};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use loop_core::MAX_REQUESTED_CALLS;
 
 use super::names::Aliases;
-use crate::call::{Arguments, ToolCall};
 use crate::secrets::{Masker, Secrets};
+use loop_core::{Arguments, ToolCall};
 
 /// The calls of one reply, in the order in which they began. The first [`MAX_REQUESTED_CALLS`] are read, the rest is counted.
 #[derive(Debug, Default)]
@@ -163,7 +163,7 @@ impl Calls {
                 }
             }
             taken.insert(Arc::clone(&id));
-            let arguments = Arguments::read(secrets.mask_json(&call.arguments));
+            let arguments = Arguments::from(secrets.mask_json(&call.arguments));
             calls.push(ToolCall { id, name: aliases.name(&secrets.mask(&call.name)), arguments });
         }
         calls

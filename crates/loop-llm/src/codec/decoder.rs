@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::assembly::{Assembly, interrupted};
 use super::names::Aliases;
-use crate::call::{ReplyEnd, ToolCall};
+use loop_core::ToolCall;
+
+use crate::call::ReplyEnd;
 use crate::cap::OutputCap;
 use crate::error::{LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::ModelEvent;

@@ -10,7 +10,8 @@ use super::checks;
 use super::json::Json;
 use super::memory::Kept;
 use super::values;
-use crate::call::ToolCall;
+use loop_core::ToolCall;
+
 use crate::error::{LlmError, LlmErrorKind};
 use crate::raw::Raw;
 use crate::request::{Message, ModelRequest, ToolOutput};

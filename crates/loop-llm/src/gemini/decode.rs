@@ -7,7 +7,9 @@ use serde_json::value::RawValue;
 use super::partial::Partial;
 use super::turn::Kept;
 use super::usage::{Counts, Report};
-use crate::call::{Filtered, ReplyEnd, ToolCall};
+use loop_core::ToolCall;
+
+use crate::call::{Filtered, ReplyEnd};
 use crate::codec::{
     self, Assembly, End, Fields, List, Maybe, Number, Protocol, Raws, Target, Text, again, unreadable, within,
 };

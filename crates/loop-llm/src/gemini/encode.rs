@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::models::{Abilities, Thinking, abilities};
 use super::turn::call_ids;
-use crate::call::ToolCall;
+use loop_core::ToolCall;
+
+use crate::call::object_text;
 use crate::codec::{
     Aliases, Body, Encoded, Joint, Json, Members, OPERATOR, Target, TurnWriter, Written, described,
     results_in_order, turns, wire_name,
@@ -166,7 +168,7 @@ impl Writer<'_> {
                 json.raw("\"id\":").value(&call.id).raw(",");
             }
             json.raw("\"name\":").value(&wire_name(&call.name));
-            json.raw(",\"args\":").raw(&call.arguments.object_text()).raw("}");
+            json.raw(",\"args\":").raw(&object_text(&call.arguments)).raw("}");
             if nth == 0 && self.abilities.signs {
                 json.raw(",\"thoughtSignature\":").value(NO_SIGNATURE);
             }

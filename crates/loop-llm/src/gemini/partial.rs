@@ -155,7 +155,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::call::Arguments;
+    use loop_core::Arguments;
 
     #[test]
     fn values_come_to_their_places() {
@@ -172,7 +172,7 @@ mod tests {
             partial.args
         );
         let unfinished = partial.arguments(/*is_over*/ false);
-        assert!(matches!(Arguments::read(unfinished), Arguments::Invalid { .. }));
+        assert!(Arguments::from(unfinished).object().is_err());
     }
 
     #[test]
@@ -191,8 +191,8 @@ mod tests {
             many.into(),
         ] {
             let partial = after(&values);
-            let arguments = Arguments::read(partial.arguments(/*is_over*/ true));
-            assert!(matches!(arguments, Arguments::Invalid { .. }), "{values:.80}");
+            let arguments = Arguments::from(partial.arguments(/*is_over*/ true));
+            assert!(arguments.object().is_err(), "{values:.80}");
         }
     }
 

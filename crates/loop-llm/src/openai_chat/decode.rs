@@ -10,7 +10,9 @@ use super::ordinary::{self, Delta, Ordinary, Pattern, PieceOf};
 use super::think::{Part, Tags};
 use super::turn::{Kept, is_nothing};
 use super::usage::Report;
-use crate::call::{ReplyEnd, ToolCall};
+use loop_core::ToolCall;
+
+use crate::call::ReplyEnd;
 use crate::codec::{
     self, Assembly, End, Fields, List, Maybe, Number, Protocol, Target, Text, UsageReport, again, unreadable,
     within,

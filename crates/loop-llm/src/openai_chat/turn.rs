@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::call::ToolCall;
+use loop_core::ToolCall;
+
 use crate::codec::{End, Fields, wire_name};
 use crate::profile::{Profile, ReasoningBack};
 

@@ -8,7 +8,9 @@ use super::items::{At, Items, Part};
 use super::kept;
 use super::stop::Cut;
 use super::usage::Report;
-use crate::call::{Filtered, ReplyEnd, ToolCall};
+use loop_core::ToolCall;
+
+use crate::call::{Filtered, ReplyEnd};
 use crate::codec::{
     Assembly, End, Maybe, Number, Protocol, Raws, Target, Text, again, exact, filtered, unreadable, within,
 };

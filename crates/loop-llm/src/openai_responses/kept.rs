@@ -3,7 +3,9 @@
 use serde_json::value::RawValue;
 
 use super::items::{Items, is_call};
-use crate::call::{ReplyEnd, ToolCall};
+use loop_core::ToolCall;
+
+use crate::call::ReplyEnd;
 use crate::codec::{End, Fields, Json, Raws};
 
 /// The items with `calls`, in their order and as they were written, where text and calls do not say it all.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::RequestPurpose;
-use crate::call::{Arguments, ToolCall};
+use loop_core::{Arguments, ToolCall};
 
 /// One scripted reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,7 +95,7 @@ impl ScriptedCall {
         ToolCall {
             id: self.id.as_deref().unwrap_or_default().into(),
             name: self.name.as_str().into(),
-            arguments: Arguments::read(text),
+            arguments: Arguments::from(text),
         }
     }
 }

@@ -48,22 +48,27 @@ pub(super) fn tree(secrets: &Secrets, value: &mut Value, is_free: bool) {
     }
 }
 
+/// The text of a call's arguments without secrets, which stays JSON.
+fn json_text(secrets: &Secrets, json: &str) -> String {
+    let Ok(value) = serde_json::from_str::<Value>(json) else { return text(secrets, json) };
+    let mut without = value.clone();
+    tree(secrets, &mut without, /*is_free*/ true);
+    if without == value { secrets.mask_json(json).into_owned() } else { without.to_string() }
+}
+
 fn object(secrets: &Secrets, members: &mut Map<String, Value>, is_free: bool) {
-    let arguments = members.get("arguments").cloned();
     *members = std::mem::take(members)
         .into_iter()
         .map(|(key, mut member)| {
             let is_free = is_free || matches!(key.as_str(), "arguments" | "extra" | "parameters" | "schema");
-            tree(secrets, &mut member, is_free);
+            match &mut member {
+                // What is masked in a call's arguments leaves them JSON.
+                Value::String(arguments) if key == "arguments" => *arguments = json_text(secrets, arguments),
+                member => tree(secrets, member, is_free),
+            }
             (text(secrets, &key), member)
         })
         .collect();
-    // A call's arguments as they were written have to say the same as the object beside them.
-    let written = members.get("arguments_text").and_then(Value::as_str);
-    let same = written.and_then(|written| serde_json::from_str(written).ok());
-    if members.get("arguments") != arguments.as_ref() && members.get("arguments") != same.as_ref() {
-        members.shift_remove("arguments_text");
-    }
 }
 
 /// Texts that come in pieces, each with all its pieces in order.
@@ -180,20 +185,19 @@ mod tests {
     fn numbers_and_names_of_members_are_looked_at_too() {
         let mut value = json!({
             "usage": {"input": 4_111_111_111_111_111_u64},
-            "calls": [{"arguments": {"card": 4_111_111_111_111_111_u64}, "arguments_text": "{ \"card\": 4111111111111111 }"}],
+            "calls": [{"arguments": "{ \"card\": 4111111111111111 }"}, {"arguments": {"card": 4_111_111_111_111_111_u64}}],
             "4111111111111111": 1,
         });
         tree(&secrets(), &mut value, false);
         let masked = json!({
             "usage": {"input": 4_111_111_111_111_111_u64},
-            "calls": [{"arguments": {"card": "[masked]"}}],
+            "calls": [{"arguments": "{\"card\":\"[masked]\"}"}, {"arguments": {"card": "[masked]"}}],
             "[masked]": 1,
         });
         assert_eq!(value, masked);
-        let mut value =
-            json!({"arguments": {"k": "sk-abc/def+1\"x"}, "arguments_text": r#"{ "k":"sk-abc\/def+1\"x" }"#});
+        let mut value = json!({"arguments": r#"{ "k":"sk-abc\/def+1\"x" }"#});
         tree(&secrets(), &mut value, false);
-        assert_eq!(value, json!({"arguments": {"k": "[masked]"}, "arguments_text": r#"{ "k":"[masked]" }"#}));
+        assert_eq!(value, json!({"arguments": r#"{"k":"[masked]"}"#}));
     }
 
     #[test]

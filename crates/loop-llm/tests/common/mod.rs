@@ -145,7 +145,7 @@ pub(crate) fn raw(reply: &ModelReply) -> Value {
 }
 
 pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
-    ToolCall { id: id.into(), name: name.into(), arguments: Arguments::read(arguments) }
+    ToolCall { id: id.into(), name: name.into(), arguments: Arguments::from(arguments) }
 }
 
 pub(crate) fn result(call: &str, is_error: bool, text: &str) -> ToolOutput {

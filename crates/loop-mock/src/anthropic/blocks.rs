@@ -237,7 +237,7 @@ fn tool_use(place: &str, block: &Value) -> Result<ToolCall, Unfit> {
     let name = name.ok_or_else(|| unfit(&format!("{place}.name"), "Field required"))?;
     let input = block.get("input").filter(|input| input.is_object());
     let input = input.ok_or_else(|| unfit(&format!("{place}.input"), "Input should be an object"))?;
-    Ok(ToolCall { id: id.into(), name: name.into(), arguments: Arguments::read(input.to_string()) })
+    Ok(ToolCall { id: id.into(), name: name.into(), arguments: Arguments::from(input.to_string()) })
 }
 
 fn members(place: &str, block: &Value, known: &[&str]) -> Result<(), Unfit> {

@@ -148,8 +148,7 @@ impl Writer for AnthropicWriter {
             self.delta(json!({"type": "input_json_delta", "partial_json": piece}), out);
         }
         self.stop(out);
-        let read = call.arguments.object().map(Value::Object);
-        let input = read.unwrap_or_else(|| Value::String(call.arguments.text().to_string()));
+        let input = call.arguments.object().map_or_else(|_| json!(&*call.arguments), |object| json!(object));
         self.content.push(json!({"type": "tool_use", "id": id, "name": call.name, "input": input}));
     }
 

@@ -195,7 +195,7 @@ fn calls(message: &Value) -> Option<Vec<ToolCall>> {
         if calls.iter().any(|call| &*call.id == id) {
             return None;
         }
-        let arguments = Arguments::read(text_of(function, "arguments")?);
+        let arguments = Arguments::from(text_of(function, "arguments")?);
         calls.push(ToolCall { id: id.into(), name: name.into(), arguments });
     }
     Some(calls)

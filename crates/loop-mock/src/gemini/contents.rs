@@ -108,10 +108,10 @@ impl History {
                 match signature {
                     Some(DUMMY) => {}
                     Some(signature) => {
-                        let Some(value) = call.arguments.object() else {
+                        let Ok(value) = call.arguments.object() else {
                             return Err(unfit(format!("Invalid value at '{place}.function_call.args'")));
                         };
-                        verify(&place, signature, &bound(&call.name, &value))?;
+                        verify(&place, signature, &bound(&call.name, value))?;
                     }
                     None if is_first && needs_signature => {
                         let message = format!(
@@ -158,7 +158,7 @@ fn read_call(place: &str, call: &Value) -> Result<ToolCall, Unfit> {
     let name = name.ok_or_else(|| unfit(format!("{place}.function_call.name: Name cannot be empty.")))?;
     let args = member(call, "args").map_or_else(|| "{}".to_owned(), Value::to_string);
     let id: Arc<str> = text_of(call, "id").unwrap_or_default().into();
-    Ok(ToolCall { id, name: name.into(), arguments: Arguments::read(args) })
+    Ok(ToolCall { id, name: name.into(), arguments: Arguments::from(args) })
 }
 
 /// A response to this call: `output` is what it gave, `error` what went wrong, and anything else is told as it stands.

@@ -144,14 +144,14 @@ impl Writer for GeminiWriter {
     }
 
     fn call(&mut self, call: &ToolCall, out: &mut Frames) {
-        let Some(args) = call.arguments.object() else {
+        let Ok(args) = call.arguments.object() else {
             self.malformed =
                 Some(format!("Malformed function call: {}({})", call.name, call.arguments.text()));
             return;
         };
         let mut part = json!({"functionCall": {"id": call.id, "name": call.name, "args": args}});
         if let (false, true, Some(members)) = (self.has_calls, self.head.ways.seals, part.as_object_mut()) {
-            members.insert("thoughtSignature".to_owned(), seal(SIGNATURE, &bound(&call.name, &args)).into());
+            members.insert("thoughtSignature".to_owned(), seal(SIGNATURE, &bound(&call.name, args)).into());
         }
         self.has_calls = true;
         self.part(part, out);

@@ -55,7 +55,7 @@ pub(super) const LIES: &[Lie] = &[
         saying(|prompt, _| {
             let select = |nth| {
                 let call = prompt.read(&format!("HAR-LT-{nth:05}"));
-                json!({"tool": call.name, "params": call.arguments.object(), "reason": ""})
+                json!({"tool": call.name, "params": call.arguments.object().ok(), "reason": ""})
             };
             says(json!((0..10_000).map(select).collect::<Vec<_>>()).to_string())
         })

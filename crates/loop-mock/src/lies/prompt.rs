@@ -122,7 +122,7 @@ pub(super) fn body_of(honest: &ModelReply) -> &str {
 }
 
 pub(super) fn call(name: &str, arguments: &str) -> ToolCall {
-    ToolCall { id: "call_1".into(), name: name.into(), arguments: Arguments::read(arguments) }
+    ToolCall { id: "call_1".into(), name: name.into(), arguments: Arguments::from(arguments) }
 }
 
 /// The calls with ids of their own.
@@ -140,7 +140,7 @@ fn action((nth, call): (usize, &ToolCall)) -> Value {
         "action_id": format!("action-{nth}"),
         "action_type": call.name,
         "reason": "it would help",
-        "parameters": call.arguments.object().map_or(Value::Null, Value::Object),
+        "parameters": call.arguments.object().ok(),
         "priority": "required",
     })
 }

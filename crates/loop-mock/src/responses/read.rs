@@ -224,7 +224,7 @@ impl<'a> Input<'a> {
             return Err(unfit(format!("Duplicate function call id {id}.")));
         }
         self.open.push(Arc::clone(&id));
-        let call = ToolCall { id, name: name.into(), arguments: Arguments::read(arguments) };
+        let call = ToolCall { id, name: name.into(), arguments: Arguments::from(arguments) };
         self.turn(|_, calls| calls.push(call));
         Ok(())
     }

@@ -99,7 +99,7 @@ pub(crate) fn full() -> ModelReply {
 }
 
 pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
-    ToolCall { id: id.into(), name: name.into(), arguments: Arguments::read(arguments) }
+    ToolCall { id: id.into(), name: name.into(), arguments: Arguments::from(arguments) }
 }
 
 /// The same reply in pieces.

@@ -324,11 +324,17 @@ fn made<'a>(messages: &'a [Message], is_one_user_request: bool) -> Vec<Made<'a>>
             _ => &[],
         };
         for call in message.calls() {
-            let Some(value) = call.arguments.object() else { continue };
+            let Ok(value) = call.arguments.object() else { continue };
             let result = results.iter().find(|result| result.call == call.id);
             let reported = result.map(|result| records::read(&result.text)).unwrap_or_default();
             let is_of_user_request = is_one_user_request || at >= user_request;
-            all.push(Made { tool: &call.name, arguments: value, result, reported, is_of_user_request });
+            all.push(Made {
+                tool: &call.name,
+                arguments: value.clone(),
+                result,
+                reported,
+                is_of_user_request,
+            });
         }
     }
     all

@@ -65,7 +65,7 @@ pub(super) fn reply(request: &ModelRequest) -> StubReply {
         ToolCall {
             id: format!("call_{nth}").into(),
             name: call.tool.into(),
-            arguments: Arguments::read(text),
+            arguments: Arguments::from(text),
         }
     });
     StubReply { text: String::new(), calls: calls.collect() }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use loop_core::{
     CallModel, Command, Digest, Effect, Event, EventKind, Facts, FinishReason, History, Millis, ModelFailure,
-    ModelSpec, NativeCall, Observation, OutputSpec, PersonAnswer, PromptSize, Reply, Run, RunId, RunSpec,
-    RunTool, Status, StopMode, ToolSpec, Usage, Validation, WorkItem,
+    ModelSpec, Observation, OutputSpec, PersonAnswer, PromptSize, Reply, Run, RunId, RunSpec, RunTool,
+    Status, StopMode, ToolCall, ToolSpec, Usage, Validation, WorkItem,
 };
-use loop_llm::{Arguments, AssistantTurn, Message, ToolCall, ToolOutput};
+use loop_llm::{AssistantTurn, Message, ToolOutput};
 use loop_prompts::{Grown, Prompts, Thread, Turn};
 
 use super::{NONCE, prompts, tool};
@@ -69,17 +69,17 @@ pub fn message(text: &str) -> WorkItem {
 }
 
 /// A call with its id, name and arguments as written.
-pub fn call(id: &str, name: &str, arguments: &str) -> NativeCall {
-    NativeCall { id: id.into(), name: name.into(), arguments: arguments.into() }
+pub fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
+    ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() }
 }
 
 /// A call that names a target.
-pub fn look(id: &str, name: &str, target: &str) -> NativeCall {
+pub fn look(id: &str, name: &str, target: &str) -> ToolCall {
     call(id, name, &serde_json::json!({"target": target}).to_string())
 }
 
 /// A reply that calls these.
-pub fn calls(text: &str, calls: impl Into<Vec<NativeCall>>) -> Reply {
+pub fn calls(text: &str, calls: impl Into<Vec<ToolCall>>) -> Reply {
     let (calls, finish) = (calls.into(), FinishReason::ToolUse);
     Reply {
         calls,
@@ -322,18 +322,11 @@ pub fn message_of(turn: &Turn) -> Message {
     match turn {
         Turn::User(text) => Message::user(Arc::clone(text)),
         Turn::Operator(text) => Message::Operator { text: Arc::clone(text) },
-        Turn::Assistant { text, calls, .. } => {
-            let calls = calls.iter().map(|call| ToolCall {
-                id: Arc::clone(&call.id),
-                name: Arc::clone(&call.name),
-                arguments: Arguments::read(Arc::clone(&call.arguments)),
-            });
-            Message::Assistant(AssistantTurn {
-                text: Arc::clone(text),
-                calls: calls.collect(),
-                ..AssistantTurn::default()
-            })
-        }
+        Turn::Assistant { text, calls, .. } => Message::Assistant(AssistantTurn {
+            text: Arc::clone(text),
+            calls: calls.to_vec(),
+            ..AssistantTurn::default()
+        }),
         Turn::Results(results) => {
             let results = results.iter().map(|result| ToolOutput {
                 call: Arc::clone(&result.id),

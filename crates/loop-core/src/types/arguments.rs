@@ -1,0 +1,220 @@
+//! The arguments of a call: the text as it was written, read once.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::types::canonical::canonical;
+use crate::types::members::Written;
+
+/// The arguments of a call: a text to which they deref, and what is read from it.
+///
+/// The text is read when its value is first asked for, and never again: all clones share what was read. Equal texts are
+/// equal arguments. Stored, they are the text.
+#[derive(Clone)]
+pub struct Arguments {
+    text: Arc<str>,
+    read: Arc<OnceLock<Read>>,
+}
+
+/// What a text holds.
+struct Read {
+    /// The value, or what is wrong with the text, in words for the model.
+    value: Result<Value, Arc<str>>,
+    /// Pointers to the members that are given more than once.
+    repeated: Vec<String>,
+}
+
+impl Arguments {
+    /// The canonical text of a value, which need not be read again.
+    pub fn of(value: Value) -> Self {
+        let text = canonical(&value).into();
+        Self { text, read: Arc::new(Read { value: Ok(value), repeated: Vec::new() }.into()) }
+    }
+
+    /// The same arguments as canonical JSON; as they are where they are not JSON.
+    pub fn canonical(&self) -> Self {
+        self.value().map_or_else(|_| self.clone(), |value| Self::of(value.clone()))
+    }
+
+    /// The text as it was written.
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+
+    /// The JSON value; of members that are given more than once, the last. Blank text is an empty object (S1-d2).
+    ///
+    /// # Errors
+    /// What is wrong with the text, in words for the model, where it is not JSON.
+    pub fn value(&self) -> Result<&Value, &Arc<str>> {
+        self.read().value.as_ref()
+    }
+
+    /// The JSON object: the only form that a tool takes.
+    ///
+    /// # Errors
+    /// What is wrong with the text, in words for the model, where it is not JSON or not an object.
+    pub fn object(&self) -> Result<&Map<String, Value>, &Arc<str>> {
+        static NOT_AN_OBJECT: LazyLock<Arc<str>> =
+            LazyLock::new(|| "the arguments are not a JSON object".into());
+        self.value()?.as_object().ok_or(&NOT_AN_OBJECT)
+    }
+
+    /// JSON pointers to the members that are given more than once, in their order, each once; none where the text is not
+    /// JSON.
+    pub fn repeated(&self) -> &[String] {
+        &self.read().repeated
+    }
+
+    fn read(&self) -> &Read {
+        self.read.get_or_init(|| {
+            if self.text.trim().is_empty() {
+                return Read { value: Ok(Value::Object(Map::new())), repeated: Vec::new() };
+            }
+            match serde_json::from_str::<Written>(&self.text) {
+                Ok(written) => {
+                    let repeated = written.repeated();
+                    Read { value: Ok(written.into_value()), repeated }
+                }
+                Err(error) => {
+                    let error = format!("the arguments are not JSON: {error}").into();
+                    Read { value: Err(error), repeated: Vec::new() }
+                }
+            }
+        })
+    }
+}
+
+impl From<Arc<str>> for Arguments {
+    fn from(text: Arc<str>) -> Self {
+        Self { text, read: Arc::default() }
+    }
+}
+
+impl From<&str> for Arguments {
+    fn from(text: &str) -> Self {
+        Arc::<str>::from(text).into()
+    }
+}
+
+impl From<String> for Arguments {
+    fn from(text: String) -> Self {
+        Arc::<str>::from(text).into()
+    }
+}
+
+impl From<Cow<'_, str>> for Arguments {
+    fn from(text: Cow<'_, str>) -> Self {
+        Arc::<str>::from(text).into()
+    }
+}
+
+impl Deref for Arguments {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for Arguments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Arguments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.text, f)
+    }
+}
+
+impl PartialEq for Arguments {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Arguments {}
+
+impl Hash for Arguments {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl Serialize for Arguments {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Arguments {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Arc::<str>::deserialize(deserializer).map(Self::from)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_text_is_read_once_for_all_its_clones() {
+        let written = Arguments::from(r#"{"a": 1}"#);
+        let clone = written.clone();
+        let value: *const Value = clone.value().unwrap();
+        assert!(std::ptr::eq(value, written.value().unwrap()));
+        let built = Arguments::of(json!({"b": 1, "a": [2]}));
+        assert_eq!(&*built, r#"{"a":[2],"b":1}"#);
+        assert!(built.read.get().is_some(), "what is built of a value is not read");
+    }
+
+    // S1-d2
+    #[test]
+    fn blank_text_is_an_empty_object_and_other_text_says_what_is_wrong() {
+        for blank in ["", " \n\t"] {
+            assert_eq!(Arguments::from(blank).object(), Ok(&Map::new()));
+        }
+        let list = Arguments::from("[1]");
+        assert_eq!(list.value(), Ok(&json!([1])));
+        assert_eq!(&**list.object().unwrap_err(), "the arguments are not a JSON object");
+        let cut = Arguments::from(r#"{"a": "#);
+        let wrong = cut.object().unwrap_err();
+        assert!(wrong.starts_with("the arguments are not JSON: "), "{wrong}");
+        assert_eq!(cut.repeated(), [""; 0]);
+    }
+
+    #[test]
+    fn members_that_are_given_more_than_once_are_named_and_the_last_counts() {
+        let twice = Arguments::from(r#"{"to":"a","b":{"c":1,"c":2},"to":"b"}"#);
+        assert_eq!(twice.repeated(), ["/to", "/b/c"]);
+        assert_eq!(twice.value(), Ok(&json!({"to": "b", "b": {"c": 2}})));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_what_a_plain_reader_reads(text in r#"[{}\[\]",:a0-9.e\- \\u]{0,24}"#) {
+            let plain: Option<Value> = serde_json::from_str(&text).ok();
+            prop_assume!(!text.trim().is_empty());
+            let arguments = Arguments::from(&*text);
+            prop_assert_eq!(arguments.value().ok(), plain.as_ref());
+        }
+
+        #[test]
+        fn stored_arguments_are_their_text(text in any::<String>()) {
+            let stored = serde_json::to_string(&Arguments::from(&*text)).unwrap();
+            prop_assert_eq!(&stored, &serde_json::to_string(&text).unwrap());
+            let again: Arguments = serde_json::from_str(&stored).unwrap();
+            prop_assert_eq!(&*again, &*text);
+        }
+    }
+}
