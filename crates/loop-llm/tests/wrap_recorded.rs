@@ -373,7 +373,7 @@ fn sample_request() -> ModelRequest {
         "system": "Rules.",
         "messages": [
             {"role": "user", "text": "The nonce of this run is `0123456789abcdef`."},
-            {"role": "assistant", "text": "Wait.", "calls": [{"id": "c1", "name": "get_order", "arguments": {"id": 7}}]},
+            {"role": "assistant", "text": "Wait.", "calls": [{"id": "c1", "name": "get_order", "arguments": "{\"id\":7}"}]},
             {"role": "tool", "results": [{"call": "c1", "text": "The order was sent to sk-canary/0123456789."}]},
         ],
         "max_output_tokens": 100,

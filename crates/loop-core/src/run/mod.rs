@@ -24,8 +24,8 @@
 //!
 //! Nine parts, each a type in a module that says what is always true of it: `started` (the first event's data), `clock`,
 //! `phase`, `inbox`, `route`, `knowledge`, `calls`, `draft`, `budget`. What follows from another part is
-//! computed. The other modules hold what follows an event: `model_calls`, `acting`, `asking`, `gating`,
-//! `attempts`, `select`, `final_pass`, `compact`, `stopping`; `requested` reads commands and deadlines from
+//! computed. `step` matches phase and event; the other modules hold what follows: `model_calls`, `model_failures`,
+//! `charging`, `acting`, `asking`, `gating`, `attempts`, `select`, `final_pass`, `compact`, `stopping`; `requested` reads commands and deadlines from
 //! the state, and `quote` what a call may take.
 
 mod acting;
