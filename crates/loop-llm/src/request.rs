@@ -281,8 +281,14 @@ pub(crate) struct ToolCallForm {
     id: String,
     /// The tool's name as the model wrote it.
     name: String,
-    /// The arguments as the model wrote them: the text of a JSON object.
+    /// The arguments as the model wrote them: the text of a JSON object. The object itself is taken too.
+    #[schemars(schema_with = "text_or_object")]
     arguments: String,
+}
+
+#[cfg(feature = "schema")]
+fn text_or_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": ["string", "object"]})
 }
 
 /// How a call ended.

@@ -268,7 +268,7 @@ fn bytes_are_decoded_without_a_network() {
     let call = r#"{"candidates":[{"content":{"parts":[{"functionCall":{"name":"n","args":{"a":1}}}]},"finishReason":"STOP"}]}"#;
     let (code, reply) = decode("gemini", call, &[]);
     assert_eq!((code, &reply["stop"]), (Some(0), &json!("tool_use")));
-    assert_eq!(reply["tool_calls"][0]["arguments"], json!({"a": 1}));
+    assert_eq!(reply["tool_calls"][0]["arguments"], r#"{"a":1}"#);
     for api in PROTOCOLS {
         for (body, kind) in [
             ("", "bad_response"),

@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock, OnceLock};
 
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -15,7 +16,7 @@ use crate::types::members::Written;
 /// The arguments of a call: a text to which they deref, and what is read from it.
 ///
 /// The text is read when its value is first asked for, and never again: all clones share what was read. Equal texts are
-/// equal arguments. Stored, they are the text.
+/// equal arguments. Stored, they are the text; who writes them by hand may write the object instead.
 #[derive(Clone)]
 pub struct Arguments {
     text: Arc<str>,
@@ -156,7 +157,11 @@ impl Serialize for Arguments {
 
 impl<'de> Deserialize<'de> for Arguments {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Arc::<str>::deserialize(deserializer).map(Self::from)
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(text.into()),
+            object @ Value::Object(_) => Ok(Self::of(object)),
+            _ => Err(D::Error::custom("arguments are a text that holds a JSON object, or the object")),
+        }
     }
 }
 
@@ -198,6 +203,16 @@ mod tests {
         let twice = Arguments::from(r#"{"to":"a","b":{"c":1,"c":2},"to":"b"}"#);
         assert_eq!(twice.repeated(), ["/to", "/b/c"]);
         assert_eq!(twice.value(), Ok(&json!({"to": "b", "b": {"c": 2}})));
+    }
+
+    #[test]
+    fn an_object_that_is_written_by_hand_is_taken_and_nothing_else() {
+        let read = |json: &str| serde_json::from_str::<Arguments>(json).map(|read| read.to_string());
+        assert_eq!(read(r#"{"b": 1, "a": {}}"#).unwrap(), r#"{"a":{},"b":1}"#);
+        assert_eq!(read(r#""{ }""#).unwrap(), "{ }");
+        for other in ["[]", "null", "1"] {
+            assert!(read(other).is_err(), "{other}");
+        }
     }
 
     proptest! {
