@@ -16,14 +16,13 @@ use crate::run::step::{Place, Rest};
 use crate::spec::Setting;
 use crate::types::{CommandKey, Confidence, Slot, Tier};
 
+/// The size of a prompt, and what its call may take or why it may not be made.
+pub(super) type Announced = (PromptSize, Result<Quote, Refusal>);
+
 impl Rest<'_> {
     /// What an event announces of a call: its quote or its refusal, which must be what the state gives. Nothing where the
     /// event names another call, or the call may not start.
-    pub(super) fn announced(
-        &self,
-        call: &Call,
-        event: &EventKind,
-    ) -> Option<Result<(PromptSize, Result<Quote, Refusal>), Rejected>> {
+    pub(super) fn announced(&self, call: &Call, event: &EventKind) -> Option<Result<Announced, Rejected>> {
         let (key, attempt, bytes, shared_bytes, announced) = match event {
             EventKind::CallStarted {
                 key,
