@@ -187,8 +187,7 @@ pub fn approves(spec: &RunSpec, name: &str) -> bool {
 /// let message = WorkItem::message("M-1", "", "Write to ann@acme.example.");
 ///
 /// let says = |parameters| {
-///     let requested_before = Default::default();
-///     let sources = RunSources { spec: &spec, item: &message, evidence: &[], instructions: &[], requested_before: &requested_before };
+///     let sources = RunSources { spec: &spec, item: &message, evidence: &[], instructions: &[], requested_before: &[] };
 ///     let (taint, parameters) = (Taint::default(), &parameters);
 ///     ruling(&PolicyAsk { spec: &spec, tool: &tool, parameters, taint, sources: &sources })
 /// };
