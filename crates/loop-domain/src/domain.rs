@@ -157,7 +157,7 @@ impl Domain {
         self.recorder.as_ref().map(Recorder::finish).transpose()
     }
 
-    /// Lets scripted models continue behind the replies that the entries of a run hold, for whoever continues the run.
+    /// Lets scripted models continue behind the replies that the entries of a run hold, for a program that resumes it.
     ///
     /// Each reply is used once, whichever process hears it; one that a process was given and did not live to write down is
     /// given again.

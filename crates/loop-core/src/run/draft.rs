@@ -1,5 +1,6 @@
 //! The draft: the answer so far, pass by pass.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,7 @@ pub(super) struct Draft {
     pub(super) attempts: Vec<Attempt>,
     /// The final answer of a conversation.
     pub(super) answer: Option<Arc<str>>,
-    /// What came of a reply that failed midway. It is no answer: one may still be asked for.
+    /// What came of a reply that failed midway. It is not an answer: one may still be requested.
     pub(super) partial: Option<Partial>,
 }
 
@@ -99,7 +100,7 @@ impl Draft {
         }
     }
 
-    /// Keeps what came of a reply that failed midway. It is no answer: one may still be asked for.
+    /// Keeps what came of a reply that failed midway. It is not an answer: one may still be requested.
     pub(super) fn take_partial(&mut self, pass: u32, ending: &Ending) {
         if let Ending::Answer(text) | Ending::Cut(text) = ending {
             self.partial = Some(Partial { pass, text: Arc::clone(text) });
@@ -226,4 +227,11 @@ pub(super) struct Revision {
     pub(super) pass: u32,
     /// What was demanded and not there.
     pub(super) missing: Vec<Arc<str>>,
+}
+
+/// The sections that tries before returned, and behind them those of the next that are not among them.
+pub(super) fn with_new(mut sections: Vec<Arc<str>>, next: Vec<Arc<str>>) -> Vec<Arc<str>> {
+    let known: BTreeSet<Arc<str>> = sections.iter().map(Arc::clone).collect();
+    sections.extend(next.into_iter().filter(|id| !known.contains(id)));
+    sections
 }

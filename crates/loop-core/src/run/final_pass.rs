@@ -64,7 +64,7 @@ impl Rest<'_> {
         if self.inbox.stop_requested.is_some() {
             return Phase::Calling { call, purpose };
         }
-        let place = self.place_of(&call, &purpose);
+        let place = Place::of(&call, &purpose);
         self.main_call(place, call)
     }
 
@@ -97,7 +97,7 @@ impl Rest<'_> {
         {
             return final_pass(call, refused);
         }
-        let place = self.place_of(&call, &purpose);
+        let place = Place::of(&call, &purpose);
         let failed = call.failed.map(model_failure);
         // Without any reply no limit ended anything: the model did.
         let (failed_first, failed_last) =

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::gate::{Change, Condition, Measure, StopReason, TierChange, Written};
 use crate::reply::{self, FinishReason, MergeContext, ParseWarning, Proposal, Reply};
 use crate::run::apply::Rejected;
-use crate::run::draft::{Cut, PassRecord};
+use crate::run::draft::{Cut, PassRecord, with_new};
 use crate::run::event::{EventKind, Refusal};
 use crate::run::note::Note;
 use crate::run::phase::{Call, Phase, Purpose, StartedCall, Stopping};
@@ -83,7 +83,7 @@ impl Rest<'_> {
         refusal: Refusal,
     ) -> Phase {
         self.notes.push(Note::CallRefused { key: call.key, refusal });
-        let place = self.place_of(&call, &purpose);
+        let place = Place::of(&call, &purpose);
         match purpose {
             Purpose::Select => self.select_defaults(format!("refused: {}", refusal.name())),
             Purpose::Repair { proposal } => self.judge_and_decide(place, *proposal, None),
@@ -102,7 +102,7 @@ impl Rest<'_> {
         call.started = None;
         let key = call.key;
         self.charge_reply(key, call.attempt, granted, reply);
-        let place = self.place_of(&call, &purpose);
+        let place = Place::of(&call, &purpose);
         match purpose {
             Purpose::Select => self.selected(reply),
             Purpose::Repair { proposal } => {
@@ -156,11 +156,6 @@ impl Rest<'_> {
             }
         }
         self.stopping_settled(stopping)
-    }
-
-    /// What a run does while it makes a call, told where it stops.
-    pub(super) fn place_of(&self, call: &Call, purpose: &Purpose) -> Place {
-        Place { phase: purpose.phase_name(), pass: call.key.pass }
     }
 
     /// A main call's reply as a proposal, whose size the next call is estimated by.
@@ -247,9 +242,7 @@ impl Rest<'_> {
         let fresh = self.knowledge.has_new_since(self.draft.evidence_seen());
         let actions_seen = self.calls.actions.len() as u32;
         let merged = self.merge(key.pass, proposal);
-        let known: BTreeSet<Arc<str>> = kept.iter().map(Arc::clone).collect();
-        let mut changed = kept;
-        changed.extend(merged.into_iter().filter(|id| !known.contains(id)));
+        let changed = with_new(kept, merged);
         let present: BTreeSet<&str> =
             self.draft.document.sections.iter().map(|section| &*section.id).collect();
         let removed = changed.iter().filter(|id| !present.contains(id.as_ref())).map(Arc::clone).collect();

@@ -1,14 +1,13 @@
 //! Calls to models that failed: tried again, made on another route, shortened, or the end.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::gate::{Condition, Measure, StopReason, TierCause};
 use crate::reply::{self, Proposal};
-use crate::run::draft::Cut;
+use crate::run::draft::{Cut, with_new};
 use crate::run::note::Note;
 use crate::run::phase::{Call, Phase, Purpose, StartedCall, Stopping};
-use crate::run::step::Rest;
+use crate::run::step::{Place, Rest};
 use crate::types::{CommandKey, FailureKind, Millis, ModelFailure, Slot, Tier};
 
 /// How often a call is tried in all.
@@ -24,7 +23,7 @@ impl Rest<'_> {
         failure: &ModelFailure,
     ) -> Phase {
         self.charge_failure(call.key, call.attempt, granted, failure);
-        let place = self.place_of(&call, &purpose);
+        let place = Place::of(&call, &purpose);
         match purpose {
             Purpose::Select => self.select_defaults(failure.line().to_string()),
             Purpose::Repair { proposal } => self.judge_and_decide(place, *proposal, None),
@@ -46,7 +45,7 @@ impl Rest<'_> {
         self.stopping_settled(stopping)
     }
 
-    /// A call whose driver is gone is charged in full and made again. That the program ended is no fault of the model:
+    /// A call whose driver is gone is charged in full and made again. That the program ended is not the model's fault:
     /// its limits end the run if it ends each time.
     pub(super) fn lose_call(&mut self, mut call: Call, purpose: Purpose) -> Phase {
         if call.started.is_none() {
@@ -67,7 +66,7 @@ impl Rest<'_> {
         cut: Option<Cut>,
     ) -> Phase {
         let key = call.key;
-        let place = self.place_of(&call, &purpose);
+        let place = Place::of(&call, &purpose);
         let is_main = matches!(purpose, Purpose::Main);
         let is_open = self.inbox.stop_requested.is_none();
         let partial = failure.partial.as_ref().map(|partial| reply::salvage(partial, self.reading()));
@@ -188,8 +187,7 @@ impl Rest<'_> {
             return;
         };
         let changed = self.merge(call.key.pass, partial);
-        let known: BTreeSet<Arc<str>> = call.kept.iter().map(Arc::clone).collect();
-        call.kept.extend(changed.into_iter().filter(|id| !known.contains(id)));
+        call.kept = with_new(std::mem::take(&mut call.kept), changed);
     }
 }
 

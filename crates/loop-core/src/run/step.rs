@@ -11,7 +11,7 @@ use crate::run::event::{EventKind, Started};
 use crate::run::inbox::Inbox;
 use crate::run::knowledge::Knowledge;
 use crate::run::note::Note;
-use crate::run::phase::{Ask, Phase};
+use crate::run::phase::{Ask, Call, Phase, Purpose};
 use crate::run::quote::Quoting;
 use crate::run::route::Route;
 use crate::spec::RunSpec;
@@ -43,6 +43,13 @@ pub(super) struct Place {
     pub(super) phase: &'static str,
     /// The pass.
     pub(super) pass: u32,
+}
+
+impl Place {
+    /// Of a run that makes a call for this purpose.
+    pub(super) fn of(call: &Call, purpose: &Purpose) -> Self {
+        Self { phase: purpose.phase_name(), pass: call.key.pass }
+    }
 }
 
 /// The phase that follows an event; where the event cannot follow, the phase as it was, and why.

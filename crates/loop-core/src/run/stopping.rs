@@ -78,7 +78,7 @@ impl Rest<'_> {
         let waited = call.started.is_none() && matches!(purpose, Purpose::Main) && !self.is_over();
         // It waited into the time that is the final pass's.
         if let Some(cause) = self.out_of_time().filter(|_| waited) {
-            let place = self.place_of(&call, &purpose);
+            let place = Place::of(&call, &purpose);
             return self.final_pass_or_stop(place, call, cause);
         }
         self.end_if_over(Phase::Calling { call, purpose })

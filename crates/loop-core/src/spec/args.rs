@@ -25,7 +25,7 @@ pub struct ArgSpec {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<Arc<str>, ArgSpec>,
     /// The names of the declared members in the order in which they were declared; empty where that is the order of the
-    /// alphabet. ModelSpecs answer in the order of a schema.
+    /// alphabet. Models answer in the order of a schema.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub property_order: Vec<Arc<str>>,
     /// Members that must be there.

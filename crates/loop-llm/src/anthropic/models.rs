@@ -31,7 +31,7 @@ pub(super) enum Thinking {
     /// It thinks when it is asked to, as long as it likes or with a number of tokens.
     Either,
     /// It thinks when it is asked to, as long as it likes.
-    PersonRequest,
+    OnRequest,
     /// It thinks unless it is told otherwise.
     Always(Off),
 }
@@ -120,7 +120,7 @@ const EITHER: Abilities = Abilities {
     ..BOUND
 };
 const REQUESTED: Abilities = Abilities {
-    thinking: Thinking::PersonRequest,
+    thinking: Thinking::OnRequest,
     efforts: &[Low, Medium, High, XHigh, Max],
     sampling: Sampling::None,
     ..EITHER

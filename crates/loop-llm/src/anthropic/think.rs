@@ -49,7 +49,7 @@ pub(super) fn thinking(
         Thinking::Either if request.reasoning_tokens.is_some() || !has_efforts => {
             budget(request, target, max, warnings)
         }
-        Thinking::Either | Thinking::PersonRequest | Thinking::Always(_) => {
+        Thinking::Either | Thinking::OnRequest | Thinking::Always(_) => {
             if request.reasoning_tokens.is_some() {
                 warnings.leave_out("reasoning_tokens")?;
             }

@@ -23,10 +23,18 @@ pub(super) fn text(secrets: &Secrets, text: &str) -> String {
         false => masked.find('\n').map_or(masked.len(), |end| end + 1),
     };
     let (head, json) = masked.split_at(start);
-    let Ok(value) = serde_json::from_str::<Value>(json) else { return masked.into_owned() };
+    match json_without(secrets, json) {
+        Some(without) => format!("{head}{without}"),
+        None => masked.into_owned(),
+    }
+}
+
+/// A JSON text written anew without the secrets in it; nothing where it holds none or is not JSON.
+fn json_without(secrets: &Secrets, json: &str) -> Option<Value> {
+    let value: Value = serde_json::from_str(json).ok()?;
     let mut without = value.clone();
     tree(secrets, &mut without, /*is_free*/ true);
-    if without == value { masked.into_owned() } else { format!("{head}{without}") }
+    (without != value).then_some(without)
 }
 
 /// A tree without secrets. In a part that `is_free`, whose form is nobody's promise, a number may be a secret as
@@ -49,11 +57,12 @@ pub(super) fn tree(secrets: &Secrets, value: &mut Value, is_free: bool) {
 }
 
 /// The text of a call's arguments without secrets, which stays JSON.
-fn json_text(secrets: &Secrets, json: &str) -> String {
-    let Ok(value) = serde_json::from_str::<Value>(json) else { return text(secrets, json) };
-    let mut without = value.clone();
-    tree(secrets, &mut without, /*is_free*/ true);
-    if without == value { secrets.mask_json(json).into_owned() } else { without.to_string() }
+fn arguments_text(secrets: &Secrets, arguments: &str) -> String {
+    match json_without(secrets, arguments) {
+        Some(without) => without.to_string(),
+        // A secret may be spelt across the structure.
+        None => secrets.mask_json(arguments).into_owned(),
+    }
 }
 
 fn object(secrets: &Secrets, members: &mut Map<String, Value>, is_free: bool) {
@@ -63,7 +72,9 @@ fn object(secrets: &Secrets, members: &mut Map<String, Value>, is_free: bool) {
             let is_free = is_free || matches!(key.as_str(), "arguments" | "extra" | "parameters" | "schema");
             match &mut member {
                 // What is masked in a call's arguments leaves them JSON.
-                Value::String(arguments) if key == "arguments" => *arguments = json_text(secrets, arguments),
+                Value::String(arguments) if key == "arguments" => {
+                    *arguments = arguments_text(secrets, arguments)
+                }
                 member => tree(secrets, member, is_free),
             }
             (text(secrets, &key), member)
