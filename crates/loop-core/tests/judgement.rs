@@ -3,6 +3,7 @@
 
 use loop_testkit::*;
 
+use loop_core::policy::PolicyRule;
 use loop_core::{
     DeniedBy, EventKind, Observation, OnDuplicate, PersonAnswer, RepeatRule, RepeatScope, Repeats, Resolve,
     Status, StopReason, TaintRule, Validation, Verdict,
@@ -106,7 +107,8 @@ fn after_something_untrusted_was_read_an_effect_needs_a_person_even_where_it_is_
     for status in [Status::Ok, Status::PermanentError, Status::Timeout] {
         let world = read(tainted(), status).ends(StopReason::NeedsHuman);
         let Verdict::NeedsPerson { why: Some(why), .. } = &world.run.actions()[1].verdict else { panic!() };
-        assert!(why.contains("anybody may have written"), "{why}");
+        assert_eq!(&**why, "the run has read untrusted text");
+        assert_eq!(world.run.actions()[1].rules, [PolicyRule::Taint]);
     }
     let world = read(tainted().people(), Status::Ok);
     world.answered_by_person("2/action-0", PersonAnswer::Approved).expect_tools(&["2/action-0#1 restart"]);

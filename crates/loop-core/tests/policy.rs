@@ -264,7 +264,7 @@ fn all_reasons_are_told_in_one_line() {
     };
     assert_eq!(
         &*rendered(&reasons).unwrap(),
-        "the run has read what anybody may have written and what is private, and this could carry it out; /target is \
+        "the run has read untrusted text and private data, and this call could send the data out; /target is \
          \"x\", which was given neither with the work item nor by policy nor by a trusted tool"
     );
     assert_eq!(rendered(&[]), None);
@@ -276,10 +276,8 @@ fn all_reasons_are_told_in_one_line() {
         taint: Taint { untrusted: true, private: false },
         sources: &(),
     };
-    let expected = Verdict::NeedsPerson {
-        effect: Effect::Egress,
-        why: Some("the run has read what anybody may have written".into()),
-    };
+    let expected =
+        Verdict::NeedsPerson { effect: Effect::Egress, why: Some("the run has read untrusted text".into()) };
     assert_eq!(policy_verdict(&ask), Some(expected));
 }
 
@@ -297,7 +295,7 @@ fn the_table_tells_what_may_happen_with_each_tool() {
     let rows = table(&spec);
     let row = &rows[1];
     assert_eq!(row.at_start, cell(May::Runs, "gate.approved names it"));
-    let untrusted = "the run has read what anybody may have written; nobody can be asked";
+    let untrusted = "the run has read untrusted text; nobody can be asked";
     assert_eq!(row.untrusted, cell(May::LeftUndone, untrusted));
     assert_eq!(row.untrusted_and_private.may, May::Denied);
     assert_eq!(row.untrusted_origin, Some(May::Denied));

@@ -8,7 +8,7 @@ use loop_core::{
 };
 use serde_json::json;
 
-/// The help desk whose `fetch_docs` brings what anybody may have written; `wipe` is approved, `restart` sends something out.
+/// The help desk whose `fetch_docs` brings untrusted text; `wipe` is approved, `restart` sends something out.
 fn desk() -> Setup {
     run().patient().with(|spec| {
         for tool in &mut spec.tools {
@@ -39,7 +39,7 @@ fn what_was_approved_needs_a_person_after_something_untrusted_was_read() {
     assert_eq!(last(&clean).0, "run");
     let read = || desk().people().start().replied(&asks("fetch_docs", "x")).all_finished();
     let world = read().replied(&asks("wipe", "a"));
-    assert_eq!(last(&world), ("needs_person", "the run has read what anybody may have written".to_owned()));
+    assert_eq!(last(&world), ("needs_person", "the run has read untrusted text".to_owned()));
     assert!(world.tools().is_empty());
     let world = world.answered_by_person("2/action-0", PersonAnswer::Approved);
     world.expect_tools(&["2/action-0#1 wipe"]);
@@ -63,7 +63,7 @@ fn what_is_private_does_not_leave_unasked_once_something_untrusted_was_read() {
     for order in orders {
         let world = read(desk(), order).replied(&asks("restart", "a"));
         assert_eq!(last(&world).0, "denied", "{order:?}");
-        assert!(last(&world).1.contains("what is private"), "{:?}", last(&world));
+        assert!(last(&world).1.contains("private data"), "{:?}", last(&world));
         let world = read(desk().people(), order).replied(&asks("restart", "a"));
         assert_eq!(last(&world).0, "needs_person", "{order:?}");
         // What cannot carry anything out only needs consent.

@@ -90,9 +90,9 @@ fn read(spec: &RunSpec) -> &'static str {
     let reach = reachable(spec);
     match (spec.gate.taint, reach.untrusted, spec.gate.item_untrusted) {
         (TaintRule::Off, _, _) => "what a run has read does not matter (gate.taint is off)",
-        (TaintRule::Ask, true, true) => "the work item may have been written by anybody",
+        (TaintRule::Ask, true, true) => "the work item is untrusted text",
         (TaintRule::Ask, true, false) => "what a run has read matters",
-        (TaintRule::Ask, false, _) => "nothing that a run reads is marked as written by anybody",
+        (TaintRule::Ask, false, _) => "nothing that a run reads is marked as untrusted",
     }
 }
 
@@ -122,9 +122,9 @@ fn of_row(spec: &RunSpec, row: &PolicyRow) -> Vec<[String; 4]> {
         below(&format!("other {places}"), may.name(), why);
     }
     let brings = match (row.returns_untrusted, row.reads_private) {
-        (true, true) => "what anybody may have written, and what is private",
-        (true, false) => "what anybody may have written",
-        (false, true) => "what is private",
+        (true, true) => "untrusted text and private data",
+        (true, false) => "untrusted text",
+        (false, true) => "private data",
         (false, false) => return lines,
     };
     below("brings", "", brings);

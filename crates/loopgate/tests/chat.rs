@@ -128,7 +128,7 @@ provider = "offline"
     for shown in [
         "send_mail  (effect egress)\n  {\n    \"to\": \"ada\\u200b\\u202e\\u3164@x.example\"\n  }\n  31 bytes, 1 value\n",
         "\n  mind: /to holds 3 characters that do not show: U+200B, U+202E, U+3164\n",
-        "\n  asked because: the run has read what anybody may have written; /to is \"ada\\u200b\\u202e\\u3164@x.example\", which was given",
+        "\n  asked because: the run has read untrusted text; /to is \"ada\\u200b\\u202e\\u3164@x.example\", which was given",
         " to allow send_mail, or n: n\n",
         "ask  (a question)\n  {\n    \"question\": \"Send it\\nto\\u202e whom?\"\n  }\n",
         "Answer: nobody\n",

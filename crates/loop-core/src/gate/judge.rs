@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::gate::breakers::Trouble;
 use crate::gate::judged_action::JudgedAction;
-use crate::gate::verdict::{Breaker, DeniedBy, Limit, Verdict, policy_verdict};
+use crate::gate::verdict::{Breaker, DeniedBy, Limit, Verdict, ruled};
 use crate::policy::{self, PolicyAsk, Resolved, RunSources};
 use crate::repeats::{CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules};
 use crate::spec::{Execution, OnDuplicate, Repeats, RunSpec, ToolSpec};
@@ -104,6 +104,7 @@ fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut O
             parameters: action.parameters.clone(),
             verdict: Verdict::Skipped,
             evidence: None,
+            rules: Vec::new(),
             guessed: false,
         },
         fingerprint: None,
@@ -119,7 +120,7 @@ fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut O
     judged.judged.verdict = match tool {
         // To ask for what policy does not let run is no slip, be it there or not (S4-79, S4-83).
         None => match policy::bars_name(context.spec, &action.tool) {
-            Some(why) => Verdict::Denied { why: why.to_string().into(), by: DeniedBy::Policy },
+            Some(reason) => denied(&mut judged.judged, &reason),
             None => Verdict::UnknownTool { similar: policy::similar(context.spec, &action.tool) },
         },
         Some(tool) => sound(tool, &mut judged, context, seen),
@@ -127,11 +128,17 @@ fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut O
     judged
 }
 
+/// What policy denies for one reason, whatever the arguments are.
+fn denied(judged: &mut JudgedAction, reason: &policy::Reason) -> Verdict {
+    judged.rules = vec![reason.rule()];
+    Verdict::Denied { why: reason.to_string().into(), by: DeniedBy::Policy }
+}
+
 /// The verdict on an action whose tool is known: what may never run is denied whatever its arguments are (S4-79, S4-80),
 /// what fits the tool is then judged by policy, as a repeat, by the tool's breaker, and at last by who has to consent.
 fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: &mut OtherCalls) -> Verdict {
-    if let Some(why) = policy::forbidden(context.spec, tool) {
-        return Verdict::Denied { why: why.to_string().into(), by: DeniedBy::Policy };
+    if let Some(reason) = policy::forbidden(context.spec, tool) {
+        return denied(&mut judged.judged, &reason);
     }
     if context.spec.protocol.handles(&tool.name) {
         return Verdict::Kept;
@@ -176,7 +183,9 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
     let parameters = arguments.value().unwrap_or(&Value::Null);
     let JudgeContext { spec, taint, sources, .. } = context;
     let ask = PolicyAsk { spec, tool, parameters, taint, sources: &sources };
-    let by_policy = policy_verdict(&ask);
+    let ruling = policy::ruling(&ask);
+    judged.judged.rules = ruling.rules();
+    let by_policy = ruled(&ruling, tool.effect);
     if let Some(Verdict::Denied { why, by }) = by_policy {
         return Verdict::Denied { why, by };
     }

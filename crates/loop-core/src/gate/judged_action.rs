@@ -6,6 +6,8 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::gate::verdict::Verdict;
+use crate::policy::PolicyRule;
+
 use crate::repeats::RepeatRule;
 use crate::types::{Action, Arguments, CommandKey, Evidence, EvidenceId, Status, is_default};
 
@@ -24,6 +26,10 @@ pub struct JudgedAction {
     pub verdict: Verdict,
     /// The number of its result. `None`: the action was not admitted.
     pub evidence: Option<EvidenceId>,
+    /// The rules of policy that speak against the call, each once, also where another rule or a person decided in the end.
+    /// Empty: none does, or it was not asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<PolicyRule>,
     /// Whether the tool was found by a part of its name. Such a match is a repair.
     #[serde(default, skip_serializing_if = "is_default")]
     pub guessed: bool,

@@ -285,14 +285,18 @@ fn over_tool_limit(calls: u32) -> String {
 
 /// The verdict of policy on a call, or nothing where it may run as far as policy goes: consent to its effect included.
 pub fn policy_verdict(ask: &PolicyAsk<'_>) -> Option<Verdict> {
-    match policy::ruling(ask) {
+    ruled(&policy::ruling(ask), ask.tool.effect)
+}
+
+/// What policy decided about a call of this effect, as a verdict; nothing where it may run.
+pub(crate) fn ruled(ruling: &policy::Ruling, effect: Effect) -> Option<Verdict> {
+    match ruling {
         policy::Ruling::Runs => None,
         policy::Ruling::NeedsPerson(reasons) => {
-            Some(Verdict::NeedsPerson { effect: ask.tool.effect, why: policy::rendered(&reasons) })
+            Some(Verdict::NeedsPerson { effect, why: policy::rendered(reasons) })
         }
-        policy::Ruling::Denied(reasons) => Some(Verdict::Denied {
-            why: policy::rendered(&reasons).unwrap_or_default(),
-            by: DeniedBy::Policy,
-        }),
+        policy::Ruling::Denied(reasons) => {
+            Some(Verdict::Denied { why: policy::rendered(reasons).unwrap_or_default(), by: DeniedBy::Policy })
+        }
     }
 }

@@ -31,6 +31,7 @@ mod taint;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::spec::{RunSpec, TaintRule, ToolSpec};
@@ -91,15 +92,58 @@ pub enum Reason {
     UntrustedOrigin(UntrustedOrigin),
 }
 
+/// The rule of policy behind a [`Reason`], without the values that the reason names: a decision or a count is taken on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyRule {
+    /// `gate.forbid`.
+    Forbid,
+    /// `gate.allow`.
+    Allow,
+    /// A tool that asks a person.
+    Question,
+    /// `gate.taint`: untrusted text, private data that could be sent out, or both.
+    Taint,
+    /// A tool's `authority`: a value that no authorised source gave.
+    Authority,
+}
+
+impl Reason {
+    /// The rule that gives this reason.
+    pub fn rule(&self) -> PolicyRule {
+        match self {
+            Self::Forbidden => PolicyRule::Forbid,
+            Self::NotAllowed => PolicyRule::Allow,
+            Self::Question => PolicyRule::Question,
+            Self::Untrusted | Self::CouldLeak => PolicyRule::Taint,
+            Self::UntrustedOrigin(_) => PolicyRule::Authority,
+        }
+    }
+}
+
+impl Ruling {
+    /// The rules that speak against the call, each once. Empty: it runs, or its effect alone needs an approver.
+    pub fn rules(&self) -> Vec<PolicyRule> {
+        let reasons = match self {
+            Self::Runs => return Vec::new(),
+            Self::NeedsPerson(reasons) | Self::Denied(reasons) => reasons,
+        };
+        let mut rules: Vec<PolicyRule> = reasons.iter().map(Reason::rule).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        rules
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Forbidden => f.write_str("forbidden by gate.forbid"),
             Self::NotAllowed => f.write_str("not among what gate.allow names"),
             Self::Question => f.write_str("it is a question to a person"),
-            Self::Untrusted => f.write_str("the run has read what anybody may have written"),
+            Self::Untrusted => f.write_str("the run has read untrusted text"),
             Self::CouldLeak => f.write_str(
-                "the run has read what anybody may have written and what is private, and this could carry it out",
+                "the run has read untrusted text and private data, and this call could send the data out",
             ),
             Self::UntrustedOrigin(untrusted_origin) => untrusted_origin.fmt(f),
         }

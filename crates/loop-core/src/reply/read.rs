@@ -15,7 +15,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) spec: &'a RunSpec,
     pub(crate) nonce: &'a str,
     pub(crate) echoes: &'a Echoes,
-    /// Whether the run has read what anybody may have written.
+    /// Whether the run has read untrusted text.
     pub(crate) has_read_untrusted: bool,
 }
 

@@ -100,6 +100,7 @@ impl Repeats {
 pub enum RepeatScope {
     /// The whole run (S0-118). A turn of a conversation is a run of its own, so this is S3's turn as well (S3-3).
     #[default]
+    // A value that the requirements name (C6), not a second name for a setting.
     #[serde(alias = "turn")]
     Run,
     /// One attempt at an output (S2-100).

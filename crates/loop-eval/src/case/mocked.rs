@@ -16,8 +16,8 @@ pub enum MockStatus {
     Empty,
     /// It fails, and the same call may succeed another time.
     RetryableError,
-    /// It fails for good.
-    #[serde(alias = "error", alias = "failed")]
+    /// It fails permanently. `error` means the same, as S3's results are written.
+    #[serde(alias = "error")]
     PermanentError,
     /// It rejects its arguments.
     InvalidInput,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use loop_core::policy::PolicyRule;
 use loop_core::{
     Breakers, Cite, Condition, Decision, DeniedBy, JudgedAction, Limit, Note, OnDenied, OnInvalid,
     OnToolError, ProtocolSpec, Repeats, RunSpec, Setting, Stale, StopReason, TaintRule, Tier, ToolPolicy,
@@ -88,20 +89,12 @@ fn is_forbidden(judged: &JudgedAction) -> bool {
     matches!(judged.verdict, Verdict::Denied { by: DeniedBy::Policy, .. })
 }
 
-/// Whether a verdict is one that a person is asked for, or policy's refusal, and says one of these words.
-fn reported(judged: &JudgedAction, words: &[&str]) -> bool {
-    let reason = match &judged.verdict {
-        verdict @ Verdict::NeedsPerson { .. } => verdict.reason(),
-        verdict if is_forbidden(judged) => verdict.reason(),
-        _ => return false,
-    };
-    words.iter().any(|word| reason.contains(word))
+/// Whether policy denied an action, or sent it to an approver, by this rule.
+fn ruled_by(judged: &JudgedAction, rule: PolicyRule) -> bool {
+    let is_ruled = matches!(judged.verdict, Verdict::NeedsPerson { .. }) || is_forbidden(judged);
+    is_ruled && judged.rules.contains(&rule)
 }
 
-/// What policy says of content that nobody vouches for, and of private data that would leave.
-const TAINTED: [&str; 1] = ["what anybody may have written"];
-/// What policy says of values that nobody with authority gave.
-const AUTHORITY: [&str; 2] = ["nor by a trusted tool", "that say whom it reaches"];
 /// Reasons that are limits.
 const LIMITS: [StopReason; 8] = [
     StopReason::MaxPasses,
@@ -157,7 +150,9 @@ pub const GUARDS: [AblationGuard; 16] = [
         redeclare: leave,
         fires: |seen| {
             seen.verdicts(|judged| {
-                is_forbidden(judged) && !reported(judged, &TAINTED) && !reported(judged, &AUTHORITY)
+                is_forbidden(judged)
+                    && !ruled_by(judged, PolicyRule::Taint)
+                    && !ruled_by(judged, PolicyRule::Authority)
             })
         },
     },
@@ -169,8 +164,8 @@ pub const GUARDS: [AblationGuard; 16] = [
         fires: |seen| {
             seen.verdicts(|judged| {
                 matches!(judged.verdict, Verdict::NeedsPerson { .. })
-                    && !reported(judged, &TAINTED)
-                    && !reported(judged, &AUTHORITY)
+                    && !ruled_by(judged, PolicyRule::Taint)
+                    && !ruled_by(judged, PolicyRule::Authority)
             })
         },
     },
@@ -179,14 +174,14 @@ pub const GUARDS: [AblationGuard; 16] = [
         does: "minds what was read before an effect",
         off: |spec| spec.gate.taint = TaintRule::Off,
         redeclare: leave,
-        fires: |seen| seen.verdicts(|judged| reported(judged, &TAINTED)),
+        fires: |seen| seen.verdicts(|judged| ruled_by(judged, PolicyRule::Taint)),
     },
     AblationGuard {
         name: "authority",
         does: "minds where recipients and amounts come from",
         off: |_| {},
         redeclare: |declaration| declaration.policy.authority.clear(),
-        fires: |seen| seen.verdicts(|judged| reported(judged, &AUTHORITY)),
+        fires: |seen| seen.verdicts(|judged| ruled_by(judged, PolicyRule::Authority)),
     },
     AblationGuard {
         name: "evidence",
@@ -315,7 +310,7 @@ mod tests {
                     { "calls": [{ "name": "delete_order", "arguments": {} }] },
                     { "text": "Nothing was deleted." },
                 ],
-                "people": [{ "say": say, "text": if say == "deny" { "what anybody may have written" } else { "" } }],
+                "people": [{ "say": say, "text": if say == "deny" { "the run has read untrusted text" } else { "" } }],
                 "expected": {},
             });
             let result = run_case(&Case::parse(&case.to_string(), "no.json").unwrap()).await;
