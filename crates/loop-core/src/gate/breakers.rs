@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::gate::stop::{Change, Condition, Measure};
+use crate::gate::stop::{Condition, Measure};
 use crate::gate::stop_reason::StopReason;
 use crate::gate::verdict::{Breaker, Verdict};
 use crate::spec::Setting;
@@ -121,12 +121,9 @@ fn failures(tool: &str, times: u32, max: u32, setting: Setting, to: Measure) -> 
 }
 
 fn in_a_row(what: Arc<str>, times: u32, max: u32, setting: Setting, to: Measure) -> Condition {
-    Condition {
-        reason: StopReason::NeedsHuman,
-        value: Measure::InARow { what, times: times.into() },
-        threshold: Some(count(max)),
-        change: Some(Change { setting, to }),
-    }
+    Condition::new(StopReason::NeedsHuman, Measure::InARow { what, times: times.into() })
+        .threshold(count(max))
+        .change(setting, to)
 }
 
 fn count(n: u32) -> Measure {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::gate::stop::{Certificate, Change, Condition, Measure};
+use crate::gate::stop::{Certificate, Condition, Measure};
 use crate::gate::stop_reason::StopReason;
 use crate::reply::{Ending, Refused};
 use crate::spec::Setting;
@@ -111,8 +111,7 @@ pub(crate) fn limits_reached(limits: &Limits, totals: &Totals, elapsed_ms: u64) 
     let count = |n: u32| Measure::Count(n.into());
     let mut reached = Vec::new();
     let mut push = |reason, value: Measure, threshold: Measure, setting: Setting, to: Measure| {
-        let change = Some(Change { setting, to });
-        reached.push(Condition { reason, value, threshold: Some(threshold), change });
+        reached.push(Condition::new(reason, value).threshold(threshold).change(setting, to));
     };
     if totals.passes >= limits.passes {
         let to = count(totals.passes.saturating_add(1));
@@ -173,46 +172,35 @@ pub(crate) fn split(mut reached: Vec<Condition>, acts_last: bool) -> (Vec<Condit
 /// The condition that only the time for a final pass is left.
 pub(crate) fn over_time(limits: &Limits, elapsed_ms: u64) -> Condition {
     let to = Measure::Millis(least_limit(elapsed_ms.saturating_add(1), FINAL_PASS_MS));
-    Condition {
-        reason: StopReason::Timeout,
-        value: Measure::NextTime { elapsed_ms, held_ms: limits.final_pass_ms() },
-        threshold: Some(Measure::Millis(limits.wall_ms)),
-        change: Some(Change { setting: Setting::WallMs, to }),
-    }
+    Condition::new(StopReason::Timeout, Measure::NextTime { elapsed_ms, held_ms: limits.final_pass_ms() })
+        .threshold(Measure::Millis(limits.wall_ms))
+        .change(Setting::WallMs, to)
 }
 
 /// The condition of a confident answer that lacks what is demanded.
 pub(crate) fn evidence_missing(missing: Vec<Arc<str>>) -> Condition {
     let value = Measure::Names(missing);
-    Condition { reason: StopReason::EvidenceMissing, value, threshold: None, change: None }
+    Condition::new(StopReason::EvidenceMissing, value)
 }
 
 /// The condition that a reply is not valid, where that ends the run (S4-27).
 pub(crate) fn not_valid(what: Arc<str>) -> Condition {
-    let change = Change { setting: Setting::OnInvalid, to: Measure::Text("feed_back".into()) };
-    Condition {
-        reason: StopReason::Refused,
-        value: Measure::Text(what),
-        threshold: None,
-        change: Some(change),
-    }
+    Condition::new(StopReason::Refused, Measure::Text(what))
+        .change(Setting::OnInvalid, Measure::Text("feed_back".into()))
 }
 
 /// The condition that there are tools, and none may be called (S4-d3).
 pub(crate) fn no_tool_calls() -> Condition {
     let count = Measure::Count;
-    Condition {
-        reason: StopReason::MaxToolCalls,
-        value: count(0),
-        threshold: Some(count(0)),
-        change: Some(Change { setting: Setting::ToolCalls, to: count(1) }),
-    }
+    Condition::new(StopReason::MaxToolCalls, count(0))
+        .threshold(count(0))
+        .change(Setting::ToolCalls, count(1))
 }
 
 /// The condition that an output is submitted that is not there.
 pub(crate) fn submit_before_output() -> Condition {
     let value = Measure::Text("the reply submits, and there is no output yet".into());
-    Condition { reason: StopReason::SubmitBeforeOutput, value, threshold: None, change: None }
+    Condition::new(StopReason::SubmitBeforeOutput, value)
 }
 
 impl View<'_> {
@@ -242,13 +230,12 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     if is_open && !is_final {
         return Vec::new();
     }
-    let plain = |reason, value| Condition { reason, value, threshold: None, change: None };
     let mut found = Vec::new();
     if let Some(why) = view.refused {
         found.push(refusal(why));
     }
     if let Some(why) = view.escalated {
-        found.push(plain(StopReason::NeedsHuman, Measure::Text(Arc::clone(why))));
+        found.push(Condition::new(StopReason::NeedsHuman, Measure::Text(Arc::clone(why))));
     }
     if !is_open {
         found.extend(view.trouble.opened.clone());
@@ -256,34 +243,24 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     }
     if candidates.needs_person > 0 && !is_open {
         // No setting brings somebody who can be asked.
-        found.push(plain(StopReason::NeedsHuman, Measure::Count(candidates.needs_person.into())));
+        found.push(Condition::new(StopReason::NeedsHuman, Measure::Count(candidates.needs_person.into())));
     }
     let confidence = Measure::Confidence(view.confidence);
-    let high = Some(Measure::Confidence(Confidence::High));
+    let high = Measure::Confidence(Confidence::High);
     if is_answered {
-        let final_by_setting = Change { setting: Setting::HighIsFinal, to: Measure::Text("false".into()) };
-        found.push(Condition {
-            reason: StopReason::Confident,
-            value: confidence.clone(),
-            threshold: high.clone(),
-            change: is_open.then_some(final_by_setting),
-        });
+        let confident = Condition::new(StopReason::Confident, confidence.clone()).threshold(high.clone());
+        found.push(confident.change_if(is_open, Setting::HighIsFinal, Measure::Text("false".into())));
     } else if view.confidence == Confidence::High {
         found.push(evidence_missing(view.missing.to_vec()));
     }
     if candidates.all > 0 && candidates.denied == candidates.all {
-        found.push(plain(StopReason::PolicyBlocked, Measure::Count(candidates.denied.into())));
+        found.push(Condition::new(StopReason::PolicyBlocked, Measure::Count(candidates.denied.into())));
     }
     if candidates.over_limit > 0 && !is_open {
         found.push(no_tool_calls_left(view));
     }
     if found.is_empty() {
-        found.push(Condition {
-            reason: StopReason::NoNewActions,
-            value: confidence,
-            threshold: high,
-            change: None,
-        });
+        found.push(Condition::new(StopReason::NoNewActions, confidence).threshold(high));
     }
     found
 }
@@ -291,7 +268,6 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
 /// The conditions of step 4 where calls are native: what the reply ends, or why nothing of it can go on. Where a call
 /// cannot be run its result says so, and the model goes on from there.
 fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
-    let plain = |reason, value| Condition { reason, value, threshold: None, change: None };
     let candidates = view.candidates;
     let mut found = Vec::new();
     if let Some(why) = view.refused.filter(|_| !view.is_open()) {
@@ -303,12 +279,13 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
         // Elsewhere it is asked for again, and does not come here.
         Ending::Answer(text) if is_blank(text) => found.push(not_valid("the answer is blank".into())),
         Ending::Answer(_) if view.missing.is_empty() => {
-            found.push(plain(StopReason::Completed, Measure::Text("the reply calls no tool".into())));
+            found
+                .push(Condition::new(StopReason::Completed, Measure::Text("the reply calls no tool".into())));
         }
         Ending::Answer(_) => found.push(evidence_missing(view.missing.to_vec())),
         Ending::Cut(_) => found.extend(view.cut.clone()),
         Ending::Invalid(why) => {
-            found.push(plain(StopReason::InvalidResponse, Measure::Text(Arc::clone(why))))
+            found.push(Condition::new(StopReason::InvalidResponse, Measure::Text(Arc::clone(why))))
         }
         Ending::SubmitBeforeOutput => found.push(submit_before_output()),
     }
@@ -320,14 +297,14 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
     }
     if candidates.needs_person > 0 && !view.is_open() {
         let value = Measure::Count(candidates.needs_person.into());
-        found.push(plain(StopReason::NeedsHuman, value));
+        found.push(Condition::new(StopReason::NeedsHuman, value));
     }
     if candidates.over_limit > 0 && !view.is_open() {
         found.push(no_tool_calls_left(view));
     }
     if view.settings.no_progress > 0 && idle >= view.settings.no_progress {
         if candidates.denied == candidates.all && candidates.all > 0 {
-            found.push(plain(StopReason::PolicyBlocked, Measure::Count(candidates.denied.into())));
+            found.push(Condition::new(StopReason::PolicyBlocked, Measure::Count(candidates.denied.into())));
         }
         found.push(no_progress(view.settings, idle));
     }
@@ -340,7 +317,7 @@ fn refusal(refused: &Refused) -> Condition {
         Refused::ByModel(why) => Measure::Text(Arc::clone(why)),
         Refused::ByFilter => Measure::ContentFilter,
     };
-    Condition { reason: StopReason::Refused, value, threshold: None, change: None }
+    Condition::new(StopReason::Refused, value)
 }
 
 /// The condition that the passes of an attempt are used up (S2-39).
@@ -348,35 +325,27 @@ fn attempt_over(native: Native<'_>) -> Option<Condition> {
     let (passes, limit) = native.attempt.filter(|(passes, limit)| passes >= limit)?;
     let count = |n: u32| Measure::Count(n.into());
     let to = count(passes.saturating_add(1));
-    Some(Condition {
-        reason: StopReason::MaxPasses,
-        value: count(passes),
-        threshold: Some(count(limit)),
-        change: Some(Change { setting: Setting::PassesPerAttempt, to }),
-    })
+    Some(
+        Condition::new(StopReason::MaxPasses, count(passes))
+            .threshold(count(limit))
+            .change(Setting::PassesPerAttempt, to),
+    )
 }
 
 /// The condition that tool calls are wanted, and none is left.
 fn no_tool_calls_left(view: &View<'_>) -> Condition {
     let to = Measure::Count(u64::from(view.totals.tool_calls) + 1);
-    Condition {
-        reason: StopReason::MaxToolCalls,
-        value: Measure::Count(view.totals.tool_calls.into()),
-        threshold: Some(Measure::Count(view.limits.tool_calls.into())),
-        change: Some(Change { setting: Setting::ToolCalls, to }),
-    }
+    Condition::new(StopReason::MaxToolCalls, Measure::Count(view.totals.tool_calls.into()))
+        .threshold(Measure::Count(view.limits.tool_calls.into()))
+        .change(Setting::ToolCalls, to)
 }
 
 /// The condition that so many passes in a row returned nothing.
 fn no_progress(settings: &GateSettings, idle: u32) -> Condition {
     let count = |passes: u32| Measure::Count(passes.into());
-    let change = Change { setting: Setting::NoProgress, to: count(idle.saturating_add(1)) };
-    Condition {
-        reason: StopReason::NoProgress,
-        value: count(idle),
-        threshold: Some(count(settings.no_progress)),
-        change: Some(change),
-    }
+    Condition::new(StopReason::NoProgress, count(idle))
+        .threshold(count(settings.no_progress))
+        .change(Setting::NoProgress, count(idle.saturating_add(1)))
 }
 
 /// The conditions of step 6: something would run, and it would not help.
@@ -393,13 +362,9 @@ fn stuck(view: &View<'_>, history: History) -> Vec<Condition> {
         if is_stale && !(settings.stale_unless_new_evidence && history.fresh) {
             // A fall is stale by one of the settings only.
             let to = if now < then { Stale::Equal } else { Stale::Off };
-            let change = Change { setting: Setting::Stale, to: Measure::Text(to.name().into()) };
-            found.push(Condition {
-                reason: StopReason::StaleConfidence,
-                value: Measure::Confidence(view.confidence),
-                threshold: Some(Measure::Confidence(before)),
-                change: Some(change),
-            });
+            let stale = Condition::new(StopReason::StaleConfidence, Measure::Confidence(view.confidence));
+            let stale = stale.threshold(Measure::Confidence(before));
+            found.push(stale.change(Setting::Stale, Measure::Text(to.name().into())));
         }
     }
     if settings.no_progress > 0 && history.idle >= settings.no_progress {
@@ -460,7 +425,7 @@ const STALE_FROM: u32 = 3;
 
 /// The condition of a stop that was asked for at `at`.
 pub(crate) fn manual_stop(at: Millis) -> Condition {
-    Condition { reason: StopReason::ManualStop, value: Measure::Millis(at.0), threshold: None, change: None }
+    Condition::new(StopReason::ManualStop, Measure::Millis(at.0))
 }
 
 /// The condition that a domain declares as an end of its own, where one of these results brings it about.
@@ -468,10 +433,8 @@ pub(crate) fn declared(reason: &OwnReason, settled: &[Evidence]) -> Option<Condi
     let fits = |it: &&Evidence| it.tool == reason.tool && it.observation.status == reason.status;
     let evidence = settled.iter().find(fits)?;
     let (class, says) = (reason.class, Arc::clone(&reason.says));
-    Some(Condition {
-        reason: StopReason::Domain(reason.name),
-        value: Measure::Declared { class, says, evidence: evidence.id },
-        threshold: None,
-        change: None,
-    })
+    Some(Condition::new(
+        StopReason::Domain(reason.name),
+        Measure::Declared { class, says, evidence: evidence.id },
+    ))
 }

@@ -159,6 +159,26 @@ pub struct Condition {
 }
 
 impl Condition {
+    /// A condition without a threshold, which no setting decides alone.
+    pub(crate) fn new(reason: StopReason, value: Measure) -> Self {
+        Self { reason, value, threshold: None, change: None }
+    }
+
+    /// The same, compared with this threshold.
+    pub(crate) fn threshold(self, threshold: Measure) -> Self {
+        Self { threshold: Some(threshold), ..self }
+    }
+
+    /// The same, not true if `setting` were `to`.
+    pub(crate) fn change(self, setting: Setting, to: Measure) -> Self {
+        self.change_if(true, setting, to)
+    }
+
+    /// The same; if this is so, `setting` alone decides it, and at `to` it would not be true.
+    pub(crate) fn change_if(self, decides: bool, setting: Setting, to: Measure) -> Self {
+        Self { change: decides.then_some(Change { setting, to }), ..self }
+    }
+
     /// The class that this condition alone would give.
     pub fn class(&self) -> StopClass {
         match &self.value {
@@ -287,7 +307,7 @@ impl Certificate {
         also.retain(|condition| condition.reason != StopReason::InDoubt);
         if !effects.is_empty() {
             let value = Measure::Names(effects);
-            also.push(Condition { reason: StopReason::InDoubt, value, threshold: None, change: None });
+            also.push(Condition::new(StopReason::InDoubt, value));
         }
         Self::new(primary, also)
     }
@@ -328,7 +348,7 @@ mod tests {
     use super::*;
 
     fn condition(reason: StopReason) -> Condition {
-        Condition { reason, value: Measure::Count(1), threshold: None, change: None }
+        Condition::new(reason, Measure::Count(1))
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::gate::{
-    self, Certificate, Change, Condition, JudgeContext, Judged, JudgedAction, Limit, Measure, Quota,
-    StopReason, Verdict, judge,
+    self, Certificate, Condition, JudgeContext, Judged, JudgedAction, Limit, Measure, Quota, StopReason,
+    Verdict, judge,
 };
 use crate::policy::RunSources;
 use crate::repeats::Settled;
@@ -463,10 +463,5 @@ fn tool_failure(evidence: &Evidence, setting: OnToolError) -> Condition {
         None => "continue".into(),
     };
     let to = Measure::Text(to);
-    Condition {
-        reason: StopReason::ToolFailure,
-        value: Measure::Text(what.into()),
-        threshold: None,
-        change: Some(Change { setting: Setting::OnToolError, to }),
-    }
+    Condition::new(StopReason::ToolFailure, Measure::Text(what.into())).change(Setting::OnToolError, to)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::gate::{self, Certificate, Change, Condition, JudgedAction, Measure, StopReason};
+use crate::gate::{self, Certificate, Condition, JudgedAction, Measure, StopReason};
 use crate::policy;
 use crate::repeats::Ledger;
 use crate::reply::{Document, Echoes};
@@ -460,12 +460,11 @@ impl Run {
         let model = &self.spec.models.base;
         let limit = self.spec.unpriced_limit()?;
         let value = format!("the price of {}/{} is not known", model.provider, model.model);
-        Some(Condition {
-            reason: StopReason::BudgetExceeded,
-            value: Measure::Text(value.into()),
-            threshold: Some(Measure::PicoUsd(limit)),
-            change: Some(Change { setting: Setting::Cost, to: Measure::Text("none".into()) }),
-        })
+        Some(
+            Condition::new(StopReason::BudgetExceeded, Measure::Text(value.into()))
+                .threshold(Measure::PicoUsd(limit))
+                .change(Setting::Cost, Measure::Text("none".into())),
+        )
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::gate::{self, Certificate, Change, Condition, JudgedAction, Measure, StopReason};
+use crate::gate::{self, Certificate, Condition, JudgedAction, Measure, StopReason};
 use crate::run::apply::Run;
 use crate::run::draft::{Attempt, AttemptState};
 use crate::run::event::Validation;
@@ -89,7 +89,6 @@ impl Rest<'_> {
     /// An output was validated.
     pub(super) fn validated(&mut self, result: &Validation) -> Phase {
         let number = self.draft.attempts.len() as u32;
-        let plain = |reason, value| Condition { reason, value, threshold: None, change: None };
         let mut reached = Vec::new();
         let ends = match result {
             Validation::Valid => {
@@ -97,14 +96,14 @@ impl Rest<'_> {
                 let missing = self.draft.missing(self.spec, self.knowledge);
                 let what = Measure::Text("the output is valid".into());
                 Some(match missing.is_empty() {
-                    true => plain(StopReason::Completed, what),
+                    true => Condition::new(StopReason::Completed, what),
                     // A required tool was asked for beside the output, and returned nothing.
                     false => gate::evidence_missing(missing),
                 })
             }
             Validation::Broken { by, message } => {
                 let what = Measure::BrokenCheck(format!("{by}: {message}").into());
-                Some(plain(StopReason::ToolFailure, what))
+                Some(Condition::new(StopReason::ToolFailure, what))
             }
             Validation::Invalid { by, message } => {
                 let (by, message) = (Arc::clone(by), Arc::clone(message));
@@ -133,7 +132,7 @@ impl Rest<'_> {
         }
         let what = format!("validation: the program ended while it ran, {ATTEMPTS} times");
         let value = Measure::BrokenCheck(what.into());
-        let lost = Condition { reason: StopReason::ToolFailure, value, threshold: None, change: None };
+        let lost = Condition::new(StopReason::ToolFailure, value);
         let conditions = self.requested_stop().into_iter().chain([lost]);
         self.stop_for(self.validating(), conditions)
     }
@@ -153,11 +152,10 @@ impl Rest<'_> {
         let limit = self.spec.protocol.output().map_or(0, |output| output.attempts);
         let count = |n: u32| Measure::Count(n.into());
         let to = count(number.saturating_add(1));
-        (number >= limit).then(|| Condition {
-            reason: StopReason::MaxAttempts,
-            value: count(number),
-            threshold: Some(count(limit)),
-            change: Some(Change { setting: Setting::Attempts, to }),
+        (number >= limit).then(|| {
+            Condition::new(StopReason::MaxAttempts, count(number))
+                .threshold(count(limit))
+                .change(Setting::Attempts, to)
         })
     }
 }

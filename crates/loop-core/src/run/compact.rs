@@ -1,6 +1,6 @@
 //! Conversations that grow: how many messages there are, and what becomes of the older ones when a call does not fit.
 
-use crate::gate::{Change, Condition, Measure, StopReason};
+use crate::gate::{Condition, Measure, StopReason};
 use crate::run::apply::{Run, State};
 use crate::run::calls::Calls;
 use crate::run::draft::{Attempt, AttemptState, Draft};
@@ -37,11 +37,10 @@ impl Rest<'_> {
         let limit = self.spec.limits.messages.filter(|_| self.spec.protocol.properties().counts_messages)?;
         let messages = messages(self.started, self.inbox, self.draft, self.calls).saturating_add(more);
         let count = |n: u32| Measure::Count(n.into());
-        (messages > limit).then(|| Condition {
-            reason: StopReason::MaxMessages,
-            value: count(messages),
-            threshold: Some(count(limit)),
-            change: Some(Change { setting: Setting::Messages, to: count(messages) }),
+        (messages > limit).then(|| {
+            Condition::new(StopReason::MaxMessages, count(messages))
+                .threshold(count(limit))
+                .change(Setting::Messages, count(messages))
         })
     }
 

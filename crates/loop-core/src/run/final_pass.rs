@@ -174,5 +174,5 @@ fn no_room(refusal: Refusal) -> Condition {
         Refusal::Tokens | Refusal::Context | Refusal::NotCommanded => StopReason::TokenLimit,
     };
     let value = Measure::Text(format!("the next call was refused: {}", refusal.name()).into());
-    Condition { reason, value, threshold: None, change: None }
+    Condition::new(reason, value)
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::gate::{
-    self, Candidates, Certificate, Change, Condition, Found, History, Judged, JudgedAction, Limit, Measure,
-    Native, Quota, Ruling, StopReason, TierCause, TierChange, Verdict, View, judge,
+    self, Candidates, Certificate, Condition, Found, History, Judged, JudgedAction, Limit, Measure, Native,
+    Quota, Ruling, StopReason, TierCause, TierChange, Verdict, View, judge,
 };
 use crate::reply::Proposal;
 use crate::run::draft::{AttemptState, PassRecord, Revision};
@@ -288,12 +288,9 @@ impl Rest<'_> {
     fn tier_changed(&self) -> Option<Condition> {
         let changes = self.route.changes();
         let by_cost = changes.iter().any(|it| it.why == TierCause::Cost && it.to == Tier::Selector);
-        let off = Change { setting: Setting::CheaperTier, to: Measure::Text("false".into()) };
-        (!changes.is_empty()).then(|| Condition {
-            reason: StopReason::TierChanged,
-            value: Measure::Tiers(changes.to_vec()),
-            threshold: None,
-            change: by_cost.then_some(off),
+        (!changes.is_empty()).then(|| {
+            let changed = Condition::new(StopReason::TierChanged, Measure::Tiers(changes.to_vec()));
+            changed.change_if(by_cost, Setting::CheaperTier, Measure::Text("false".into()))
         })
     }
 }
@@ -301,12 +298,8 @@ impl Rest<'_> {
 /// The condition that policy denied a call, where that ends the run.
 fn denial(tool: &str, why: &str) -> Condition {
     let to = Measure::Text("feed_back".into());
-    Condition {
-        reason: StopReason::Refused,
-        value: Measure::Text(format!("{tool}: {why}").into()),
-        threshold: None,
-        change: Some(Change { setting: Setting::OnDenied, to }),
-    }
+    Condition::new(StopReason::Refused, Measure::Text(format!("{tool}: {why}").into()))
+        .change(Setting::OnDenied, to)
 }
 
 /// The condition that a reply asks for what cannot be run, where that ends the run.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::gate::{Change, Condition, Measure, StopReason, TierChange, Written};
+use crate::gate::{Condition, Measure, StopReason, TierChange, Written};
 use crate::reply::{self, FinishReason, MergeContext, ParseWarning, Proposal, Reply};
 use crate::run::apply::Rejected;
 use crate::run::draft::{Cut, PassRecord, with_new};
@@ -221,12 +221,8 @@ impl Rest<'_> {
         // Where the model, the context, the money or the provider left less, that setting would have changed nothing.
         let is_the_setting = !cut.written.capped && granted >= self.spec.limits.output_tokens;
         let to = Measure::Count(granted.saturating_add(1));
-        Condition {
-            reason: StopReason::OutputLimit,
-            value: Measure::Output(cut.written),
-            threshold: Some(Measure::Count(granted)),
-            change: is_the_setting.then_some(Change { setting: Setting::OutputTokens, to }),
-        }
+        let reached = Condition::new(StopReason::OutputLimit, Measure::Output(cut.written));
+        reached.threshold(Measure::Count(granted)).change_if(is_the_setting, Setting::OutputTokens, to)
     }
 
     /// Merges a reply's sections and records the pass.

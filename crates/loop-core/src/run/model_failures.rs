@@ -192,10 +192,10 @@ impl Rest<'_> {
 }
 
 pub(super) fn model_failure(what: Arc<str>) -> Condition {
-    Condition { reason: StopReason::ModelFailure, value: Measure::Text(what), threshold: None, change: None }
+    Condition::new(StopReason::ModelFailure, Measure::Text(what))
 }
 
 /// The condition that a conversation does not fit into its model, by what the provider says.
 fn too_long(what: Arc<str>) -> Condition {
-    Condition { reason: StopReason::TokenLimit, value: Measure::Text(what), threshold: None, change: None }
+    Condition::new(StopReason::TokenLimit, Measure::Text(what))
 }

@@ -1,6 +1,6 @@
 //! Quotes: may a call be made, on which tier, with how many output tokens, against which reserve?
 
-use crate::gate::{Change, Condition, Measure, StopReason, TierCause};
+use crate::gate::{Condition, Measure, StopReason, TierCause};
 use crate::run::Run;
 use crate::run::budget::Budget;
 use crate::run::event::{Refusal, Reserve};
@@ -268,12 +268,11 @@ impl Quoting<'_> {
         let mode = self.spec.limits.cost_mode;
         if refusal == Refusal::Tokens && self.spec.limits.output_tokens == 0 {
             let to = Measure::Count(1);
-            return Some(Condition {
-                reason: StopReason::TokenLimit,
-                value: Measure::Count(0),
-                threshold: Some(Measure::Count(0)),
-                change: Some(Change { setting: Setting::OutputTokens, to }),
-            });
+            return Some(
+                Condition::new(StopReason::TokenLimit, Measure::Count(0))
+                    .threshold(Measure::Count(0))
+                    .change(Setting::OutputTokens, to),
+            );
         }
         let reason = match refusal {
             Refusal::Cost => StopReason::BudgetExceeded,
@@ -327,7 +326,7 @@ impl Quoting<'_> {
                 Measure::Count(to),
             ),
         };
-        Some(Condition { reason, value, threshold: Some(threshold), change: Some(Change { setting, to }) })
+        Some(Condition::new(reason, value).threshold(threshold).change(setting, to))
     }
 
     fn tokens(&self, slot: Slot, input: u64) -> Option<Headroom> {
