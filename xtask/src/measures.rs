@@ -42,7 +42,7 @@ fn rows(root: &Path) -> Result<Vec<Row>, Failure> {
     row("fields of State", members(in_core(), "pub struct State {"), "9");
     row("variants of Phase", members(in_core(), "pub enum Phase {"), "7");
     let phases = in_core().flat_map(|file| file.code.lines());
-    row("lines that list `Phase::X {`", phases.filter(|line| line.contains("Phase::")).count(), "");
+    row("lines that list a variant of Phase", phases.filter(|line| lists_variant(line)).count(), "< 30");
     let asks = sources.iter().filter(|file| {
         !["spec", "reply"].iter().any(|room| file.name.starts_with(&format!("crates/loop-core/src/{room}/")))
     });
@@ -114,6 +114,12 @@ fn sources(root: &Path) -> Result<Vec<Source>, Failure> {
         }
     }
     Ok(sources)
+}
+
+/// Whether a line constructs or matches a phase by its variant, such as `Phase::Calling {`.
+fn lists_variant(line: &str) -> bool {
+    let mut named = line.split("Phase::").skip(1);
+    named.any(|rest| rest.starts_with(char::is_uppercase))
 }
 
 fn count(code: &str, needle: &str) -> usize {

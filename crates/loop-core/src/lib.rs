@@ -130,5 +130,5 @@ pub use types::{
     FailureKind, FailureText, Instruction, InvalidDigest, InvalidKey, ItemForm, Millis, ModelFailure,
     Observation, PicoUsd, Price, PriceAbove, Priority, Rates, Received, RunId, Scope, Slot, Status,
     StopClass, SubCallUse, Tier, ToolCall, Totals, Usage, WorkItem, canonical, digest, digest_text, edits,
-    is_blank, is_invisible,
+    is_blank, is_clean, is_invisible, is_joiner,
 };

@@ -1,6 +1,6 @@
 //! Texts of others, made fit for a message: one line, of some length, without secrets.
 
-use loop_core::is_invisible;
+use loop_core::{is_invisible, is_joiner};
 
 use crate::secrets::Secrets;
 
@@ -33,9 +33,9 @@ pub(crate) fn line(text: &str, secrets: &Secrets) -> String {
     }
 }
 
-/// What nobody sees, the joiners too: a secret that they split is still one.
+/// What nobody sees, joiners too: a secret that they split is still one.
 fn is_hidden(c: char) -> bool {
-    is_invisible(c) || matches!(c, '\u{200c}' | '\u{200d}')
+    is_invisible(c) || is_joiner(c)
 }
 
 fn push_masked(word: &str, line: &mut String) {

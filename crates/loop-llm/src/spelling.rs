@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use loop_core::is_invisible;
+use loop_core::{is_invisible, is_joiner};
 
 /// How a text is read.
 #[derive(Clone, Copy)]
@@ -52,9 +52,7 @@ pub(crate) fn walk(
 
 /// A character as a reader takes it; nothing where it is not seen.
 fn visible(c: char) -> Option<char> {
-    let is_hidden = is_invisible(c)
-        || matches!(c, '\u{34f}' | '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}')
-        || c.is_control() && !c.is_whitespace();
+    let is_hidden = is_invisible(c) || is_joiner(c) || c.is_control() && !c.is_whitespace();
     match c {
         _ if is_hidden => None,
         // The wide forms of ASCII.

@@ -1,6 +1,6 @@
 //! Text from outside, made safe to stand in a prompt.
 
-use loop_core::is_invisible;
+use loop_core::is_clean;
 
 use crate::anchors::{FENCE, FENCE_CLOSES, FENCE_END};
 
@@ -9,7 +9,7 @@ const HIDDEN_NONCE: &str = "[nonce]";
 
 /// `text` without control, bidirectional and invisible tag characters, line breaks and tabs apart (I-24).
 pub(crate) fn clean(text: &str) -> String {
-    text.chars().filter(|c| is_plain(*c)).collect()
+    text.chars().filter(|c| is_clean(*c)).collect()
 }
 
 /// One line of `text`: line breaks become spaces.
@@ -28,10 +28,6 @@ pub(crate) fn cut(text: &str, max: usize) -> String {
         None => text.to_owned(),
         Some(_) => text.chars().take(max.saturating_sub(1)).chain(['…']).collect(),
     }
-}
-
-fn is_plain(c: char) -> bool {
-    matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(c))
 }
 
 /// `text` between marks that carry the run's nonce, so that nothing inside can end the fence (K6).

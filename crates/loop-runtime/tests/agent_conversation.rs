@@ -421,6 +421,14 @@ async fn the_last_permitted_pass_answers_with_what_there_is() {
         (error.to_string(), &*error.code()),
         ("Max iterations reached: 3 of 3".to_owned(), "MAX_ITERATIONS")
     );
+    // What a `main` prints that returns it.
+    let meta = meta_of(&error);
+    let line = format!(
+        "Max iterations reached: 3 of 3 [MAX_ITERATIONS; run {}, model calls: 3, cost: {}]",
+        meta.run, meta.totals.cost
+    );
+    assert_eq!(format!("{error:?}"), line);
+    assert!(format!("{error:#?}").contains("As far as I came."), "the whole is shown where it is asked for");
     assert_eq!(meta_of(&error).outcome.answer.as_deref(), Some("As far as I came."));
     assert_eq!(meta_of(&error).outcome.stop.class, StopClass::Partial);
     assert_eq!(shape(&messages), "UCTCTA", "what was said to the final pass is not kept");

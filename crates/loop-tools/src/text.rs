@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use loop_core::is_invisible;
+use loop_core::is_clean;
 
 /// The most characters of a one-line text: a summary, a name, a candidate.
 pub(crate) const LINE_CHARS: usize = 500;
@@ -113,7 +113,7 @@ fn is_plain(chunk: &[u8]) -> bool {
 
 /// Whether a character can steer a terminal or a reader without being seen.
 fn is_unsafe(c: char) -> bool {
-    !matches!(c, '\n' | '\t') && (c.is_control() || is_invisible(c))
+    !is_clean(c)
 }
 
 /// How many characters after an escape character belong to its command.

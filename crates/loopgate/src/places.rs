@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use loop_core::{Tier, WorkItem, is_invisible};
+use loop_core::{Tier, WorkItem, is_clean};
 use loop_domain::{Domain, DomainReport, LoadOptions};
 use loop_runtime::journal::SqliteJournal;
 
@@ -110,7 +110,7 @@ pub(crate) fn item_or_text(
 /// What an option names: one visible line of at most 200 characters.
 pub(crate) fn named(option: &str, text: Option<&str>) -> Result<Option<Arc<str>>, Failure> {
     let Some(text) = text else { return Ok(None) };
-    let is_plain = |c: char| !c.is_control() && !is_invisible(c);
+    let is_plain = |c: char| is_clean(c) && !matches!(c, '\n' | '\t');
     if text.trim().is_empty() || text.chars().count() > 200 || !text.chars().all(is_plain) {
         let message =
             format!("{option}: it is blank, longer than 200 characters or not one plain line; correct it");

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anstyle::Style;
-use loop_core::is_invisible;
+use loop_core::is_clean;
 use loop_runtime::observe::CallNews;
 
 use crate::chat::typed;
@@ -98,7 +98,7 @@ fn is_break(c: char) -> bool {
 
 /// What steers a terminal or is not seen.
 fn is_harmful(c: char) -> bool {
-    c != '\t' && (c.is_control() || is_invisible(c))
+    c == '\n' || !is_clean(c)
 }
 
 /// What a person is told of a call that waits.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::types::is_invisible;
+use crate::types::{is_drawn_as_nothing, is_invisible};
 
 /// The most bytes of a value that a source can vouch for: nobody compares more by eye.
 const LONGEST: usize = 2_048;
@@ -39,8 +39,7 @@ impl Scalar {
     /// Whether a person who reads it sees all of it, and nothing in it ends a line or stands at its ends.
     pub(crate) fn is_plain(&self) -> bool {
         let text = self.text();
-        let is_odd = |c: char| c.is_control() || is_hidden(c) || (c.is_whitespace() && c != ' ');
-        !text.is_empty() && text.len() <= LONGEST && text.trim() == text && !text.contains(is_odd)
+        !text.is_empty() && text.len() <= LONGEST && text.trim() == text && !text.contains(is_unclear)
     }
 
     /// Whether a scalar of a source is this value: the same text, the same number. A number is also the text that says
@@ -82,26 +81,19 @@ impl Scalar {
     }
 }
 
+/// Whether a person who approves a call could overlook this character or take it for a space: it is escaped where it is
+/// shown, and no parameter that holds it names a recipient.
+pub(crate) fn is_unclear(c: char) -> bool {
+    c.is_control() || is_hidden(c) || (c.is_whitespace() && c != ' ')
+}
+
 /// What does not show, or shows as a blank that is none.
-pub(crate) fn is_hidden(c: char) -> bool {
+fn is_hidden(c: char) -> bool {
     match c {
-        // Joiners and selectors are needed in texts, not in what names a receiver; fillers look like blanks.
-        '\u{200c}'
-        | '\u{200d}'
-        | '\u{fe0e}'
-        | '\u{fe0f}'
-        | '\u{34f}'
-        | '\u{115f}'
-        | '\u{1160}'
-        | '\u{17b4}'
-        | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}'
-        | '\u{2800}'
-        | '\u{3164}'
-        | '\u{ffa0}'
-        | '\u{fffc}'
-        | '\u{fffd}' => true,
-        other => is_invisible(other),
+        // Selectors of Mongolian, and what is drawn where a character could not be read.
+        '\u{180b}'..='\u{180f}' | '\u{fffc}' | '\u{fffd}' => true,
+        // Joiners and fillers are needed in texts, not in the name of a recipient.
+        c => is_invisible(c) || is_drawn_as_nothing(c),
     }
 }
 

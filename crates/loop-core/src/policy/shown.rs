@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::policy::pointer::escaped;
-use crate::policy::scalar::is_hidden;
+use crate::policy::scalar::is_unclear;
 use crate::policy::scripts::{Script, mixed};
 use crate::types::{canonical, sorted};
 
@@ -105,7 +105,7 @@ fn string(text: &str, out: &mut String) {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
             '\r' => out.push_str("\\r"),
-            c if is_escaped(c) => {
+            c if is_unclear(c) => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
                     _ = write!(out, "\\u{unit:04x}");
                 }
@@ -114,10 +114,6 @@ fn string(text: &str, out: &mut String) {
         }
     }
     out.push('"');
-}
-
-fn is_escaped(c: char) -> bool {
-    c.is_control() || is_hidden(c) || (c.is_whitespace() && c != ' ')
 }
 
 struct Look {
@@ -166,7 +162,7 @@ impl Look {
     fn letters(&mut self, pointer: &str, text: &str, lead: &str) {
         // Line breaks and tabs are written as such, and are seen.
         let mut hidden: Vec<char> =
-            text.chars().filter(|c| is_escaped(*c) && !matches!(c, '\n' | '\t' | '\r')).collect();
+            text.chars().filter(|c| is_unclear(*c) && !matches!(c, '\n' | '\t' | '\r')).collect();
         if !hidden.is_empty() {
             let count = hidden.len();
             hidden.sort();

@@ -11,7 +11,7 @@ use crate::reply::markdown::Layout;
 use crate::reply::parse_warning::ParseWarning;
 use crate::spec::NonceMode;
 use crate::types::{
-    Action, Arguments, Confidence, Digest, Observation, Priority, Written, digest, is_default, is_invisible,
+    Action, Arguments, Confidence, Digest, Observation, Priority, Written, digest, is_clean, is_default,
 };
 
 /// The member by which a contract block is known.
@@ -140,7 +140,7 @@ type Invisible = fn(char) -> bool;
 
 /// The ways in which a text can be read that a model was shown: as a prompt shows it, and as a model may repeat that,
 /// without the joiners.
-const READINGS: [Invisible; 2] = [is_hidden, |c| is_hidden(c) || matches!(c, '\u{200c}' | '\u{200d}')];
+const READINGS: [Invisible; 2] = [|c| !is_clean(c), |c| !is_clean(c) || matches!(c, '\u{200c}' | '\u{200d}')];
 
 /// The contracts that stand in what was read, as digests: a reply that repeats one of them without a nonce says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -239,11 +239,6 @@ impl Echoes {
         // A search that gave up cannot vouch for what it did not see.
         self.gave_up.then_some("no nonce, and what was read could not be searched whole")
     }
-}
-
-/// What prompts leave out.
-fn is_hidden(c: char) -> bool {
-    !matches!(c, '\n' | '\t') && (c.is_control() || is_invisible(c))
 }
 
 fn contract_digest(object: &Map<String, Value>) -> Digest {

@@ -197,7 +197,7 @@ impl Rest<'_> {
         // What was not started, and will not be, is not waited for.
         let waits_for_all = !batch.is_held(self.inbox, self.spec);
         if batch.is_in_flight() || waits_for_all && batch.work.iter().any(|work| work.observation.is_none()) {
-            return Phase::Running { batch, stage };
+            return Phase::running(batch, stage);
         }
         let place = Place { phase: stage.phase_name(), pass: self.draft.passes.len() as u32 };
         let is_open = self.inbox.stop_requested.is_none();
@@ -217,7 +217,7 @@ impl Rest<'_> {
             let since = self.clock.now;
             let deadline = since.plus(self.spec.limits.person_ms);
             let asks = asks.into_iter().map(|action| Ask { action, deadline, answered: false, answer: None });
-            return Phase::WaitingForPerson { asks: asks.collect(), since };
+            return Phase::waiting(asks.collect(), since);
         }
         // A stop comes before the validation of an output.
         let validation = if is_open { self.validation() } else { None };

@@ -264,7 +264,7 @@ impl Run {
 
     /// Whether nothing more can happen.
     pub fn is_done(&self) -> bool {
-        matches!(self.state.phase, Phase::Done { .. })
+        self.state.phase.is_done()
     }
 
     /// The run's name.

@@ -15,7 +15,7 @@ use crate::run::phase::{Ask, Batch, Phase, Purpose, Stage, Work};
 use crate::run::step::Rest;
 use crate::spec::RunSpec;
 use crate::types::{
-    Arguments, CommandKey, Digest, Effect, Instruction, Millis, Observation, Status, digest, is_invisible,
+    Arguments, CommandKey, Digest, Effect, Instruction, Millis, Observation, Status, digest, is_clean,
 };
 
 /// An action that waits for a person, with everything needed to decide on it.
@@ -278,7 +278,7 @@ impl Rest<'_> {
     /// pass.
     fn asks_settled(&mut self, asks: Vec<Ask>, since: Millis) -> Phase {
         if asks.iter().any(|ask| !ask.answered) {
-            return Phase::WaitingForPerson { asks, since };
+            return Phase::waiting(asks, since);
         }
         self.count_waiting(since);
         let batch = self.take_answers(asks);
@@ -362,8 +362,7 @@ impl Rest<'_> {
 
 /// A person's answer as what its question returned: their words, and that they are a person's.
 fn answer_of(text: &str) -> Observation {
-    let is_plain = |c: &char| matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(*c));
-    let text: String = text.chars().filter(is_plain).collect();
+    let text: String = text.chars().filter(|c| is_clean(*c)).collect();
     let data = json!({ "answer": text, "by": "person" });
     Observation::new(Status::Ok, "a person answered", text, data)
 }

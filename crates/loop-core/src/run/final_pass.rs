@@ -41,7 +41,7 @@ impl Rest<'_> {
         if let Some(cause) = self.out_of_time_at(at) {
             return self.final_pass_or_stop(place, call, cause);
         }
-        Phase::Calling { call, purpose: Purpose::Main }
+        Phase::calling(call, Purpose::Main)
     }
 
     /// Commands a call once more. A main call becomes the final pass where it is the last one left.
@@ -55,14 +55,14 @@ impl Rest<'_> {
         call.started = None;
         call.not_before = not_before;
         if !matches!(purpose, Purpose::Main) {
-            return Phase::Calling { call, purpose };
+            return Phase::calling(call, purpose);
         }
         if let Some(cause) = self.last_call() {
             return final_pass(call, cause);
         }
         // A stop that is asked for comes before the time.
         if self.inbox.stop_requested.is_some() {
-            return Phase::Calling { call, purpose };
+            return Phase::calling(call, purpose);
         }
         let place = Place::of(&call, &purpose);
         self.main_call(place, call)
@@ -79,7 +79,7 @@ impl Rest<'_> {
     ) -> Phase {
         if refusal == Refusal::Context && self.spec.protocol.properties().compacts {
             if self.compact() {
-                return Phase::Calling { call, purpose };
+                return Phase::calling(call, purpose);
             }
         } else if refusal == Refusal::Context
             && let Some(oldest) = self.knowledge.evidence.iter_mut().find(|evidence| !evidence.shortened)
@@ -88,7 +88,7 @@ impl Rest<'_> {
             self.notes.push(Note::EvidenceShortened { evidence: oldest.id });
             // Another prefix: what was reported for the last one says nothing about it.
             self.route.last_main = None;
-            return Phase::Calling { call, purpose };
+            return Phase::calling(call, purpose);
         }
         let refused = self.quoting().refused_by(refusal, &call, prompt).unwrap_or_else(|| no_room(refusal));
         if matches!(refusal, Refusal::Cost | Refusal::Tokens)
@@ -163,7 +163,7 @@ impl Rest<'_> {
 /// The call as the last one, which is told so.
 pub(super) fn final_pass(mut call: Call, cause: Condition) -> Phase {
     call.key.slot = Slot::Final;
-    Phase::Calling { call, purpose: Purpose::Final { cause } }
+    Phase::calling(call, Purpose::Final { cause })
 }
 
 /// The condition of a refusal that no smaller call would have escaped.

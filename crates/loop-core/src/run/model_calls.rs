@@ -71,7 +71,7 @@ impl Rest<'_> {
         }
         self.budget.totals.model_calls += 1;
         call.started = Some(StartedCall { tier, max_output_tokens, prompt_bytes: prompt.bytes, reserve });
-        Phase::Calling { call, purpose }
+        Phase::calling(call, purpose)
     }
 
     /// A call may not be made.
@@ -129,7 +129,7 @@ impl Rest<'_> {
                 }
                 // It states the reply's confidence, so the reply's own model is asked for it.
                 let call = Call::commanded(CommandKey::new(key.pass, Slot::Repair), granted.tier);
-                Phase::Calling { call, purpose: Purpose::Repair { proposal: Box::new(proposal) } }
+                Phase::calling(call, Purpose::Repair { proposal: Box::new(proposal) })
             }
             Purpose::Final { cause } => {
                 let proposal = self.read_main(key, call.kept, granted, reply);

@@ -49,7 +49,7 @@ impl Rest<'_> {
     /// its limits end the run if it ends each time.
     pub(super) fn lose_call(&mut self, mut call: Call, purpose: Purpose) -> Phase {
         if call.started.is_none() {
-            return Phase::Calling { call, purpose };
+            return Phase::calling(call, purpose);
         }
         self.charge_lost(&call);
         call.lost += 1;

@@ -160,7 +160,37 @@ impl Phase {
     /// The phase in which every run begins.
     pub(super) fn first() -> Self {
         let call = Call::commanded(CommandKey::new(0, Slot::Select), Tier::Selector);
-        Self::Calling { call, purpose: Purpose::Select }
+        Self::calling(call, Purpose::Select)
+    }
+
+    /// A model is called for this purpose.
+    pub(super) fn calling(call: Call, purpose: Purpose) -> Self {
+        Self::Calling { call, purpose }
+    }
+
+    /// The tools of this stage run.
+    pub(super) fn running(batch: Batch, stage: Stage) -> Self {
+        Self::Running { batch, stage }
+    }
+
+    /// A person is asked, since this instant.
+    pub(super) fn waiting(asks: Vec<Ask>, since: Millis) -> Self {
+        Self::WaitingForPerson { asks, since }
+    }
+
+    /// The outcome is saved, in this try, not before this instant.
+    pub(super) fn saving(outcome: Box<Outcome>, attempt: u32, not_before: Option<Millis>) -> Self {
+        Self::Saving { outcome, attempt, not_before }
+    }
+
+    /// The end.
+    pub(super) fn done(outcome: Box<Outcome>) -> Self {
+        Self::Done { outcome }
+    }
+
+    /// Whether it is the end.
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self, Self::Done { .. })
     }
 
     /// The phase as it is written, for example `waiting_for_person`.

@@ -81,7 +81,7 @@ impl Rest<'_> {
             let place = Place::of(&call, &purpose);
             return self.final_pass_or_stop(place, call, cause);
         }
-        self.end_if_over(Phase::Calling { call, purpose })
+        self.end_if_over(Phase::calling(call, purpose))
     }
 
     /// The end where the wall clock has run out; otherwise what had to wait may start, and the commands show it.
@@ -124,11 +124,11 @@ impl Rest<'_> {
         outcome.saved = Some(match result {
             SaveResult::Saved { location } => Saved::At { location: location.clone() },
             SaveResult::Failed { retry_at: Some(at), .. } if attempt < ATTEMPTS => {
-                return Phase::Saving { outcome, attempt: attempt + 1, not_before: Some(*at) };
+                return Phase::saving(outcome, attempt + 1, Some(*at));
             }
             SaveResult::Failed { message, .. } => Saved::Not { message: message.clone() },
         });
-        Phase::Done { outcome }
+        Phase::done(outcome)
     }
 
     /// Ends the run for the first of these conditions, with nothing in flight.
@@ -231,11 +231,7 @@ impl Rest<'_> {
         let reached = gate::limits_reached(&self.spec.limits, &self.budget.totals, 0);
         let reached = reached.into_iter().filter(|condition| condition.reason != StopReason::Timeout);
         let outcome = Box::new(self.outcome_with(certificate.and(reached), stopped_in));
-        if self.spec.save {
-            Phase::Saving { outcome, attempt: 1, not_before: None }
-        } else {
-            Phase::Done { outcome }
-        }
+        if self.spec.save { Phase::saving(outcome, 1, None) } else { Phase::done(outcome) }
     }
 }
 

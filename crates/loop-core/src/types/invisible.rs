@@ -6,22 +6,32 @@ pub fn is_blank(text: &str) -> bool {
     text.chars().all(|c| c.is_whitespace() || c.is_control() || is_invisible(c) || is_drawn_as_nothing(c))
 }
 
+/// Whether a cleaned text keeps this character: line feeds, tabs, and what is neither a control character nor
+/// [invisible](is_invisible). Prompts, tool results and answers of people are cleaned by it.
+pub fn is_clean(c: char) -> bool {
+    matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(c))
+}
+
+/// Whether this character only changes how its neighbours are drawn, as several scripts and emoji need it: joiners, the
+/// grapheme joiner, selectors of text and emoji. Names and secrets are compared without them.
+pub fn is_joiner(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}' | '\u{34f}' | '\u{fe0e}' | '\u{fe0f}')
+}
+
 /// Whether this character shows nothing by itself, although a text may need it.
-fn is_drawn_as_nothing(c: char) -> bool {
+pub(crate) fn is_drawn_as_nothing(c: char) -> bool {
     match c {
-        // Joiners, the grapheme joiner, selectors of text and emoji.
-        '\u{200c}' | '\u{200d}' | '\u{34f}' | '\u{fe0e}' | '\u{fe0f}' => true,
         // Fillers of Hangul, a Khmer inherent vowel, the blank of Braille.
         '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{17b4}' | '\u{17b5}' | '\u{2800}' => true,
-        _ => false,
+        c => is_joiner(c),
     }
 }
 
 /// Whether a reader does not see this character, although it changes what is read: marks that turn the direction of
 /// text, zero-width marks, line separators, invisible operators, tags, hidden selectors, private use.
 ///
-/// The joiners U+200C and U+200D and the selectors of text and emoji are not among them: several scripts and emoji
-/// need them. Control characters are not either; whoever cleans text decides which line breaks stay.
+/// [Joiners](is_joiner) are not among them, and control characters are not either: the caller decides which line breaks
+/// stay.
 pub fn is_invisible(c: char) -> bool {
     match c {
         // Soft hyphen, Arabic letter mark, Mongolian vowel separator, zero-width space, direction marks.

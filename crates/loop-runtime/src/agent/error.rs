@@ -1,5 +1,6 @@
 //! How an agent ended: what is known of every end, and the errors of those without an answer.
 
+use std::fmt;
 use std::sync::Arc;
 
 use loop_core::{Condition, Measure, Outcome, RunId, StopClass, StopReason, Totals};
@@ -52,7 +53,10 @@ impl Meta {
 }
 
 /// Why an agent has no answer. Every error of a run that began holds its [`Meta`].
-#[derive(Debug, thiserror::Error)]
+///
+/// Where `main` returns it, Rust prints its `Debug` form: the message, the run and what it cost, on one line. `{:#?}` shows
+/// the whole [`Meta`] too.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
     /// The run did not begin.
@@ -130,6 +134,28 @@ pub enum AgentError {
         /// Cost, evidence and everything else that is known.
         meta: Box<Meta>,
     },
+}
+
+impl fmt::Debug for AgentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            let (message, meta) = (self.to_string(), self.meta());
+            return f.debug_struct("AgentError").field("message", &message).field("meta", &meta).finish();
+        }
+        write!(f, "{self}")?;
+        match self.meta() {
+            None => Ok(()),
+            Some(Meta { run, totals, .. }) => {
+                write!(
+                    f,
+                    " [{}; run {run}, model calls: {}, cost: {}]",
+                    self.code(),
+                    totals.model_calls,
+                    totals.cost
+                )
+            }
+        }
+    }
 }
 
 fn of_attempt(attempt: u32) -> String {

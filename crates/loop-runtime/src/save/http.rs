@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use loop_core::{CommandKey, Slot, Started, is_invisible};
+use loop_core::{CommandKey, Slot, Started, is_clean};
 use loop_llm::{Secrets, http_client_for, http_error, is_exposed};
 use reqwest::header::{
     AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
@@ -232,8 +232,7 @@ async fn body(response: &mut Response) -> String {
     }
     bytes.truncate(MAX_BYTES);
     let text = String::from_utf8_lossy(&bytes);
-    let visible: String =
-        text.chars().map(|c| if c.is_control() || is_invisible(c) { ' ' } else { c }).collect();
+    let visible: String = text.chars().map(|c| if is_clean(c) { c } else { ' ' }).collect();
     visible.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
