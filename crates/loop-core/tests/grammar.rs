@@ -161,7 +161,7 @@ fn the_contract_gives_confidence_reason_and_actions() {
     // S0-20, S0-96, S0-102
     let world = run().start().replied(&draft("medium").asks("fetch_device", target("a")));
     let action = world.run.actions()[0].action.clone();
-    assert_eq!((&*action.id, &*action.tool, &*action.reason), ("a-0", "fetch_device", "r"));
+    assert_eq!((&*action.id, &*action.tool, &*action.reason), ("a-0", "fetch_device", "to know"));
     assert_eq!(&*action.parameters, r#"{"target":"a"}"#);
     let reason = world.all_notes().find_map(|note| match note {
         Note::ReplyRead { reason, .. } => Some(reason.to_string()),

@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::*;
-use loop_core::{Observation, ProtocolSpec, RunSpec, Selection, Status, WorkItem};
+use loop_core::{Observation, ProtocolSpec, RunSpec, SectionSpec, Selection, Status, WorkItem};
 use loop_prompts::{FilterQuestion, Layout, Prompt};
 
 #[track_caller]
@@ -34,7 +34,7 @@ fn large() -> (RunSpec, WorkItem) {
     spec.tools[3].args = loop_core::ArgSpec::default();
     spec.tools[4].effect = loop_core::Effect::WriteKeyed;
     let ProtocolSpec::Document(document) = &mut spec.protocol else { unreachable!("a document") };
-    document.sections.push(section("bare", "Bare", "", false, false));
+    document.sections.push(SectionSpec::new("bare", "Bare"));
     let mut item = item();
     item.full = (1..=12).map(|n| format!("Line {n} of a long item.\n")).collect::<String>().into();
     (spec, item)

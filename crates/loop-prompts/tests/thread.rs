@@ -4,7 +4,7 @@ use crate::common;
 
 use common::native::*;
 use common::{NONCE, hostile, item, ok};
-use loop_core::{ErrorStyle, History, Observation, ProtocolSpec, Reply, RunSpec, Status, Validation};
+use loop_core::{ErrorStyle, Observation, ProtocolSpec, Reply, RunSpec, Status, Validation};
 use loop_prompts::{Grown, Layout, Prompts, Thread, Turn};
 
 fn found(_: &str) -> Observation {
@@ -82,12 +82,12 @@ fn a_reflection_with_two_attempts() {
         false => ok("a job", "# Job\n\nchain"),
     });
     world.replied(calls("", [call("c3", "submit", "{}")]));
-    world.validated(invalid("the price\u{1b} is missing\nand so is the date"));
+    world.validate(invalid("the price\u{1b} is missing\nand so is the date"));
     let grown = world.grow();
     assert_eq!(grown.turns.len(), 3, "reply, results, and what was said to the output");
     world.replied(calls("", [look("c4", "save_job", "chain, 5 EUR"), call("c5", "submit", "{}")]));
     world.tools_end(|_| ok("a job", "# Job\n\nchain, 5 EUR"));
-    world.validated(Validation::Valid);
+    world.validate(Validation::Valid);
     assert!(world.run.is_done());
     check("thread_reflection", &world.whole());
 }
@@ -101,11 +101,11 @@ fn an_output_without_a_reflection() {
         [look("c1", "save_job", "one"), look("c2", "fetch_bike", "1"), look("c3", "save_job", "two")],
     ));
     world.tools_end(found);
-    world.validated(invalid("no"));
+    world.validate(invalid("no"));
     world.replied(calls("", [look("c4", "save_job", "three")]));
-    world.validated(invalid("no"));
+    world.validate(invalid("no"));
     world.replied(calls("", [look("c5", "save_job", "four")]));
-    world.validated(invalid("no"));
+    world.validate(invalid("no"));
     assert!(world.run.is_done(), "three attempts are all there are");
     let turns = world.whole();
     let stated = turns.iter().filter(|turn| matches!(turn, Turn::User(_))).count();
@@ -159,13 +159,13 @@ fn a_last_reply_that_is_not_commanded_any_more_does_not_stay() {
     let hash = world.thread.hash();
     let mut key = world.call().key;
     key.slot = loop_core::Slot::Main;
-    let plain = world.thread.grow(&world.prompts, &world.run, key);
+    let plain = world.thread.grow(&world.prompts, &world.inner.run, key);
     assert!(plain.anew);
     assert_eq!(plain.turns.as_slice(), &world.turns[..world.turns.len() - 1]);
     assert_ne!(world.thread.hash(), hash);
     // Nor do passes that are not behind the call.
     key.pass = 1;
-    let first = world.thread.grow(&world.prompts, &world.run, key);
+    let first = world.thread.grow(&world.prompts, &world.inner.run, key);
     assert_eq!(first, Grown { anew: true, turns: world.turns[..1].to_vec() });
 }
 
@@ -258,16 +258,7 @@ fn every_part_of_a_turn_is_in_its_name() {
 #[test]
 fn a_conversation_that_goes_on_begins_behind_what_was_said() {
     // S1-7, S1-21
-    let history = History {
-        messages: 2,
-        counted: None,
-        bytes: 10,
-        json: "[]".into(),
-        taint: loop_core::policy::Taint::default(),
-        doubts: Default::default(),
-        requested: Default::default(),
-    };
-    let mut world = begin_after(conversation(), message("unread"), Some(history));
+    let mut world = begin_after(conversation(), message("unread"), Some(loop_testkit::history(2)));
     let first = world.grow();
     assert_eq!(first, Grown { anew: true, turns: Vec::new() });
     world.replied(calls("", [look("c1", "fetch_bike", "1")]));
@@ -415,7 +406,7 @@ fn a_domain_may_bring_its_own_words() {
          not accepted. / job"
     );
     world.replied(calls("", [look("c1", "save_job", "x")]));
-    world.validated(invalid("no"));
+    world.validate(invalid("no"));
     let key = world.call().key;
     let turns = Thread::default().grow(&prompts, &world.run, key).turns;
     assert!(turns[0].text().starts_with("Chain of FR-0042 slips\n<<<E0"), "{turns:?}");

@@ -71,7 +71,11 @@ impl DraftReply {
         let actions = actions.and_then(Value::as_array_mut).expect("only a contract asks for actions");
         let id = format!("a-{}", actions.len());
         let action = json!({
-            "action_id": id, "action_type": tool, "reason": "r", "parameters": parameters, "priority": priority,
+            "action_id": id,
+            "action_type": tool,
+            "reason": "to know",
+            "parameters": parameters,
+            "priority": priority,
         });
         actions.push(action);
         self

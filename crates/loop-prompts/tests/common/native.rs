@@ -2,29 +2,18 @@
 //! has: each call is answered once, in order, right after it; and a thread that knows nothing but the run says the same.
 
 use std::fmt::Write as _;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use loop_core::{
-    CallModel, Command, Digest, Effect, Event, EventKind, Facts, FinishReason, History, Millis, ModelFailure,
-    ModelSpec, Observation, OutputSpec, PersonAnswer, PromptSize, Reply, Run, RunId, RunSpec, RunTool,
-    Status, StopMode, ToolCall, ToolSpec, Usage, Validation, WorkItem,
+    Effect, EventKind, Facts, FinishReason, History, ModelFailure, Observation, OutputSpec, PersonAnswer,
+    PromptSize, Reply, RunSpec, Status, StopMode, ToolCall, ToolSpec, WorkItem,
 };
 use loop_llm::{AssistantTurn, Message, ToolOutput};
 use loop_prompts::{Grown, Prompts, Thread, Turn};
+use loop_testkit::{Setup, facts, failure, key, used};
 
-use super::{NONCE, prompts, tool};
-
-pub fn model() -> ModelSpec {
-    ModelSpec {
-        provider: "offline".into(),
-        model: "m".into(),
-        base_model: None,
-        price: None,
-        context_tokens: 1_000_000,
-        max_output_tokens: 4_096,
-        timeout_ms: 60_000,
-    }
-}
+use super::{prompts, tool};
 
 fn write(name: &str) -> ToolSpec {
     ToolSpec { effect: Effect::WriteIdempotent, ..tool(name, "Change a record", "", "FR-0042") }
@@ -32,36 +21,33 @@ fn write(name: &str) -> ToolSpec {
 
 /// A conversation with two tools that look, one that changes something, and one that is forbidden.
 pub fn conversation() -> RunSpec {
-    let mut spec = RunSpec::conversation("workshop", model());
-    spec.goal = "Help the mechanic.\n\nBe brief.".into();
-    spec.tools = vec![
-        tool("fetch_bike", "Fetch the record of a bicycle", "", "FR-0042"),
-        tool("fetch_part", "Fetch the stock of a part", "", "P-12-A"),
-        write("update_bike"),
-        write("delete_bike"),
-    ];
-    spec.gate.forbid = vec!["delete_bike".into()];
-    spec
+    Setup::conversation("workshop")
+        .goal("Help the mechanic.\n\nBe brief.")
+        .tool(tool("fetch_bike", "Fetch the record of a bicycle", "", "FR-0042"))
+        .tool(tool("fetch_part", "Fetch the stock of a part", "", "P-12-A"))
+        .tool(write("update_bike"))
+        .tool(write("delete_bike"))
+        .gate(|gate| gate.forbid = vec!["delete_bike".into()])
+        .spec
 }
 
 /// A loop that ends with `save_job`.
 pub fn output() -> RunSpec {
-    let mut spec = RunSpec::output("workshop", OutputSpec::new("save_job"), model());
-    spec.goal = "Write the job down.".into();
-    spec.tools = vec![
-        tool("fetch_bike", "Fetch the record of a bicycle", "", "FR-0042"),
-        tool("save_job", "The job", "", "x"),
-    ];
-    spec
+    ending_with(OutputSpec::new("save_job")).spec
 }
 
 /// The same with a reflection.
 pub fn reflection() -> RunSpec {
+    let submit = ToolSpec { args: loop_core::ArgSpec::default(), ..tool("submit", "Submit it", "", "x") };
     let output = OutputSpec { submit: Some("submit".into()), ..OutputSpec::new("save_job") };
-    let mut spec =
-        RunSpec { protocol: RunSpec::output("workshop", output, model()).protocol, ..self::output() };
-    spec.tools.push(ToolSpec { args: loop_core::ArgSpec::default(), ..tool("submit", "Submit it", "", "x") });
-    spec
+    ending_with(output).tool(submit).spec
+}
+
+fn ending_with(output: OutputSpec) -> Setup {
+    Setup::output("workshop", output)
+        .goal("Write the job down.")
+        .tool(tool("fetch_bike", "Fetch the record of a bicycle", "", "FR-0042"))
+        .tool(tool("save_job", "The job", "", "x"))
 }
 
 pub fn message(text: &str) -> WorkItem {
@@ -96,11 +82,24 @@ pub fn failed(status: Status, message: &str) -> Observation {
 
 /// A run, its thread, and all turns that the thread has given.
 pub struct Native {
-    pub run: Run,
+    pub inner: loop_testkit::World,
     pub prompts: Prompts,
     pub thread: Thread,
     pub turns: Vec<Turn>,
-    now: u64,
+}
+
+impl Deref for Native {
+    type Target = loop_testkit::World;
+
+    fn deref(&self) -> &Self::Target {
+        &self.inner
+    }
+}
+
+impl DerefMut for Native {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.inner
+    }
 }
 
 pub fn begin(spec: RunSpec, item: WorkItem) -> Native {
@@ -108,48 +107,24 @@ pub fn begin(spec: RunSpec, item: WorkItem) -> Native {
 }
 
 pub fn begin_after(spec: RunSpec, item: WorkItem, history: Option<History>) -> Native {
-    let (prompts, digest) = (prompts(), Digest::of("test", b""));
-    let facts = Facts {
-        unix_ms: 0,
-        nonce: NONCE.into(),
-        prompts: prompts.hash(),
-        tools: digest,
-        history,
-        provenance: loop_core::Provenance::default(),
-    };
-    let (run, _, _) = Run::start(RunId::new("r1"), Arc::new(spec), item, facts);
-    Native { run, prompts, thread: Thread::default(), turns: Vec::new(), now: 0 }
+    let prompts = prompts();
+    let facts = Facts { prompts: prompts.hash(), history, ..facts() };
+    let inner = loop_testkit::World::start("r1", Arc::new(spec), item, facts);
+    Native { inner, prompts, thread: Thread::default(), turns: Vec::new() }
 }
 
 impl Native {
-    #[track_caller]
-    pub fn tell(&mut self, kind: EventKind) {
-        self.now += 1;
-        let event = Event { at: Millis(self.now), kind };
-        if let Err(rejected) = self.run.apply(&event) {
-            panic!("{rejected}\n{event:?}");
-        }
-    }
-
-    #[track_caller]
-    pub fn call(&self) -> CallModel {
-        match self.run.commands().as_slice() {
-            [Command::CallModel(call)] => call.clone(),
-            other => panic!("expected one call, found {other:?} while {}", self.run.phase().name()),
-        }
-    }
-
     /// What is new for the commanded call.
     #[track_caller]
     pub fn grow(&mut self) -> Grown {
         let key = self.call().key;
-        let grown = self.thread.grow(&self.prompts, &self.run, key);
+        let grown = self.thread.grow(&self.prompts, &self.inner.run, key);
         if grown.anew {
             self.turns.clear();
         }
         self.turns.extend(grown.turns.iter().cloned());
         let mut fresh = Thread::default();
-        let all = fresh.grow(&self.prompts, &self.run, key);
+        let all = fresh.grow(&self.prompts, &self.inner.run, key);
         assert_eq!(all, Grown { anew: true, turns: self.turns.clone() }, "a fresh thread says the same");
         assert_eq!(fresh.hash(), self.thread.hash());
         expect_valid(&self.turns);
@@ -160,23 +135,7 @@ impl Native {
     #[track_caller]
     pub fn announce(&mut self, bytes: u64) -> Grown {
         let grown = self.grow();
-        let CallModel { key, attempt, .. } = self.call();
-        let kind = match self.run.quote(&key, PromptSize { bytes, shared_bytes: 0 }) {
-            Ok(quote) => EventKind::CallStarted {
-                key,
-                attempt,
-                tier: quote.tier,
-                prompt_bytes: bytes,
-                shared_bytes: 0,
-                prompt_hash: self.thread.hash(),
-                max_output_tokens: quote.max_output_tokens,
-                reserve: quote.reserve,
-            },
-            Err(refusal) => {
-                EventKind::CallRefused { key, attempt, prompt_bytes: bytes, shared_bytes: 0, refusal }
-            }
-        };
-        self.tell(kind);
+        self.inner.announce(PromptSize { bytes, shared_bytes: 0 }, self.thread.hash());
         grown
     }
 
@@ -184,9 +143,7 @@ impl Native {
     #[track_caller]
     pub fn replied(&mut self, reply: Reply) -> Grown {
         let grown = self.announce(1_000);
-        let CallModel { key, attempt, .. } = self.call();
-        let usage = Some(Usage { input: 250, output: 100, ..Usage::default() });
-        self.tell(EventKind::ModelReplied { key, attempt, reply: Reply { usage, ..reply } });
+        self.answer(Reply { usage: Some(used(250, 100)), ..reply });
         grown
     }
 
@@ -194,81 +151,40 @@ impl Native {
     #[track_caller]
     pub fn fails(&mut self, retryable: bool, partial: Option<&str>) -> Grown {
         let grown = self.announce(1_000);
-        let CallModel { key, attempt, .. } = self.call();
-        let failure = ModelFailure {
-            kind: loop_core::FailureKind::Overloaded,
-            message: "busy".into(),
-            retryable,
-            retry_at: None,
-            partial: partial.map(Arc::from),
-            served_model: None,
-            usage: None,
-            received: loop_core::Received::default(),
-        };
-        self.tell(EventKind::ModelFailed { key, attempt, failure });
+        self.fail(ModelFailure { partial: partial.map(Arc::from), ..failure(retryable) });
         grown
     }
 
     /// One commanded tool ends like this.
     #[track_caller]
     pub fn tool_ends(&mut self, instruction: impl Fn(&str) -> Observation) {
-        let commanded = self.run.commands().into_iter().find_map(|command| match command {
-            Command::RunTool(tool) => Some(tool),
-            _ => None,
-        });
-        let tool = commanded.expect("a tool is commanded");
-        if !self.run.spec().tool(&tool.tool).unwrap().effect.is_read() {
-            self.tell(EventKind::ToolStarted { key: tool.key, attempt: tool.attempt });
-        }
-        let observation = instruction(&tool.parameters);
-        self.tell(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+        let tool = self.tools().into_iter().next().expect("a tool is commanded");
+        self.finish(&tool.key.to_string(), instruction(&tool.parameters));
     }
 
     /// All commanded tools end like this, one after another.
     #[track_caller]
     pub fn tools_end(&mut self, instruction: impl Fn(&str) -> Observation) {
-        while self.run.commands().iter().any(|command| matches!(command, Command::RunTool(_))) {
+        while !self.tools().is_empty() {
             self.tool_ends(&instruction);
         }
     }
 
     #[track_caller]
-    pub fn validated(&mut self, result: Validation) {
-        match self.run.commands().as_slice() {
-            [Command::Validate(commanded)] => {
-                let (key, attempt) = (commanded.key, commanded.attempt);
-                self.tell(EventKind::Validated { key, attempt, result });
-            }
-            other => panic!("expected a validation, found {other:?}"),
-        }
-    }
-
-    #[track_caller]
     pub fn answered(&mut self, answer: PersonAnswer) {
-        let requested = self.run.commands().into_iter().find_map(|command| match command {
-            Command::AskPerson { key, .. } => Some(key),
-            _ => None,
-        });
-        self.tell(EventKind::PersonAnswered {
-            key: requested.expect("a person is asked"),
-            answer,
-            binding: None,
-        });
+        let asked = key(self.asks().first().expect("a person is asked"));
+        self.apply(EventKind::PersonAnswered { key: asked, answer, binding: None });
     }
 
     /// The run is stopped, and what is in flight is cut off.
     #[track_caller]
     pub fn stop_now(&mut self) {
-        let commanded = self.run.commands();
-        self.tell(EventKind::StopRequested { how: StopMode::Now });
-        for command in commanded {
-            if let Command::RunTool(RunTool { key, attempt, .. }) = command {
-                self.tell(EventKind::ToolFinished {
-                    key,
-                    attempt,
-                    observation: failed(Status::Cancelled, "cancelled"),
-                });
-            }
+        let commanded = self.tools();
+        self.apply(EventKind::StopRequested { how: StopMode::Now });
+        for tool in commanded {
+            let (key, attempt) = (tool.key, tool.attempt);
+            let observation = failed(Status::Cancelled, "cancelled");
+            self.apply(EventKind::ToolFinished { key, attempt, observation });
         }
     }
 
