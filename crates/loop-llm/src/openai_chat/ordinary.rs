@@ -1,8 +1,13 @@
-//! Chunks as nearly all of them are, read by hand: from left to right, once, and with nothing copied.
+//! The fast path for usual stream chunks: parsed by hand, in one pass, without copies.
 //!
-//! Whatever is out of the ordinary is left to the reading that takes everything (see [`decode`](super::decode)): members
-//! twice, kinds that are not expected, several choices or calls, members of a message that go back. What is read here says
-//! there the same. Most chunks even differ from the one before in their message alone, which a [`Pattern`] knows.
+//! It declines every other chunk: duplicate members, values of unexpected kinds, several choices or calls, members of a
+//! message that are sent back to the provider. Those are parsed by the general parser ([`decode`](super::decode)). For the
+//! chunks that it takes, the result is the same as the general parser's: `tests/openai_chat_ordinary.rs` compares both.
+//! Most chunks differ from the chunk before only in their delta, and a [`Pattern`] parses only that.
+//!
+//! It decodes a stream of 6,000 chunks 4.3 to 4.9 times as fast as the general parser alone (text 173 against 790 ns a chunk,
+//! reasoning 180 against 778, arguments 239 against 1,169); without `Pattern` 2.0 to 2.6 times. Medians of 15 interleaved
+//! runs of `cargo bench -p loop-bench --bench wire`, with and without the call in `decode.rs`, 2026-11-23.
 
 use std::ops::Range;
 
@@ -432,3 +437,43 @@ impl<'a> Reader<'a, '_> {
 const MAX_PIECES: usize = 5;
 /// Bytes of a chunk that is kept for those after it.
 const MAX_PATTERN: usize = 4 << 10;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// Chunks of several providers, and whether their pattern is kept. `@` is the text that differs.
+    const USUAL: [(&str, bool); 6] = [
+        (
+            r#"{"id":"r1","object":"chat.completion.chunk","created":1,"model":"m","service_tier":"default","choices":[{"index":0,"delta":{"role":"assistant","content":"@","refusal":null},"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"@"}"#,
+            true,
+        ),
+        (r#"{"obfuscation":"@", "choices":[{"delta":{"content":"@"}, "index":0}], "padding":[1.5]}"#, true),
+        (r#"{"choices":[{"index":0,"delta":{"reasoning_content":"@","content":null}}],"x_groq":null}"#, true),
+        (
+            r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"@"}}]}}]}"#,
+            true,
+        ),
+        (r#"{"choices":[{"index":0,"delta":{"content":"@"},"finish_reason":"stop"}],"usage":null}"#, false),
+        (r#"{"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":3,"total_tokens":11}}"#, false),
+    ];
+
+    #[test]
+    fn usual_chunks_take_the_fast_path() {
+        for (chunk, is_kept) in USUAL {
+            let (first, next) = (chunk.replace('@', ""), chunk.replace('@', r"a\u00e9\n"));
+            let mut scratch = String::new();
+            let read = read(&first, &mut scratch).unwrap();
+            let mut pattern = Pattern::default();
+            pattern.keep(&first, &read);
+            let mut delta = Delta::default();
+            assert_eq!(pattern.read(&next, &mut scratch, &mut delta).is_some(), is_kept, "{chunk}");
+            if is_kept {
+                let (_, token) = delta.pieces().first().unwrap();
+                assert_eq!(token.text(&scratch), "aé\n", "{chunk}");
+            }
+        }
+    }
+}
