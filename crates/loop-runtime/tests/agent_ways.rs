@@ -1,6 +1,6 @@
 //! One machine behind all ways to drive an agent: the same journal, no more stack for many calls, pauses, crashes.
 
-use crate::agents;
+use crate::{agents, common::world::journal_of};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use agents::{
 };
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{Digest, EventKind, Usage};
+use loop_core::{EventKind, Usage};
 use loop_llm::{
     Arguments, ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, ScriptedReply,
     ToolCall,
@@ -20,7 +20,7 @@ use loop_llm::{
 use loop_runtime::{
     Agent, AgentError, Limits, Message, Runner, StopReason, WorkItem,
     agent::{AgentModel, Text},
-    journal::{Entry, Header, Journal, MemoryJournal, Recorded},
+    journal::MemoryJournal,
     models::ModelSpec,
     observe::RunEvent,
     run::{CancellationToken, RunId, StartError},
@@ -339,40 +339,12 @@ fn by_turn(replies: impl IntoIterator<Item = ScriptedReply>) -> AgentModel {
     )
 }
 
-/// A journal that holds the first entries of a run whose driver is gone.
-async fn cut(
-    run: &RunId,
-    recorded: &Recorded,
-    manifest_hash: Digest,
-    entries: &[Entry],
-) -> Arc<MemoryJournal> {
-    let journal = MemoryJournal::new();
-    let header = Header {
-        run: run.clone(),
-        unix_ms: 0,
-        item: "message".into(),
-        title: "Go".into(),
-        spec: Arc::clone(&recorded.spec),
-        manifest_hash,
-        manifest: Arc::clone(&recorded.manifest),
-        origin: None,
-    };
-    let mut writer = journal.create(&header, &Arc::new(entries[0].clone())).await.unwrap();
-    for entry in &entries[1..] {
-        writer.append(&Arc::new(entry.clone())).await.unwrap();
-    }
-    Arc::new(journal)
-}
-
 /// Everything that `run` wrote down, and each beginning of it in a journal of its own.
 async fn beginnings(runner: &Runner, run: &RunId) -> Vec<Arc<MemoryJournal>> {
     let recorded = runner.journal().read(run).await.unwrap();
-    let EventKind::Started(started) = &recorded.entries[0].event.kind else {
-        panic!("{:?}", recorded.entries[0])
-    };
     let mut journals = Vec::new();
     for kept in 1..=recorded.entries.len() {
-        journals.push(cut(run, &recorded, started.tools, &recorded.entries[..kept]).await);
+        journals.push(journal_of(&recorded, &recorded.entries[..kept]).await);
     }
     assert!(journals.len() > 5, "{}", journals.len());
     journals

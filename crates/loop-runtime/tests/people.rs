@@ -5,13 +5,13 @@ use crate::common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::world::{End, Log, Stage, answer, change, look, runner, says, tools, unselected};
+use common::world::{End, Log, Stage, answer, change, journal_of, look, runner, says, tools, unselected};
 use loop_core::{
     AnswerFault, DeniedBy, Digest, Effect, EventKind, PersonAnswer, Rejected, Status, ToolPolicy, Verdict,
 };
 use loop_runtime::{
     Outcome, Runner, StopReason,
-    journal::{Entry, Header, Journal, JournalError, MemoryJournal, SqliteJournal, replay},
+    journal::{Entry, Journal, JournalError, MemoryJournal, SqliteJournal, replay},
     models::Models,
     observe::RunEvent,
     run::{Driven, RunId, StartError, StopClass, Waiting},
@@ -208,29 +208,12 @@ async fn an_answer_is_written_down_and_the_run_left_until_somebody_goes_on() {
 }
 
 /// The same run as if it had begun so many milliseconds earlier, in a journal of its own.
-async fn earlier(runner: &Runner, run: &RunId, ms: u64, manifest_hash: Digest) -> Arc<MemoryJournal> {
-    let recorded = runner.journal().read(run).await.unwrap();
-    let header = Header {
-        run: run.clone(),
-        unix_ms: 0,
-        item: "T-1".into(),
-        title: "Backup failed".into(),
-        spec: Arc::clone(&recorded.spec),
-        manifest_hash,
-        manifest: Arc::clone(&recorded.manifest),
-        origin: None,
-    };
-    let journal = MemoryJournal::new();
-    let mut entries = recorded.entries.into_iter();
-    let mut first = entries.next().unwrap();
-    if let EventKind::Started(started) = &mut first.event.kind {
+async fn earlier(runner: &Runner, run: &RunId, ms: u64) -> Arc<MemoryJournal> {
+    let mut recorded = runner.journal().read(run).await.unwrap();
+    if let EventKind::Started(started) = &mut recorded.entries[0].event.kind {
         started.unix_ms -= ms;
     }
-    let mut writer = journal.create(&header, &Arc::new(first)).await.unwrap();
-    for entry in entries {
-        writer.append(&Arc::new(entry)).await.unwrap();
-    }
-    Arc::new(journal)
+    journal_of(&recorded, &recorded.entries).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,7 +223,7 @@ async fn a_question_that_is_too_old_is_a_no_also_after_the_process_has_gone() {
     let runner = left(&log, revises(&log));
     let waiting = waits(&runner).await;
     let run = waiting.outcome.run.clone();
-    let journal = earlier(&runner, &run, 600_000, tools(&log).manifest_hash()).await;
+    let journal = earlier(&runner, &run, 600_000).await;
     let late = runner.with_journal(journal);
     let refused = late.resume_with(&run, [says_yes(&waiting, 0)]).start().await.map(drop);
     let expired =

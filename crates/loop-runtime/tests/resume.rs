@@ -2,54 +2,27 @@
 
 use crate::common;
 
-use common::world::{Log, Stage, Watched, answer, look, says, tools, unselected};
+use common::world::{Log, Stage, Watched, answer, journal_of, look, says, tools, unselected};
 use loop_core::{EventKind, Note, Status};
 use loop_llm::{EventStream, LlmError, ModelRequest};
 use loop_prompts::{Layout, Prompts};
 use loop_runtime::{
     RunSpec, Runner, StopReason,
-    journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded},
+    journal::{Journal, JournalError},
     models::{ChatModel, Models, Offline},
     run::{RunId, StartError},
-    tools::Registry,
 };
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A journal that holds the first entries of a run whose driver is gone.
-async fn journal_of(
-    run: &RunId,
-    recorded: &Recorded,
-    manifest_hash: loop_core::Digest,
-    entries: &[Entry],
-) -> Arc<MemoryJournal> {
-    let journal = MemoryJournal::new();
-    let header = Header {
-        run: run.clone(),
-        unix_ms: 0,
-        item: "T-1".into(),
-        title: "Backup failed".into(),
-        spec: Arc::clone(&recorded.spec),
-        manifest_hash,
-        manifest: Arc::clone(&recorded.manifest),
-        origin: None,
-    };
-    let mut writer = journal.create(&header, &Arc::new(entries[0].clone())).await.unwrap();
-    for entry in &entries[1..] {
-        writer.append(&Arc::new(entry.clone())).await.unwrap();
-    }
-    Arc::new(journal)
-}
-
 /// Runs to the end, then once more from each prefix of what was written.
-async fn interrupted_everywhere(runner: &Runner, tools: &Registry) {
+async fn interrupted_everywhere(runner: &Runner) {
     let straight = runner.run(common::item()).await.unwrap();
     let recorded = runner.journal().read(&straight.run).await.unwrap();
     let count = recorded.entries.len();
     assert!(count > 8, "{count}");
     for kept in 1..=count {
-        let journal =
-            journal_of(&straight.run, &recorded, tools.manifest_hash(), &recorded.entries[..kept]).await;
+        let journal = journal_of(&recorded, &recorded.entries[..kept]).await;
         let again = runner.clone().with_journal(journal.clone());
         let outcome = again.resume(&straight.run).start().await.unwrap().wait().await;
         let bodies = |outcome: &loop_runtime::Outcome| -> Vec<(String, String, u32)> {
@@ -85,7 +58,7 @@ async fn interrupted_everywhere(runner: &Runner, tools: &Registry) {
 #[tokio::test]
 async fn a_run_cut_off_after_any_entry_comes_to_the_same_end() {
     // I-12, I-13, H1, S4-8
-    interrupted_everywhere(&common::runner(Offline::new()), &common::registry()).await;
+    interrupted_everywhere(&common::runner(Offline::new())).await;
 }
 
 /// Replies by what it is asked alone, so that a lost call is answered as it was before.
@@ -112,7 +85,7 @@ async fn a_run_cut_off_among_parallel_tools_comes_to_the_same_end() {
     // I-12, I-13, I-20, H1: a result that was written down is not asked for again.
     let log = Log::new();
     let runner = Runner::new(unselected(), tools(&log), Models::one(Arc::new(ByPass)));
-    interrupted_everywhere(&runner, &tools(&log)).await;
+    interrupted_everywhere(&runner).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,8 +100,7 @@ async fn a_result_that_was_written_down_is_not_asked_for_again() {
     });
     let kept = settled.unwrap() + 1;
     let fresh = Log::new();
-    let journal =
-        journal_of(&straight.run, &recorded, tools(&fresh).manifest_hash(), &recorded.entries[..kept]).await;
+    let journal = journal_of(&recorded, &recorded.entries[..kept]).await;
     let again = Runner::new(unselected(), tools(&fresh), Models::one(Arc::new(ByPass))).with_journal(journal);
     again.resume(&straight.run).start().await.unwrap().wait().await;
     assert_eq!(fresh.count("tool look(slow-2000)"), 1, "it was in flight");
@@ -221,8 +193,7 @@ async fn of_two_that_take_a_run_up_one_is_told_that_it_is_busy() {
     let runner = Runner::new(unselected(), tools(&log), Models::one(Arc::new(ByPass)));
     let straight = runner.run(common::item()).await.unwrap();
     let recorded = runner.journal().read(&straight.run).await.unwrap();
-    let journal =
-        journal_of(&straight.run, &recorded, tools(&log).manifest_hash(), &recorded.entries[..3]).await;
+    let journal = journal_of(&recorded, &recorded.entries[..3]).await;
     let runner = runner.with_journal(journal);
     let (first, second) =
         tokio::join!(runner.resume(&straight.run).start(), runner.resume(&straight.run).start());
@@ -284,7 +255,7 @@ async fn the_time_without_a_driver_does_not_count_against_the_run() {
         let mut entries = recorded.entries[..kept].to_vec();
         let EventKind::Started(started) = &mut entries[0].event.kind else { panic!("{:?}", entries[0]) };
         started.unix_ms -= 100 * 60_000;
-        let journal = journal_of(&straight.run, &recorded, tools(&log).manifest_hash(), &entries).await;
+        let journal = journal_of(&recorded, &entries).await;
         let again = runner.clone().with_journal(journal.clone());
         let outcome = again.resume(&straight.run).start().await.unwrap().wait().await;
         assert_eq!(outcome.stop, straight.stop, "after {kept} entries");

@@ -4,75 +4,34 @@ pub mod world;
 
 use std::sync::Arc;
 
-use loop_core::{
-    Cite, DocumentSpec, Effect, GateSettings, Limits, ModelSpec, ModelSpecs, NonceMode, Price, ProtocolSpec,
-    RunSpec, SPEC_VERSION, Scope, SectionSpec, Selection, WorkItem,
-};
+use loop_core::{Cite, Effect, RunSpec, Scope, SectionSpec, WorkItem};
 use loop_runtime::{
     Runner,
     models::{ChatModel, Models},
     tools::{Registry, ToolDeclaration, ToolResult},
 };
+use loop_testkit::Setup;
 use serde_json::{Value, json};
 
 pub fn item() -> WorkItem {
     let text = "Laptop HAR-LT-014 is slow and its backup failed since Monday. Please help.";
+    let (account, account_name) = (Some("harbor".into()), Some("Harbor".into()));
     WorkItem {
-        id: "T-1".into(),
-        kind: "ticket".into(),
-        title: "Backup failed".into(),
-        full: text.into(),
-        compact: text.into(),
-        scope: Scope {
-            account: Some("harbor".into()),
-            account_name: Some("Harbor".into()),
-            ..Scope::default()
-        },
-        form: Default::default(),
-        caller: None,
-        trace: None,
+        scope: Scope { account, account_name, ..Scope::default() },
+        ..WorkItem::new("T-1", "ticket", "Backup failed", text)
     }
 }
 
 pub fn spec() -> RunSpec {
-    let section = |id: &str, heading: &str, required, cite: bool| SectionSpec {
-        id: id.into(),
-        heading: heading.into(),
-        describe: "".into(),
-        required,
-        cite: if cite { Cite::Any } else { Cite::No },
-    };
-    let model = ModelSpec {
-        provider: "offline".into(),
-        model: "offline-1".into(),
-        base_model: None,
-        price: Some(Price::flat(100_000, 400_000)),
-        context_tokens: 128_000,
-        max_output_tokens: 8_192,
-        timeout_ms: 60_000,
-    };
-    RunSpec {
-        version: SPEC_VERSION,
-        domain: "test".into(),
-        goal: "Help.".into(),
-        profile: None,
-        protocol: ProtocolSpec::Document(DocumentSpec {
-            sections: vec![
-                section("situation", "🔍 Situation", true, false),
-                section("findings", "📋 Findings", true, true),
-                section("cause", "🧠 Cause", false, false),
-                section("next_steps", "✅ Next steps", true, true),
-            ],
-            nonce: NonceMode::Prefer,
-        }),
-        tools: Vec::new(),
-        selection: Selection::default(),
-        models: ModelSpecs { selector: None, base: model, escalated: None, fallback: None },
-        limits: Limits::default(),
-        gate: GateSettings::default(),
-        save: false,
-        stop_reasons: Vec::new(),
-    }
+    let cited = |id, heading| SectionSpec { cite: Cite::Any, ..SectionSpec::new(id, heading) }.required();
+    Setup::document("test")
+        .goal("Help.")
+        .section(SectionSpec::new("situation", "🔍 Situation").required())
+        .section(cited("findings", "📋 Findings"))
+        .section(SectionSpec::new("cause", "🧠 Cause"))
+        .section(cited("next_steps", "✅ Next steps"))
+        .selector(&[])
+        .spec
 }
 
 pub fn registry() -> Registry {

@@ -370,6 +370,33 @@ pub async fn notes(runner: &Runner, run: &RunId) -> Vec<Note> {
     recorded.entries.into_iter().flat_map(|entry| entry.notes).collect()
 }
 
+/// The header of the run that begins with this entry.
+#[track_caller]
+pub fn header_of(first: &Entry, spec: &Arc<RunSpec>, manifest: &Arc<str>) -> Header {
+    let EventKind::Started(started) = &first.event.kind else { panic!("{first:?}") };
+    Header {
+        run: started.run.clone(),
+        unix_ms: started.unix_ms,
+        item: Arc::clone(&started.item.id),
+        title: Arc::clone(&started.item.title),
+        spec: Arc::clone(spec),
+        manifest_hash: started.tools,
+        manifest: Arc::clone(manifest),
+        origin: None,
+    }
+}
+
+/// A journal that holds the first entries of a run whose driver is gone.
+pub async fn journal_of(recorded: &Recorded, entries: &[Entry]) -> Arc<MemoryJournal> {
+    let journal = MemoryJournal::new();
+    let header = header_of(&entries[0], &recorded.spec, &recorded.manifest);
+    let mut writer = journal.create(&header, &Arc::new(entries[0].clone())).await.unwrap();
+    for entry in &entries[1..] {
+        writer.append(&Arc::new(entry.clone())).await.unwrap();
+    }
+    Arc::new(journal)
+}
+
 /// A journal in memory that says in the log what it wrote, takes its time, and may fail or hang.
 #[derive(Clone, Debug)]
 pub struct Watched {
