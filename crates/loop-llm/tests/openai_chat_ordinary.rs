@@ -430,6 +430,14 @@ impl Random {
         Node::Raw(value.to_owned())
     }
 
+    /// The value that [`MEMBERS`] has for this name, or another.
+    fn value_of(&mut self, name: &str) -> Node {
+        match MEMBERS.iter().find(|(known, _)| name.trim_matches('"') == *known) {
+            Some((_, value)) if self.below(2) == 0 => Node::Raw((*value).to_owned()),
+            _ => self.value(),
+        }
+    }
+
     fn mutate(&mut self, chunk: &mut Node) {
         // The chunk itself stays an object.
         let mut nth = self.below(chunk.count());
@@ -443,16 +451,15 @@ impl Random {
                     0 => members.rotate_left(at),
                     1 if !members.is_empty() => members.extend([members[at].clone()]),
                     2 if !members.is_empty() => {
-                        let twice = (members[at].0.clone(), self.value());
-                        members.insert(at, twice);
+                        let name = members[at].0.clone();
+                        let value = self.value_of(&name);
+                        members.insert(at, (name, value));
                     }
                     3 if !members.is_empty() => _ = members.remove(at),
                     4 if !members.is_empty() => members[at].0 = members[at].0.replacen('e', "\\u0065", 1),
                     _ => {
-                        let (name, value) = MEMBERS[self.below(MEMBERS.len())];
-                        let name = format!("\"{name}\"");
-                        let value =
-                            if self.below(2) == 0 { self.value() } else { Node::Raw(value.to_owned()) };
+                        let name = format!("\"{}\"", MEMBERS[self.below(MEMBERS.len())].0);
+                        let value = self.value_of(&name);
                         if self.below(2) == 0 {
                             members.retain(|(known, _)| *known != name);
                         }
