@@ -76,6 +76,26 @@ fn a_certificate_counts_what_was_done_and_what_was_not() {
     assert_eq!(expected.to_string(), "1 executed, 1 denied, 1 waiting, 1 not run");
 }
 
+#[test]
+fn time_in_which_people_are_waited_for_is_no_time_of_the_run_wherever_it_is_left() {
+    let wall = |world: &World| {
+        let stop = Certificate::new(waits(), Vec::new());
+        world.run.outcome_so_far(stop).totals.wall_ms
+    };
+    let world = requested().wait(700).all_finished();
+    let before = wall(&world);
+    assert_eq!(before, 700);
+    // One of two has answered, a minute later; the other is waited for.
+    let world = world.wait(60_000).answered_by_person("1/action-2", YES);
+    assert_eq!((world.now, wall(&world)), (before + 60_000, before));
+    let world = world.wait(60_000).answered_by_person("1/action-0", no());
+    assert_eq!((world.now, wall(&world)), (before + 120_000, before));
+    let world = world.stop(StopMode::Now);
+    let world = if world.phase() == "stopping" { world.deadline() } else { world };
+    let ran = world.now - before - 120_000;
+    assert_eq!(world.outcome().totals.wall_ms, before + ran);
+}
+
 fn waits() -> Condition {
     let value = Measure::Names(Vec::new());
     Condition { reason: StopReason::NeedsHuman, value, threshold: None, change: None }

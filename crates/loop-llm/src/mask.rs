@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_seen_is_left_out_and_hides_no_secret() {
-        let hidden = "a\u{200b}b\u{202e}c\u{2066}d\u{feff}e\u{e0041}f\u{ad}g: hun\u{200d}ter2!";
+        let hidden = "a\u{200b}b\u{202e}c\u{2066}d\u{feff}e\u{e0041}f\u{ad}g: hun\u{200d}t\u{fe0f}er2!";
         assert_eq!(line(hidden, &secrets()), "abcdefg: ***");
     }
 

@@ -21,9 +21,7 @@ impl Run {
     pub fn outcome_so_far(&self, stop: Certificate) -> Outcome {
         let mut ended = self.clone();
         ended.state.budget.totals.wall_ms = self.elapsed_ms();
-        let waiting_since = self.state.phase.waiting_since();
         let (phase, mut rest) = ended.apart();
-        waiting_since.into_iter().for_each(|since| rest.count_waiting(since));
         let stopped_in = match &*phase {
             Phase::Stopping(stopping) => stopping.stopped_in.clone(),
             phase => phase.outcome().map_or_else(StoppedIn::default, |outcome| outcome.stopped_in.clone()),
