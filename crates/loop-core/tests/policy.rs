@@ -299,7 +299,7 @@ fn the_table_tells_what_may_happen_with_each_tool() {
     assert_eq!(row.untrusted, cell(May::LeftUndone, untrusted));
     assert_eq!(row.untrusted_and_private.may, May::Denied);
     assert_eq!(row.untrusted_origin, Some(May::Denied));
-    assert_eq!(rows[0].untrusted, cell(May::Runs, "only looks"));
+    assert_eq!(rows[0].untrusted, cell(May::Runs, "only reads"));
     assert_eq!(
         rows[2].at_start,
         cell(May::LeftUndone, "gate.approved does not name it; nobody can be asked")

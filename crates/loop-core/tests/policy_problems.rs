@@ -140,7 +140,7 @@ fn what_is_said_of_a_tool_and_cannot_be_meant() {
             spec.tools[1].policy.repeats.key = names(&["/query"]);
         },
         &[
-            "tools.read_order.authority has no effect, for the tool only looks; take it out, or declare its effect",
+            "tools.read_order.authority has no effect, for the tool only reads; take it out, or declare its effect",
             "tools.read_order: the alias `send_mail` is the name of the tool `send_mail`; take it out",
             "tools.send_mail.authority: `to` is no pointer to a parameter; write `/` before its name",
             "tools.send_mail.authority: `` is no pointer to a parameter; write `/` before its name",

@@ -84,7 +84,7 @@ impl<'a> Maker<'a> {
         self.check_keys(name, tool)?;
         if tool.effect.is_none() && tool.kind != ToolKind::Question {
             let message =
-                format!("the tool `{name}` declares no effect; add `effect = \"read\"` if it only looks");
+                format!("the tool `{name}` declares no effect; add `effect = \"read\"` if it only reads");
             return Err(self.file.error(&["tools", name], message));
         }
         let selections = self.file.config.protocol.kind == ProtocolKind::Document;

@@ -154,7 +154,7 @@ fn an_unknown_provider_is_refused() {
 fn a_tool_must_say_what_it_does_to_the_world() {
     check(
         &format!("{SECTION}[tools.search]\nkind = \"docs\"\nfolder = \".\"\n"),
-        "7:8: the tool `search` declares no effect; add `effect = \"read\"` if it only looks",
+        "7:8: the tool `search` declares no effect; add `effect = \"read\"` if it only reads",
     );
     check(
         &format!("{SECTION}[tools.search]\nkind = \"docs\"\nfolder = \".\"\neffect = \"reed\"\n"),

@@ -128,7 +128,7 @@ fn every_setting_of_policy_is_kept() {
     assert_eq!((&*search.authority[0], &*search.repeats.key[0]), ("/query", "/query"));
     assert_eq!((search.repeats.max_calls, search.repeats.polls), (Some(4), 3));
     assert_eq!((&*search.repeats.volatile[0], search.repeats.query.as_deref()), ("/at", Some("query")));
-    // S4-37: a question is a tool that only looks, and waits for a person.
+    // S4-37: a question is a tool that only reads, and waits for a person.
     let ask = domain.spec.tool("ask").unwrap();
     assert!(ask.policy.asks_person && ask.effect == Effect::Read);
     assert!(ask.args.required.iter().any(|name| &**name == "question"));

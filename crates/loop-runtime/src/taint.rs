@@ -10,11 +10,11 @@ use loop_core::repeats::{CallFacts, Fingerprint, Rules};
 use loop_core::{Arguments, Digest, Effect, ResultOrigin, RunSpec, Status, ToolSpec};
 use loop_llm::{Message, ToolCall, ToolOutput};
 
-/// What the tools whose results stand in messages may have returned.
+/// The taint that a history of messages brings into a run: whether its tool results hold untrusted text or private data.
 ///
-/// A result says who wrote it. One that does not say may have been written by anybody, and so may the result of a call
-/// without any result whose tool the spec does not have. What the spec says of a tool is added: it may have become
-/// stricter since.
+/// It is the union of the origin that each stored result names and of what the spec declares of its tool, which may have
+/// become stricter since. A result without an origin is untrusted, and so is a call without a result whose tool the spec
+/// does not declare.
 pub(crate) fn taint_of(history: &[Message], spec: &RunSpec) -> Taint {
     let mut taint = Taint::default();
     for (at, message) in history.iter().enumerate() {
@@ -282,7 +282,7 @@ mod tests {
         check_doubts(&[&[lost], &[("pay", "b", false, "paid", Some(Status::Ok))]], 1);
         check_doubts(&[&[lost, paid]], 1);
         check_doubts(&[&[lost], &[paid]], 0);
-        // What only looks is looked at again.
+        // What only reads is read again.
         check_doubts(&[&[("look", "a", true, LOST, Some(Status::InDoubt))]], 0);
     }
 

@@ -640,7 +640,7 @@ async fn an_agent_serves_any_number_of_runs() {
 
 #[tokio::test]
 async fn an_effect_of_an_output_is_nobodys_business() {
-    // The output tool itself is never run without a reflection, and with one only looks.
+    // The output tool itself is never run without a reflection, and with one only reads.
     let model = scripted([save_lead("Ann", 1)]);
     let agent = Agent::output(model, lead_tool()).build().unwrap();
     let tools = &agent.runner().spec().tools;

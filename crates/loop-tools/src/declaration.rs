@@ -72,7 +72,7 @@ impl ToolDeclaration {
         }
     }
 
-    /// A declaration of a tool that only looks.
+    /// A declaration of a tool that only reads.
     ///
     /// ```
     /// let tool = loop_tools::ToolDeclaration::read("search_user", "Search users by name");

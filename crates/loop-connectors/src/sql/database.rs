@@ -43,7 +43,7 @@ impl Database {
     pub fn open_writable(path: impl Into<PathBuf>) -> Result<Self, ConnectorError> {
         let writer = Writer { path: path.into() };
         let database = Self { path: writer.path.clone(), writable: true };
-        // What a program left half written when it died is taken back here: whoever only looks could not, and would fail.
+        // What a program left half written when it died is taken back here: a reader could not, and would fail.
         let connection = database.check(|_| writer.connect())?;
         let is_readonly = connection.is_readonly("main").map_err(|error| database.protected(&error))?;
         // SQLite opens a protected file for reading instead, without a word.

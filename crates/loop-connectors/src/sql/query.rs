@@ -21,7 +21,7 @@ pub const RESULT_BYTES_MAX: usize = 4 << 20;
 /// How many steps of SQLite's machine pass between two looks at whether the query is still wanted.
 const STEPS: i32 = 1_000;
 
-/// A query that prepares, only looks, and names only what it is given.
+/// A query that prepares, only reads, and names only what it is given.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
     sql: Arc<str>,

@@ -141,7 +141,7 @@ fn of_tool(spec: &RunSpec, tool: &ToolSpec, found: &mut Vec<String>) {
         }
     }
     if tool.effect.is_read() && !policy.authority.is_empty() {
-        found.push(format!("tools.{name}.authority has no effect, for the tool only looks; take it out, or declare its effect"));
+        found.push(format!("tools.{name}.authority has no effect, for the tool only reads; take it out, or declare its effect"));
     }
     for pointer in &policy.repeats.key {
         if let Some(fault) = fault(&tool.args, pointer) {

@@ -23,7 +23,7 @@ pub enum Resolved {
 /// The tool that `name` means by the spec's `gate.resolve`, and how it was found.
 ///
 /// A part of a name is at least four letters or digits, is looked for without regard to case, blanks and hyphens, and
-/// counts only where one tool alone has it and that tool only looks.
+/// counts only where one tool alone has it and that tool only reads.
 pub fn resolve<'a>(spec: &'a RunSpec, name: &str) -> Option<(&'a ToolSpec, Resolved)> {
     if let Some(tool) = spec.tool(name) {
         let how = if &*tool.name == name { Resolved::Exact } else { Resolved::Alias };

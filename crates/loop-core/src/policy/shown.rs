@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::policy::pointer::escaped;
 use crate::policy::scalar::is_unclear;
-use crate::policy::scripts::{Script, mixed};
+use crate::policy::scripts::mixed;
 use crate::types::{canonical, sorted};
 
 /// A list with more elements than this is told of.
@@ -178,9 +178,8 @@ impl Look {
         for (word, scripts) in
             text.split_whitespace().filter_map(|word| Some((word, mixed(word)?))).take(WORDS)
         {
-            let names: Vec<&str> = scripts.into_iter().map(Script::name).collect();
             let word = quoted(&Value::from(word), 40);
-            self.warn(pointer, &format!("{lead}has {} letters in one word: {word}", names.join(" and ")));
+            self.warn(pointer, &format!("{lead}has {} letters in one word: {word}", scripts.join(" and ")));
         }
     }
 

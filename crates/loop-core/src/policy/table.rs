@@ -110,7 +110,7 @@ fn cell(spec: &RunSpec, tool: &ToolSpec, taint: Taint) -> Cell {
         Ruling::Runs => {
             let why = match (spec.protocol.handles(&tool.name), tool.effect.is_read()) {
                 (true, _) => "what the run ends with",
-                (false, true) => "only looks",
+                (false, true) => "only reads",
                 (false, false) => "gate.approved names it",
             };
             Cell { may: May::Runs, why: why.into() }

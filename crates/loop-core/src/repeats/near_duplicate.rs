@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::repeats::fingerprint::CallFacts;
 use crate::types::{Digest, canonical, sorted};
 
-/// Names what a call that only looks shares with all that ask for nearly the same: its tool, and its arguments without
+/// Names what a call that only reads shares with all that ask for nearly the same: its tool, and its arguments without
 /// the number of a page, a search text as the set of its words. Nothing for a call that may change something.
 pub(super) fn fingerprint(call: &CallFacts<'_>, search: &[Arc<str>]) -> Option<Digest> {
     if !call.is_read {

@@ -86,7 +86,7 @@ impl Rest<'_> {
         let times = work.poll.take().map_or(0, |poll| poll.times) + 1;
         work.poll = Some(Box::new(Poll { times, not_before, last: Observation { sub_call: None, ..last } }));
         work.attempt += 1;
-        // Its start is told, also where it only looks: until then nothing of it is in flight.
+        // Its start is told, also where it only reads: until then nothing of it is in flight.
         work.announced = false;
         self.notes.push(Note::Polled { key, attempt: attempt + 1, not_before });
         if work.sub_call.take().is_some() {
@@ -247,7 +247,7 @@ impl Rest<'_> {
         }
     }
 
-    /// Where an order is kept: lets the next call start, if it only looks and nothing stops it. One that changes
+    /// Where an order is kept: lets the next call start, if it only reads and nothing stops it. One that changes
     /// something is announced first.
     fn take_turns(&self, batch: &mut Batch) {
         if !self.spec.protocol.execution().is_ordered() || batch.is_held(self.inbox, self.spec) {

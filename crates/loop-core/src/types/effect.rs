@@ -22,7 +22,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Whether the tool only looks.
+    /// Whether the tool only reads.
     pub fn is_read(self) -> bool {
         self == Self::Read
     }

@@ -39,27 +39,7 @@ fn distance(wanted: &str, known: &str) -> Option<usize> {
 ///
 /// It costs the product of both lengths, so bound what comes from outside.
 pub fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let at = |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX - 1);
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=b.len()).collect();
-    let mut last = None;
-    for (row, x) in a.chars().enumerate() {
-        let mut line = vec![row + 1];
-        for (column, y) in b.iter().enumerate() {
-            let mut cost = (at(&above, column) + usize::from(x != *y))
-                .min(at(&above, column + 1) + 1)
-                .min(at(&line, column) + 1);
-            let neighbour = column.checked_sub(1).and_then(|left| b.get(left));
-            if last == Some(*y) && neighbour == Some(&x) {
-                cost = cost.min(at(&before, column - 1) + 1);
-            }
-            line.push(cost);
-        }
-        before = std::mem::replace(&mut above, line);
-        last = Some(x);
-    }
-    above.last().copied().unwrap_or_default()
+    strsim::osa_distance(a, b)
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub(crate) struct ToolConfig {
     /// What it does: `sql` asks or changes a database, `docs` searches a folder of documents, `question` asks a person,
     /// `mock` is only declared: an eval says what its calls bring.
     pub(crate) kind: ToolKind,
-    /// What it does to the world: `read` if it only looks. Other effects need a person's consent. Required.
+    /// What it does to the world: `read` if it only reads. Other effects need a person's consent. Required.
     #[serde(default)]
     #[schemars(schema_with = "effect_schema", required)]
     pub(crate) effect: Option<Effect>,

@@ -385,7 +385,7 @@ const BUT: &[(&str, &[&str])] = &[
 const GIT: &[&str] =
     &["blame", "describe", "diff", "grep", "log", "ls-files", "rev-parse", "shortlog", "show", "status"];
 
-/// Whether every part of a command line only looks, and nothing goes into a file.
+/// Whether every part of a command line only reads, and nothing goes into a file.
 fn only_reads(command: &str) -> bool {
     let quiet = command.replace("2>&1", "").replace(">/dev/null", "").replace("> /dev/null", "");
     let quiet = quiet.replace("2>/dev/null", "").replace("&>/dev/null", "");

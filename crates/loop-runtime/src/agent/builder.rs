@@ -298,7 +298,7 @@ impl<Output> AgentBuilder<Output> {
         self
     }
 
-    /// The agent giving a result again where a call that only looks is made a second time in one attempt and nothing was
+    /// The agent giving a result again where a call that only reads is made a second time in one attempt and nothing was
     /// changed since (S2-100).
     pub fn reuse_results(mut self) -> Self {
         self.gate.repeats = Some(Repeats::Reuse);
