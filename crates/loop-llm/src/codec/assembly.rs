@@ -1,4 +1,4 @@
-//! A reply while it is coming: what a protocol tells, put together in neutral terms.
+//! The reply under construction: the protocols report its parts, in neutral terms.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::model::{ModelEvent, ModelReply};
 use crate::raw::Raw;
 use crate::secrets::{Masker, Secrets};
 
-/// The reply so far, and the events that are still to be told.
+/// The reply so far, and the events that are not taken yet.
 ///
-/// Whatever stands in it is masked: `[masked]` in place of a secret.
+/// Its text is masked: `[masked]` in place of a secret.
 #[derive(Debug)]
 pub(crate) struct Assembly {
     items: VecDeque<Result<ModelEvent, LlmError>>,
     aliases: Aliases,
     secrets: Secrets,
-    /// Whether bytes of the event that is being read were no UTF-8.
+    /// Whether the event that is being parsed contains invalid UTF-8.
     pub(super) is_damaged: bool,
     has_begun: bool,
-    /// Whether the last event was a sign of life.
+    /// Whether the last event was a keep-alive: only the first of several in a row is reported.
     is_kept_alive: bool,
     received: usize,
     text_masker: Masker,
@@ -37,7 +37,7 @@ pub(crate) struct Assembly {
     text: String,
     reasoning: String,
     refusal: String,
-    /// Whether the provider did something that is neither text nor a call of ours.
+    /// Whether the provider ran a tool of its own or sent anything else that is neither text nor a tool call.
     has_other: bool,
     calls: Calls,
     stop: Option<(Arc<str>, ReplyEnd)>,
@@ -48,22 +48,22 @@ pub(crate) struct Assembly {
     warnings: Vec<Arc<str>>,
     is_over: bool,
     cap: OutputCap,
-    /// Bytes that it may still say.
+    /// Bytes left before the output cap.
     left: usize,
-    /// Whether it was to say more than it may.
+    /// Whether the reply exceeded the output cap.
     is_capped: bool,
-    /// Whether the word for the end has come, and the end has not.
+    /// Whether the stop reason was received, but not the end of the stream.
     is_closing: bool,
 }
 
-/// What a server said about the tokens of a call.
+/// What a server reported about the tokens of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UsageReport {
-    /// Nothing.
+    /// No usage.
     Nothing,
-    /// Something that cannot be counted with: a count is missing, negative or absurd.
+    /// A count is missing, negative or absurd.
     Unusable,
-    /// These counts; `is_odd` where they contradicted each other and were made to fit.
+    /// `is_odd` where the counts contradicted each other and were corrected.
     Counts { usage: Usage, is_odd: bool },
 }
 
@@ -101,9 +101,9 @@ impl Assembly {
         }
     }
 
-    // ---- what a protocol tells
+    // ---- called by the protocols
 
-    /// The reply has begun. It may be said again, with more; what was said first stays.
+    /// The reply has begun. Later calls fill in what is missing; an id or model that is known stays.
     pub(crate) fn begin(&mut self, id: Option<&str>, model: Option<&str>) {
         if self.id.is_none() {
             self.id = id.map(|id| word(&self.secrets.mask(id)));
@@ -116,7 +116,7 @@ impl Assembly {
         }
     }
 
-    /// A piece of visible text.
+    /// A text delta.
     pub(crate) fn say(&mut self, piece: &str) {
         self.damage("invalid_utf8");
         self.received += piece.len();
@@ -125,7 +125,7 @@ impl Assembly {
         self.add_text(&reported);
     }
 
-    /// A piece of reasoning.
+    /// A reasoning delta.
     pub(crate) fn reason(&mut self, piece: &str) {
         self.damage("invalid_utf8");
         self.received += piece.len();
@@ -134,27 +134,26 @@ impl Assembly {
         self.add_reasoning(&reported);
     }
 
-    /// A piece of a refusal.
+    /// A refusal delta.
     pub(crate) fn refuse(&mut self, piece: &str) {
         self.received += piece.len();
         let piece = self.fitting(piece);
         self.refusal.push_str(piece);
     }
 
-    /// The provider did something that counts as a reply and is neither text nor a call of ours.
+    /// The provider ran a tool of its own or sent another block that is neither text nor a tool call.
     pub(crate) fn did_other(&mut self) {
         self.has_other = true;
         self.received += 1;
     }
 
-    /// The calls so far.
     pub(crate) fn calls(&self) -> &Calls {
         &self.calls
     }
 
-    /// A new call; `index` is its place among the reply's calls, as the provider numbers them. `None` where it is not read
-    /// since too many came before it: then `id` tells its first fragment from its later ones, and what it holds is to be
-    /// [passed over](Self::pass_over).
+    /// Adds a tool call; `index` is its index as the provider numbers calls. `None` above the maximum number of calls:
+    /// the call is only counted, `id` tells its first fragment from later ones, and its bytes go to
+    /// [`pass_over`](Self::pass_over).
     pub(crate) fn add_call(&mut self, id: &str, index: Option<u64>) -> Option<usize> {
         self.received += 1;
         let at = self.calls.add(id, index, &self.secrets);
@@ -164,29 +163,29 @@ impl Assembly {
         at
     }
 
-    /// A call that is not read, of this id and at this place: it is counted once.
+    /// Counts a tool call above the maximum, once for each id and index.
     pub(crate) fn leave_call(&mut self, id: &str, index: Option<u64>) {
         self.calls.leave(id, index);
         self.pass_over(id.len());
     }
 
-    /// More came than can be kept apart: the reply is cut here.
+    /// The reply exceeds a limit of the protocol's state: it is cut here.
     pub(crate) fn overflows(&mut self) {
         self.is_capped = true;
     }
 
-    /// So many bytes of calls that are not read: they count like those that are.
+    /// Counts the bytes of calls above the maximum against the output cap.
     pub(crate) fn pass_over(&mut self, bytes: usize) {
         self.received += bytes;
         self.count(bytes);
     }
 
-    /// What is known of a call's id and name; what was known first stays.
+    /// Sets id and name of a call where they are not known yet.
     pub(crate) fn name_call(&mut self, at: usize, id: &str, name: &str) {
         if id.is_empty() && name.is_empty() {
             return;
         }
-        // An id that is no id is none: one is made for it.
+        // An overlong id is dropped, and a new one is made.
         let id = if id.len() > MAX_WORD { "" } else { id };
         let mut stated = 0;
         if let Some(call) = self.calls.get_mut(at) {
@@ -204,10 +203,10 @@ impl Assembly {
         self.tell_call(at, /*is_over*/ false);
     }
 
-    /// A piece of a call's arguments. The reply is cut where they are too long.
+    /// A fragment of a call's arguments. The reply is cut where they exceed the limit.
     ///
     /// # Errors
-    /// They were no UTF-8.
+    /// The event contains invalid UTF-8.
     pub(crate) fn add_arguments(&mut self, at: usize, piece: &str) -> Result<(), LlmError> {
         if self.is_damaged {
             return Err(LlmError::unreadable("a tool call that is not UTF-8"));
@@ -224,10 +223,10 @@ impl Assembly {
         Ok(())
     }
 
-    /// A call's arguments as a whole, which hold whatever the pieces said. The reply is cut where they are too long.
+    /// A call's whole arguments, in place of the fragments. The reply is cut where they exceed the limit.
     ///
     /// # Errors
-    /// They were no UTF-8.
+    /// The event contains invalid UTF-8.
     pub(crate) fn set_arguments(&mut self, at: usize, whole: &str) -> Result<(), LlmError> {
         let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
         if call.arguments == whole {
@@ -248,7 +247,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// Tokens so far, in place of what was said before.
+    /// Tokens so far. Replaces the last report.
     pub(crate) fn set_usage(&mut self, reported: UsageReport) {
         match reported {
             UsageReport::Nothing => {}
@@ -260,7 +259,7 @@ impl Assembly {
                 if is_odd {
                     self.warn("usage_inconsistent");
                 }
-                // Whether no tokens at all can be true shows at the end.
+                // Whether a usage of zero tokens can be true is decided at the end.
                 if self.usage.replace(usage) != Some(usage) && usage != Usage::default() {
                     self.tell(ModelEvent::Usage(usage));
                 }
@@ -268,7 +267,7 @@ impl Assembly {
         }
     }
 
-    /// What the server itself says that the call cost, in dollars. Nothing is no price.
+    /// The cost in dollars that the server reports. Zero counts as unknown.
     pub(crate) fn set_cost(&mut self, dollars: f64) {
         let pico = (dollars * PicoUsd::PER_USD as f64).round();
         if pico >= 1.0 && pico < u64::MAX as f64 {
@@ -276,12 +275,13 @@ impl Assembly {
         }
     }
 
-    /// The class of service that served.
+    /// The service tier that served the call.
     pub(crate) fn set_tier(&mut self, tier: &str) {
         self.tier = Some(word(&self.secrets.mask(tier)));
     }
 
-    /// The word for the end, and what it means. Of several the first holds, unless a later one takes more back.
+    /// The stop reason as the provider writes it (`word`) and as it is mapped. The first one counts, unless a later one
+    /// is more severe.
     pub(crate) fn stop(&mut self, word: &str, stop: ReplyEnd) {
         let word = cap::word(&self.secrets.mask(word));
         match &mut self.stop {
@@ -296,32 +296,32 @@ impl Assembly {
         }
     }
 
-    /// More on why it ended.
+    /// Details of the stop reason.
     pub(crate) fn set_stop_detail(&mut self, detail: &str) {
         self.stop_detail = Some(cap::line(&self.secrets.mask(detail)));
     }
 
-    /// Which side of the call a filter stopped.
+    /// Whether a filter stopped the input or the output.
     pub(crate) fn set_filtered(&mut self, side: Filtered) {
         self.filtered = Some(side);
     }
 
-    /// Whether the word for the end has come.
+    /// Whether the stop reason was received.
     pub(crate) fn is_ending(&self) -> bool {
         self.stop.is_some()
     }
 
-    /// The word for the end has come: what is left to come costs nothing more.
+    /// Marks the stop reason as received: what follows adds no cost.
     pub(crate) fn closes(&mut self) {
         self.is_closing = true;
     }
 
-    /// Nothing that comes from here on belongs to the reply.
+    /// The reply is complete: what follows in the stream is ignored.
     pub(crate) fn over(&mut self) {
         self.is_over = true;
     }
 
-    /// Something that was not as it should be, once.
+    /// Adds a warning, once.
     pub(crate) fn warn(&mut self, warning: &str) {
         let is_new = !self.warnings.iter().any(|known| **known == *warning);
         if is_new && self.warnings.len() < MAX_WARNINGS {
@@ -329,7 +329,7 @@ impl Assembly {
         }
     }
 
-    /// A sign of life; of several on end the first is told.
+    /// A keep-alive. Of several in a row the first is reported.
     pub(crate) fn keep_alive(&mut self) {
         if !self.is_kept_alive {
             self.items.push_back(Ok(ModelEvent::KeepAlive));
@@ -337,17 +337,17 @@ impl Assembly {
         }
     }
 
-    /// Whether bytes of what is being read were no UTF-8.
+    /// Whether the event that is being parsed contains invalid UTF-8.
     pub(crate) fn is_damaged(&self) -> bool {
         self.is_damaged
     }
 
-    /// The credentials of the call, to be kept out of messages.
+    /// The credentials of the call, to be redacted in messages.
     pub(crate) fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
-    /// As much of a piece as the reply may still say.
+    /// As much of a delta as fits into the output cap.
     fn fitting<'a>(&mut self, piece: &'a str) -> &'a str {
         let piece = match piece.len() <= self.left {
             true => piece,
@@ -360,31 +360,31 @@ impl Assembly {
         piece
     }
 
-    /// Counts bytes that are kept whole.
+    /// Counts bytes that are not cut at the output cap.
     fn count(&mut self, bytes: usize) {
         self.is_capped |= bytes > self.left;
         self.left = self.left.saturating_sub(bytes);
     }
 
-    // ---- what the decoder does with it
+    // ---- called by the decoder
 
-    /// Whether it was to say more than it may, or has used more tokens than it may, by what was told before its end.
+    /// Whether the reply exceeds the output cap, in bytes or in the tokens reported before its end.
     pub(super) fn is_beyond_cap(&self) -> bool {
         self.is_capped || self.reports_beyond_cap()
     }
 
-    /// Whether more tokens were reported before its end than it may have.
+    /// Whether the tokens reported before its end exceed the output cap.
     pub(super) fn reports_beyond_cap(&self) -> bool {
         let tokens = self.usage.filter(|_| self.is_open()).map_or(0, |usage| usage.total_output());
         tokens > self.cap.tokens
     }
 
-    /// Whether its end is still to come: what is reported until then are the tokens of a part.
+    /// Whether the stream is still open: usage reported until then covers a part of the reply.
     fn is_open(&self) -> bool {
         self.stop.is_none() && !self.is_closing
     }
 
-    /// Cuts it here. The provider may go on: tokens that were reported by now are not those of the whole.
+    /// Cuts the reply here. The provider may continue to write, so the usage reported by now may be too low.
     pub(super) fn cap(&mut self) {
         self.is_capped = true;
         if self.is_open() {
@@ -396,12 +396,12 @@ impl Assembly {
         }
     }
 
-    /// Whether a reply of the protocol had begun.
+    /// Whether the beginning of a reply was parsed.
     pub(super) fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// Whether nothing at all came of it.
+    /// Whether no text, refusal, reasoning or call was received.
     pub(super) fn is_silent(&self) -> bool {
         self.is_mute() && self.reasoning.is_empty() && self.calls.is_empty()
     }
@@ -410,17 +410,17 @@ impl Assembly {
         self.is_over
     }
 
-    /// A number that grows with everything that the reply says.
+    /// A counter that grows with each delta.
     pub(super) fn received(&self) -> usize {
         self.received
     }
 
-    /// Whether nothing can be shown of it.
+    /// Whether there is no content to show.
     pub(super) fn is_mute(&self) -> bool {
         self.text.trim().is_empty() && self.refusal.is_empty()
     }
 
-    /// The events that are still to be told.
+    /// The events that are not taken yet.
     pub(super) fn take_items(&mut self) -> Vec<Result<ModelEvent, LlmError>> {
         std::mem::take(&mut self.items).into()
     }
@@ -430,12 +430,12 @@ impl Assembly {
         self.items.pop_front()
     }
 
-    /// The last item.
+    /// Adds the last item.
     pub(super) fn give(&mut self, last: Result<ModelEvent, LlmError>) {
         self.items.push_back(last);
     }
 
-    /// Tells what was held back.
+    /// Reports what the maskers held back.
     pub(super) fn settle(&mut self) {
         let (text, reasoning) = (self.text_masker.finish(), self.reasoning_masker.finish());
         self.add_reasoning(&reasoning);
@@ -443,7 +443,7 @@ impl Assembly {
         self.drop_empty_usage();
     }
 
-    /// What had come of a reply that failed.
+    /// The partial reply of a failed call.
     pub(super) fn partial(&self) -> Box<Partial> {
         Box::new(Partial {
             text: self.text.as_str().into(),
@@ -454,7 +454,7 @@ impl Assembly {
         })
     }
 
-    /// Why it ended, by all that is known: calls decide, unless it was cut, refused or filtered.
+    /// The final stop reason. Tool calls decide, unless the reply was cut, refused or filtered.
     pub(super) fn ending(&self) -> ReplyEnd {
         let has_calls = self.calls.has_named();
         match self.stop.as_ref().map_or(ReplyEnd::Other, |(_, stop)| *stop) {
@@ -470,24 +470,24 @@ impl Assembly {
             | ReplyEnd::Compaction) => stop,
             _ if has_calls => ReplyEnd::ToolUse,
             ReplyEnd::ToolUse => ReplyEnd::MalformedToolCall,
-            // It wanted something, and nobody can know what.
+            // It called a tool, but the call cannot be read.
             ReplyEnd::EndTurn if self.is_blank() && !self.calls.is_empty() => ReplyEnd::MalformedToolCall,
             ReplyEnd::EndTurn if self.is_blank() => ReplyEnd::Empty,
             stop => stop,
         }
     }
 
-    /// Whether it has neither text nor anything that the provider did.
+    /// Whether there is neither text nor anything else that the provider did.
     fn is_blank(&self) -> bool {
         self.text.trim().is_empty() && !self.has_other
     }
 
-    /// Whether the calls of a reply that ended like this are meant.
+    /// Whether the tool calls of a reply with this stop reason are kept.
     pub(super) fn keeps_calls(&self) -> bool {
         self.ending() == ReplyEnd::ToolUse
     }
 
-    /// The whole reply; `raw` is what the protocol wants to go back.
+    /// The whole reply. `raw` returns the provider's own form of the turn, for later requests.
     pub(super) fn finish(
         &mut self,
         origin: &str,
@@ -505,20 +505,20 @@ impl Assembly {
             self.warn("call_without_name");
         }
         if !keeps_calls && !tool_calls.is_empty() {
-            // What was cut off may be incomplete, and what was refused is not meant.
+            // The last call of a cut reply may be incomplete, and calls of a refused reply are not run.
             tool_calls.clear();
             self.warn("dropped_partial_calls");
         }
         let unread_calls = if keeps_calls { self.calls.unread() } else { 0 };
         let (has_new_ids, has_nameless) = (self.calls.has_new_ids, self.calls.has_nameless);
-        // Calls that are not read would be without results in it.
+        // The raw turn contains the calls above the maximum, which get no result.
         let is_whole = !self.is_capped && self.calls.unread() == 0;
         let mut raw = if is_whole { raw(has_new_ids, has_nameless, &tool_calls) } else { None };
         if raw.as_ref().is_some_and(|json| json.len() > self.cap.raw()) {
             self.warn(cap::RAW_TOO_LARGE);
             raw = None;
         }
-        // Half a surrogate pair was read over; no server would take it back.
+        // Servers refuse JSON with half a surrogate pair, which the parser accepts.
         if raw.as_ref().is_some_and(|json| !escape::is_sound(json)) {
             self.warn(cap::RAW_UNREADABLE);
             raw = None;
@@ -591,7 +591,7 @@ impl Assembly {
         }
     }
 
-    /// Whoever says something has used tokens.
+    /// A reply with content cannot have used zero tokens.
     fn drop_empty_usage(&mut self) {
         let is_empty = self.usage.is_some_and(|usage| usage.total_output() == 0);
         if is_empty && (!self.is_mute() || !self.reasoning.is_empty() || !self.calls.is_empty()) {
@@ -601,7 +601,7 @@ impl Assembly {
     }
 }
 
-/// How much of a reply an end takes back.
+/// Which of two stop reasons counts: the higher one.
 fn severity(stop: ReplyEnd) -> u8 {
     match stop {
         ReplyEnd::Refusal | ReplyEnd::ContentFilter => 2,
@@ -610,7 +610,7 @@ fn severity(stop: ReplyEnd) -> u8 {
     }
 }
 
-/// The error of a reply that ended without saying why.
+/// The error of a reply that ended without a stop reason.
 pub(super) fn interrupted(kind: LlmErrorKind, message: &str) -> LlmError {
     LlmError::new(kind, crate::error::ErrorPhase::Stream, message)
 }

@@ -1,4 +1,4 @@
-//! Events out of the bytes of a reply, a stream or one JSON object, in any pieces.
+//! Decodes the bytes of a reply, in chunks of any size, into events: an event stream or one JSON object.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,75 +14,73 @@ use crate::model::ModelEvent;
 use crate::secrets::Secrets;
 use crate::sse::{Frame, Framer, TooLong};
 
-/// How one wire protocol is read.
+/// The decoder of one wire protocol.
 pub(crate) trait Protocol: fmt::Debug + Send {
-    /// One event of a stream; `data` is trimmed and not empty.
+    /// One event of a stream. `data` is trimmed and not empty.
     ///
     /// # Errors
-    /// It is the provider's word for a failure, or cannot be read. That ends the reply.
+    /// The event reports a failure, or cannot be parsed. This ends the reply.
     fn event(&mut self, name: Option<&str>, data: &str, reply: &mut Assembly) -> Result<(), LlmError>;
 
-    /// The stream says that all has come, though no reason for the end was given. Where what came is complete, that is an
-    /// end.
+    /// The stream ended with `[DONE]` before a stop reason. If the reply is complete, the protocol sets a stop reason.
     fn close(&mut self, reply: &mut Assembly) {
         _ = reply;
     }
 
-    /// A reply that came as one JSON value; `body` is trimmed.
+    /// A reply that is one JSON value instead of a stream. `body` is trimmed.
     ///
     /// # Errors
-    /// As of an event.
+    /// Like [`event`](Self::event).
     fn whole(&mut self, body: &str, reply: &mut Assembly) -> Result<(), LlmError>;
 
-    /// What has to go back in place of the turn's text and calls, as JSON: the values that stand in the history of a
-    /// request. `calls` are those of the reply that are meant. `None` where text and calls say it all, or where it cannot
-    /// go back.
+    /// The provider's own form of the turn, as JSON values for the history of later requests. `calls` are those that are
+    /// kept. `None` where text and calls are enough, or where the provider would refuse it.
     fn raw(&mut self, end: &End, calls: &[ToolCall]) -> Option<String>;
 }
 
-/// How a reply ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) stop: ReplyEnd,
-    /// Whether its calls stay: otherwise they must not go back, since nobody will answer them.
+    /// Whether its tool calls are kept. Otherwise they must not be sent back, as no results follow.
     pub(crate) keeps_calls: bool,
-    /// Whether ids of calls are others than the provider wrote, so that its own turn would not fit the results.
+    /// Whether ids of calls were replaced: the results refer to the new ids, so the provider's own turn cannot be sent
+    /// back.
     pub(crate) has_new_ids: bool,
-    /// Whether calls that name no tool were left out: nobody will answer them, so the provider's own turn cannot go back.
+    /// Whether calls without a tool name were dropped: they get no results, so the provider's own turn cannot be sent
+    /// back.
     pub(crate) has_nameless: bool,
 }
 
 /// Decodes one reply.
 ///
-/// After any number of [`Decoder::push`], [`Decoder::finish`] or [`Decoder::interrupt`] says that the bytes are over.
-/// Exactly one [`ModelEvent::Finished`] or error comes out, as the last item, and nothing after it. How the bytes are
-/// cut makes no difference to what comes out.
+/// Call [`Decoder::push`] with each chunk of bytes, then [`Decoder::finish`] or [`Decoder::interrupt`] once. The last
+/// item is the only [`ModelEvent::Finished`] or error. The size of the chunks does not change the items.
 ///
-/// A line or a JSON object may have 8 MiB: beyond that it is an error. The first 128 calls of a reply are read, and the
-/// rest is counted. What a reply says beyond the [`OutputCap`] of its request, or in the arguments of a call beyond 1 MiB,
-/// is cut off, and it ends as [`ReplyEnd::Capped`]; so does a stream whose bytes go far beyond it. One that has said nothing at
-/// all by then is an error.
+/// A line of a stream or a JSON object longer than 8 MiB is an error. The first 128 tool calls are parsed, the rest is
+/// counted. Output beyond the [`OutputCap`] of the request and arguments of a call beyond 1 MiB are cut off, and the
+/// reply ends as [`ReplyEnd::Capped`]. So does a stream with far more bytes than the cap allows; without any content by
+/// then, it is an error.
 ///
-/// In text, reasoning, refusals and calls `[masked]` stands in place of a secret; as much of a piece as may be the
-/// beginning of one is held back until the next piece.
+/// In text, reasoning, refusals and calls a secret is replaced by `[masked]`. The end of a delta that may be the
+/// beginning of a secret is held back until the next delta.
 #[derive(Debug)]
 pub struct Decoder {
     protocol: Box<dyn Protocol>,
     origin: Arc<str>,
     body: Kind,
     reply: Assembly,
-    /// The most bytes of it that are read.
+    /// The maximum number of bytes that are parsed.
     max: usize,
     received: usize,
-    /// Whether the body ended within the event that is being read.
+    /// Whether the body ended within the event that is being parsed.
     is_unclosed: bool,
     is_done: bool,
 }
 
-/// What kind of body it is: that shows in its first byte that is no space.
+/// The kind of body, known from its first byte that is not whitespace.
 #[derive(Debug)]
 enum Kind {
-    /// `seen` bytes of it are a byte order mark and blanks.
+    /// `seen` bytes of `head` are a byte order mark and whitespace.
     Unknown {
         head: Vec<u8>,
         seen: usize,
@@ -98,8 +96,7 @@ impl Kind {
 }
 
 impl Decoder {
-    /// A decoder of the reply to one request of `origin`: its aliases are undone, and secrets are masked wherever they
-    /// stand.
+    /// A decoder of the reply to one request of `origin`. It undoes the aliases of tools and masks secrets.
     pub(crate) fn new(
         protocol: Box<dyn Protocol>,
         origin: Arc<str>,
@@ -119,47 +116,46 @@ impl Decoder {
         }
     }
 
-    /// Whether the last item has come.
+    /// Whether the last item was returned.
     pub fn is_done(&self) -> bool {
         self.is_done
     }
 
-    /// Whether the word for the end has come: only usage and the mark of the end may still follow.
+    /// Whether the stop reason was received: only usage and the end of the stream may follow.
     pub(crate) fn is_ending(&self) -> bool {
         self.reply.is_ending()
     }
 
-    /// A number that grows with everything that the reply says, be it shown yet or not.
+    /// A counter that grows with each delta, also with one that is held back.
     pub(crate) fn received(&self) -> usize {
         self.reply.received()
     }
 
-    /// What these bytes tell.
+    /// The items that are complete with these bytes.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Result<ModelEvent, LlmError>> {
         self.feed(bytes);
         self.reply.take_items()
     }
 
-    /// What is left when the body has ended as it should.
+    /// The last items of a body that ended normally.
     pub fn finish(&mut self) -> Vec<Result<ModelEvent, LlmError>> {
         self.end_of_body();
         self.reply.take_items()
     }
 
-    /// What is left when the body broke off: an error of this kind, unless the reply was complete by then.
+    /// The last items of a body that was interrupted: an error of this kind, unless the reply was complete by then.
     pub fn interrupt(&mut self, kind: LlmErrorKind, message: &str) -> Vec<Result<ModelEvent, LlmError>> {
         self.broken_off(kind, message);
         self.reply.take_items()
     }
 
-    /// The next of what was told and not taken yet; after the last of a reply it [is done](Self::is_done).
+    /// The next item that is not taken yet. After the last item the decoder [is done](Self::is_done).
     pub(crate) fn next_item(&mut self) -> Option<Result<ModelEvent, LlmError>> {
         self.reply.next_item()
     }
 
-    /// Reads these bytes.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
-        // What is beyond the guard is not looked at, wherever the pieces were cut.
+        // The limit applies to bytes, so that the size of the chunks does not change the result.
         let room = self.max - self.received;
         let taken = bytes.get(..room).unwrap_or(bytes);
         self.received += taken.len();
@@ -169,7 +165,7 @@ impl Decoder {
         }
     }
 
-    /// The body has ended as it should.
+    /// The body ended normally.
     pub(crate) fn end_of_body(&mut self) {
         if self.is_done {
             return;
@@ -189,7 +185,7 @@ impl Decoder {
         self.end(LlmErrorKind::StreamInterrupted, "the reply ended without its end");
     }
 
-    /// The body broke off.
+    /// The connection was interrupted.
     pub(crate) fn broken_off(&mut self, kind: LlmErrorKind, message: &str) {
         if self.reply.is_ending() {
             self.reply.warn("broken_off_after_its_end");
@@ -268,7 +264,7 @@ impl Decoder {
         let result = self.protocol.event(event, data, &mut self.reply);
         self.reply.is_damaged = false;
         match result {
-            // An event that cannot be read since its end is missing: the reply was cut there.
+            // An incomplete event at the end of the body: the stream was interrupted there.
             Err(error) if self.is_unclosed && error.kind == LlmErrorKind::BadResponse => {
                 let message = "the reply ended in the middle of an event";
                 self.end(LlmErrorKind::StreamInterrupted, message);
@@ -282,7 +278,7 @@ impl Decoder {
         }
     }
 
-    /// A reply that came as one JSON value.
+    /// A reply that is one JSON value.
     fn whole(&mut self, body: &[u8]) {
         let body = body.strip_prefix(MARK).unwrap_or(body).trim_ascii();
         if body.first() == Some(&b'<') {
@@ -300,7 +296,7 @@ impl Decoder {
         }
     }
 
-    /// The end of the reply, if it was said that there is one.
+    /// Ends the reply: normally if a stop reason was received, otherwise with this error.
     fn end(&mut self, kind: LlmErrorKind, message: &str) {
         if self.is_done {
             return;
@@ -327,7 +323,7 @@ impl Decoder {
         if !matches!(self.body, Kind::Stream(_)) {
             return self.fail(LlmError::unreadable(TOO_LARGE));
         }
-        // Tokens that were reported were generated, whatever of them was shown.
+        // Reported output tokens were generated, even if no content arrived: such a reply is capped rather than an error.
         if !self.reply.is_ending() && self.reply.is_silent() && !self.reply.reports_beyond_cap() {
             let message = format!("{} bytes of a reply came, and none of them says anything", self.received);
             return self.fail(LlmError::unreadable(message));
@@ -340,7 +336,7 @@ impl Decoder {
         self.is_done = true;
         self.reply.settle();
         error.partial = Some(self.reply.partial());
-        // A reply that had begun by the protocol and then broke it may be billed: a model was at work.
+        // A stream that began and then violated the protocol may be billed.
         let is_stream = matches!(self.body, Kind::Stream(_));
         if is_stream && error.kind == LlmErrorKind::BadResponse && self.reply.has_begun() {
             error.detail.get_or_insert_default().may_have_begun = true;
@@ -349,20 +345,20 @@ impl Decoder {
     }
 }
 
-/// A part of a reply that is no JSON.
+/// An error for a part of the reply that is not valid JSON.
 pub(crate) fn unreadable(error: &serde_json::Error) -> LlmError {
     LlmError::unreadable(format!("a part of the reply cannot be read as JSON: {error}"))
 }
 
-/// Something in place of a reply that may be one the next time.
+/// An error for a body that is not a reply. A retry may succeed.
 pub(crate) fn again(message: &str) -> LlmError {
     LlmError { retry: RetryAdvice::Backoff, ..LlmError::unreadable(message) }
 }
 
-/// The byte order mark.
+/// The UTF-8 byte order mark.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
-/// The most bytes of a line.
+/// The maximum number of bytes of a line.
 const MAX_LINE: usize = 8 << 20;
-/// The most bytes of a reply that is one JSON object, and of the blanks before any reply.
+/// The maximum number of bytes of a reply that is one JSON object, and of whitespace before any reply.
 const MAX_JSON: usize = 8 << 20;
 const TOO_LARGE: &str = "a reply without a stream is larger than 8 MiB";

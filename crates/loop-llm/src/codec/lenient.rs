@@ -1,6 +1,6 @@
-//! JSON of others, read without failing at what is of another kind than it should be.
+//! Lenient JSON types for providers' replies: a field of an unexpected kind counts as missing.
 //!
-//! A field of the wrong kind is a missing field. What is read borrows from the text where it can.
+//! Parsed values borrow from the text where possible.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,7 +14,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Reads over what is of another kind.
+/// Visitor methods that skip a value of another kind and return `$value`.
 macro_rules! otherwise {
     ($value:expr; $($kind:ident),*) => { $(otherwise!(@ $kind, $value);)* };
     (@ bool, $value:expr) => { fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> { Ok($value) } };
@@ -37,41 +37,40 @@ macro_rules! otherwise {
     };
 }
 
-/// A text, where it is one.
+/// A string; `None` for any other kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text<'a>(Option<Cow<'a, str>>);
 
 impl Text<'_> {
-    /// The text, where it is one and is not empty.
+    /// The string, if it is not empty.
     pub(crate) fn some(&self) -> Option<&str> {
         self.0.as_deref().filter(|text| !text.is_empty())
     }
 
-    /// The text, an empty one where it is none.
+    /// The string, or an empty one.
     pub(crate) fn or_empty(&self) -> &str {
         self.0.as_deref().unwrap_or_default()
     }
 
-    /// Whether it is a text, be it empty.
+    /// Whether it is a string, including an empty one.
     pub(crate) fn is_text(&self) -> bool {
         self.0.is_some()
     }
 }
 
-/// A count of tokens, where it is one.
+/// A count of tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Count {
-    /// It is not there, or `null`.
+    /// Missing or `null`.
     #[default]
     Missing,
-    /// It is no number, negative, broken or absurd.
+    /// Not a number, negative, fractional or above the maximum.
     Odd,
-    /// So many.
     Is(u64),
 }
 
 impl Count {
-    /// The number; `is_odd` becomes true where there is something that is none.
+    /// The count. Sets `is_odd` for [`Count::Odd`].
     pub(crate) fn get(self, is_odd: &mut bool) -> Option<u64> {
         match self {
             Self::Missing => None,
@@ -84,18 +83,18 @@ impl Count {
     }
 }
 
-/// A number of any kind, where it is one.
+/// A number of any kind; `None` for any other kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Number(pub(crate) Option<f64>);
 
 impl Number {
-    /// The number, where it is one that can be an index.
+    /// The number as an index: a whole number from 0 to less than 10⁹.
     pub(crate) fn index(self) -> Option<u64> {
         self.0.filter(|number| *number >= 0.0 && number.fract() == 0.0 && *number < 1e9).map(|it| it as u64)
     }
 }
 
-/// An object, where it is one.
+/// An object; `None` for any other kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Maybe<T>(pub(crate) Option<T>);
 
@@ -111,7 +110,7 @@ impl<T> Maybe<T> {
     }
 }
 
-/// The objects of a list; of anything else, none. Values that are no objects are left out.
+/// The objects of a list. Values of other kinds are left out, and any other kind is an empty list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct List<T>(pub(crate) Vec<T>);
 
@@ -129,36 +128,36 @@ impl<T> Deref for List<T> {
     }
 }
 
-/// The members of an object, in order, each as it is written; of anything else, none.
+/// The members of an object, in order, as raw JSON; empty for any other kind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields<'a>(pub(crate) Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
-    /// The members of an object that is written.
+    /// Parses an object.
     ///
     /// # Errors
-    /// A name of one holds half of a surrogate pair, or there are too many.
+    /// The name of a member contains half of a surrogate pair, or there are too many members.
     pub(crate) fn of(raw: &'a RawValue) -> Result<Self, LlmError> {
         serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))
     }
 
-    /// A member as it is written, unless it is `null`.
+    /// The raw JSON of a member, unless it is `null`.
     pub(crate) fn get(&self, key: &str) -> Option<&'a RawValue> {
         let found = self.0.iter().find(|(name, _)| name == key);
         found.map(|(_, value)| *value).filter(|value| value.get() != "null")
     }
 
-    /// A member that is a text.
+    /// A member that is a string.
     pub(crate) fn text(&self, key: &str) -> Text<'a> {
         self.get(key).map(text).unwrap_or_default()
     }
 }
 
-/// The values of a list, each as it is written; of anything else, none.
+/// The values of a list as raw JSON; empty for any other kind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Raws<'a>(pub(crate) Vec<&'a RawValue>);
 
-/// A text that is written, where it is one. Half of a surrogate pair, which is no character, becomes U+FFFD.
+/// Parses a string. Half of a surrogate pair becomes U+FFFD.
 pub(crate) fn text(raw: &RawValue) -> Text<'_> {
     if !raw.get().starts_with('"') {
         return Text::default();
@@ -169,10 +168,10 @@ pub(crate) fn text(raw: &RawValue) -> Text<'_> {
     })
 }
 
-/// A text that has to be known exactly, or not at all: what a tool is run with.
+/// Parses a string that must be exact, such as a tool's arguments.
 ///
 /// # Errors
-/// It holds half of a surrogate pair, which is no character.
+/// The string contains half of a surrogate pair.
 pub(crate) fn exact(raw: &RawValue) -> Result<Text<'_>, LlmError> {
     if raw.get().starts_with('"') {
         serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))
@@ -181,7 +180,7 @@ pub(crate) fn exact(raw: &RawValue) -> Result<Text<'_>, LlmError> {
     }
 }
 
-/// A text whose escapes may name what is no character.
+/// A string that may contain half of a surrogate pair.
 struct Lossy(String);
 
 impl<'de> Deserialize<'de> for Lossy {
@@ -196,7 +195,7 @@ impl<'de> Deserialize<'de> for Lossy {
             }
 
             fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Lossy, E> {
-                // Each of the three bytes of one is replaced by itself.
+                // Each of the three bytes of half a pair became one replacement character.
                 let text = String::from_utf8_lossy(bytes);
                 Ok(Lossy(text.replace("\u{fffd}\u{fffd}\u{fffd}", "\u{fffd}")))
             }
@@ -394,9 +393,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     }
 }
 
-/// More tokens than any call can have.
+/// Above what any call can use.
 const MAX: u64 = 1_000_000_000;
-/// More values than any list of a reply has.
+/// Maximum values of a list or members of an object.
 const MAX_VALUES: usize = 20_000;
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! Tool calls out of fragments, as many kinds of servers send them.
+//! Assembles tool calls from fragments, as different kinds of servers send them.
 
 use serde_json::value::RawValue;
 
 use crate::codec::{Assembly, Fields, Number};
 use crate::error::LlmError;
 
-/// Which call a fragment belongs to.
+/// Finds the call of a fragment.
 #[derive(Debug)]
 pub(super) struct Placer {
     pub(super) last: Option<usize>,
-    /// Whether each fragment has all arguments so far.
+    /// Whether each fragment repeats all arguments so far.
     has_whole_arguments: bool,
 }
 
@@ -18,7 +18,7 @@ impl Placer {
         Self { last: None, has_whole_arguments }
     }
 
-    /// Takes one fragment; returns the call that it belongs to. `place` is that of a whole call among others.
+    /// Adds one fragment and returns its call. `place` is the position of a whole call in its list.
     pub(super) fn push(
         &mut self,
         fragment: &Fields<'_>,
@@ -51,7 +51,7 @@ impl Placer {
         Ok(Some(at))
     }
 
-    /// The call that a fragment with this id, name and index belongs to, once its beginning is told.
+    /// The call of a fragment with this id, name and index. A new call is reported.
     pub(super) fn begin(
         &mut self,
         id: &str,
@@ -65,12 +65,12 @@ impl Placer {
             None => self.place(id, name, index, reply),
         };
         self.last = at;
-        // A name may come late, or again in every fragment.
+        // A name may come late, or be repeated in each fragment.
         reply.name_call(at?, id, name);
         at
     }
 
-    /// More of a call's arguments, or all of them.
+    /// A fragment of a call's arguments, or all arguments so far.
     pub(super) fn add(&self, at: usize, piece: &str, reply: &mut Assembly) -> Result<(), LlmError> {
         let before = reply.calls().open().get(at).map_or("", |call| &call.arguments);
         let is_whole = || serde_json::from_str::<&RawValue>(before).is_ok();
@@ -80,7 +80,7 @@ impl Placer {
         reply.add_arguments(at, piece)
     }
 
-    /// The call that a fragment belongs to; a new one where it begins one. `None` where it belongs to none that is read.
+    /// The call of a fragment, or a new one. `None` for a call above the maximum.
     fn place(&self, id: &str, name: &str, index: Option<u64>, reply: &mut Assembly) -> Option<usize> {
         let open = reply.calls().open();
         let by_index = || index.and_then(|_| open.iter().rposition(|call| call.index == index));

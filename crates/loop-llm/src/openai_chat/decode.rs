@@ -1,4 +1,4 @@
-//! What the chunks of a stream, or a whole reply, say.
+//! The general parser for the chunks of a stream, and for a whole reply.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -20,24 +20,24 @@ use crate::codec::{
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::request::ModelRequest;
 
-/// Chunks, or one reply.
+/// The decoder's state.
 #[derive(Debug)]
 struct Chat {
     calls: Placer,
     tags: Option<Tags>,
     kept: Kept,
     reasoning_beside: bool,
-    /// Of fewer tokens of input it is to be feared that the rest was cut off.
+    /// Fewer reported input tokens than this suggest that the server truncated the prompt.
     least_input: u64,
-    /// The class of service as it was told last.
+    /// The service tier reported last.
     tier: String,
-    /// The last chunk, where the next may be like it.
+    /// The last usual chunk: the next may differ from it only in its delta.
     pattern: Pattern,
-    /// Texts of a chunk without their escapes.
+    /// Unescaped texts of the current chunk.
     scratch: String,
-    /// Whether a piece of the message came: a whole message beside pieces says the same once more.
+    /// Whether a delta had content: a whole message in addition to deltas repeats it.
     has_piece: bool,
-    /// Whether there is something to be shown or run.
+    /// Whether there is text, a refusal or a tool call.
     says: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn P
         tags: profile.think_tags.then(Tags::default),
         kept: Kept::new(profile),
         reasoning_beside: profile.reasoning_beside_completion,
-        // Twice as many bytes a token as texts usually have.
+        // Twice as many bytes a token as usual.
         least_input: if profile.cuts_silently { request.bytes() as u64 / 8 } else { 0 },
         tier: String::new(),
         pattern: Pattern::default(),
@@ -58,7 +58,7 @@ pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn P
     })
 }
 
-/// A chunk, or a whole reply. Of what is not named here nothing is kept.
+/// A chunk or a whole reply. Unknown members are dropped.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Chunk<'a> {
@@ -95,12 +95,12 @@ struct Choice<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Filter {
-    /// What kept the filter from looking.
+    /// Why the content filter did not run.
     error: Maybe<IgnoredAny>,
 }
 
 impl Filter {
-    /// Whether it could not look.
+    /// Whether the filter did not run.
     pub(super) fn is_failed(&self) -> bool {
         self.error.get().is_some()
     }
@@ -123,7 +123,7 @@ impl Protocol for Chat {
                 return result;
             }
         }
-        // What is known of the class of service may be another after it.
+        // The chunk may change the service tier, which the pattern leaves out.
         self.pattern.forget();
         let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|error| unreadable(&error))?;
         if reply.is_damaged() {
@@ -145,7 +145,7 @@ impl Protocol for Chat {
         if is_error(&chunk) {
             return Err(failure(body, reply));
         }
-        // What it says of tokens counts, whatever else it lacks.
+        // Its usage counts even if the reply lacks a choice.
         self.chunk(&chunk, /*is_whole*/ true, reply)?;
         if chunk.choices.is_empty() {
             return Err(again("a body without a choice in place of a reply"));
@@ -171,7 +171,7 @@ impl Protocol for Chat {
 }
 
 impl Chat {
-    /// A chunk like the last one, or like most; `None` for any other, of which nothing is taken.
+    /// Parses a usual chunk on the fast path. `None` for any other chunk, which then has no effect.
     fn ordinary(
         &mut self,
         data: &str,
@@ -205,7 +205,7 @@ impl Chat {
         if chunk.finish.is_empty() { Ok(()) } else { self.end(chunk.finish, reply) }
     }
 
-    /// The message of an ordinary chunk: see [`Chat::message`].
+    /// The delta of a usual chunk, with the effects of [`Chat::message`].
     fn delta(&mut self, delta: &Delta<'_>, scratch: &str, reply: &mut Assembly) -> Result<(), LlmError> {
         let reasoning = |wanted| {
             let found = delta.pieces().iter().find(|(stated, _)| *stated == wanted);
@@ -276,11 +276,11 @@ impl Chat {
         }
     }
 
-    /// A chunk, or a reply that came as a whole.
+    /// Reports a chunk or a whole reply.
     fn chunk(&mut self, chunk: &Chunk<'_>, is_whole: bool, reply: &mut Assembly) -> Result<(), LlmError> {
         let Chunk { id, model, service_tier, .. } = chunk;
         self.begin(id.or_empty(), model.or_empty(), service_tier.or_empty(), reply);
-        // The choice of index 0: we ask for one.
+        // Requests ask for one choice, with index 0.
         let choice = chunk.choices.iter().find(|choice| choice.index.index().unwrap_or(0) == 0);
         if let Some(choice) = choice {
             let says = |(key, value): &(_, &RawValue)| *key != "role" && !is_nothing(value);
@@ -303,7 +303,7 @@ impl Chat {
         choice.and_then(|choice| choice.finish_reason.some()).map_or(Ok(()), |word| self.end(word, reply))
     }
 
-    /// A delta, or a whole message.
+    /// Reports a delta or a whole message.
     fn message(
         &mut self,
         message: &Fields<'_>,
@@ -347,7 +347,7 @@ impl Chat {
                     let calls: List<Fields<'_>> =
                         serde_json::from_str(value.get()).map_err(|it| unreadable(&it))?;
                     for (nth, fragment) in (0..).zip(calls.iter()) {
-                        // In a message that is whole each is a call, and its place is its index.
+                        // In a whole message calls have no index: their position is used.
                         let place = is_whole.then_some(nth);
                         if let Some(at) = self.calls.push(fragment, place, reply)? {
                             self.says = true;
@@ -356,7 +356,7 @@ impl Chat {
                         }
                     }
                 }
-                // The way in which one call was told before there could be several.
+                // The deprecated form of a single tool call.
                 "function_call" if value.get().starts_with('{') => {
                     let fragment = Fields(vec![("index".into(), zero()), ("function".into(), *value)]);
                     self.says |= self.calls.push(&fragment, /*place*/ None, reply)?.is_some();
@@ -395,14 +395,14 @@ impl Chat {
         }
     }
 
-    /// All has come, and nobody said why it ended.
+    /// The end of a reply without a stop reason.
     fn end_without_word(&mut self, reply: &mut Assembly) {
         self.settle(reply);
         reply.warn("no_finish_reason");
         reply.stop("", ReplyEnd::EndTurn);
     }
 
-    /// Tells what was held back.
+    /// Reports the text that the tag parser held back.
     fn settle(&mut self, reply: &mut Assembly) {
         for part in self.tags.iter_mut().flat_map(Tags::finish) {
             tell(part, reply);
@@ -435,7 +435,7 @@ impl Chat {
     }
 }
 
-/// What a message that repeats the pieces says of their calls: arguments of which not all came in pieces.
+/// Completes arguments from a whole message that repeats the deltas.
 fn complete_calls(message: &Fields<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
     let Some(calls) = message.get("tool_calls") else { return Ok(()) };
     let calls: List<Fields<'_>> = serde_json::from_str(calls.get()).map_err(|it| unreadable(&it))?;
@@ -473,5 +473,5 @@ fn zero() -> &'static RawValue {
     serde_json::from_str("0").unwrap_or(RawValue::NULL)
 }
 
-/// The warning that a filter could not look.
+/// The warning that a content filter did not run.
 const NOT_FILTERED: &str = "text_not_filtered";

@@ -18,36 +18,36 @@ use super::decode::{Filter, Groq};
 use super::usage::Report;
 use crate::codec::{Maybe, Token, plain};
 
-/// What an ordinary chunk says. Texts that it lacks are empty.
+/// A parsed chunk. Missing texts are empty.
 #[derive(Debug, Default)]
 pub(super) struct Ordinary<'a> {
     pub(super) id: &'a str,
     pub(super) model: &'a str,
     pub(super) tier: &'a str,
     pub(super) delta: Delta<'a>,
-    /// Whether a filter could not look.
+    /// Whether a content filter did not run.
     pub(super) is_unfiltered: bool,
     pub(super) usage: Option<Report>,
     pub(super) finish: &'a str,
-    /// Where the message stands, if there is one.
+    /// The byte range of the delta; empty without one.
     message: Range<usize>,
-    /// Where a text stands that hides lengths, if there is one.
+    /// The byte range of `obfuscation`, padding that hides the length of the delta; empty without one.
     padding: Range<usize>,
 }
 
-/// What its message says.
+/// A parsed delta.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delta<'a> {
-    /// Of the call that it has a fragment of.
+    /// The id of its tool call; `name` is the tool's.
     pub(super) id: &'a str,
     pub(super) name: &'a str,
-    /// Whether there is reasoning among the pieces.
+    /// Whether one of the pieces is reasoning.
     pub(super) has_reasoning: bool,
     pieces: [(PieceOf, Token<'a>); MAX_PIECES],
     count: usize,
 }
 
-/// What a piece is a piece of.
+/// The member that a piece comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum PieceOf {
     #[default]
@@ -55,14 +55,14 @@ pub(super) enum PieceOf {
     Refusal,
     ReasoningContent,
     Reasoning,
-    /// The arguments of the call with this index.
+    /// Arguments of the tool call with this index.
     Arguments(Option<u64>),
     /// A fragment of that call without arguments.
     Call(Option<u64>),
 }
 
 impl<'a> Delta<'a> {
-    /// What is said, in order.
+    /// The pieces in the order of their members.
     pub(super) fn pieces(&self) -> &[(PieceOf, Token<'a>)] {
         self.pieces.get(..self.count).unwrap_or_default()
     }
@@ -75,16 +75,16 @@ impl<'a> Delta<'a> {
     }
 }
 
-/// A chunk of which only the message, and what hides its length, were others in those that follow.
+/// The last usual chunk, of which the next may differ only in its delta and its obfuscation.
 #[derive(Debug, Default)]
 pub(super) struct Pattern {
-    /// Empty where there is none.
+    /// Empty before the first.
     json: String,
-    /// Where the others differ, in order.
+    /// The ranges of `json` that may differ, in order.
     holes: [(Hole, Range<usize>); 2],
 }
 
-/// What stands in a hole.
+/// What may differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Hole {
     #[default]
@@ -93,7 +93,7 @@ enum Hole {
 }
 
 impl Pattern {
-    /// What the message of another chunk says, where the chunk differs in nothing else.
+    /// Parses the delta of a chunk that is the same elsewhere. `None` for any other chunk.
     pub(super) fn read<'a>(&self, json: &'a str, scratch: &mut String, delta: &mut Delta<'a>) -> Option<()> {
         let (bytes, known) = (json.as_bytes(), self.json.as_bytes());
         if known.is_empty() {
@@ -119,12 +119,11 @@ impl Pattern {
         (bytes.get(reader.at..)? == known.get(done..)?).then_some(())
     }
 
-    /// From here on there is none.
     pub(super) fn forget(&mut self) {
         self.json.clear();
     }
 
-    /// Keeps a chunk that says nothing but its message to whoever knows its id, model and tier.
+    /// Keeps a chunk that reports only a delta, apart from id, model and tier, which are known by then.
     pub(super) fn keep(&mut self, json: &str, chunk: &Ordinary<'_>) {
         self.forget();
         let Ordinary { is_unfiltered, usage, finish, message, padding, .. } = chunk;
@@ -138,7 +137,7 @@ impl Pattern {
     }
 }
 
-/// What a chunk says, where it is an ordinary one. Texts with escapes are appended to `scratch`.
+/// Parses a usual chunk. `None` for any other. Texts with escapes are appended to `scratch`.
 pub(super) fn read<'a>(json: &'a str, scratch: &mut String) -> Option<Ordinary<'a>> {
     let mut reader = Reader { json, at: 0, scratch };
     let (mut chunk, mut vendor) = (Ordinary::default(), None);
@@ -184,7 +183,7 @@ pub(super) fn read<'a>(json: &'a str, scratch: &mut String) -> Option<Ordinary<'
     reader.is_over().then_some(chunk)
 }
 
-/// Which members of an object came already.
+/// The members of an object that were read already: a duplicate is declined.
 #[derive(Default)]
 struct Seen(u32);
 
@@ -197,7 +196,7 @@ impl Seen {
     }
 }
 
-/// Where in a text it is read on. Everything returns `None` where the text is not as expected.
+/// A cursor in the JSON. Each method returns `None` for what it does not expect.
 struct Reader<'a, 's> {
     json: &'a str,
     at: usize,
@@ -205,7 +204,7 @@ struct Reader<'a, 's> {
 }
 
 impl<'a> Reader<'a, '_> {
-    /// The list of choices: none, or the one that was asked for.
+    /// A list of choices with at most one, of index 0.
     fn choices(&mut self, chunk: &mut Ordinary<'a>) -> Option<()> {
         if self.null().is_some() {
             return Some(());
@@ -243,7 +242,7 @@ impl<'a> Reader<'a, '_> {
         })
     }
 
-    /// A message: its members that go back are not ordinary, unless they are empty.
+    /// A delta. Members that are sent back to the provider are declined, unless they are empty.
     fn delta(&mut self, delta: &mut Delta<'a>) -> Option<()> {
         let mut seen = Seen::default();
         self.object(|it, key| {
@@ -269,7 +268,7 @@ impl<'a> Reader<'a, '_> {
         })
     }
 
-    /// A fragment of a call.
+    /// A fragment of a tool call.
     fn call(&mut self, delta: &mut Delta<'a>) -> Option<()> {
         let (mut seen, mut index, mut arguments) = (Seen::default(), None, None);
         self.object(|it, key| {
@@ -326,7 +325,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// A list of one value, or of none.
+    /// A list of at most one value.
     fn one(&mut self, value: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
         self.eat(b'[')?;
         self.blanks();
@@ -345,7 +344,7 @@ impl<'a> Reader<'a, '_> {
         Some(token)
     }
 
-    /// A text without escapes.
+    /// A string without escapes.
     fn plain_text(&mut self) -> Option<&'a str> {
         self.eat(b'"')?;
         let bytes = self.json.as_bytes();
@@ -356,12 +355,12 @@ impl<'a> Reader<'a, '_> {
         Some(text)
     }
 
-    /// A text without escapes, or `null`, which is an empty one.
+    /// A string without escapes, or `null` as an empty one.
     fn word(&mut self) -> Option<&'a str> {
         if self.null().is_some() { Some("") } else { self.plain_text() }
     }
 
-    /// A small number, or `null`.
+    /// An integer of up to nine digits, or `null`.
     fn index(&mut self) -> Option<Option<u64>> {
         if self.null().is_some() {
             return Some(None);
@@ -385,7 +384,7 @@ impl<'a> Reader<'a, '_> {
         (self.json.as_bytes().get(self.at..end) == Some(literal.as_bytes())).then(|| self.at = end)
     }
 
-    /// A value of which nothing would be kept.
+    /// An empty value, of which the general parser keeps nothing.
     fn nothing(&mut self) -> Option<()> {
         ["null", "\"\"", "[]", "{}"].iter().find_map(|literal| self.literal(literal))
     }
@@ -394,7 +393,7 @@ impl<'a> Reader<'a, '_> {
         if self.null().is_some() { Some(None) } else { self.value::<Maybe<T>>().map(|it| it.0) }
     }
 
-    /// Any value.
+    /// Skips any value.
     fn skip(&mut self) -> Option<()> {
         match self.json.as_bytes().get(self.at)? {
             b'n' => self.null(),
@@ -426,16 +425,16 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Whether nothing but blanks is left.
+    /// Whether only whitespace is left.
     fn is_over(&mut self) -> bool {
         self.blanks();
         self.at == self.json.len()
     }
 }
 
-/// Pieces of a message: content, refusal, both ways to send reasoning, and arguments.
+/// Maximum pieces of a delta: content, refusal, two members of reasoning, and arguments.
 const MAX_PIECES: usize = 5;
-/// Bytes of a chunk that is kept for those after it.
+/// Maximum bytes of a chunk that is kept as a pattern.
 const MAX_PATTERN: usize = 4 << 10;
 
 #[cfg(test)]
@@ -444,7 +443,7 @@ mod tests {
 
     use super::*;
 
-    /// Chunks of several providers, and whether their pattern is kept. `@` is the text that differs.
+    /// Chunks of several providers, and whether their pattern is kept. `@` is replaced by different texts.
     const USUAL: [(&str, bool); 6] = [
         (
             r#"{"id":"r1","object":"chat.completion.chunk","created":1,"model":"m","service_tier":"default","choices":[{"index":0,"delta":{"role":"assistant","content":"@","refusal":null},"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"@"}"#,

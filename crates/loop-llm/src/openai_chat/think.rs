@@ -1,31 +1,31 @@
-//! Reasoning that stands in the text between tags.
+//! Reasoning between tags in the text.
 
-/// Parts text at `<think>` and `</think>`, wherever it is cut.
+/// Splits text at `<think>` and `</think>`, across chunk boundaries.
 ///
-/// Some servers leave the opening tag out. What stands before a `</think>` is reasoning then, if it came in the same piece
-/// as the tag and nothing but blanks came before it: that is a whole reply, or a stream whose first piece holds the tag.
-/// In any other stream the text was told by then, since nothing is held back for a tag that may never come; it stays text,
-/// and so does the tag.
+/// Some servers omit the opening tag. The text before a `</think>` then counts as reasoning if it came in the same delta
+/// as the tag, after nothing but whitespace. That is the case in a reply that is not streamed, and in a stream whose
+/// first delta contains the tag. In any other stream that text was reported by then, as it is not held back for a tag
+/// that may never follow. It stays text, and so does the tag.
 #[derive(Debug, Default)]
 pub(super) struct Tags {
     held: String,
-    /// How many bytes at the beginning of `held` are known to be blanks.
+    /// How many bytes at the beginning of `held` are known to be whitespace.
     blanks: usize,
     state: State,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// Nothing but blanks so far.
+    /// Only whitespace so far.
     #[default]
     Before,
     Inside,
-    /// Nothing but blanks since.
+    /// Only whitespace since the closing tag.
     Between,
     After,
 }
 
-/// A part of a text.
+/// A part of the split text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Reasoning(String),
@@ -33,7 +33,7 @@ pub(super) enum Part {
 }
 
 impl Tags {
-    /// What can be told after this piece.
+    /// The parts that are certain after this delta.
     pub(super) fn push(&mut self, piece: &str) -> Vec<Part> {
         self.held.push_str(piece);
         let mut parts = Vec::new();
@@ -89,7 +89,7 @@ impl Tags {
         }
     }
 
-    /// What was held back.
+    /// The text that was held back.
     pub(super) fn finish(&mut self) -> Vec<Part> {
         let held = std::mem::take(&mut self.held);
         let mut parts = Vec::new();
@@ -105,7 +105,7 @@ fn push(parts: &mut Vec<Part>, part: Part) {
     }
 }
 
-/// How many bytes at the end of `text` are a beginning of `word`.
+/// How many bytes at the end of `text` are a prefix of `word`.
 fn begun(text: &str, word: &str) -> usize {
     (1..word.len())
         .rev()
@@ -142,9 +142,9 @@ mod tests {
             (&["</", "think", ">b"], "", "b"),
             (&["</", "thin"], "", "</thin"),
             (&["</", "b>"], "", "</b>"),
-            // It was told before the tag came.
+            // The text before the tag was reported with the delta before.
             (&["a", "</think>b"], "", "a</think>b"),
-            // Not at the beginning, so no tag.
+            // Not at the beginning, so it is not a tag.
             (&["a<think>b</think>c"], "", "a<think>b</think>c"),
         ] {
             let wanted = (reasoning.to_owned(), visible.to_owned());
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn blanks_are_looked_at_once() {
-        // Half an hour, if all blanks were looked at again with each.
+        // Takes half an hour if all whitespace is scanned again for each.
         let blanks = vec![" "; 1_000_000];
         let (reasoning, visible) = parted(&[&blanks[..], &["a"]].concat());
         assert_eq!((reasoning.len(), visible.len()), (0, 1_000_001));

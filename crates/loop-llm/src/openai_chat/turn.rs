@@ -1,4 +1,4 @@
-//! A turn as it goes back to the server that wrote it, where text and calls do not say it all.
+//! The server's own form of a turn, sent back in later requests where text and calls are not enough.
 
 use std::sync::Arc;
 
@@ -10,22 +10,23 @@ use loop_core::ToolCall;
 use crate::codec::{End, Fields, wire_name};
 use crate::profile::{Profile, ReasoningBack};
 
-/// What came of a message, in the server's own terms.
+/// The members of a message, as the server named them.
 #[derive(Debug)]
 pub(super) struct Kept {
     reasoning_back: ReasoningBack,
     refusal_back: bool,
-    /// Members that the server is known to take back.
+    /// Members that the server accepts in later requests.
     members_back: Arc<[Arc<str>]>,
     text: String,
     refusal: String,
-    /// The content where it is a list.
+    /// The parts of a content that is a list.
     parts: Vec<Value>,
-    /// What else the calls have, in the order in which they began, each with its place among them.
+    /// Members of each tool call besides id, name and arguments, in the order in which the calls began, each with its
+    /// index.
     calls: Vec<(u64, Map<String, Value>)>,
     others: Map<String, Value>,
     bytes: usize,
-    /// Whether what is kept is not what came, so that it cannot go back.
+    /// Whether something was dropped, so that the turn cannot be sent back.
     is_lost: bool,
 }
 
@@ -45,7 +46,7 @@ impl Kept {
         }
     }
 
-    /// What came was no UTF-8: it cannot go back as it was.
+    /// The event contained invalid UTF-8: the turn cannot be sent back.
     pub(super) fn lose(&mut self) {
         self.is_lost = true;
     }
@@ -58,14 +59,14 @@ impl Kept {
         }
     }
 
-    /// A piece of a refusal.
+    /// A refusal delta.
     pub(super) fn refusal(&mut self, piece: &str) {
         if self.has_room(piece.len()) {
             self.refusal.push_str(piece);
         }
     }
 
-    /// A content, or a piece of one, that is a list. Pieces of one kind become one.
+    /// A content that is a list, or a delta of one. Deltas of the same kind are joined.
     pub(super) fn content(&mut self, list: &RawValue) {
         let Some(Value::Array(parts)) = self.value(list) else { return };
         if !self.text.is_empty() {
@@ -80,8 +81,8 @@ impl Kept {
         }
     }
 
-    /// A fragment of the call that began as number `at`; `index` is its place, where it is told. Of what is not ours to
-    /// know, that is kept as it came which the server takes back.
+    /// A fragment of call number `at`; `index` is its index, if known. Of its other members those are kept that the
+    /// server accepts back.
     pub(super) fn call(&mut self, at: usize, index: Option<u64>, fragment: &Fields<'_>) {
         self.begin_call(at, index);
         for (key, value) in &fragment.0 {
@@ -94,14 +95,14 @@ impl Kept {
         }
     }
 
-    /// A fragment of a call with nothing else in it than what is ours to know.
+    /// A fragment of a call that has only id, name and arguments.
     pub(super) fn begin_call(&mut self, at: usize, index: Option<u64>) {
         if self.calls.len() <= at {
             self.calls.resize_with(at + 1, || (index.unwrap_or(u64::MAX), Map::new()));
         }
     }
 
-    /// A piece of reasoning that is written in `bytes`.
+    /// A reasoning delta whose JSON has `bytes` bytes.
     pub(super) fn reasoning(&mut self, key: &str, piece: &str, bytes: usize) {
         if self.reasoning_back == ReasoningBack::Never || piece.is_empty() || !self.has_room(bytes) {
             return;
@@ -114,7 +115,7 @@ impl Kept {
         }
     }
 
-    /// A member of the message that is neither text nor call.
+    /// Any other member of the message.
     pub(super) fn other(&mut self, key: &str, value: &RawValue) {
         let is_reasoning_back = self.reasoning_back != ReasoningBack::Never && is_reasoning(key);
         if !(is_reasoning_back || self.takes_back(key)) || is_nothing(value) {
@@ -132,7 +133,7 @@ impl Kept {
         }
     }
 
-    /// The message with `calls`, where text and calls do not say it all.
+    /// The message with `calls`. `None` where text and calls are enough.
     pub(super) fn raw(&mut self, end: &End, calls: &[ToolCall]) -> Option<String> {
         let mut others = std::mem::take(&mut self.others);
         if self.reasoning_back == ReasoningBack::WithToolCalls && calls.is_empty() {
@@ -162,7 +163,7 @@ impl Kept {
             message.insert("refusal".to_owned(), refusal.into());
         }
         if !calls.is_empty() {
-            // The calls stand in the order of their places.
+            // The calls are written in the order of their indexes.
             self.calls.sort_by_key(|(index, _)| *index);
             let mut extras = std::mem::take(&mut self.calls).into_iter();
             let calls = calls.iter().map(|written| {
@@ -194,8 +195,8 @@ impl Kept {
     }
 }
 
-/// Adds a part to a list. Texts of the same kind and place that follow each other become one; of what else they have
-/// the last value stays.
+/// Adds a part to a list. Consecutive texts of the same kind and index are joined; of other members the last value is
+/// kept.
 fn add_part(parts: &mut Vec<Value>, part: Value) {
     let Value::Object(new) = part else { return parts.push(part) };
     let last = parts.last_mut().and_then(Value::as_object_mut);
@@ -216,7 +217,7 @@ fn add_part(parts: &mut Vec<Value>, part: Value) {
     }
 }
 
-/// Whether a part goes on with the last one.
+/// Whether a part continues the last one.
 fn goes_on(last: &Map<String, Value>, new: &Map<String, Value>) -> bool {
     let same = |key: &str| last.get(key) == new.get(key);
     let is_text = JOINED.iter().any(|key| new.get(*key).is_some_and(Value::is_string));
@@ -238,7 +239,7 @@ pub(super) fn is_nothing(value: &RawValue) -> bool {
     matches!(value.get(), "null" | "\"\"" | "[]" | "{}")
 }
 
-/// Members of a part that come in pieces.
+/// Members of a part that are streamed as deltas.
 const JOINED: [&str; 2] = ["text", "summary"];
-/// Bytes of what is kept.
+/// Maximum bytes that are kept.
 const MAX_KEPT: usize = 4 << 20;

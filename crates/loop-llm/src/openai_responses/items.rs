@@ -1,4 +1,4 @@
-//! The items of an output while they are coming.
+//! The items of an output during streaming.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -7,39 +7,38 @@ use super::stop::Cut;
 use crate::codec::{Assembly, List, Text, exact, text, unreadable};
 use crate::error::LlmError;
 
-/// What came of an output.
+/// The items received so far.
 #[derive(Debug, Default)]
 pub(super) struct Items {
     list: Vec<Item>,
     cut: Cut,
-    /// Bytes of the items that are done.
+    /// Bytes of the completed items.
     bytes: usize,
 }
 
-/// One item.
 #[derive(Debug, Default)]
 pub(super) struct Item {
-    /// Its place in the output.
+    /// Its `output_index`.
     pub(super) index: Option<u64>,
     id: String,
-    /// Which call of the reply it is, and the id of that call.
+    /// The index of its tool call in the reply, and the call's id.
     call: Option<usize>,
     call_id: String,
-    /// Whether it is a call that is counted and not read.
+    /// Whether it is a tool call above the maximum, which is only counted.
     is_unread: bool,
-    /// What was told of each of its parts.
+    /// The text reported so far, by part.
     parts: Vec<Reported>,
-    /// As it is written once it is done.
+    /// The JSON of the completed item.
     pub(super) done: Option<Box<str>>,
 }
 
-/// What was told of a part.
+/// The text reported so far of a part.
 #[derive(Debug)]
 struct Reported {
     kind: Part,
     index: u64,
     text: String,
-    /// Whether it came as a whole, by each way.
+    /// Whether the whole text was received, by each [`Whole`].
     came: [bool; 2],
 }
 
@@ -59,36 +58,31 @@ impl Reported {
     }
 }
 
-/// How a part comes as a whole.
+/// Which event contains the whole text of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whole {
-    /// By an event of its own.
+    /// The `.done` event of the part.
     ByEvent,
-    /// As a part of its item.
+    /// The completed item.
     OfItem,
 }
 
-/// Which item an event is about: by its id, or else by its place.
+/// The item of an event: looked up by id, then by index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct At<'a> {
     pub(super) id: &'a str,
     pub(super) index: Option<u64>,
 }
 
-/// A kind of part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Visible text.
     Text,
-    /// Words of a refusal.
     Refusal,
-    /// A summary of reasoning.
     Summary,
-    /// Reasoning itself.
     Thought,
 }
 
-/// An item as it is written.
+/// The JSON of an item.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Written<'a> {
@@ -121,43 +115,43 @@ struct WrittenPart<'a> {
     refusal: Text<'a>,
 }
 
-/// What an item says.
+/// Parses an item.
 ///
 /// # Errors
-/// A text of it holds half of a surrogate pair: what it says cannot be known.
+/// A text contains half of a surrogate pair.
 fn written(raw: &RawValue) -> Result<Written<'_>, LlmError> {
     serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))
 }
 
 impl Items {
-    /// Nothing yet, of a reply whose text is cut as told.
+    /// No items. `cut` ends the visible text at a stop sequence.
     pub(super) fn new(cut: Cut) -> Self {
         Self { cut, ..Self::default() }
     }
 
-    /// In the order of the output.
+    /// The items by index.
     pub(super) fn in_order(&self) -> Vec<&Item> {
         let mut items: Vec<&Item> = self.list.iter().collect();
         items.sort_by_key(|item| item.index.unwrap_or(u64::MAX));
         items
     }
 
-    /// The text before which the visible text was cut.
+    /// The stop sequence at which the visible text was cut.
     pub(super) fn cut_at(&self) -> Option<&str> {
         self.cut.found()
     }
 
-    /// Whether more came than is kept.
+    /// Whether the items exceed the size that is kept.
     pub(super) fn is_too_large(&self) -> bool {
         self.bytes > MAX_KEPT
     }
 
-    /// Whether as many items are done as an output of `count` items has.
+    /// Whether at least `count` items are completed.
     pub(super) fn has_all(&self, count: usize) -> bool {
         self.list.iter().filter(|item| item.done.is_some()).count() >= count
     }
 
-    /// An item begins.
+    /// Adds an item that begins.
     pub(super) fn begin(
         &mut self,
         raw: &RawValue,
@@ -186,7 +180,7 @@ impl Items {
         Ok(())
     }
 
-    /// A piece of a part.
+    /// A text delta of a part.
     pub(super) fn piece(&mut self, at: At<'_>, part: (Part, u64), piece: &str, reply: &mut Assembly) {
         let Some(nth) = self.find_or_add(at) else { return reply.overflows() };
         if let Some(reported) = self.stated(nth, part) {
@@ -195,7 +189,7 @@ impl Items {
         self.tell(part.0, piece, reply);
     }
 
-    /// A part as a whole: what was not told of it yet.
+    /// The whole text of a part. Only what the deltas lacked is reported.
     pub(super) fn whole(&mut self, at: At<'_>, part: (Part, u64), text: &str, reply: &mut Assembly) {
         match self.find_or_add(at) {
             Some(nth) => self.complete(nth, part, Whole::ByEvent, text, reply),
@@ -203,7 +197,7 @@ impl Items {
         }
     }
 
-    /// A piece of a call's arguments.
+    /// A fragment of a call's arguments.
     pub(super) fn arguments(
         &mut self,
         at: At<'_>,
@@ -216,7 +210,7 @@ impl Items {
         }
     }
 
-    /// A call's arguments as a whole.
+    /// A call's whole arguments.
     pub(super) fn whole_arguments(
         &mut self,
         at: At<'_>,
@@ -229,7 +223,7 @@ impl Items {
         }
     }
 
-    /// An item is done: it holds, whatever its pieces said.
+    /// A completed item. Its content replaces the deltas.
     pub(super) fn done(&mut self, raw: &RawValue, at: At<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
         let written = written(raw)?;
         let at = At { id: written.id.some().unwrap_or(at.id), ..at };
@@ -237,7 +231,7 @@ impl Items {
             leave(&written, at, reply);
             return Ok(());
         };
-        // The same item may be told twice.
+        // The same completed item may be sent twice.
         if self.list.get(nth).is_none_or(|item| item.done.is_some()) {
             return Ok(());
         }
@@ -250,7 +244,7 @@ impl Items {
         Ok(())
     }
 
-    /// The output as the end of the reply has it: the items that were not done yet.
+    /// The output of the final event. Only items that were not completed before are used.
     pub(super) fn output(&mut self, output: &[&RawValue], reply: &mut Assembly) -> Result<(), LlmError> {
         for (index, raw) in (0..).zip(output).filter(|(_, raw)| raw.get().starts_with('{')) {
             let written = written(raw)?;
@@ -263,7 +257,7 @@ impl Items {
         Ok(())
     }
 
-    /// Nothing comes any more.
+    /// The end of the stream.
     pub(super) fn finish(&mut self, reply: &mut Assembly) {
         for item in &self.list {
             if let Some(call) = item.call {
@@ -322,7 +316,7 @@ impl Items {
         }
     }
 
-    /// A part as a whole, by an event of its own or within its item.
+    /// The whole text of a part, from its own event or from the completed item.
     fn complete(&mut self, nth: usize, part: (Part, u64), by: Whole, whole: &str, reply: &mut Assembly) {
         if whole.is_empty() {
             return;
@@ -334,13 +328,13 @@ impl Items {
                 reported.text.push_str(rest);
                 self.tell(part.0, rest, reply);
             }
-            // What was told cannot be taken back.
+            // Deltas that were reported cannot be withdrawn.
             None => reply.warn("text_differs"),
         }
     }
 
-    /// The part that comes as a whole: the one of its place, or else one of its kind whose pieces are how the whole begins.
-    /// Some servers count the parts of an item in another way when they come as a whole than while they come in pieces.
+    /// The part of a whole text: the one with its index, or else one of its kind whose deltas are a prefix of the text.
+    /// Some servers number the parts of a completed item differently from those of the deltas.
     fn whole_of(
         &mut self,
         nth: usize,
@@ -381,13 +375,13 @@ impl Items {
                 }
             }
             Part::Refusal => reply.refuse(piece),
-            // What comes after the end of the text would not have come.
+            // Reasoning after the stop sequence is dropped.
             Part::Summary | Part::Thought if self.cut.found().is_some() => {}
             Part::Summary | Part::Thought => reply.reason(piece),
         }
     }
 
-    /// The call that an item is; `None` where the text had ended before it began, or where it is not read.
+    /// The tool call of an item. `None` where the text was cut before it began, or where it is above the maximum.
     fn call(&mut self, nth: usize, reply: &mut Assembly) -> Option<usize> {
         let is_late = self.cut.found().is_some();
         let item = self.list.get_mut(nth)?;
@@ -398,7 +392,7 @@ impl Items {
         item.call
     }
 
-    /// The call that a piece of arguments of so many bytes belongs to, where it is read.
+    /// The call of an arguments fragment of `bytes` bytes. `None` for a call above the maximum.
     fn call_at(&mut self, at: At<'_>, bytes: usize, reply: &mut Assembly) -> Option<usize> {
         let nth = self.find_or_add(at);
         let call = nth.and_then(|nth| self.call(nth, reply));
@@ -420,8 +414,8 @@ impl Items {
         parts.get_mut(known)
     }
 
-    /// The item with this id, or else at this place; without either, the last. `open` leaves out those that are done,
-    /// unless the id names one. Some servers give one id to several items: those are told apart by their places.
+    /// The item with this id, or else with this index; without both, the last one. `open` leaves out completed items, unless the id
+    /// matches. Some servers use one id for several items: their indexes tell them apart.
     fn find(&self, at: At<'_>, open: bool) -> Option<usize> {
         let with_id = |is_it: &dyn Fn(&Item) -> bool| {
             self.list.iter().rposition(|item| item.id == at.id && is_it(item))
@@ -444,7 +438,7 @@ impl Items {
         self.find(at, /*open*/ false).or_else(|| self.add(at))
     }
 
-    /// A new item; `None` where there are too many.
+    /// A new item. `None` above the maximum.
     fn add(&mut self, At { id, index }: At<'_>) -> Option<usize> {
         if self.list.len() == MAX_ITEMS {
             return None;
@@ -455,18 +449,18 @@ impl Items {
 }
 
 impl Item {
-    /// Whether an event with its id, about this place, can be about it: an item that is done has its place.
+    /// Whether an event with this index can refer to the item: a completed item matches only its own index.
     fn may_be(&self, index: Option<u64>) -> bool {
         self.done.is_none() || self.index.is_none() || index.is_none() || self.index == index
     }
 
-    /// Whether something was told of it that its own form would have to say.
+    /// Whether deltas were reported that its completed item must contain.
     pub(super) fn is_reported(&self) -> bool {
         self.call.is_some() || self.parts.iter().any(|reported| !reported.text.is_empty())
     }
 }
 
-/// An item for which there is no place: a call is counted; for anything else the reply is cut.
+/// Drops an item above the maximum. A tool call is counted; for any other item the reply is cut.
 fn leave(written: &Written<'_>, at: At<'_>, reply: &mut Assembly) {
     if is_call(written.kind.or_empty()) {
         reply.leave_call(at.id, at.index);
@@ -475,19 +469,19 @@ fn leave(written: &Written<'_>, at: At<'_>, reply: &mut Assembly) {
     }
 }
 
-/// Calls of the caller's tools: with arguments by a schema, or with any text.
+/// Calls of the caller's tools: function tools and custom tools with free-form input.
 pub(super) fn is_call(kind: &str) -> bool {
     matches!(kind, "function_call" | "custom_tool_call")
 }
 
-/// Whether the provider did something that counts as a reply.
+/// Whether the item is a tool run by the provider.
 fn is_action(kind: &str) -> bool {
     !kind.is_empty() && !kind.contains("compaction") && !kind.contains("configuration")
 }
 
-/// The most items of an output that are told apart.
+/// The maximum number of items of an output.
 const MAX_ITEMS: usize = 1_000;
-/// The most parts of an item that are told apart.
+/// The maximum number of parts of an item.
 const MAX_PARTS: u64 = 100;
-/// The most bytes of items that are kept to go back.
+/// The maximum number of bytes of items that are kept for later requests.
 const MAX_KEPT: usize = 16 << 20;
