@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::Digest;
 
-/// The longest cycle that is seen.
+/// The longest cycle that is detected, in calls.
 const LONGEST: usize = 5;
 
-/// After how many whole rounds the next one is refused.
+/// The number of whole rounds after which the next one is refused.
 const ROUNDS: usize = 2;
 
-/// The last calls and what each told, oldest first: as many as a decision needs.
+/// The last calls and their result digests, oldest first: as many as the detection needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Trace {
     steps: VecDeque<Step>,
@@ -26,7 +26,7 @@ struct Step {
 }
 
 impl Trace {
-    /// A call has told something.
+    /// Appends a call and the digest of its result.
     pub(crate) fn push(&mut self, call: Digest, reported: Digest, is_read: bool) {
         if self.steps.len() == LONGEST * ROUNDS {
             self.steps.pop_front();
@@ -38,11 +38,11 @@ impl Trace {
         self.steps.clear();
     }
 
-    /// How many calls the cycle has whose third round `call` would begin: two whole rounds with equal results are at the
-    /// end.
+    /// The length of the cycle whose third round `call` would begin. `None`: the trace does not end with two whole
+    /// rounds of equal results.
     ///
-    /// A changed result is progress: a call whose results change is never refused, and where only reads go round, no
-    /// result of theirs changes within a round. A round that writes may explain what its reads return.
+    /// A changed result is progress. A call whose result differs within a round is therefore never refused. In a round
+    /// of reads alone, no call's result may differ. In a round with a write, the results of the other calls may differ.
     pub(crate) fn cycle(&self, call: &Digest) -> Option<u32> {
         let back = |n: usize| self.steps.len().checked_sub(n).and_then(|at| self.steps.get(at));
         let goes_round = |length: &usize| {
@@ -53,7 +53,7 @@ impl Trace {
         (2..=LONGEST).find(goes_round).map(|length| length as u32)
     }
 
-    /// Whether the results of a round say that the next one will return the same.
+    /// Whether the results of the last round predict the same results for the next one.
     fn is_settled(&self, call: &Digest, length: usize) -> bool {
         let round = || self.steps.iter().rev().take(length);
         let writes = round().any(|step| !step.is_read);
@@ -63,7 +63,7 @@ impl Trace {
             && !round().any(|step| (step.call == *call || !writes) && changes(step))
     }
 
-    /// How often a cycle is repeated before it is refused.
+    /// The number of rounds before a cycle is refused.
     pub(crate) fn rounds() -> u32 {
         ROUNDS as u32
     }

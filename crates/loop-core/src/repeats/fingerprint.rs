@@ -21,7 +21,7 @@ pub struct CallFacts<'a> {
     pub rules: &'a ToolRepeats,
     /// Whether the tool only reads.
     pub is_read: bool,
-    /// How many times the call may be tried in all, if it fails in a way that may pass. From 1.
+    /// The maximum number of tries of the call, if it fails in a retryable way. From 1.
     pub tries: u32,
 }
 
@@ -63,7 +63,8 @@ impl<'a> Rules<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     pub(crate) signature: Digest,
-    /// Of all calls that ask for nearly the same.
+    /// The fingerprint that near-duplicates share. `None`: the call may change something, the policy is not `progress`,
+    /// or the tool declares a key.
     pub(crate) near_duplicate: Option<Digest>,
     pub(crate) query: Option<Query>,
     pub(crate) tool: Arc<str>,
@@ -76,22 +77,22 @@ pub struct Fingerprint {
 /// The search text of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Query {
-    /// As it was written.
+    /// The text as the model wrote it.
     pub(crate) text: Arc<str>,
     /// Lower case, without punctuation.
     pub(crate) normal: Arc<str>,
-    /// Of all other arguments: they have to be the same.
+    /// The digest of all other arguments, which have to be equal.
     pub(crate) rest: Digest,
 }
 
 impl Fingerprint {
-    /// The sign of a call under these rules. The same calls have the same [`signature`](Self::signature), however
-    /// their arguments were written.
+    /// The fingerprint of a call under these rules. Equal calls have equal [`signature`](Self::signature)s, whatever
+    /// the order or format of their arguments.
     pub fn of(call: &CallFacts<'_>, rules: &Rules<'_>) -> Self {
         Self::of_canonical(call, &canonical(call.arguments), rules)
     }
 
-    /// The same, where the canonical text of the arguments is known.
+    /// As [`of`](Self::of), for a caller that has the canonical text of the arguments.
     pub(crate) fn of_canonical(call: &CallFacts<'_>, arguments: &str, rules: &Rules<'_>) -> Self {
         let query = is_search(call, rules).then(|| Query::of(call, rules)).flatten();
         let by_result = rules.repeats == Repeats::Progress && call.rules.key.is_empty();
@@ -109,7 +110,7 @@ impl Fingerprint {
         }
     }
 
-    /// Names the call: canonical tool and arguments, or those that its tool declares as its key (S3-9, S3-39, C24).
+    /// The digest of the tool and its canonical arguments, or of the arguments that the tool declares as its key.
     pub fn signature(&self) -> Digest {
         self.signature
     }
@@ -135,13 +136,13 @@ impl Query {
     }
 }
 
-/// Over the canonical text of `[tool, arguments]`, which is not built as a value for that.
+/// The digest of the canonical text of `[tool, arguments]`, without building that value.
 fn signature(call: &CallFacts<'_>, arguments: &str) -> Digest {
     let tool = canonical(&Value::from(call.tool));
     if call.rules.key.is_empty() {
         return Digest::of("call", format!("[{tool},{arguments}]").as_bytes());
     }
-    // What is not there tells apart from what is null.
+    // An absent argument differs from `null`.
     let parts: Vec<String> = call
         .rules
         .key

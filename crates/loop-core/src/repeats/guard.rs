@@ -8,8 +8,8 @@ use crate::repeats::waiting::is_not_ready;
 use crate::spec::{Repeats, ThreeTier, ToolRepeats};
 use crate::types::{CommandKey, Digest, EvidenceId, Slot, Status};
 
-/// Calls in, verdicts out: ask before each call, and report its result afterwards. Calls may overlap: each permitted call
-/// is a [`Running`], and its result is reported with that.
+/// Detects repeated calls: ask [`before`](Self::before) each call, and report its result [`after`](Self::after) it.
+/// Calls may overlap: each permitted call is a [`Running`], and its result is reported with that.
 ///
 /// ```
 /// use loop_core::repeats::{CallFacts, Guard};
@@ -43,7 +43,7 @@ pub struct Guard {
     repeats: Repeats,
     three_tier: ThreeTier,
     ledger: Ledger,
-    /// The calls that nothing was told of, by their numbers.
+    /// The calls in flight, whose results have not been reported: number, fingerprint, idempotency key.
     open: Vec<(u32, Fingerprint, CommandKey)>,
     calls: u32,
 }
@@ -60,17 +60,17 @@ pub struct Running {
 }
 
 impl Guard {
-    /// A guard that follows this policy and has seen nothing. `three_tier` holds the numbers of that policy, and how
-    /// alike search texts have to be under each.
+    /// A guard with this policy and an empty ledger. `three_tier` holds the limits of that policy, and the threshold of
+    /// similar search texts, which applies under each policy.
     pub fn new(repeats: Repeats, three_tier: ThreeTier) -> Self {
         Self { repeats, three_tier, ledger: Ledger::default(), open: Vec::new(), calls: 0 }
     }
 
-    /// Whether a call may be made, while others run that were let run before it.
+    /// Whether a call may run. Calls that were permitted and not reported yet count as running beside it.
     ///
     /// # Errors
-    /// Which rule refuses it. What may have happened already and must not happen twice counts as
-    /// [`Failed`](RepeatRule::Failed). What is refused leaves no trace.
+    /// The rule that refuses the call. A write that may have happened already counts as [`Failed`](RepeatRule::Failed).
+    /// A refused call is not recorded.
     pub fn before(&mut self, call: &CallFacts<'_>) -> Result<Running, RepeatRule> {
         let rules = Self::rules(self.repeats, &self.three_tier);
         let fingerprint = Fingerprint::of(call, &rules);
@@ -92,20 +92,19 @@ impl Guard {
         Ok(Running { number, signature, rules: call.rules.clone(), key, attempt })
     }
 
-    /// What came back from a call: how it ended, and its data or the text of its failure. One that was cut off is told as
-    /// well; of which nothing is told, that one runs until the next turn.
+    /// Reports the result of a call: its status, and its data or the text of its failure. Report a cancelled call as
+    /// well: a call without a report counts as running until the next turn.
     pub fn after(&mut self, call: Running, status: Status, data: &str) {
         self.settle(call, status, data);
     }
 
-    /// A call failed, and nothing says whether that may pass: it may be made again until it has failed twice in the same
-    /// way.
+    /// Reports a failure of unknown kind. The call may be made again until it has failed twice with the same text.
     pub fn after_failure(&mut self, call: Running, text: &str) {
-        // No try under the same key is left, and nothing failed for good.
+        // No try is left under the same key, and the failure is not permanent.
         self.settle(Running { attempt: u32::MAX, ..call }, Status::RetryableError, text);
     }
 
-    /// The user has said something: what was asked for before may be asked for again (S3-21, S3-38).
+    /// Begins a new turn of the user: what was called before may be called again.
     pub fn new_turn(&mut self) {
         self.ledger.new_scope();
         self.open.clear();

@@ -17,28 +17,29 @@ use crate::types::{CommandKey, Digest, EvidenceId, Observation, Status, is_defau
 /// How many search texts of one tool are remembered.
 const QUERIES: usize = 32;
 
-/// How often the same call may tell the same before it is a repeat.
+/// Consecutive equal results of a call after which the next call is a repeat.
 const TWICE: u32 = 2;
 
-/// Every call that ran by its signature: canonical tool and rebuilt arguments (S0-118, S0-d3).
+/// The calls of a run by their [`signature`](Fingerprint::signature), with their results.
 ///
-/// A plain value: it follows from what was [`started`](Self::started) and [`settled`](Self::settled) alone, and what
-/// was settled side by side gives the same ledger in whichever order it ended.
+/// The ledger is a plain value. It depends only on the calls that were [`started`](Self::started) and on the results
+/// that were [`settled`](Self::settled). The results of one batch give the same ledger in any order of completion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ledger {
-    /// Boxed, since a map keeps room for eleven wherever there is one.
+    /// Boxed because a `BTreeMap` node allocates space for eleven values.
     entries: BTreeMap<Digest, Box<Entry>>,
     tools: BTreeMap<Arc<str>, ToolLog>,
-    /// What calls that ask for nearly the same told, by what they share.
+    /// The last result of each group of near-duplicates, by the fingerprint that the group shares.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     near_duplicate: BTreeMap<Digest, LastResult>,
     trace: Trace,
-    /// How often the world was changed, as far as can be told.
+    /// The number of observed changes: settled writes that may have changed something, and reads whose result differs
+    /// from the result before. A result is compared only with results between which this number did not grow.
     changes: u64,
-    /// How often something ran that might change it.
+    /// The number of writes that ran, whatever their result.
     writes: u64,
-    /// Writes that may have happened already, and the last try of each that this ledger knows. Only a person settles
-    /// that.
+    /// Writes in doubt: they may have happened already, and only an approver resolves that. With the last try of each,
+    /// `None` if the write ran before this ledger began.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     doubts: BTreeMap<Digest, Option<LastTry>>,
 }
@@ -50,25 +51,26 @@ struct LastTry {
     attempt: u32,
 }
 
-/// What became of a call.
+/// The tries and results of one call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Entry {
-    /// Of the first time that it was asked for; every retry reuses it (C26).
+    /// The idempotency key, from the first time that the call was made. Every retry reuses it.
     key: CommandKey,
-    /// How often it was started.
+    /// The number of attempts that were started.
     attempts: u32,
-    /// How often it may be.
+    /// The maximum number of tries, retries included.
     tries: u32,
-    /// How many of its attempts were no tries: its tool was not ready and was asked again at once.
+    /// The number of attempts that were polls: the tool was not ready and was called again at once. They do not count
+    /// as tries.
     #[serde(default, skip_serializing_if = "is_default")]
     polled: u32,
-    /// Whether it changes something and was begun under its key without coming to an end that is known: under another
-    /// key it could happen twice.
+    /// Whether this is a write that was started under its key and whose end is unknown. Under another key it could
+    /// happen twice.
     #[serde(default, skip_serializing_if = "is_default")]
     is_open: bool,
-    /// How the last try ended; `None` while it runs.
+    /// The status of the last try. `None` while it runs.
     status: Option<Status>,
-    /// The number of the last observation.
+    /// The evidence number of the last observation.
     evidence: EvidenceId,
     tool: Arc<str>,
     is_read: bool,
@@ -76,37 +78,37 @@ struct Entry {
     near_duplicate: Option<Digest>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     query: Option<Query>,
-    /// What it told, failures that may pass apart.
+    /// The last result, with its digest. Retryable failures are not counted. `None` before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reported: Option<LastResult>,
-    /// The last such failure, if it failed last.
+    /// The last retryable failure. `None` if the last result was not one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failed: Option<LastResult>,
-    /// What was not looked at in the last result.
+    /// JSON pointers to the parts of the last result that were not compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ignored: Vec<Arc<str>>,
-    /// How often in a row it said that what was asked for is under way, and how often that is no repeat.
+    /// How many results in a row reported work in progress.
     waited: u32,
     polls: u32,
     /// How many of the ledger's changes are its own.
     own: u64,
-    /// How much had been written before its last try.
+    /// The ledger's number of `writes` before the last result.
     writes_at: u64,
 }
 
-/// What a call told last, and how often in a row with nothing changed between.
+/// The last result of a call, and how often in a row it was the same with no change by other calls between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct LastResult {
     result: Digest,
     times: u32,
-    /// Changes by others before it.
+    /// The number of changes by other calls before this result.
     others: u64,
     key: CommandKey,
     evidence: EvidenceId,
     is_failure: bool,
 }
 
-/// What one tool did in this scope.
+/// The calls of one tool in this scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct ToolLog {
     calls: u32,
@@ -115,7 +117,7 @@ struct ToolLog {
     queries: VecDeque<PastQuery>,
 }
 
-/// A search text that was asked for, and what that told.
+/// An earlier search text, and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct PastQuery {
     query: Query,
@@ -123,7 +125,7 @@ struct PastQuery {
     returned: bool,
     key: CommandKey,
     evidence: EvidenceId,
-    /// Changes and writes before it.
+    /// The ledger's `changes` and `writes` before its result.
     changes_at: u64,
     writes_at: u64,
 }
@@ -133,7 +135,8 @@ struct PastQuery {
 pub enum CallStatus {
     /// It may run, under a key of its own.
     New,
-    /// An earlier try failed in a way that may pass, or was not ready, and tries are left.
+    /// It is a retry or a poll: an earlier try failed in a retryable way or was not ready, and tries are left. Or it is
+    /// a write whose end is unknown, which runs again only under its key.
     Again {
         /// The key of the first try.
         key: CommandKey,
@@ -149,7 +152,7 @@ pub enum CallStatus {
         /// The rule that found it. `None`: the policy has only one.
         rule: Option<RepeatRule>,
     },
-    /// It may have happened already. A person has to decide whether it runs again.
+    /// It may have happened already. An approver has to decide whether it runs again.
     InDoubt,
 }
 
@@ -175,7 +178,7 @@ pub struct Settled {
 }
 
 impl Settled {
-    /// What came back from a call, its data taken without what is volatile.
+    /// The result of a call. The digest leaves out the volatile parts of the data.
     pub fn of(
         signature: Digest,
         key: CommandKey,
@@ -190,7 +193,7 @@ impl Settled {
     }
 }
 
-/// The calls of one reply that were judged before the one at hand and may run. None of them has settled.
+/// The other calls of the batch: those that were judged before the call at hand and may run. None of them has settled.
 #[derive(Clone, Debug, Default)]
 pub struct OtherCalls {
     calls: BTreeMap<Digest, OtherCall>,
@@ -202,16 +205,16 @@ pub struct OtherCalls {
 
 #[derive(Clone, Copy, Debug)]
 struct OtherCall {
-    /// The last one.
+    /// The key of the last of them.
     key: CommandKey,
     times: u32,
-    /// Changes by others before the last one.
+    /// The number of writes of the batch, other than this call, before the last of them.
     others: u32,
     own: u32,
 }
 
 impl OtherCalls {
-    /// A call of the same reply that may run.
+    /// Adds a call of the same reply that may run.
     pub fn add(&mut self, fingerprint: &Fingerprint, key: CommandKey) {
         let change = u32::from(!fingerprint.is_read);
         let fresh = OtherCall { key, times: 0, others: 0, own: 0 };
@@ -227,24 +230,24 @@ impl OtherCalls {
         }
     }
 
-    /// The same call, where it stands before this one.
+    /// The same call earlier in the batch.
     fn same(&self, fingerprint: &Fingerprint) -> Option<OtherCall> {
         self.calls.get(&fingerprint.signature).copied()
     }
 
-    /// How many calls but this one may change something.
+    /// How many other calls of the batch may change something.
     fn changes_by_others(&self, fingerprint: &Fingerprint) -> u32 {
         self.changes.saturating_sub(self.same(fingerprint).map_or(0, |same| same.own))
     }
 }
 
 impl Ledger {
-    /// A ledger that knows only this: calls that may have happened before it began.
+    /// A ledger whose only content is these calls in doubt: they may have happened before it began.
     pub fn in_doubt(calls: &BTreeSet<Digest>) -> Self {
         Self { doubts: calls.iter().map(|signature| (*signature, None)).collect(), ..Self::default() }
     }
 
-    /// What the ledger says to a call, under these rules, with these calls before it in the same reply.
+    /// The status of a call under these rules. `other_calls` are the calls before it in the same reply.
     pub fn call_status(
         &self,
         fingerprint: &Fingerprint,
@@ -274,32 +277,33 @@ impl Ledger {
         }
     }
 
-    /// Whether a call may have happened and a person has to be asked about it, where the policy says this to it. Once
-    /// they have said no, what the policy refuses is not asked about again.
+    /// Whether a call is in doubt, so that an approver has to decide. After an approver denied it, a call that the
+    /// policy refuses as a repeat does not need another decision.
     fn is_in_doubt(&self, fingerprint: &Fingerprint, call_status: &CallStatus) -> bool {
         let status = self.entries.get(&fingerprint.signature).and_then(|entry| entry.status);
         let is_answered = status == Some(Status::Denied) && matches!(call_status, CallStatus::Repeat { .. });
         self.doubts.contains_key(&fingerprint.signature) && !is_answered
     }
 
-    /// The key and the next try of a call that was begun before and is to be made again under its key: it failed in a
-    /// way that may pass and tries are left, or under another key it could happen twice.
+    /// The idempotency key and the number of the next try, for a call that reuses its key: it failed in a retryable way
+    /// and tries are left, or it is a write that could happen twice under another key.
     pub fn next_try(&self, signature: &Digest) -> Option<(CommandKey, u32)> {
         if let Some(doubt) = self.doubts.get(signature) {
             return doubt.map(|last| (last.key, last.attempt.saturating_add(1)));
         }
         let entry = self.entries.get(signature)?;
-        // While it runs a second one has a key of its own.
+        // A second call gets a key of its own while the first runs.
         let is_begun = entry.is_open && entry.status.is_some();
         (entry.has_tries() || is_begun).then(|| (entry.key, entry.attempts.saturating_add(1)))
     }
 
-    /// A person wants a call made although it may have happened already.
+    /// An approver permits a call in doubt to run again.
     pub fn allowed(&mut self, signature: &Digest) {
         self.doubts.remove(signature);
     }
 
-    /// A call was let run: under which key, which try, and under which number its observation will stand.
+    /// Records the start of a permitted call: its key, the number of the try, and the evidence number of its
+    /// observation.
     pub fn started(
         &mut self,
         fingerprint: &Fingerprint,
@@ -340,9 +344,9 @@ impl Ledger {
         (entry.status, entry.evidence) = (None, evidence);
     }
 
-    /// What came back from the calls of one reply, in the order in which they were asked for.
+    /// Records the results of the calls of one reply, in the order of the calls.
     ///
-    /// What one of them changed counts as changed after all of them: nobody knows what those beside it saw.
+    /// A change by one of them counts as a change after all of them, because what the others read is unknown.
     pub fn settled(&mut self, batch: &[Settled]) {
         let (mut changed_by, mut writes) = (Vec::new(), 0);
         for settled in batch {
@@ -358,7 +362,7 @@ impl Ledger {
                 entry.own += 1;
                 entry.near_duplicate
             });
-            // Its own change is no reason to do nearly the same again either.
+            // The call's own change does not justify a near-duplicate of it either.
             if let Some(similar) =
                 near_duplicate.and_then(|near_duplicate| self.near_duplicate.get_mut(&near_duplicate))
             {
@@ -367,8 +371,8 @@ impl Ledger {
         }
     }
 
-    /// A scope began: what was told before is forgotten. What may still be tried again keeps its key, and what may have
-    /// happened stays in doubt.
+    /// Begins a new scope: earlier results no longer count as repeats. A call that may be retried keeps its key, and a
+    /// write in doubt stays in doubt.
     pub fn new_scope(&mut self) {
         let doubts = &self.doubts;
         let stays = |signature: &Digest, entry: &Entry| {
@@ -384,11 +388,11 @@ impl Ledger {
         self.trace.clear();
     }
 
-    /// Takes down one call; tells whether it changed something, and whether it might have.
+    /// Records one result. Returns whether the call changed something, and whether it was a write.
     fn settle(&mut self, settled: &Settled) -> (bool, bool) {
         let Some(entry) = self.entries.get_mut(&settled.signature) else { return (false, false) };
         let status = settled.status;
-        // Of two equal calls that ran side by side the last one counts.
+        // Of two equal calls that ran concurrently the last one counts.
         if entry.key == settled.key {
             entry.attempts = settled.attempt;
             entry.polled += settled.polled;
@@ -415,7 +419,8 @@ impl Ledger {
             is_failure: !status.is_citable(),
         };
         entry.writes_at = self.writes;
-        // A write that says of what it began that it is under way has been done: once more would begin it once more.
+        // A write that reports work in progress has been done. Another one would start the work again, so it is not
+        // polled.
         let waits = settled.waits && (entry.is_read || status == Status::Pending);
         entry.waited = if waits { entry.waited + 1 } else { 0 };
         let is_waiting = waits && entry.waited <= entry.polls;
@@ -434,7 +439,7 @@ impl Ledger {
             }
         }
         let is_over = !is_waiting && (!may_pass || settled.attempt >= entry.tries);
-        // What its tool could not take is repaired by other arguments: they may be nearly the same.
+        // The model repairs invalid arguments with similar ones, which may be near-duplicates.
         let is_violation = status == Status::InvalidInput;
         if let Some(near_duplicate) = entry.near_duplicate.filter(|_| is_over && !is_violation) {
             let before = self.near_duplicate.get(&near_duplicate).copied();
@@ -456,7 +461,7 @@ impl Ledger {
             });
         }
         let changed = if entry.is_read {
-            // What is looked at again and is otherwise was changed by somebody, and what is under way is changing.
+            // A read with another result than before shows a change from outside, and work in progress is changing.
             is_waiting || is_news && !is_first && status.is_citable()
         } else {
             is_news && may_have_changed(status)
@@ -529,7 +534,7 @@ impl Ledger {
             Some(other_call) if fingerprint.is_read && other_call.others == other_calls.changes => {
                 CallStatus::Repeat { of: Some(other_call.key), evidence: None, rule: None }
             }
-            // A second one beside the first is no retry of it.
+            // A second call of the same batch is not a retry of the first.
             Some(_) => CallStatus::New,
             None => entry.map_or(CallStatus::New, Entry::again),
         }
@@ -586,7 +591,7 @@ impl Ledger {
             let rule = RepeatRule::SameResult { times: similar.times, ignored: Vec::new() };
             return repeat(similar.key, Some(similar.evidence), rule);
         }
-        // What stands twice before it will hardly tell more the third time.
+        // Two equal earlier results, also in the same batch: a third is not expected to differ.
         let earlier =
             entry.and_then(|entry| entry.reported.filter(|reported| unchanged(reported, entry.own)));
         let earlier = earlier.filter(|reported| !reported.is_failure).map_or(0, |reported| reported.times);
@@ -601,8 +606,9 @@ impl Ledger {
         }
     }
 
-    /// A search text like one before, the other arguments being the same (S3-5). By results it has to have told the
-    /// same twice, and an earlier result that no longer stands is not given again.
+    /// The repeat of an earlier search text that is similar to this one, with equal other arguments. Under `progress`
+    /// the two last similar searches must have returned the same result. Under `reuse` a result is not reused after a
+    /// write.
     fn similar(
         &self,
         fingerprint: &Fingerprint,
@@ -652,14 +658,14 @@ impl Ledger {
 }
 
 impl Entry {
-    /// Whether it failed in a way that may pass, and may be tried again under its key.
+    /// Whether its last try failed in a retryable way and another try is left under its key.
     fn has_tries(&self) -> bool {
         let tries = self.attempts.saturating_sub(self.polled);
         self.status.is_some_and(Status::is_retryable) && tries < self.tries
     }
 
-    /// What is said to a call which was begun under a key and has come to no end: it never gets another one. One that
-    /// was cut off as often as it may be tried is not made again, nor is a second one beside it.
+    /// The status of a write that was started under a key and whose end is unknown. It never gets another key. After a
+    /// timeout or a cancellation it is a repeat, since no try is left, and so is a second one in the same batch.
     fn begun_already(&self, beside: Option<OtherCall>) -> CallStatus {
         let repeat = |of, evidence, rule| CallStatus::Repeat { of: Some(of), evidence, rule: Some(rule) };
         match (self.status, beside) {
@@ -671,7 +677,7 @@ impl Entry {
         }
     }
 
-    /// Its next try, if there is one.
+    /// The next try under its key, or a new call if no try is left.
     fn again(&self) -> CallStatus {
         if !self.has_tries() {
             return CallStatus::New;
@@ -681,7 +687,7 @@ impl Entry {
 }
 
 impl LastResult {
-    /// This, after that: told once more, if it is the same and nobody else has changed anything between.
+    /// This result after `before`. It counts once more if it is the same and no other call changed anything between.
     fn after(self, before: Option<Self>) -> Self {
         let is_same = |before: &Self| before.result == self.result && before.others == self.others;
         let times = before.filter(is_same).map_or(0, |before| before.times);
@@ -689,7 +695,7 @@ impl LastResult {
     }
 }
 
-/// Whether a call that ended so may have changed something, if it is one that does.
+/// Whether a write with this status may have changed something.
 fn may_have_changed(status: Status) -> bool {
     match status {
         Status::Ok
@@ -708,7 +714,8 @@ fn may_have_changed(status: Status) -> bool {
     }
 }
 
-/// Whether a write that ended so may be under way or done all the same; `None` where that is as it was before.
+/// Whether a write with this status may still be in progress or may have happened. `None`: the status does not say, so
+/// the earlier state stays.
 fn stays_open(status: Status) -> Option<bool> {
     match status {
         Status::Timeout | Status::Cancelled | Status::Pending | Status::InDoubt => Some(true),

@@ -20,8 +20,8 @@
 //!
 //! [`Guard`] is all of this in one value, for a loop that is not a [`Run`](crate::Run).
 //!
-//! This module decides from calls, their results and the rules alone. It never looks at what a call may do (see `policy`),
-//! at limits of the run, or at a model's words.
+//! This module decides from calls, their results and the rules alone. It does not read what a call may do (see
+//! `policy`), the limits of the run, or the text of a reply.
 
 mod cycle;
 mod fingerprint;

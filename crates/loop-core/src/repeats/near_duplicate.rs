@@ -3,8 +3,8 @@
 //! Two calls count as the same only if they only read and returned the same twice with no change between. Another page
 //! that returns something, or another search that finds something, is progress.
 //!
-//! White space, case, quotes, dashes and signs may be what a repair changes, so they distinguish calls everywhere,
-//! except for the capital letter and the marks at the start and end of a sentence.
+//! White space, case, quotes, dashes and symbols may be what a repair changes, so they distinguish calls everywhere.
+//! The exceptions are the capital letter and the punctuation at the start and end of a sentence.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use crate::repeats::fingerprint::CallFacts;
 use crate::types::{Digest, canonical, sorted};
 
-/// Names what a call that only reads shares with all that ask for nearly the same: its tool, and its arguments without
-/// the number of a page, a search text as the set of its words. Nothing for a call that may change something.
+/// The fingerprint that a read shares with its near-duplicates: the tool and the arguments, without page numbers, and
+/// with a search text as the set of its words. `None` for a call that may change something.
 pub(super) fn fingerprint(call: &CallFacts<'_>, search: &[Arc<str>]) -> Option<Digest> {
     if !call.is_read {
         return None;
@@ -40,7 +40,7 @@ pub(super) fn fingerprint(call: &CallFacts<'_>, search: &[Arc<str>]) -> Option<D
     Some(Digest::of("call-near_duplicate", out.as_bytes()))
 }
 
-/// With its length in front, so that neighbours cannot run into each other.
+/// Appends a text with its length before it, so that adjacent texts cannot be confused.
 fn push_text(text: &str, out: &mut String) {
     out.push_str(&text.len().to_string());
     out.push(':');
@@ -53,8 +53,8 @@ fn push_words(words: &BTreeSet<String>, out: &mut String) {
     out.push(')');
 }
 
-/// The words of a search text that say what is looked for, each once; nothing where the text is more than words: where a
-/// sign, a quote, a dash, a line or a single word may be what is looked for.
+/// The set of significant words of a search text. `None` if the text may be more than words: a symbol, a quote, a dash,
+/// a line or a single word may be what is searched for.
 fn words(text: &str) -> Option<BTreeSet<String>> {
     let sentence = text.strip_suffix(['.', '?', '!']).unwrap_or(text);
     let mut all = Vec::new();
@@ -98,21 +98,21 @@ fn is_query(name: &str, search: &[Arc<str>]) -> bool {
     name == "keywords" || search.iter().any(|known| **known == *name)
 }
 
-/// Whether a member tells the number of a page or where one begins.
+/// Whether a member is a page number, an offset or a cursor.
 fn is_page(name: &str, member: &Value, beside: &Map<String, Value>) -> bool {
     match name {
         "page" | "page_number" | "offset" | "skip" => member.is_u64(),
-        // By itself it may be an hour, a line or a year.
+        // Without a page length it may be an hour, a line or a year.
         "start" => member.is_u64() && LENGTHS.iter().any(|length| beside.contains_key(*length)),
         "cursor" | "page_token" | "next_token" => member.is_u64() || member.is_string(),
         _ => false,
     }
 }
 
-/// Members that tell how long a page is.
+/// Members that give the length of a page.
 const LENGTHS: &[&str] = &["count", "limit", "max_results", "page_size", "per_page", "rows", "size"];
 
-/// Words that say nothing of what is looked for.
+/// Stop words: they do not say what is searched for.
 const FILLERS: &[&str] = &[
     "a", "about", "an", "and", "are", "at", "can", "could", "do", "does", "find", "for", "from", "get",
     "give", "how", "I", "i", "in", "is", "it", "me", "my", "of", "on", "or", "our", "please", "show", "tell",

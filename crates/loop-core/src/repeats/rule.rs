@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 impl RepeatRule {
-    /// Why the call was not run, in the words that a model gets as its result (S3-23). `tool` is its own name.
+    /// The result of a refused repeat for the model: why the call was not run. `tool` is the tool's own name.
     pub fn message(&self, tool: &str) -> String {
         match self {
             Self::Limit { limit } => {
@@ -33,7 +33,7 @@ impl RepeatRule {
         }
     }
 
-    /// The reason as a code: `limit_exceeded`, `exact_duplicate` and `similar_query` are S3's (S3-31).
+    /// The reason as a code. `limit_exceeded`, `exact_duplicate` and `similar_query` are the codes of S3.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Limit { .. } => "limit_exceeded",
@@ -60,7 +60,7 @@ pub enum RepeatRule {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ignored: Vec<Arc<str>>,
     },
-    /// The same call failed for good.
+    /// The same call failed permanently.
     Failed,
     /// The same calls returned the same results in a cycle.
     Cycle {
@@ -69,7 +69,8 @@ pub enum RepeatRule {
         /// How many times the cycle was repeated.
         times: u32,
     },
-    /// The tool's limit is reached (S3-28). The verdict of such a call is [`Verdict::OverLimit`](crate::Verdict::OverLimit).
+    /// The tool's limit of calls is reached. The verdict of such a call is
+    /// [`Verdict::OverLimit`](crate::Verdict::OverLimit).
     Limit {
         /// The limit, in calls.
         limit: u32,

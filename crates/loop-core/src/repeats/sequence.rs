@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-/// From this length of the second text on, in characters, frequent ones are not searched for.
+/// From this length of the second text on, in characters, frequent characters do not start a block.
 const LONG: usize = 200;
 
-/// The likeness of `a` to `b` in thousandths, rounded down: twice the characters in common blocks, by the characters
-/// of both; 1,000 for two empty texts.
+/// The similarity of `a` and `b` in thousandths, rounded down: twice the number of characters in common blocks, divided
+/// by the characters of both. It is 1,000 for two empty texts.
 ///
-/// It depends on the order (S3-d4): `diet` is to `tide` what `tide` is not to `diet`. The cost grows with the product
-/// of both lengths, so bound what comes from outside.
+/// It depends on the order: `diet` against `tide` differs from `tide` against `diet`. The cost grows with the product
+/// of both lengths, so limit the length of untrusted texts.
 pub fn ratio_millis(a: &str, b: &str) -> u32 {
     let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();
@@ -22,11 +22,11 @@ pub fn ratio_millis(a: &str, b: &str) -> u32 {
 struct Matcher<'a> {
     a: &'a [char],
     b: &'a [char],
-    /// Where in `b` each character stands, in order; without those that are too frequent.
+    /// The positions in `b` of each character, in order, without characters that are too frequent.
     places: BTreeMap<char, Vec<usize>>,
 }
 
-/// A part of both texts: from, and up to before.
+/// A part of both texts: from the first index, up to but not including the second.
 #[derive(Clone, Copy)]
 struct Window {
     a: (usize, usize),
@@ -54,7 +54,7 @@ impl<'a> Matcher<'a> {
         Self { a, b, places }
     }
 
-    /// How many characters stand in common blocks.
+    /// The number of characters in common blocks.
     fn common(&self) -> usize {
         let mut open = vec![Window { a: (0, self.a.len()), b: (0, self.b.len()) }];
         let mut common = 0;
@@ -70,7 +70,8 @@ impl<'a> Matcher<'a> {
         common
     }
 
-    /// The longest common block of a window, of equally long ones the first in `a`, then in `b`; if there is one.
+    /// The longest common block of a window; of equally long ones the first in `a`, then in `b`. `None` if there is
+    /// none.
     fn longest(&self, window: Window) -> Option<Block> {
         let mut best = Block { a: window.a.0, b: window.b.0, size: 0 };
         // Lengths of the common ends of `a[..at]` and `b[..place]`, by place.
@@ -92,7 +93,7 @@ impl<'a> Matcher<'a> {
             }
             before = ends;
         }
-        // What is too frequent to be searched for may still stand at either end.
+        // Frequent characters may extend the block at either end.
         while best.a > window.a.0 && best.b > window.b.0 && self.is_equal(best.a - 1, best.b - 1) {
             best = Block { a: best.a - 1, b: best.b - 1, size: best.size + 1 };
         }

@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::spec::ToolRepeats;
 use crate::types::{Digest, Observation, Status, digest};
 
-/// The digest of a tool's data without what is volatile in it, and the JSON pointers to what was left out.
+/// The digest of a tool's data without its volatile parts, and the JSON pointers to the parts left out.
 ///
-/// What is volatile is told by [`ToolRepeats::volatile`]. Without that it is what only says when or under which number
-/// the answer was given, by its name: members such as `request_id` or `generated_at`, at the top of an object or in
-/// its `meta` or `headers`. Where nothing else would be left, nothing is left out. Data that is no JSON is taken as it
-/// is.
+/// [`ToolRepeats::volatile`] lists the volatile parts. If it is empty, they are found by name: members that hold only
+/// the time or the id of the answer, such as `request_id` or `generated_at`, at the top of an object or in its `meta`
+/// or `headers`. If no other top-level member would be left, nothing is left out. Data that is not JSON is digested
+/// unchanged.
 pub fn stable_digest(data: &str, rules: &ToolRepeats) -> (Digest, Vec<Arc<str>>) {
     let Ok(mut value) = serde_json::from_str::<Value>(data) else {
         return (Digest::of("observation", data.as_bytes()), Vec::new());
@@ -21,15 +21,15 @@ pub fn stable_digest(data: &str, rules: &ToolRepeats) -> (Digest, Vec<Arc<str>>)
     (digest("observation", &value), ignored)
 }
 
-/// What an observation told, as far as repeats go, and what in it was left out.
+/// The digest of an observation, which the ledger compares, and the JSON pointers to the parts left out.
 pub(crate) fn reported_by(observation: &Observation, rules: &ToolRepeats) -> (Digest, Vec<Arc<str>>) {
     let status = observation.status;
     if !status.is_citable() {
-        // A failure has no data: what it says is all there is.
+        // A failure has no data, so its text is compared.
         let text = format!("{}\n{}\n{}", status.name(), observation.summary, observation.digest);
         return (Digest::of("reported", text.as_bytes()), Vec::new());
     }
-    // A plain text has nothing to leave out, and its digest is known.
+    // A plain text has no parts to leave out, and its digest is known.
     if observation.data.as_text().is_some() {
         return (reported(status, observation.digest), Vec::new());
     }
@@ -37,7 +37,7 @@ pub(crate) fn reported_by(observation: &Observation, rules: &ToolRepeats) -> (Di
     (reported(status, result), ignored)
 }
 
-/// A result of a status: the same text as a success and as a failure are two things.
+/// The digest of a status and a result: the same text as a success and as a failure differs.
 pub(super) fn reported(status: Status, result: Digest) -> Digest {
     let mut bytes = status.name().as_bytes().to_vec();
     bytes.push(b'\n');
@@ -58,7 +58,7 @@ fn leave_out(value: &mut Value, rules: &ToolRepeats) -> Vec<Arc<str>> {
     ignored
 }
 
-/// Removes what `steps` lead to, `*` being every member or entry.
+/// Removes the values at the path `steps`, in which `*` is every member or entry.
 fn remove(value: &mut Value, steps: &[String], at: &mut String, ignored: &mut Vec<Arc<str>>) {
     let Some((step, rest)) = steps.split_first() else { return };
     let names: Vec<String> = match value {
@@ -86,7 +86,7 @@ fn remove(value: &mut Value, steps: &[String], at: &mut String, ignored: &mut Ve
     }
 }
 
-/// Takes a member away; an entry of a list leaves a gap, so that the entries after it keep their places.
+/// Removes a member. An entry of a list becomes `null`, so that the entries after it keep their places.
 fn blank(value: &mut Value, name: &str) -> bool {
     match value {
         Value::Object(members) => members.remove(name).is_some(),
@@ -98,7 +98,7 @@ fn blank(value: &mut Value, name: &str) -> bool {
     }
 }
 
-/// Removes what the default list names.
+/// Removes the members on the default list.
 fn by_name(value: &mut Value, ignored: &mut Vec<Arc<str>>) {
     let Value::Object(members) = value else { return };
     let plain = |name: &str| name.to_ascii_lowercase().replace('-', "_");
@@ -120,7 +120,7 @@ fn by_name(value: &mut Value, ignored: &mut Vec<Arc<str>>) {
         }
     }
     let at_top = found.iter().filter(|steps| steps.len() == 1).count();
-    // A tool that tells the time tells nothing else.
+    // The time or id is then the result itself.
     if at_top == members.len() {
         return;
     }
@@ -137,7 +137,7 @@ fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// Members that only say when, how fast or under which number an answer was given.
+/// Members that hold only the time, the duration or the id of an answer.
 const ANSWERED: &[&str] = &[
     "timestamp",
     "generated_at",
@@ -160,7 +160,7 @@ const ANSWERED: &[&str] = &[
     "query_time_ms",
 ];
 
-/// Headers of which the same holds.
+/// Headers that hold only the time, the duration or the id of an answer.
 const HEADERS: &[&str] = &[
     "date",
     "age",

@@ -1,15 +1,15 @@
-//! Similar search texts: the third tier of the policy `three_tier`, in which texts about different actions differ.
+//! Similar search texts: the third tier of the policy `three_tier`. Texts about different actions are never similar.
 
 use crate::repeats::fingerprint::{CallFacts, Query, Rules};
 use crate::repeats::sequence::ratio_millis;
 use crate::spec::{Repeats, ThreeTier};
 
-/// A search text longer than this, in characters, is alike to nothing: comparing costs the product of both lengths.
+/// A search text longer than this, in characters, is never similar: the comparison costs the product of both lengths.
 const LONGEST: usize = 1_000;
 
 /// Whether the search texts of this call are compared: the tool says so, or S3's list does.
 pub(super) fn is_search(call: &CallFacts<'_>, rules: &Rules<'_>) -> bool {
-    // What changes something is never held to be like something else (C23).
+    // A write is never a near-duplicate.
     if !call.is_read && !rules.three_tier.literal {
         return false;
     }
@@ -17,8 +17,8 @@ pub(super) fn is_search(call: &CallFacts<'_>, rules: &Rules<'_>) -> bool {
     call.rules.query.is_some() || rules.repeats == Repeats::ThreeTier && listed()
 }
 
-/// The name and the text of the search parameter: the one that the tool declares, or the first of S3's that is there
-/// (S3-10).
+/// The name and the text of the search parameter: the one that the tool declares, or the first of the default list that
+/// the call has.
 pub(super) fn text_of<'a>(call: &CallFacts<'a>, rules: &Rules<'a>) -> Option<(&'a str, &'a str)> {
     let named = |name: &'a str| call.arguments.get(name)?.as_str().map(|text| (name, text));
     match &call.rules.query {
@@ -27,7 +27,7 @@ pub(super) fn text_of<'a>(call: &CallFacts<'a>, rules: &Rules<'a>) -> Option<(&'
     }
 }
 
-/// Lower case, without punctuation and outer whitespace (S3-11); to the letter also without dangerous words (S3-27).
+/// The text in lower case, without punctuation and outer whitespace; with `literal` also without the dangerous words.
 pub(super) fn normalise(text: &str, three_tier: &ThreeTier) -> String {
     let lower = text.to_lowercase();
     let plain: String =
@@ -39,40 +39,40 @@ pub(super) fn normalise(text: &str, three_tier: &ThreeTier) -> String {
     words.join(" ")
 }
 
-/// How alike two search texts are, in thousandths, where that is alike enough to count as the same.
+/// The similarity of two search texts in thousandths. `None`: it is below the threshold, or they mean different things.
 pub(crate) fn likeness(earlier: &Query, query: &Query, three_tier: &ThreeTier) -> Option<u32> {
     if earlier.rest != query.rest || !three_tier.literal && differ(earlier, query, three_tier) {
         return None;
     }
     let lengths = [&query.normal, &earlier.normal].map(|text| text.chars().count());
     let (shorter, longer) = (lengths.iter().min()?, lengths.iter().max()?);
-    // Nothing can be in common but the whole of the shorter one.
+    // Two texts have at most the whole shorter one in common.
     let at_most = (2_000 * shorter).checked_div(shorter + longer).unwrap_or(1_000);
     if *longer > LONGEST || at_most < three_tier.similar_millis as usize {
         return None;
     }
-    // S3 holds the text at hand against an earlier one, in this order; the ratio is not symmetric (S3-d4).
+    // S3 compares the new text with an earlier one, in this order. The ratio is not symmetric.
     let millis = ratio_millis(&query.normal, &earlier.normal);
     (millis >= three_tier.similar_millis).then_some(millis)
 }
 
-/// Whether two texts mean different things however alike they look: one speaks of an action and their words differ, or
-/// they name different numbers, addresses, paths or ids (C23).
+/// Whether two texts mean different things even if they look similar: one names an action and their words differ, or
+/// they name different numbers, addresses, paths or ids.
 fn differ(a: &Query, b: &Query, three_tier: &ThreeTier) -> bool {
     let is_action = |text: &str| text.split_whitespace().any(|word| is_dangerous(word, three_tier));
     names(&a.text) != names(&b.text)
         || (is_action(&a.normal) || is_action(&b.normal)) && words(&a.normal) != words(&b.normal)
 }
 
-/// The words of a text in the order of the alphabet.
+/// The words of a text, sorted.
 fn words(text: &str) -> Vec<&str> {
     let mut words: Vec<&str> = text.split_whitespace().collect();
     words.sort_unstable();
     words
 }
 
-/// The words of a text that name one certain thing, as their signs show: a number, a version, an address, a path, an
-/// id. Their dots and dashes tell them apart.
+/// The words of a text that name one certain thing, as their characters show: a number, a version, an address, a path,
+/// an id. Dots and dashes inside them are kept, since they distinguish them.
 fn names(text: &str) -> Vec<String> {
     let is_edge = |c: char| !c.is_alphanumeric() && !"_@#/\\".contains(c);
     let is_name =
@@ -83,7 +83,7 @@ fn names(text: &str) -> Vec<String> {
     names
 }
 
-/// Whether a dot stands within a word, as in `example.com`.
+/// Whether a dot is inside a word, as in `example.com`.
 fn has_dot(word: &str) -> bool {
     word.split_once('.').is_some_and(|(before, after)| !before.is_empty() && !after.is_empty())
 }

@@ -1,19 +1,19 @@
-//! Results that report work under way. Asking again is not a repeat, for a while.
+//! Results that report work in progress. Polling again is not a repeat, up to a limit.
 
 use serde_json::{Map, Value};
 
 use crate::types::{Observation, Status};
 
-/// An object with more members is a record with a state, and no answer that says little else.
+/// An object with more members than this is a record with a state, not a progress report.
 const MEMBERS: usize = 6;
 
-/// With more than one beside it, what is not done is a record of something to be done.
+/// With more members than this, a flag such as `done: false` describes a record, not the call.
 const MEMBERS_OF_FLAG: usize = 2;
 
-/// A longer text says more than that.
+/// A result longer than this, in bytes, is not a progress report.
 const LONGEST: usize = 600;
 
-/// Whether an observation says that what was asked for is under way.
+/// Whether an observation reports work in progress.
 pub(crate) fn waits(observation: &Observation) -> bool {
     if observation.status != Status::Ok {
         return observation.status == Status::Pending;
@@ -24,7 +24,7 @@ pub(crate) fn waits(observation: &Observation) -> bool {
     }
 }
 
-/// Whether a tool's data says so: JSON, or a text.
+/// Whether a tool's data, JSON or a text, reports work in progress.
 pub(super) fn is_not_ready(data: &str) -> bool {
     if data.len() > LONGEST {
         return false;
@@ -49,7 +49,7 @@ fn has_state(members: &Map<String, Value>) -> bool {
                     .any(|name| members.get(name) == Some(&Value::Bool(false))))
 }
 
-/// Whether the whole text says so, perhaps as `status: running`.
+/// Whether the whole text is a state such as `status: running`.
 fn says_so(text: &str) -> bool {
     let text = text.trim();
     let (name, state) = text.split_once(':').unwrap_or(("", text));
