@@ -1,4 +1,4 @@
-//! What must never be shown, in every spelling in which it may come back, and how it is taken out of texts.
+//! Secrets in every spelling in which a provider may repeat them, and how they are masked in texts.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -12,23 +12,24 @@ use serde::de::IgnoredAny;
 
 use crate::spelling::{Reading, walk};
 
-/// The credentials of a model: its key, the values of its headers, what its URL holds before the host, in its path and in
-/// its query.
+/// The credentials of a model: its API key, the values of its headers, and what its URL contains before the host, in its
+/// path and in its query.
 ///
-/// A secret is found as it is, with invisible characters or terminal sequences in it, and as JSON, a URL or HTML escapes it.
-/// One that looks like a key (16 letters and digits or more, both of them) is also found in another case, and with anything
-/// but letters and digits between its own: split over lines, spans or quotes. What is shorter than four bytes is not a
-/// secret. What is shorter than eight is masked in messages alone, since replies use such words for other things.
+/// A secret is found verbatim, with invisible characters or terminal sequences in it, and as JSON, a URL or HTML escapes
+/// it. One that looks like a key (at least 16 letters and digits, of both kinds) is also found in another case, and with
+/// anything but letters and digits between its own: split over lines, spans or quotes. What is shorter than four bytes is
+/// not a secret. What is shorter than eight is masked only in error messages, since replies use such words for other
+/// things.
 #[derive(Clone, Default)]
 pub struct Secrets {
-    /// Every form of every secret, the longest first.
+    /// Every spelling of every secret, the longest first.
     forms: Arc<[SecretString]>,
-    /// The letters and digits of those that look like keys, in lower case, the longest first.
+    /// The letters and digits of the secrets that look like keys, in lower case, the longest first.
     keys: Arc<[SecretString]>,
 }
 
 impl Secrets {
-    /// These secrets.
+    /// All spellings of these secrets.
     pub fn new(secrets: impl IntoIterator<Item = SecretString>) -> Self {
         let mut secrets_all = Self::default();
         for secret in secrets {
@@ -37,12 +38,12 @@ impl Secrets {
         secrets_all
     }
 
-    /// The secrets that these texts are.
+    /// Like [`new`](Self::new), from plain strings.
     pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         Self::new(texts.into_iter().map(SecretString::from))
     }
 
-    /// One more.
+    /// Adds a secret.
     pub fn add(&mut self, secret: &SecretString) {
         let secret = secret.expose_secret();
         let forms = forms_of(secret).into_iter().filter(|form| form.len() >= LEAST);
@@ -54,12 +55,12 @@ impl Secrets {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no secrets.
     pub fn is_empty(&self) -> bool {
         self.forms.is_empty()
     }
 
-    /// All of `others` as well.
+    /// Adds all secrets of `others`.
     pub fn extend(&mut self, others: &Self) {
         let both = |own: &[SecretString], others: &[SecretString]| {
             longest_first(texts(own).chain(texts(others)).map(str::to_owned))
@@ -68,7 +69,7 @@ impl Secrets {
         self.keys = both(&self.keys, &others.keys);
     }
 
-    /// A whole text with `[masked]` in place of every secret of eight bytes or more.
+    /// A complete text with `[masked]` in place of every secret of at least eight bytes.
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.is_empty() {
             return text.into();
@@ -81,7 +82,8 @@ impl Secrets {
         }
     }
 
-    /// The same for a JSON text, which stays one: where a secret is spelt across its structure, all of it is masked.
+    /// Like [`mask`](Self::mask) for a JSON text, which stays valid JSON: a secret that is spread across its structure is
+    /// masked as a whole.
     pub fn mask_json<'a>(&self, json: &'a str) -> Cow<'a, str> {
         match self.mask(json) {
             Cow::Owned(masked) if serde_json::from_str::<IgnoredAny>(&masked).is_err() => {
@@ -94,13 +96,13 @@ impl Secrets {
         }
     }
 
-    /// A message with `mask` in place of every secret, the short ones included.
+    /// An error message with `mask` in place of every secret, including the short ones.
     pub fn mask_message(&self, message: &str, mask: &str) -> String {
         self.masked(message, mask, /*cut*/ false)
     }
 
-    /// A message with `mask` in place of every secret. A message that was `cut` also loses what may be the beginning
-    /// of one at its end.
+    /// An error message with `mask` in place of every secret. One that was `cut` also loses a possible beginning of a
+    /// secret at its end.
     pub(crate) fn masked(&self, message: &str, mask: &str, cut: bool) -> String {
         if self.is_empty() {
             return message.to_owned();
@@ -112,7 +114,7 @@ impl Secrets {
         found.masked(message, mask, !cut).0
     }
 
-    /// Where secrets of at least so many bytes stand in a text, or may begin at its end.
+    /// The ranges of secrets of at least `least` bytes in a text, and what may be the beginning of one at its end.
     fn find(&self, text: &str, least: usize, is_over: bool) -> Found {
         let mut found = Found { end: text.len(), ..Found::default() };
         let forms: Vec<&str> = texts(&self.forms).filter(|form| form.len() >= least).collect();
@@ -130,22 +132,22 @@ impl Secrets {
 }
 
 impl fmt::Debug for Secrets {
-    /// How many forms there are, and nothing of them.
+    /// Shows only how many spellings there are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secrets").field("forms", &self.forms.len()).finish()
     }
 }
 
-/// What was found of secrets in a text.
+/// The secrets found in a text.
 #[derive(Default)]
 struct Found {
-    /// Those that stand in it, in order.
+    /// The ranges of whole secrets, in order.
     matches: Vec<Range<usize>>,
-    /// Where one may begin that the text ends in, and whether more than half of it is there.
+    /// Where a secret may begin that the end of the text cuts off, and whether more than half of it is there.
     parts: Vec<(usize, bool)>,
-    /// Where an escape begins that the text ends in; the end of the text where none does.
+    /// Where an escape begins that the end of the text cuts off; otherwise the end of the text.
     end: usize,
-    /// The escapes: none is cut in two.
+    /// The ranges of escapes, which are not split.
     escapes: Vec<Range<usize>>,
 }
 
@@ -185,8 +187,8 @@ impl Found {
         }
     }
 
-    /// The text with `mask` in place of what was found, and where it ends: where more may show that there is a secret,
-    /// unless it is over.
+    /// The text with `mask` in place of what was found, and how many of its bytes are final: the rest may be the
+    /// beginning of a secret, unless the text is over.
     fn masked(&self, text: &str, mask: &str, is_over: bool) -> (String, usize) {
         let mut masked = String::with_capacity(text.len());
         let mut at = 0;
@@ -217,32 +219,32 @@ impl Found {
         (masked, text.len())
     }
 
-    /// A place that is not within an escape.
+    /// The place, or the end of the escape that contains it.
     fn outside(&self, at: usize) -> usize {
         let within = self.escapes.iter().find(|escape| escape.start < at && at < escape.end);
         within.map_or(at, |escape| escape.start)
     }
 }
 
-/// Takes secrets out of a text that comes in pieces. However it is cut, the same comes out, unless a secret is spread over
+/// Masks secrets in a streamed text. The size of the pieces does not change the result, unless a secret is spread over
 /// more than a kilobyte.
 pub struct Masker {
     secrets: Secrets,
-    /// What may be the beginning of a secret.
+    /// The possible beginning of a secret.
     held: String,
-    /// The most bytes that are held back.
+    /// The maximum number of bytes that are held back.
     max: usize,
 }
 
 impl Masker {
-    /// A masker of a text that has not begun.
+    /// A masker for a new text.
     pub fn new(secrets: &Secrets) -> Self {
-        // Each of its characters may be escaped.
+        // Each character may be escaped.
         let longest = texts(&secrets.forms).map(str::len).max().unwrap_or(0);
         Self { secrets: secrets.clone(), held: String::new(), max: MAX_HELD.max(longest * 8) }
     }
 
-    /// What can be told after this piece.
+    /// The text that is certain after this piece.
     pub fn push<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
         if self.secrets.is_empty() {
             return piece.into();
@@ -260,7 +262,7 @@ impl Masker {
         self.tell(&held, &found).into()
     }
 
-    /// What was held back. More than half of a secret is masked like a whole one.
+    /// The text that was held back. More than half of a secret is masked like a whole one.
     pub fn finish(&mut self) -> String {
         let held = std::mem::take(&mut self.held);
         self.secrets.mask(&held).into_owned()
@@ -284,7 +286,7 @@ impl fmt::Debug for Masker {
     }
 }
 
-/// How many bytes at the end of `text` are a beginning of `form`, and not the whole of it.
+/// How many bytes at the end of `text` are a proper prefix of `form`.
 pub(crate) fn begun(text: &str, form: &str) -> usize {
     let is_begun = |bytes: &usize| {
         let end = text.len().checked_sub(*bytes).and_then(|start| text.get(start..));
@@ -331,15 +333,15 @@ fn forms_of(secret: &str) -> [String; 5] {
     ]
 }
 
-/// What stands in a reply in place of a secret.
+/// The text in place of a secret.
 const MASKED: &str = "[masked]";
-/// Bytes of the shortest secret.
+/// Minimum bytes of a secret.
 const LEAST: usize = 4;
-/// Bytes of the shortest secret that is looked for in replies.
+/// Minimum bytes of a secret that is masked in replies.
 const LEAST_IN_REPLIES: usize = 8;
-/// Letters and digits of the shortest secret that may be a key.
+/// Minimum letters and digits of a secret that may be a key.
 const LEAST_OF_KEY: usize = 16;
-/// The most bytes that are held back, unless a secret is long.
+/// Maximum bytes that are held back, unless a secret is longer.
 const MAX_HELD: usize = 1 << 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Bytes between the client and a decoder, within time.
+//! Sends a call and reads its reply, with a timeout for each part.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -20,23 +20,24 @@ use crate::mask;
 use crate::model::{EventStream, ModelEvent};
 use crate::secrets::Secrets;
 
-/// How long a call may take, by part. A connection may take ten seconds besides.
+/// The timeouts of a call. The connect timeout of ten seconds is extra.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timers {
-    /// From sending to the first byte of the reply.
+    /// From sending the request to the first byte of the reply.
     pub first_byte: Duration,
     /// Between two bytes.
     pub idle: Duration,
-    /// Between two events that say something: comments and pings do not.
+    /// Between two events with content. Comments and pings do not count.
     pub progress: Duration,
-    /// After the word for the end, until usage and the mark of the end have come; then the reply ends without them.
+    /// After the stop reason, until usage and the end of the stream arrive. Then the reply ends without them.
     pub after_end: Duration,
-    /// The whole call.
+    /// From sending the request to the end of the reply.
     pub total: Duration,
 }
 
 impl Default for Timers {
-    /// Two minutes, one minute, two minutes, two seconds, ten minutes.
+    /// 2 minutes to the first byte, 1 minute between bytes, 2 minutes between events, 2 seconds after the end, 10 minutes
+    /// in total.
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self {
@@ -49,14 +50,13 @@ impl Default for Timers {
     }
 }
 
-/// How a status other than 2xx becomes an error.
+/// Maps a status other than 2xx to an error.
 pub(crate) type Classify = fn(u16, &HeaderMap, &[u8], SystemTime, &Secrets) -> LlmError;
 
-/// A call, ready to be sent.
+/// A call that is ready to be sent.
 pub(crate) struct Post {
     pub(crate) client: Client,
     pub(crate) url: Url,
-    /// All of them.
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
     pub(crate) secrets: Secrets,
@@ -116,23 +116,23 @@ pub(crate) async fn send(
     Ok(call.boxed())
 }
 
-/// A body that comes in pieces.
+/// A streamed body.
 trait Pieces {
-    /// The next piece; `None` where there is no more.
+    /// The next piece, or `None` at the end.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, reqwest::Error>>;
 }
 
 impl Pieces for Response {
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, reqwest::Error>> {
-        // What is dropped while it waits holds nothing.
+        // Dropping the pending future loses no bytes.
         pin!(self.chunk()).poll(cx)
     }
 }
 
 /// The one timer of a call.
 ///
-/// To set a timer wakes the thread that waits for timers, so it is set anew only where it would ring too late; where it
-/// rings too early it is set again.
+/// Setting a timer wakes the timer thread, so it is reset only where it would fire too late. Where it fires too early, it
+/// is set again.
 struct Alarm(Pin<Box<Sleep>>);
 
 impl Alarm {
@@ -140,12 +140,12 @@ impl Alarm {
         Self(Box::pin(sleep_until(first)))
     }
 
-    /// Whether it would ring too late.
+    /// Whether it would fire after `deadline`.
     fn is_later(&self, deadline: Instant) -> bool {
         deadline < self.0.deadline()
     }
 
-    /// Ready once it is later than `deadline`.
+    /// Ready after `deadline`.
     fn poll(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
         if self.is_later(deadline) {
             self.0.as_mut().reset(deadline);
@@ -160,9 +160,9 @@ impl Alarm {
     }
 }
 
-/// A call whose reply is coming.
+/// A call whose reply is streaming.
 ///
-/// The clock is read once a piece of the body: when the next has to be waited for, or else when it comes.
+/// The clock is read once for each piece of the body: before it is waited for, or on arrival if it was ready.
 struct Call<B> {
     body: B,
     decoder: Decoder,
@@ -171,16 +171,16 @@ struct Call<B> {
     alarm: Alarm,
     end: Instant,
     progress: Instant,
-    /// Whether something was said since the clock was read.
+    /// Whether there was progress since the clock was read.
     has_replied: bool,
-    /// When it ends with what is there, once the word for the end has come.
+    /// When the reply ends without usage, once the stop reason was received.
     settled: Option<Instant>,
-    /// Since when a piece of the body is waited for.
+    /// Since when the next piece is waited for.
     waiting: Option<Instant>,
-    /// Whether others had their turn since the last piece.
+    /// Whether the task yielded since the last piece.
     has_yielded: bool,
     secrets: Secrets,
-    /// The provider's id of the exchange.
+    /// The provider's request id.
     request: Option<Arc<str>>,
 }
 
@@ -211,7 +211,7 @@ impl<B: Pieces> Call<B> {
             alarm,
             end,
             progress: end,
-            // What begins now is progress.
+            // The first byte counts as progress.
             has_replied: true,
             settled: None,
             waiting: None,
@@ -221,7 +221,7 @@ impl<B: Pieces> Call<B> {
         }
     }
 
-    /// An item with what is known of it here alone.
+    /// Adds model, request id and times to an item.
     fn completed(&mut self, mut item: Result<ModelEvent, LlmError>) -> Result<ModelEvent, LlmError> {
         if let Ok(ModelEvent::Finished(reply)) = &mut item {
             let mut warnings = std::mem::take(&mut self.warnings);
@@ -237,7 +237,7 @@ impl<B: Pieces> Call<B> {
         item
     }
 
-    /// Takes the first piece; `None` where it did not come by `first`.
+    /// Reads the first piece. `None` where it did not arrive by `first`.
     fn poll_first(
         &mut self,
         first: Instant,
@@ -252,11 +252,11 @@ impl<B: Pieces> Call<B> {
         Poll::Ready(Some(Ok(())))
     }
 
-    /// Takes the next piece, or its absence.
+    /// Reads the next piece, or the end of the body.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self.body.poll_piece(cx) {
             Poll::Ready(Ok(Some(bytes))) if self.waiting.take().is_some() => self.take(&bytes),
-            // A server that always has something ready must not outrun the clock.
+            // A server that always has data ready must not skip the timeouts.
             Poll::Ready(Ok(Some(bytes))) => {
                 let now = Instant::now();
                 if now >= self.end {
@@ -285,7 +285,7 @@ impl<B: Pieces> Call<B> {
                 let idle = since + self.timers.idle;
                 let settled = self.settled.unwrap_or(self.end).min(self.end);
                 let deadline = idle.min(settled).min(self.progress);
-                // What ends a reply mostly comes in one go: let it come before a timer is set for it.
+                // The last events often arrive together: yield once before a timer is set.
                 if self.alarm.is_later(deadline) && !std::mem::replace(&mut self.has_yielded, true) {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
@@ -311,7 +311,7 @@ impl<B: Pieces> Call<B> {
         self.has_replied |= self.decoder.received() > received;
     }
 
-    /// What was said since the clock was read last was said by now.
+    /// Records progress as of `now`.
     fn note(&mut self, now: Instant) {
         if std::mem::take(&mut self.has_replied) {
             self.progress = now + self.timers.progress;
@@ -326,7 +326,7 @@ impl<B: Pieces> Call<B> {
     }
 }
 
-/// The first bytes of an error's body, as far as they come in time.
+/// The first bytes of an error's body that arrive in time.
 async fn head_of(response: &mut Response, end: Instant) -> Vec<u8> {
     let mut head = Vec::new();
     while let Ok(Ok(Some(bytes))) = timeout_at(end, response.chunk()).await {
@@ -341,9 +341,9 @@ async fn head_of(response: &mut Response, end: Instant) -> Vec<u8> {
 
 const TOO_LONG: &str = "the reply took longer than a call may";
 const NO_PROGRESS: &str = "the reply said nothing for longer than it may";
-/// How much of an error's body is read.
+/// Maximum bytes of an error's body.
 const MAX_ERROR_BODY: usize = 64 << 10;
-/// How long an error's body is waited for.
+/// Timeout for an error's body.
 const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -358,7 +358,8 @@ mod tests {
     use crate::profile::Profile;
     use crate::request::ModelRequest;
 
-    /// What comes of pieces, each after so many seconds, of a body that never ends; and when, in seconds.
+    /// The last item of a body that never ends, with each piece after so many seconds, and the seconds at which it
+    /// arrived.
     async fn end(pieces: &[(u64, &str)], timers: Timers) -> (Result<ModelEvent, LlmError>, u64) {
         let pieces: Vec<_> =
             pieces.iter().map(|(wait, text)| (*wait, Bytes::from(format!("{text}\n\n")))).collect();

@@ -1,4 +1,4 @@
-//! The blocks of a reply as they have to go back, where text and calls do not say it all.
+//! The content blocks of a reply, sent back in later requests where text and calls are not enough.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,23 @@ use loop_core::ToolCall;
 use crate::call::{ReplyEnd, object_text};
 use crate::codec::{End, Fields, Json, text};
 
-/// What a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
     Thinking,
     Redacted,
-    /// A call of ours: which one, in the order in which they began.
+    /// A call of the caller's tools: its number, in the order in which they began.
     Call(usize),
-    /// What the provider did by itself, or what is not known here.
+    /// A server tool or an unknown type of block.
     Other,
 }
 
-/// One block.
 #[derive(Debug)]
 pub(super) struct Block {
     index: Option<u64>,
     pub(super) kind: Kind,
     form: Form,
-    /// Whether there is nothing in it that text and calls do not say.
+    /// Whether text and calls contain everything of it.
     is_plain: bool,
     /// Whether it is complete.
     is_closed: bool,
@@ -36,18 +34,18 @@ pub(super) struct Block {
     is_full: bool,
     has_text: bool,
     has_signature: bool,
-    /// Whether its input comes in pieces.
+    /// Whether its input is streamed as fragments.
     is_fed: bool,
-    /// The id under which it waits for a result of the provider's own.
+    /// The id of a server tool call that has no result yet.
     waits: Option<String>,
-    /// The id of what it is the result of.
+    /// The id of the server tool call that it is the result of.
     answers: Option<String>,
 }
 
-/// How a block is written.
+/// How the JSON of a block is kept.
 #[derive(Debug)]
 enum Form {
-    /// As it came.
+    /// Unchanged.
     Whole(String),
     /// Member by member.
     Members(Vec<(String, Member)>),
@@ -57,7 +55,7 @@ enum Form {
 enum Member {
     Json(String),
     Text(String),
-    /// What stands between the brackets of a list.
+    /// The values of a list, without the brackets.
     List(String),
 }
 
@@ -114,7 +112,7 @@ impl Block {
         self.is_closed = true;
     }
 
-    /// A piece of a member that is a text.
+    /// A text delta of a member.
     pub(super) fn add_text(&mut self, key: &str, piece: &str) {
         self.has_text |= key == "text" && !piece.trim().is_empty();
         self.is_plain &= key == "text";
@@ -129,7 +127,7 @@ impl Block {
         }
     }
 
-    /// A signature, in place of the one before.
+    /// Sets the signature.
     pub(super) fn sign(&mut self, signature: &str) {
         self.has_signature |= !signature.is_empty();
         if let Some(member) = self.member("signature") {
@@ -137,7 +135,7 @@ impl Block {
         }
     }
 
-    /// A piece of an input that is no call's of ours.
+    /// A fragment of a server tool's input.
     pub(super) fn feed(&mut self, piece: &str) {
         let is_first = !std::mem::replace(&mut self.is_fed, true);
         match self.member("input") {
@@ -147,7 +145,7 @@ impl Block {
         }
     }
 
-    /// One more value of a member that is a list.
+    /// Adds a value to a member that is a list.
     pub(super) fn add_value(&mut self, key: &str, value: &RawValue) {
         self.is_plain = false;
         let Some(member) = self.member(key) else { return };
@@ -167,7 +165,7 @@ impl Block {
         });
     }
 
-    /// What a delta of a kind that is not known says: texts go on, all else is put in place of what was.
+    /// A delta of an unknown type: strings are appended, other values replace those before.
     pub(super) fn add_unknown(&mut self, delta: &Fields<'_>) {
         self.is_plain = false;
         for (key, value) in delta.0.iter().filter(|(key, _)| key != "type") {
@@ -182,7 +180,7 @@ impl Block {
         }
     }
 
-    /// The member of this name; a new one where there is none and there is room.
+    /// The member of this name, which is added if there is none yet. `None` above the maximum number of members.
     fn member(&mut self, key: &str) -> Option<&mut Member> {
         let Form::Members(members) = &mut self.form else { return None };
         let at = members.iter().position(|(name, _)| name == key).unwrap_or(members.len());
@@ -242,10 +240,10 @@ impl Block {
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     list: Vec<Block>,
-    /// Where in the list the latest block of an index is.
+    /// The position in the list of the latest block of an index.
     by_index: BTreeMap<u64, usize>,
     bytes: usize,
-    /// Whether what is kept is not what came, so that it cannot go back.
+    /// Whether something was dropped, so that the blocks cannot be sent back.
     is_lost: bool,
 }
 
@@ -264,7 +262,7 @@ impl Blocks {
         self.list.push(block);
     }
 
-    /// The block of this index, the latest where there is none; `None` where nothing is kept any more.
+    /// The block of this index, or the latest without an index. `None` where nothing is kept any more.
     pub(super) fn at(&mut self, index: Option<u64>) -> Option<&mut Block> {
         match index {
             Some(index) => self.by_index.get(&index).and_then(|at| self.list.get_mut(*at)),
@@ -276,7 +274,7 @@ impl Blocks {
         self.list.iter_mut()
     }
 
-    /// Whether there is room for so many bytes more; without, nothing goes back.
+    /// Whether so many more bytes are kept. Above the maximum the blocks are not sent back.
     pub(super) fn grow(&mut self, bytes: usize) -> bool {
         self.bytes += bytes;
         if self.bytes > MAX_KEPT {
@@ -285,17 +283,17 @@ impl Blocks {
         !self.is_lost
     }
 
-    /// What is kept is not what came: from here on nothing is kept.
+    /// Something was dropped: the blocks cannot be sent back, and no more is kept.
     pub(super) fn lose(&mut self) {
         self.is_lost = true;
         self.list = Vec::new();
         self.by_index = BTreeMap::new();
     }
 
-    /// The blocks as they go back, with commas between them, where text and calls do not say it all. Thinking without a
-    /// signature goes back where it `may_be_unsigned`.
+    /// The blocks for later requests, separated by commas. `None` where text and calls are enough. Thinking without a
+    /// signature is only included where it `may_be_unsigned`.
     pub(super) fn raw(&self, end: &End, calls: &[ToolCall], may_be_unsigned: bool) -> Option<String> {
-        // A refused turn is not gone on with.
+        // A refused turn is not continued.
         if self.is_lost || end.stop == ReplyEnd::Refusal || self.list.iter().any(|block| block.is_full) {
             return None;
         }
@@ -311,12 +309,12 @@ impl Blocks {
                 Kind::Other => block.is_closed && (goes_on || !self.is_waiting(block)),
             })
             .collect();
-        // Thinking that leads to nothing is refused at the end of a turn.
+        // The API refuses a turn that ends with thinking.
         while end.stop != ReplyEnd::PauseTurn
             && kept.pop_if(|block| matches!(block.kind, Kind::Thinking | Kind::Redacted)).is_some()
         {}
         let is_call = |block: &&Block| matches!(block.kind, Kind::Call(_));
-        // One text, and calls after it.
+        // One text, with calls after it.
         let has_text = kept.first().is_some_and(|block| block.kind == Kind::Text);
         let is_plain =
             kept.iter().all(|block| block.is_plain) && kept.iter().skip(usize::from(has_text)).all(is_call);
@@ -336,7 +334,7 @@ impl Blocks {
         String::from_utf8(json.take()).ok()
     }
 
-    /// Whether a block waits for a result that has not come.
+    /// Whether a server tool call has no result yet.
     fn is_waiting(&self, block: &Block) -> bool {
         block.waits.is_some() && !self.list.iter().any(|other| other.answers == block.waits)
     }
@@ -346,11 +344,11 @@ fn is_nothing(value: &RawValue) -> bool {
     matches!(value.get(), "null" | "[]")
 }
 
-/// The most bytes of what is kept of a reply.
+/// Maximum bytes that are kept of a reply.
 const MAX_KEPT: usize = 16 << 20;
-/// The most blocks of a reply that are kept.
+/// Maximum blocks that are kept of a reply.
 const MAX_BLOCKS: usize = 4_096;
-/// The most members of a block that is written member by member.
+/// Maximum members of a block that is kept member by member.
 const MAX_MEMBERS: usize = 64;
 
 #[cfg(test)]
@@ -382,7 +380,7 @@ mod tests {
             let list = written(&block)["citations"].as_array().unwrap().clone();
             assert_eq!((list.len(), list.last()), (others + 2, Some(&json!({"n": 1}))), "{before}");
         }
-        // Hours, if the list were written anew for each.
+        // Takes hours if the list is copied for each value.
         let mut block = block("{\"type\":\"text\",\"text\":\"\"}");
         (0..1_000_000).for_each(|_| block.add_value("citations", one));
         assert_eq!(written(&block)["citations"].as_array().unwrap().len(), 1_000_000);

@@ -1,74 +1,71 @@
-//! What Anthropic's models take, by name: data, so that a newer model needs a row and no code.
+//! The abilities of Anthropic's models by name. A new model needs a row and no code.
 
 use crate::options::Effort;
 
-/// What a model takes beside texts and tools.
+/// What a model accepts besides text and tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Abilities {
-    /// The most output tokens of a reply.
+    /// Maximum output tokens of a reply.
     pub(super) max_output: u64,
-    /// How it is told to think.
+    /// How thinking is requested.
     pub(super) thinking: Thinking,
-    /// The efforts that it takes.
+    /// The supported efforts.
     pub(super) efforts: &'static [Effort],
-    /// Whether it takes `temperature` and the like.
+    /// Which sampling options are supported.
     pub(super) sampling: Sampling,
-    /// Whether it can be made to call a tool.
+    /// Whether a tool call can be forced.
     pub(super) forced_choice: Forced,
-    /// Whether rules may come late, in a turn of their own.
+    /// Whether system text may be given late, in a message of its own.
     pub(super) late_system: bool,
-    /// Whether tools and text can be bound to a schema.
+    /// Whether tools and text can be bound to a JSON schema.
     pub(super) schemas: bool,
 }
 
-/// How a model is told to think.
+/// How thinking is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Thinking {
-    /// It does not think.
+    /// No thinking.
     Never,
-    /// It thinks when it is given a number of tokens.
+    /// With `budget_tokens`.
     Budget,
-    /// It thinks when it is asked to, as long as it likes or with a number of tokens.
+    /// Adaptive or with `budget_tokens`.
     Either,
-    /// It thinks when it is asked to, as long as it likes.
+    /// Adaptive, on request.
     OnRequest,
-    /// It thinks unless it is told otherwise.
+    /// Adaptive, unless it is turned off.
     Always(Off),
 }
 
-/// How a model is told not to think.
+/// How thinking is turned off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Off {
-    /// By `disabled`.
+    /// With `disabled`.
     Disabled,
-    /// No further than by `between_tools`.
+    /// It can only be limited to `between_tools`.
     BetweenTools,
-    /// Not at all.
+    /// It cannot be turned off.
     Never,
 }
 
-/// Which of `temperature`, `top_p` and `top_k` a model takes.
+/// Which of `temperature`, `top_p` and `top_k` a model accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sampling {
-    /// All of them.
     All,
     /// Not `temperature` and `top_p` together.
     NotBoth,
-    /// None.
     None,
 }
 
-/// Whether a model can be made to call a tool.
+/// Whether a tool call can be forced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Forced {
-    /// Where it is not given a number of tokens to think with; thinking as long as it likes, it can be.
+    /// Unless thinking has a token budget. With adaptive thinking it can.
     WithoutBudget,
-    /// Never.
     Never,
 }
 
-/// What the model of this name takes. A newer version than those that are known is taken for the newest of its family,
-/// an unknown family for the newest of all, and a name that is none of Anthropic's for one that takes what most take.
+/// The abilities of a model. A newer version than the known ones counts as the newest of its family, an unknown family as
+/// the newest model, and a name that is not Anthropic's as a model that supports what most do.
 pub(super) fn abilities(model: &str) -> Abilities {
     let lower = model.to_ascii_lowercase();
     let Some((_, name)) = lower.rsplit_once("claude") else { return ANY };
@@ -86,7 +83,7 @@ pub(super) fn abilities(model: &str) -> Abilities {
     }
 }
 
-/// What a family takes from a version on.
+/// The abilities of a family from a version on.
 struct Row {
     family: &'static str,
     from: (u8, u8),

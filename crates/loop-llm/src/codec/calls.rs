@@ -1,4 +1,4 @@
-//! Tool calls while they are being written.
+//! Tool calls during streaming.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,31 +10,32 @@ use super::names::Aliases;
 use crate::secrets::{Masker, Secrets};
 use loop_core::{Arguments, ToolCall};
 
-/// The calls of one reply, in the order in which they began. The first [`MAX_REQUESTED_CALLS`] are read, the rest is counted.
+/// The calls of one reply, in the order in which they began. The first [`MAX_REQUESTED_CALLS`] are parsed, the rest is
+/// counted.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     open: Vec<Open>,
     unread: Unread,
-    /// Whether an id had to be made, or made another.
+    /// Whether an id was missing or repeated, and was replaced.
     pub(crate) has_new_ids: bool,
-    /// Whether calls that name no tool were left out.
+    /// Whether calls without a tool name were dropped.
     pub(crate) has_nameless: bool,
 }
 
-/// The calls that are not read. Of each only as much is kept as tells its pieces from the next call.
+/// The calls above the maximum. Only the last id of each index is kept, which tells a fragment from the next call.
 #[derive(Debug, Default)]
 struct Unread {
     count: u32,
-    /// By the place that the provider gives: the id of the last call there.
+    /// By the provider's index: the id of the last call.
     last: BTreeMap<Option<u64>, String>,
 }
 
 impl Unread {
-    /// Counts the call of a fragment, unless an earlier fragment began it.
+    /// Counts the call of a fragment, unless an earlier fragment counted it.
     fn add(&mut self, id: &str, index: Option<u64>) {
         let is_known = self.last.get(&index).is_some_and(|last| match (id.is_empty(), last.is_empty()) {
             (false, false) => id == last,
-            // The id of a call comes once, early or late.
+            // The id of a call is sent once, early or late.
             (_, true) | (true, false) => index.is_some(),
         });
         if !is_known {
@@ -46,28 +47,28 @@ impl Unread {
     }
 }
 
-/// One that is read.
+/// A call that is parsed.
 #[derive(Debug)]
 pub(crate) struct Open {
-    /// Its place among the calls of the reply, as the provider numbers them.
+    /// Its index among the calls of the reply, as the provider numbers them.
     pub(crate) index: Option<u64>,
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) arguments: String,
     masker: Masker,
-    /// Whether its beginning was told.
+    /// Whether its beginning was reported.
     is_reported: bool,
-    /// How many bytes of its arguments went to the masker.
+    /// How many bytes of its arguments were passed to the masker.
     masked: usize,
 }
 
 impl Open {
-    /// Whether it names no tool: nothing of it is told, and it is not run.
+    /// Whether the tool name is missing: the call is neither reported nor run.
     pub(crate) fn is_nameless(&self) -> bool {
         self.name.trim().is_empty()
     }
 
-    /// What can be told of it now: whether it begins, once its name is known, and more of its arguments.
+    /// What can be reported now: whether the call begins, once its name is known, and the next fragment of its arguments.
     pub(crate) fn news(&mut self, is_over: bool) -> (bool, Cow<'_, str>) {
         if self.is_nameless() {
             return (false, "".into());
@@ -90,7 +91,7 @@ impl Calls {
         self.open.is_empty()
     }
 
-    /// Whether one of them names a tool.
+    /// Whether a call has a tool name.
     pub(crate) fn has_named(&self) -> bool {
         self.open.iter().any(|call| !call.is_nameless())
     }
@@ -103,22 +104,22 @@ impl Calls {
         self.open.get_mut(at)
     }
 
-    /// Whether no further call is read.
+    /// Whether the maximum number of calls is reached.
     pub(crate) fn is_full(&self) -> bool {
         self.open.len() >= MAX_REQUESTED_CALLS as usize
     }
 
-    /// A call that is not read, of this id and at this place.
+    /// Counts a call above the maximum.
     pub(crate) fn leave(&mut self, id: &str, index: Option<u64>) {
         self.unread.add(id, index);
     }
 
-    /// How many calls are not read.
+    /// How many calls are above the maximum.
     pub(crate) fn unread(&self) -> u32 {
         self.unread.count
     }
 
-    /// A call that begins; `None` where it is not read. `id` and `index` tell it from the others then.
+    /// Adds a call. `None` above the maximum, where `id` and `index` tell it from other calls.
     pub(crate) fn add(&mut self, id: &str, index: Option<u64>, secrets: &Secrets) -> Option<usize> {
         if self.is_full() {
             self.leave(id, index);
@@ -136,7 +137,7 @@ impl Calls {
         Some(self.open.len() - 1)
     }
 
-    /// The calls that name a tool, in the order of their index, each with an id of its own. Secrets are masked.
+    /// The calls with a tool name, in the order of their index, each with a unique id. Secrets are masked.
     pub(crate) fn finish(&mut self, aliases: &Aliases, secrets: &Secrets) -> Vec<ToolCall> {
         let mut open = std::mem::take(&mut self.open);
         let all = open.len();
@@ -145,7 +146,7 @@ impl Calls {
         open.sort_by_key(|call| call.index.unwrap_or(u64::MAX));
         let mut calls: Vec<ToolCall> = Vec::with_capacity(open.len());
         let mut taken: BTreeSet<Arc<str>> = BTreeSet::new();
-        // By the id that was written: the number that the next call of the same id may have.
+        // By the id that the provider wrote: the next number to make it unique.
         let mut numbers: BTreeMap<Arc<str>, u32> = BTreeMap::new();
         for (nth, call) in open.into_iter().enumerate() {
             self.has_new_ids |= call.id.is_empty();
@@ -170,5 +171,5 @@ impl Calls {
     }
 }
 
-/// The most bytes of a call's arguments. A reply that writes more is cut there.
+/// Maximum bytes of a call's arguments. The reply is cut there.
 pub(crate) const MAX_ARGUMENTS: usize = 1 << 20;

@@ -1,22 +1,22 @@
-//! Texts as JSON writes them: how they are escaped, and how they are read back.
+//! JSON strings: how they are escaped, and how they are parsed.
 //!
-//! Bytes that stand for themselves are looked at many at a time and copied as a run.
+//! Bytes that need no escape are scanned eight or more at a time and copied as a run.
 
-/// A text that is written, between its quotes.
+/// A JSON string, between its quotes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
-    /// Where it begins, after the opening quote.
+    /// Its offset, after the opening quote.
     pub(crate) start: usize,
-    /// As it is written.
+    /// The string as it is escaped.
     pub(crate) raw: &'a str,
-    /// Where it stands unescaped, if it has to be.
+    /// The range in `scratch` of the unescaped string, if it has escapes.
     unescaped: Option<(usize, usize)>,
 }
 
 impl<'a> Token<'a> {
-    /// The text whose opening quote stands before `start`. One with escapes is appended to `scratch`.
+    /// Parses the string whose opening quote is before `start`. One with escapes is unescaped into `scratch`.
     ///
-    /// `None` where it has no end, holds a control character, or names what is no character.
+    /// `None` where it has no end, a control character, or half of a surrogate pair.
     pub(crate) fn read(json: &'a str, start: usize, scratch: &mut String) -> Option<Self> {
         let bytes = json.as_bytes();
         let mut at = start + plain(bytes.get(start..)?);
@@ -36,12 +36,12 @@ impl<'a> Token<'a> {
         Some(Self { start, raw: json.get(start..at)?, unescaped: Some((from, scratch.len())) })
     }
 
-    /// Where it ends: at its closing quote.
+    /// The offset of its closing quote.
     pub(crate) fn end(&self) -> usize {
         self.start + self.raw.len()
     }
 
-    /// What it says; `scratch` is that with which it was read.
+    /// The unescaped string. `scratch` is the buffer that it was parsed with.
     pub(crate) fn text<'t>(&self, scratch: &'t str) -> &'t str
     where
         'a: 't,
@@ -53,7 +53,7 @@ impl<'a> Token<'a> {
     }
 }
 
-/// Whether every text of this JSON, or of a part of one, can be read: one that names half a surrogate pair cannot.
+/// Whether the JSON has no string with half of a surrogate pair. It may be a part of a JSON text.
 pub(crate) fn is_sound(json: &str) -> bool {
     let unit = |text: &str| {
         let digits = text.strip_prefix("\\u")?.get(..4)?;
@@ -74,7 +74,7 @@ pub(crate) fn is_sound(json: &str) -> bool {
     true
 }
 
-/// How many bytes at the beginning stand for themselves: all before the first quote, backslash or control character.
+/// How many bytes at the beginning need no escape: all before the first quote, backslash or control character.
 pub(crate) fn plain(bytes: &[u8]) -> usize {
     let mut before = 0;
     for pair in bytes.as_chunks::<16>().0 {
@@ -91,7 +91,7 @@ pub(crate) fn plain(bytes: &[u8]) -> usize {
     if head != 0 {
         return before + first(head);
     }
-    // The last eight may begin within those that were looked at.
+    // The last eight bytes may overlap those that were checked.
     match bytes.last_chunk().map(|word| special(*word)) {
         Some(0) => bytes.len(),
         Some(found) => bytes.len() - 8 + first(found),
@@ -102,7 +102,7 @@ pub(crate) fn plain(bytes: &[u8]) -> usize {
     }
 }
 
-/// Writes a text without its quotes.
+/// Writes a string without its quotes.
 pub(super) fn write(json: &mut Vec<u8>, text: &str) {
     json.reserve(text.len());
     let mut rest = text.as_bytes();
@@ -128,21 +128,21 @@ pub(super) fn write(json: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// The high bit of the first byte of eight that does not stand for itself; of those after it nothing is said.
+/// Sets the high bit of the first special byte. Higher bits are not reliable.
 fn special(word: [u8; 8]) -> u64 {
     let word = u64::from_le_bytes(word);
-    // A quote becomes 0x20 and a blank 0x22, so that what is less than 0x21 is a quote or a control character.
+    // XOR maps a quote to 0x20 and a space to 0x22, so that less than 0x21 is a quote or a control character.
     let low = (word ^ (ONES * 0x02)).wrapping_sub(ONES * 0x21);
     let slash = (word ^ (ONES * 0x5c)).wrapping_sub(ONES);
     (low | slash) & !word & (ONES * 0x80)
 }
 
-/// Which byte it is, from 0.
+/// The index of that byte.
 fn first(found: u64) -> usize {
     found.trailing_zeros() as usize / 8
 }
 
-/// Reads what follows a backslash; returns where it ends.
+/// Parses the escape after a backslash, and returns its end.
 fn escape(json: &str, at: usize, scratch: &mut String) -> Option<usize> {
     let character = match json.as_bytes().get(at)? {
         b'"' => '"',
@@ -177,7 +177,7 @@ fn unit(json: &str, at: usize) -> Option<u32> {
     digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok())?
 }
 
-/// Eight bytes of one.
+/// Eight bytes of the value 1.
 const ONES: u64 = u64::from_le_bytes([1; 8]);
 
 #[cfg(test)]
@@ -188,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    /// Texts of which much has to be escaped.
+    /// Texts with many characters to escape.
     fn texts() -> impl Strategy<Value = String> {
         let pieces = prop_oneof![
             "[a-zé ]{0,20}",
@@ -204,7 +204,7 @@ mod tests {
         format!("\"{}\"", String::from_utf8(json).unwrap())
     }
 
-    /// What a reader says of a text and of what stands after it.
+    /// The parsed string, and the JSON after it.
     fn read(json: &str) -> Option<(String, usize)> {
         let mut scratch = "before".to_owned();
         let token = Token::read(json, 1, &mut scratch)?;
@@ -228,12 +228,12 @@ mod tests {
         assert!(is_sound("{\"a\": \"\\ud83d\\ude00\", \"b\": 1}"));
         assert!(!is_sound("{\"a\": \"\\ud83d\"}"));
         assert!(!is_sound("{\"a\": \"\\uDE00\\uD83D\"}"));
-        // An escaped backslash escapes nothing, and a part of a JSON text is judged as well.
+        // An escaped backslash, and a part of a JSON text.
         assert!(is_sound("\"\\\\ud83d\", 1]") && is_sound("\"\\u00e9\\n\"") && is_sound(""));
     }
 
     proptest! {
-        // As `serde_json` does it.
+        // Compared with `serde_json`.
         #[test]
         fn texts_are_written_as_by_anybody(text in texts()) {
             prop_assert_eq!(written(&text), serde_json::to_string(&text).unwrap());

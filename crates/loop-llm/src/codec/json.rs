@@ -1,4 +1,4 @@
-//! JSON that is written piece by piece, in an order of our own.
+//! Writes JSON piece by piece, with members in a fixed order.
 
 use std::ops::Range;
 
@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 
 use super::escape;
 
-/// JSON text in the making.
+/// JSON text under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Json(Vec<u8>);
 
 impl From<Vec<u8>> for Json {
-    /// More of what is written already.
+    /// Continues JSON text.
     fn from(json: Vec<u8>) -> Self {
         Self(json)
     }
@@ -23,27 +23,27 @@ impl Json {
         Self(Vec::with_capacity(bytes))
     }
 
-    /// Text that is JSON already.
+    /// Text that is valid JSON.
     pub(crate) fn raw(&mut self, text: &str) -> &mut Self {
         self.0.extend_from_slice(text.as_bytes());
         self
     }
 
-    /// Any value.
+    /// A value, serialized.
     pub(crate) fn value(&mut self, value: &(impl Serialize + ?Sized)) -> &mut Self {
-        // Texts, numbers and values of JSON can always be written into memory.
+        // Serializing strings, numbers and JSON values into memory cannot fail.
         if serde_json::to_writer(&mut self.0, value).is_err() {
             self.raw("null");
         }
         self
     }
 
-    /// A text.
+    /// A string.
     pub(crate) fn text(&mut self, text: &str) -> &mut Self {
         self.text_after("", text)
     }
 
-    /// Two texts as one.
+    /// Two texts as one string.
     pub(crate) fn text_after(&mut self, first: &str, second: &str) -> &mut Self {
         self.0.push(b'"');
         escape::write(&mut self.0, first);
@@ -52,12 +52,12 @@ impl Json {
         self
     }
 
-    /// Puts a text in place of another.
+    /// Replaces a range with another text.
     pub(super) fn replace(&mut self, place: Range<usize>, text: &str) {
         self.0.splice(place, text.bytes());
     }
 
-    /// Forgets what comes after so many bytes.
+    /// Keeps the first so many bytes.
     pub(super) fn truncate(&mut self, bytes: usize) {
         self.0.truncate(bytes);
     }
@@ -71,7 +71,7 @@ impl Json {
     }
 }
 
-/// The members of a request's body that are no turns, into which those that the caller gives are merged: theirs win.
+/// The members of a request body besides the turns, merged with the members that the caller gives, which win.
 #[derive(Debug)]
 pub(crate) struct Members<'a> {
     extra: &'a Map<String, Value>,
@@ -84,14 +84,14 @@ impl<'a> Members<'a> {
         Self::after("", extra)
     }
 
-    /// The same behind what closes the turns.
+    /// The members after the text that closes the turns.
     pub(crate) fn after(close: &str, extra: &'a Map<String, Value>) -> Self {
         let mut json = Json::with_capacity(MEMBERS);
         json.raw(close);
         Self { extra, used: Vec::new(), json }
     }
 
-    /// `,"key":value`.
+    /// Adds `,"key":value`.
     pub(crate) fn add(&mut self, key: &str, value: &(impl Serialize + ?Sized)) {
         match self.extra.get_key_value(key) {
             None => {
@@ -105,7 +105,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// `,"key":json`, where the JSON is written already.
+    /// Adds `,"key":json` for a value that is serialized already.
     pub(crate) fn add_json(&mut self, key: &str, json: impl AsRef<[u8]>) {
         let json = json.as_ref();
         if self.extra.contains_key(key) {
@@ -116,12 +116,12 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// All of them, those that only the caller gave at the end.
+    /// All members. Those that only the caller gave come last.
     pub(crate) fn finish(self) -> Vec<u8> {
         self.finish_with("")
     }
 
-    /// The same with what closes the body.
+    /// All members, and the text that closes the body.
     pub(crate) fn finish_with(mut self, close: &str) -> Vec<u8> {
         for (key, value) in self.extra {
             if !self.used.contains(&key.as_str()) {
@@ -137,7 +137,7 @@ fn merged(ours: Value, theirs: &Value) -> Value {
     match (ours, theirs) {
         (Value::Object(mut ours), Value::Object(theirs)) => {
             for (key, value) in theirs {
-                // In its place: the order of members says something in a schema.
+                // Replaced in place, as the order of members matters in a schema.
                 let place = ours.entry(key.as_str()).or_insert(Value::Null);
                 *place = merged(place.take(), value);
             }
@@ -147,5 +147,5 @@ fn merged(ours: Value, theirs: &Value) -> Value {
     }
 }
 
-/// Bytes that the members of a request with few tools mostly have less than.
+/// Usual upper bound of the bytes of these members.
 const MEMBERS: usize = 512;

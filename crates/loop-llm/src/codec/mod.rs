@@ -1,14 +1,12 @@
-//! What the codecs of all protocols share: bodies in pieces, what is kept of a conversation, names of tools, and the way
-//! from bytes to events.
+//! What the codecs of all protocols share: request bodies, cached turns, tool names, and the path from bytes to events.
 //!
 //! ```text
 //! ModelRequest ─ turns(…) by each codec, kept in Memory ─▶ Encoded { body, aliases, warnings }
-//! bytes ─ Decoder: one JSON object or a stream of events ─▶ Protocol of each codec ─▶ Assembly ─▶ ModelEvent …, one end
+//! bytes ─ Decoder: one JSON object or an event stream ─▶ Protocol of each codec ─▶ Assembly ─▶ ModelEvent …, one end
 //! ```
 //!
-//! A codec does no I/O and has no clock. It is made of two parts: a [`TurnWriter`](turns::TurnWriter), which writes one
-//! turn without looking at others, and a [`Protocol`](decoder::Protocol), which tells the
-//! [`Assembly`](assembly::Assembly) what one event says.
+//! A codec does no I/O and has no clock. It has two parts: a [`TurnWriter`](turns::TurnWriter), which writes one turn
+//! without looking at others, and a [`Protocol`], which reports each event to the [`Assembly`].
 
 mod assembly;
 mod body;
@@ -86,22 +84,23 @@ impl Api {
     }
 }
 
-/// A request as it is sent.
+/// An encoded request.
 #[derive(Clone, Debug)]
 pub struct Encoded {
-    /// The JSON body.
+    /// The JSON body, in pieces.
     pub body: Body,
-    /// Where the turns stand in it, without the closing brackets: what the same turns and more encode to has these bytes
-    /// at the same place. Rules that stand outside of the turns are counted in, and marks of what a cache keeps are not:
+    /// The range of the turns in the body, without the closing brackets. A request with the same turns and more has the
+    /// same bytes in this range, apart from cache marks, which move with the turns. A system prompt outside of the turns
+    /// is included.
     /// those move with the turns.
     pub messages: Range<usize>,
-    /// What was left out or changed.
+    /// Options that were left out or changed.
     pub warnings: Vec<Arc<str>>,
-    /// Tools that travel under another name.
+    /// Tools that are sent under another name.
     pub aliases: Aliases,
 }
 
-/// A protocol as one endpoint speaks it: requests to bytes, bytes to replies.
+/// A protocol as one endpoint implements it: encodes requests and decodes replies.
 #[derive(Clone, Debug)]
 pub struct Codec {
     profile: Arc<Profile>,
@@ -109,31 +108,30 @@ pub struct Codec {
     mark: u64,
 }
 
-/// What a request is encoded for.
+/// The endpoint and the model that a request is encoded for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) profile: &'a Profile,
-    /// The model as it is called there.
+    /// The model's name at this endpoint.
     pub(crate) model: &'a str,
-    /// The model whose abilities it has: another name of it where the endpoint has names of its own.
+    /// The name by which its abilities are looked up, where the endpoint has names of its own.
     pub(crate) known_as: &'a str,
-    /// What the profile says, in short.
+    /// A hash of the profile.
     mark: u64,
 }
 
 impl Target<'_> {
-    /// `api/profile/model`.
     pub(crate) fn origin(&self) -> Arc<str> {
         [self.profile.api.name(), "/", &self.profile.name, "/", self.model].concat().into()
     }
 
-    /// What turns are kept under: all that their bytes depend on.
+    /// The key of cached turns: all that their bytes depend on.
     pub(crate) fn kept_under(&self) -> Arc<str> {
         let mark = self.mark.to_string();
         [&*self.origin(), "/", self.known_as, "/", &mark].concat().into()
     }
 
-    /// A turn's own form, where it came from here.
+    /// The provider's own form of a turn, if it has the same origin.
     pub(crate) fn own<'a>(&self, turn: &'a AssistantTurn) -> Option<&'a Raw> {
         turn.raw.as_ref().filter(|raw| {
             let mut parts = raw.origin().splitn(3, '/');
@@ -145,19 +143,19 @@ impl Target<'_> {
 }
 
 impl Codec {
-    /// The protocol as `profile` speaks it.
+    /// A codec for `profile`.
     pub fn new(profile: Arc<Profile>) -> Self {
         let mut hasher = DefaultHasher::new();
         profile.hash(&mut hasher);
         Self { mark: hasher.finish(), profile, base_model: None }
     }
 
-    /// The same where the endpoint has a name of its own for the model `base_model`.
+    /// The same codec, where the endpoint has a name of its own for the model `base_model`.
     pub fn with_base_model(self, base_model: impl Into<Arc<str>>) -> Self {
         Self { base_model: Some(base_model.into()), ..self }
     }
 
-    /// What the endpoint is like.
+    /// The profile of the endpoint.
     pub fn profile(&self) -> &Arc<Profile> {
         &self.profile
     }
@@ -170,10 +168,10 @@ impl Codec {
     /// The body of a call.
     ///
     /// # Errors
-    /// In phase [`ErrorPhase::Encode`](crate::ErrorPhase::Encode): [`LlmErrorKind::InvalidRequest`] for no turns, a
-    /// call without its result, a result without its call, a number out of its range, a choice of a tool that there is
-    /// not, a picture that is none, or a turn in the provider's own form that is no JSON;
-    /// [`LlmErrorKind::Unsupported`] for an option that the model does not offer and that may not be left out.
+    /// In phase [`ErrorPhase::Encode`](crate::ErrorPhase::Encode): [`LlmErrorKind::InvalidRequest`] for no turns, a call
+    /// without its result, a result without its call, a number out of range, a forced tool that does not exist, an image
+    /// that is not one, or a provider's own turn that is not valid JSON; [`LlmErrorKind::Unsupported`] for an option that
+    /// the model does not support and that must not be left out.
     ///
     /// [`LlmErrorKind::InvalidRequest`]: crate::LlmErrorKind::InvalidRequest
     /// [`LlmErrorKind::Unsupported`]: crate::LlmErrorKind::Unsupported
@@ -188,7 +186,7 @@ impl Codec {
         }
     }
 
-    /// A decoder of the reply to `request`, whose encoding gave `aliases`.
+    /// A decoder of the reply to `request`. `aliases` are those of its encoding.
     pub fn decoder(&self, request: &ModelRequest, aliases: Aliases, secrets: Secrets) -> Decoder {
         let target = self.target(request);
         let protocol = match self.profile.api {

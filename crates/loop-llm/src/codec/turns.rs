@@ -1,4 +1,4 @@
-//! Turns as bytes: each is written once, and more of them only append.
+//! Encoded turns: each is written once, and new turns are only appended.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -16,21 +16,19 @@ use crate::error::{LlmError, LlmErrorKind};
 use crate::raw::Raw;
 use crate::request::{Message, ModelRequest, ToolOutput};
 
-/// One turn as its codec wrote it.
+/// One encoded turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// Turns that follow each other with the same joint become one.
+    /// Consecutive turns with the same joint become one message.
     pub(crate) joint: Joint,
-    /// Where the values inside of the joint stand among the bytes of all turns, with commas between them; empty where the
-    /// turn has nothing to say.
+    /// The range of its values in the bytes of all turns, with commas between them; empty for a turn without content.
     pub(crate) place: Range<usize>,
-    /// How many values there are.
     pub(crate) values: usize,
-    /// What of it the model takes in a lesser way only.
+    /// Features of the turn that the model supports only in part.
     pub(crate) changed: Vec<&'static str>,
 }
 
-/// What stands around the values of a turn: two texts that are the same for all turns of its kind.
+/// The text around the values of a turn, the same for all turns of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Joint {
     pub(crate) open: &'static str,
@@ -38,19 +36,19 @@ pub(crate) struct Joint {
 }
 
 impl Joint {
-    /// The values stand for themselves.
+    /// Values without text around them.
     pub(crate) const NONE: Self = Self { open: "", close: "" };
 }
 
-/// Writes one turn as a codec wants it.
+/// Writes one turn for a codec.
 pub(crate) trait TurnWriter {
-    /// What its turns are kept under: all that their bytes depend on beside the turns.
+    /// The key of cached turns: all that their bytes depend on besides the turns.
     fn kept_under(&self) -> Arc<str>;
 
-    /// Writes the turn `message`, which comes after `before`, into `json`; what the model takes in a lesser way only is
-    /// named in `changed`.
+    /// Writes the turn `message`, which comes after `before`, into `json`. Features that the model supports only in part
+    /// are added to `changed`.
     ///
-    /// It may depend on nothing else, or a turn could not be kept.
+    /// The bytes may depend on nothing else, since turns are cached.
     fn write(
         &self,
         message: &Message,
@@ -60,25 +58,22 @@ pub(crate) trait TurnWriter {
     ) -> Result<Written, LlmError>;
 }
 
-/// What a codec wrote of a turn.
+/// A written turn.
 #[derive(Debug)]
 pub(crate) struct Written {
-    /// What stands around it.
     pub(crate) joint: Joint,
-    /// How many values were written.
     pub(crate) values: usize,
 }
 
 impl Written {
-    /// So many values.
     pub(crate) fn values(joint: Joint, values: usize) -> Self {
         Self { joint, values }
     }
 
-    /// The provider's own turn.
+    /// The provider's own form of a turn.
     ///
     /// # Errors
-    /// It is something else than objects with commas between them, which would change what stands around it.
+    /// It is not a list of objects separated by commas.
     pub(crate) fn own(joint: Joint, raw: &Raw, json: &mut Json) -> Result<Self, LlmError> {
         let values = values::count(raw.json()).ok_or_else(|| {
             invalid(format!("the raw turn of {} is not JSON that can go back", raw.origin()))
@@ -88,7 +83,7 @@ impl Written {
     }
 }
 
-/// The turns of a request, which go back into its memory when they are done with.
+/// The turns of a request, which return to its memory on drop.
 #[derive(Debug)]
 pub(crate) struct Turns<'a> {
     request: &'a ModelRequest,
@@ -109,11 +104,11 @@ impl Drop for Turns<'_> {
     }
 }
 
-/// The turns of a request, those that are kept from earlier ones as they were.
+/// The turns of a request. Those that are cached are not encoded again.
 ///
 /// # Errors
-/// [`LlmErrorKind::InvalidRequest`] in phase [`ErrorPhase::Encode`](crate::ErrorPhase::Encode): no turns, a call
-/// without its result, or a result without its call.
+/// [`LlmErrorKind::InvalidRequest`] in phase [`ErrorPhase::Encode`](crate::ErrorPhase::Encode): no turns, a call without
+/// its result, or a result without its call.
 pub(crate) fn turns<'a>(request: &'a ModelRequest, writer: &impl TurnWriter) -> Result<Turns<'a>, LlmError> {
     if request.messages.is_empty() {
         return Err(invalid("a request without a turn"));
@@ -123,7 +118,7 @@ pub(crate) fn turns<'a>(request: &'a ModelRequest, writer: &impl TurnWriter) -> 
     let mut turns = Turns { request, kept };
     let known = turns.kept.messages.iter().zip(&request.messages);
     let same = known.take_while(|(turn, message)| turn.is_same(message)).count();
-    // What goes on in another way is another conversation; one that has gone on further is kept as it is.
+    // Turns that differ belong to another conversation. A longer cache of the same conversation is kept.
     let is_longer = turns.kept.turns.len() > request.messages.len() && same == request.messages.len();
     if is_longer {
         return Ok(turns);
@@ -134,14 +129,14 @@ pub(crate) fn turns<'a>(request: &'a ModelRequest, writer: &impl TurnWriter) -> 
     Ok(turns)
 }
 
-/// The last of these turns that says something.
+/// The last turn with content.
 fn last_reply(turns: &[Turn]) -> Option<&Turn> {
     turns.iter().rev().find(|turn| turn.values > 0)
 }
 
 impl Kept {
-    /// The bytes of the turns that are kept, with room for so many more. They are a copy where a body that holds them is
-    /// still on its way.
+    /// The bytes of the cached turns, with capacity for so many more. They are copied while a body that shares them is
+    /// still being sent.
     fn open(&mut self, room: usize) -> Json {
         let end = last_reply(&self.turns).map_or(0, |turn| turn.place.end);
         let room = if end + room > self.json.capacity() { room.max(end / 4) } else { room };
@@ -159,7 +154,7 @@ impl Kept {
     }
 }
 
-/// What stands between the values of one turn and those of the next.
+/// The text between the values of one turn and those of the next.
 fn between(last: Joint, next: Joint, mut push: impl FnMut(&'static str)) {
     if last == next {
         return push(",");
@@ -169,7 +164,7 @@ fn between(last: Joint, next: Joint, mut push: impl FnMut(&'static str)) {
     push(next.open);
 }
 
-/// What stands before a late instruction where it can only travel as a text of the user's.
+/// The prefix of a late instruction that can only be sent as text of the user.
 pub(crate) const OPERATOR: &str = "[operator]\n";
 fn add_turns(
     request: &ModelRequest,
@@ -206,7 +201,7 @@ fn write_turns<'a>(
         check(before.map_or(&[], Message::calls), message)?;
         checks::pictures(message)?;
         let (end, mut changed) = (json.len(), Vec::new());
-        // Mostly the values go on with those before.
+        // Usually the values continue those before.
         json.raw(if last.is_some() { "," } else { "" });
         let start = json.len();
         let Written { joint, values } = writer.write(message, before, json, &mut changed)?;
@@ -232,7 +227,7 @@ fn write_turns<'a>(
     Ok(())
 }
 
-/// Bytes that a turn mostly has less than, once it is written.
+/// Usual upper bound of the bytes of an encoded turn.
 fn room(message: &Message) -> usize {
     let values = match message {
         Message::Assistant(turn) => {
@@ -244,7 +239,7 @@ fn room(message: &Message) -> usize {
     message.bytes() + message.bytes() / 16 + 128 * (1 + values)
 }
 
-/// Each call is answered once, right after its turn, and nothing else is answered.
+/// Checks that each call is answered once, right after its turn, and nothing else is answered.
 fn check(open: &[ToolCall], message: &Message) -> Result<(), LlmError> {
     let calls = message.calls();
     for (nth, call) in calls.iter().enumerate() {
@@ -280,13 +275,13 @@ pub(crate) fn results_in_order<'a>(
 }
 
 impl Turns<'_> {
-    /// Puts the turns into a body, after `[` and without what closes the last of them; returns where they stand and what
-    /// closes it.
+    /// Puts the turns into a body, after `[` and without the text that closes the last of them. Returns their range and
+    /// the closing text.
     pub(crate) fn join(&self, body: &mut Body) -> (Range<usize>, &'static str) {
         self.join_marked(body, [], "")
     }
 
-    /// The same with `mark` before the last byte of some turns that say something, named in their order.
+    /// Like [`join`](Self::join), with `mark` before the last byte of some turns with content, given by their order.
     pub(crate) fn join_marked(
         &self,
         body: &mut Body,
@@ -308,7 +303,7 @@ impl Turns<'_> {
     }
 }
 
-/// Bytes that are taken back when nobody else holds them.
+/// Bytes that return to the memory once they are no longer shared.
 struct Shared(Arc<Vec<u8>>);
 
 impl AsRef<[u8]> for Shared {
