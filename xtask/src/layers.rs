@@ -52,7 +52,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 16] = [
             "loop-tools",
         ],
     ),
-    ("loop-testkit", &["loop-core"]),
+    ("loop-testkit", &["loop-core", "loop-llm"]),
     ("loop-bench", &[]),
     ("loop-wirecheck", &["loop-core", "loop-llm"]),
     ("xtask", &[]),

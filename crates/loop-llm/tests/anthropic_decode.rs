@@ -2,11 +2,12 @@
 
 use crate::common;
 
-use common::{Wire, calls, raw, result};
+use common::{Wire, calls, raw};
 use loop_core::{FinishReason, Usage};
 use loop_llm::{
     LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, Profile, ReplyEnd, RetryAdvice, Secrets,
 };
+use loop_testkit::llm::result;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 

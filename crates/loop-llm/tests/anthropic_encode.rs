@@ -2,11 +2,12 @@
 
 use crate::common;
 
-use common::{Wire, call, foreign, result};
+use common::{Wire, foreign};
 use loop_llm::{
     AssistantTurn, CacheMarks, Caching, Effort, ErrorPhase, Image, LlmErrorKind, Memory, Message,
     ModelRequest, OutputFormat, Profile, Raw, Strictness, ToolChoice, ToolDefinition, Unsupported,
 };
+use loop_testkit::{call, llm::result};
 use serde_json::{Value, json};
 
 const OLDER: &str = "claude-sonnet-4-5";

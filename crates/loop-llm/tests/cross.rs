@@ -2,22 +2,12 @@
 
 use serde_json::json;
 
-use loop_llm::{
-    Arguments, AssistantTurn, Codec, Message, ModelRequest, Profile, ToolCall, ToolDefinition, ToolOutput,
-};
-
-fn call(id: &str, city: &str) -> ToolCall {
-    let arguments = Arguments::from(json!({"city": city}).to_string());
-    ToolCall { id: id.into(), name: "weather".into(), arguments }
-}
-
-fn result(call: &str, text: &str, is_error: bool) -> ToolOutput {
-    ToolOutput { call: call.into(), is_error, text: text.into(), ..ToolOutput::default() }
-}
+use loop_llm::{AssistantTurn, Codec, Message, ModelRequest, Profile, ToolDefinition};
+use loop_testkit::llm::{result, weather};
 
 /// A text, two calls, a result and an error, a text.
 fn conversation() -> ModelRequest {
-    let weather = ToolDefinition {
+    let tool = ToolDefinition {
         name: "weather".into(),
         description: "The weather of a city".into(),
         parameters: json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}),
@@ -25,10 +15,10 @@ fn conversation() -> ModelRequest {
     };
     let calls = AssistantTurn {
         text: "I will check both.".into(),
-        calls: vec![call("call_a", "Oslo"), call("call_b", "Rome")],
+        calls: vec![weather("call_a", "Oslo"), weather("call_b", "Rome")],
         ..AssistantTurn::default()
     };
-    let results = vec![result("call_b", "station offline", true), result("call_a", "{\"c\":3}", false)];
+    let results = vec![result("call_b", true, "station offline"), result("call_a", false, "{\"c\":3}")];
     ModelRequest {
         messages: vec![
             Message::user("Oslo and Rome?"),
@@ -36,7 +26,7 @@ fn conversation() -> ModelRequest {
             Message::Tool { results },
             Message::user("And now?"),
         ],
-        tools: [weather].into(),
+        tools: [tool].into(),
         max_output_tokens: Some(500),
         ..ModelRequest::new("m", "You are terse.", "")
     }

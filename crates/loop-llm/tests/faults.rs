@@ -9,10 +9,11 @@ use std::time::Duration;
 use futures::StreamExt;
 use loop_core::Usage;
 use loop_llm::{
-    Api, Arguments, ChatModel, ErrorPhase, LlmErrorKind, ModelEvent, ModelReply, ModelRequest, OutputCap,
-    ReplyEnd, RetryAdvice, RetryPolicy, Retrying, Scripted, Timers, ToolCall,
+    Api, ChatModel, ErrorPhase, LlmErrorKind, ModelEvent, ModelReply, ModelRequest, OutputCap, ReplyEnd,
+    RetryAdvice, RetryPolicy, Retrying, Scripted, Timers,
 };
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};
+use loop_testkit::{call, llm::weather};
 use sockets::{
     KEY, answering, ask, bytes_of, client, client_at, error, failed, patient, replying, request, saying,
     soon, text,
@@ -374,13 +375,8 @@ async fn a_line_of_a_hundred_megabytes_is_never_held() {
 #[tokio::test]
 async fn calls_that_were_cut_are_never_run() {
     // L6 and L12; wire WC09, WR05 and WA09
-    let call = |id: &str| ToolCall {
-        id: id.into(),
-        name: "weather".into(),
-        arguments: Arguments::from("{\"city\":\"Oslo\"}"),
-    };
     let mut calling = ModelReply::text("I will check.", None);
-    calling.tool_calls = vec![call("call_a"), call("call_b")];
+    calling.tool_calls = vec![weather("call_a", "Oslo"), weather("call_b", "Oslo")];
     (calling.stop, calling.finish) = (Some(ReplyEnd::ToolUse), ReplyEnd::ToolUse.finish());
     let mut cut = calling.clone();
     (cut.stop, cut.finish) = (Some(ReplyEnd::MaxTokens), ReplyEnd::MaxTokens.finish());
@@ -449,11 +445,7 @@ async fn bytes_that_are_no_text_harm_nothing_but_themselves() {
         assert_eq!((reply.stop, reply.raw), (Some(ReplyEnd::EndTurn), None), "{}", api.name());
         // A call that is not exactly what the model wrote must not be run.
         let mut calling = ModelReply::text("", None);
-        calling.tool_calls = vec![ToolCall {
-            id: "call_a".into(),
-            name: "look".into(),
-            arguments: Arguments::from("{\"at\":\"H\u{e9}\"}"),
-        }];
+        calling.tool_calls = vec![call("call_a", "look", "{\"at\":\"H\u{e9}\"}")];
         let mut damaged = bytes_of(api, replying(calling)).await;
         let at = damaged.iter().position(|byte| *byte == 0xc3).unwrap();
         *damaged.get_mut(at).unwrap() = 0xff;
@@ -682,11 +674,7 @@ async fn a_server_that_ignores_the_output_limit_is_cut_at_a_small_multiple_of_it
     let mut thoughts = ModelReply::text("", None);
     thoughts.reasoning = endless.as_str().into();
     let mut arguments = ModelReply::text("I will look.", None);
-    arguments.tool_calls = vec![ToolCall {
-        id: "call_a".into(),
-        name: "look".into(),
-        arguments: Arguments::from(format!("{{\"at\":\"{endless}\"}}")),
-    }];
+    arguments.tool_calls = vec![call("call_a", "look", &format!("{{\"at\":\"{endless}\"}}"))];
     (arguments.stop, arguments.finish) = (Some(ReplyEnd::ToolUse), ReplyEnd::ToolUse.finish());
     for api in Api::ALL {
         for no_stream in [false, true] {
@@ -765,11 +753,7 @@ async fn every_field_of_a_reply_is_capped_as_its_text_is() {
     words.reply = Some(endless.as_str().into());
     words.stop_detail = Some(endless.as_str().into());
     let mut names = ModelReply::text("Fine.", None);
-    names.tool_calls = vec![ToolCall {
-        id: endless.as_str().into(),
-        name: endless.as_str().into(),
-        arguments: Arguments::from("{}"),
-    }];
+    names.tool_calls = vec![call(&endless, &endless, "{}")];
     (names.stop, names.finish) = (Some(ReplyEnd::ToolUse), ReplyEnd::ToolUse.finish());
     for api in Api::ALL {
         for no_stream in [false, true] {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use common::{call, foreign, result};
+use common::foreign;
 use futures::StreamExt;
 use loop_core::FinishReason;
 use loop_llm::{
@@ -15,6 +15,7 @@ use loop_llm::{
     complete,
 };
 use loop_mock::{LoopbackServer, Service};
+use loop_testkit::{call, llm::result};
 use serde_json::json;
 
 /// Gives its replies one after the other.

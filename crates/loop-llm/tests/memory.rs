@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 
-use loop_llm::{
-    Arguments, AssistantTurn, CacheMarks, Codec, Memory, Message, ModelRequest, Profile, ToolCall, ToolOutput,
-};
+use loop_llm::{AssistantTurn, CacheMarks, Codec, Memory, Message, ModelRequest, Profile};
+use loop_testkit::{call, llm::result};
 
 fn profiles() -> Vec<Arc<Profile>> {
     let blocks =
@@ -32,19 +31,9 @@ impl Draw {
 fn exchange(draw: &mut Draw, n: usize) -> Vec<Message> {
     let mut turns = vec![Message::user(format!("Question {n}, {}", "x".repeat(draw.below(200))))];
     if draw.below(3) == 0 {
-        let call = |at: usize| ToolCall {
-            id: format!("call_{n}_{at}").into(),
-            name: "look".into(),
-            arguments: Arguments::from(format!("{{\"n\":{n}}}")),
-        };
-        let calls: Vec<_> = (0..1 + draw.below(3)).map(call).collect();
-        let results = calls.iter().map(|call| ToolOutput {
-            call: Arc::clone(&call.id),
-            is_error: false,
-            text: "found".into(),
-            ..ToolOutput::default()
-        });
-        let results = results.collect();
+        let look = |at: usize| call(&format!("call_{n}_{at}"), "look", &format!("{{\"n\":{n}}}"));
+        let calls: Vec<_> = (0..1 + draw.below(3)).map(look).collect();
+        let results = calls.iter().map(|call| result(&call.id, false, "found")).collect();
         turns.push(Message::Assistant(AssistantTurn { calls, ..AssistantTurn::default() }));
         turns.push(Message::Tool { results });
     }

@@ -2,11 +2,12 @@
 
 use crate::common;
 
-use common::{Item, Wire, calls, result, sse};
+use common::{Item, Wire, calls, sse};
 use loop_core::{FinishReason, PicoUsd, Usage};
 use loop_llm::{
     Decoder, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, Profile, ReplyEnd, RetryAdvice, Secrets,
 };
+use loop_testkit::llm::result;
 use proptest::prelude::*;
 use secrecy::SecretString;
 use serde_json::{Value, json};

@@ -5,11 +5,12 @@ use crate::common;
 use std::fs;
 use std::path::Path;
 
-use common::{Wire, call, foreign, result};
+use common::{Wire, foreign};
 use loop_llm::{
     Api, AssistantTurn, Effort, ErrorPhase, Image, LlmErrorKind, Message, ModelEvent, ModelRequest,
     OutputFormat, Profile, Raw, Strictness, ToolChoice, ToolDefinition, ToolOutput, Unsupported,
 };
+use loop_testkit::{call, llm::result};
 use serde_json::{Value, json};
 
 /// OpenAI, and a model that does not reason.

@@ -2,8 +2,9 @@
 
 use crate::{common, openai_chat_decode};
 
-use common::{Wire, calls, result, sse};
+use common::{Wire, calls, sse};
 use loop_llm::{LlmErrorKind, Message, ModelEvent, ModelReply, Profile, ReplyEnd};
+use loop_testkit::llm::result;
 use openai_chat_decode::{at, back, delta, end, fragment, stop, text};
 use serde_json::{Value, json};
 

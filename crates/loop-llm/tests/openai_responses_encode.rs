@@ -2,11 +2,12 @@
 
 use crate::common;
 
-use common::{Wire, call, foreign, result};
+use common::{Wire, foreign};
 use loop_llm::{
     Codec, Effort, ErrorPhase, Image, LlmErrorKind, Message, OutputFormat, Profile, Strictness, ToolChoice,
     ToolDefinition, ToolOutput, Unsupported,
 };
+use loop_testkit::{call, llm::result};
 use serde_json::{Value, json};
 
 fn responses() -> Wire {

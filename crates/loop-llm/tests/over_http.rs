@@ -7,37 +7,24 @@ use std::sync::Arc;
 
 use loop_core::Usage;
 use loop_llm::{
-    Api, Arguments, AssistantTurn, Caching, Effort, Image, LlmError, LlmErrorKind, Message, ModelReply,
-    ModelRequest, Raw, ReplyEnd, RetryPolicy, Retrying, ToolCall, ToolChoice, ToolDefinition, ToolOutput,
-    complete,
+    Api, AssistantTurn, Caching, Effort, Image, LlmError, LlmErrorKind, Message, ModelReply, ModelRequest,
+    Raw, ReplyEnd, RetryPolicy, Retrying, ToolChoice, ToolDefinition, ToolOutput, complete,
 };
 use loop_mock::{Behaviour, Chunks, LoopbackServer};
+use loop_testkit::{
+    call,
+    llm::{full_reply, result, weather},
+};
 use serde_json::json;
 use sockets::{client, replying, soon};
 
+/// The full reply, of which one call has no arguments.
 fn full() -> ModelReply {
-    let usage = Usage {
-        input: 50,
-        cache_read: 1_800,
-        cache_write_short: 150,
-        cache_write_long: 50,
-        output: 180,
-        reasoning: 120,
-        estimated: false,
-    };
-    let mut reply = ModelReply::text("I will check.", Some(usage));
-    reply.reasoning = "Two cities.".into();
-    reply.tool_calls = vec![call("call_a", "{\"city\":\"Oslo\"}"), call("call_b", "{}")];
-    (reply.stop, reply.finish) = (Some(ReplyEnd::ToolUse), ReplyEnd::ToolUse.finish());
-    reply
-}
-
-fn call(id: &str, arguments: &str) -> ToolCall {
-    ToolCall { id: id.into(), name: "weather".into(), arguments: Arguments::from(arguments) }
-}
-
-fn result(call: &str, is_error: bool, text: &str) -> ToolOutput {
-    ToolOutput { call: call.into(), is_error, text: text.into(), ..ToolOutput::default() }
+    ModelReply {
+        tool_calls: vec![weather("call_a", "Oslo"), call("call_b", "weather", "{}")],
+        stop: Some(ReplyEnd::ToolUse),
+        ..full_reply()
+    }
 }
 
 fn results() -> Message {
@@ -65,7 +52,7 @@ fn question() -> ModelRequest {
 async fn of_thousands_of_calls_the_first_are_read_and_the_rest_is_counted() {
     let requested = 3_000;
     let mut many = full();
-    many.tool_calls = (0..requested).map(|nth| call(&format!("call_{nth}"), "{\"city\":\"Oslo\"}")).collect();
+    many.tool_calls = (0..requested).map(|nth| weather(&format!("call_{nth}"), "Oslo")).collect();
     for api in Api::ALL {
         for no_stream in [false, true] {
             let server = LoopbackServer::start(replying(many.clone())).unwrap();
@@ -244,11 +231,11 @@ fn history(seed: u64) -> ModelRequest {
                 request.messages.push(Message::User { text: draw.text("See").into(), images });
             }
             _ => {
-                let calls: Vec<ToolCall> = (0..draw.below(4))
+                let calls: Vec<_> = (0..draw.below(4))
                     .map(|n| {
                         let arguments = ["", "{}", "{\"city\":\"Oslo\"}", "{\"city\":", "[1]"];
                         let id = ["call.a/", "call_", "c-"].get(draw.below(3)).unwrap();
-                        call(&format!("{id}{turn}{n}"), arguments.get(draw.below(5)).unwrap())
+                        call(&format!("{id}{turn}{n}"), "weather", arguments.get(draw.below(5)).unwrap())
                     })
                     .collect();
                 let mut results: Vec<ToolOutput> = calls

@@ -2,11 +2,12 @@
 
 use crate::common;
 
-use common::{Wire, call, cut, foreign, result};
+use common::{Wire, cut, foreign};
 use loop_llm::{
     AssistantTurn, ErrorPhase, Image, LlmErrorKind, Message, ModelRequest, OutputFormat, Raw, Strictness,
     ToolChoice, ToolDefinition, Unsupported,
 };
+use loop_testkit::{call, llm::result};
 use serde_json::{Value, json};
 
 const PROFILES: [(&str, &str); 4] = [

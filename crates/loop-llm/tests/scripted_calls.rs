@@ -4,8 +4,9 @@ use futures::StreamExt;
 use loop_core::{FinishReason, Usage};
 use loop_llm::{
     ChatModel, LlmErrorKind, Message, ModelEvent, ModelRequest, Raw, RequestPurpose, Scripted, ScriptedReply,
-    ToolChoice, ToolDefinition, ToolOutput, complete,
+    ToolChoice, ToolDefinition, complete,
 };
+use loop_testkit::llm::result;
 use serde_json::json;
 
 fn request() -> ModelRequest {
@@ -147,9 +148,7 @@ async fn the_requests_are_kept_as_they_were() {
     let mut requested = vec![ModelRequest { tools: vec![search()].into(), ..request() }];
     let reply = complete(&model, &requested[0]).await.unwrap();
     let mut next = ModelRequest { tool_choice: ToolChoice::None, ..requested[0].clone() };
-    let result =
-        ToolOutput { call: "call_1".into(), is_error: false, text: "[]".into(), ..ToolOutput::default() };
-    next.messages.extend([reply.turn(), Message::Tool { results: vec![result] }]);
+    next.messages.extend([reply.turn(), Message::Tool { results: vec![result("call_1", false, "[]")] }]);
     requested.push(next);
     // Another conversation, and one turn in another form.
     requested.push(ModelRequest {

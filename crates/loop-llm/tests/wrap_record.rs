@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use loop_llm::{
-    Arguments, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest,
-    Partial, Raw, Recorder, RecordingModel, Secrets, ToolCall, complete,
+    ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest, Partial,
+    Raw, Recorder, RecordingModel, Secrets, complete,
 };
+use loop_testkit::call;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tape::{Tape, hear};
@@ -124,14 +125,7 @@ fn leak() -> Vec<ModelEvent> {
     let arguments =
         json!({"url": format!("https://me:{PASSWORD}@host/?k=sk-canary%2F%220123456789%2Bx"), "key": KEY})
             .to_string();
-    let calls = vec![
-        ToolCall { id: KEY.into(), name: "get".into(), arguments: Arguments::from(arguments.as_str()) },
-        ToolCall {
-            id: "c2".into(),
-            name: "get".into(),
-            arguments: Arguments::from(format!("{{\"key\": \"{KEY}")),
-        },
-    ];
+    let calls = vec![call(KEY, "get", &arguments), call("c2", "get", &format!("{{\"key\": \"{KEY}"))];
     let wire =
         json!({"role": "assistant", "tool_calls": [{"function": {"arguments": arguments}}], "note": KEY});
     let reply = ModelReply {

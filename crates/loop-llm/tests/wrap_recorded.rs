@@ -9,9 +9,10 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use loop_core::{PicoUsd, Usage};
 use loop_llm::{
-    Arguments, ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest,
-    Partial, Raw, RecordedModel, ReplyEnd, RetryAdvice, RetryPolicy, Retrying, Secrets, ToolCall, complete,
+    ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest, Partial,
+    Raw, RecordedModel, ReplyEnd, RetryAdvice, RetryPolicy, Retrying, Secrets, complete,
 };
+use loop_testkit::call;
 use proptest::prelude::*;
 use secrecy::SecretString;
 use serde_json::json;
@@ -20,11 +21,7 @@ use wrap_common::{Fake, Step, asks, error, finished, patient, request, stated, t
 
 /// One of every event, and a reply that has everything.
 fn everything() -> Vec<ModelEvent> {
-    let call = |id: &str, arguments: &str| ToolCall {
-        id: id.into(),
-        name: "get_order".into(),
-        arguments: Arguments::from(arguments),
-    };
+    let call = |id: &str, arguments: &str| call(id, "get_order", arguments);
     let reply = ModelReply {
         cost: Some(PicoUsd(12)),
         served_model: Some("m-2026".into()),

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_llm::{
-    Arguments, AssistantTurn, ErrorPhase, LlmError, LlmErrorKind, Message, ModelRequest, Raw, RequestChange,
-    RetryAdvice, RetryPolicy, Retrying, ToolCall, ToolOutput, complete,
+    AssistantTurn, ErrorPhase, LlmError, LlmErrorKind, Message, ModelRequest, Raw, RequestChange,
+    RetryAdvice, RetryPolicy, Retrying, complete,
 };
+use loop_testkit::llm::result;
 use wrap_common::{Fake, Step, error, finished, patient, request};
 
 /// A history in which the model reasoned twice, once without a word beside it.
 fn reasoned() -> ModelRequest {
-    let call = ToolCall { id: "c1".into(), name: "look".into(), arguments: Arguments::from("{}") };
     let raw = |json: &str| Some(Raw::from_text(format!("anthropic/p/m\n{json}")));
     let mut request = request();
     request.messages.extend([
@@ -24,18 +24,11 @@ fn reasoned() -> ModelRequest {
         }),
         Message::Assistant(AssistantTurn {
             text: "Wait.".into(),
-            calls: vec![call],
+            calls: vec![loop_testkit::call("c1", "look", "{}")],
             reasoning: "so".into(),
             raw: raw("[2]"),
         }),
-        Message::Tool {
-            results: vec![ToolOutput {
-                call: "c1".into(),
-                is_error: false,
-                text: "42".into(),
-                ..ToolOutput::default()
-            }],
-        },
+        Message::Tool { results: vec![result("c1", false, "42")] },
     ]);
     request
 }

@@ -15,6 +15,7 @@ use loop_llm::{
 };
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};
 use loop_offline::Offline;
+use loop_testkit::llm::{EventModel, finished};
 use raw::{Reply, exchange, get, send, soon};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
@@ -78,7 +79,7 @@ async fn without_a_stream_the_reply_is_one_object() {
     let mut reply = ModelReply::text("Done.", Some(usage));
     reply.finish = FinishReason::MaxTokens;
     reply.served_model = Some("m-2".into());
-    let server = LoopbackServer::start(Service::of(Arc::new(Saying(vec![finished(reply)])))).unwrap();
+    let server = LoopbackServer::start(Service::of(Arc::new(EventModel(vec![finished(reply)])))).unwrap();
     let mut requested = streamed("hi");
     requested["stream"] = false.into();
     requested["stream_options"] = Value::Null;
@@ -111,7 +112,7 @@ async fn every_end_of_a_reply_has_its_word() {
     for (finish, word) in ends {
         let mut reply = ModelReply::text("x", None);
         reply.finish = finish;
-        let server = LoopbackServer::start(Service::of(Arc::new(Saying(vec![finished(reply)])))).unwrap();
+        let server = LoopbackServer::start(Service::of(Arc::new(EventModel(vec![finished(reply)])))).unwrap();
         let text = post(&server, &streamed("hi")).await.text();
         assert!(text.contains(&format!("\"finish_reason\":\"{word}\"")), "{text}");
         assert!(text.contains("\"content\":\"x\""), "text without deltas is told at the end: {text}");
@@ -325,7 +326,7 @@ async fn errors_of_a_model_become_statuses_that_say_the_same() {
         for streams in [true, false] {
             let mut error = LlmError::new(kind, ErrorPhase::Headers, "no luck");
             error.retry = RetryAdvice::After(Duration::from_millis(1_500));
-            let server = LoopbackServer::start(Service::of(Arc::new(Saying(vec![Err(error)])))).unwrap();
+            let server = LoopbackServer::start(Service::of(Arc::new(EventModel(vec![Err(error)])))).unwrap();
             let mut requested = streamed("hi");
             requested["stream"] = streams.into();
             requested["stream_options"] = Value::Null;
@@ -349,7 +350,7 @@ async fn an_error_in_a_stream_comes_after_what_was_said() {
     // L6 and L7, the server's side.
     let failing = |kind| {
         let error = LlmError::new(kind, ErrorPhase::Stream, "no luck");
-        Saying(vec![Ok(ModelEvent::TextDelta { text: "so far".into() }), Err(error)])
+        EventModel(vec![Ok(ModelEvent::TextDelta { text: "so far".into() }), Err(error)])
     };
     let events = async |kind| {
         let usually = Behaviour::model().in_chunks(Chunks::Bytes(1_000));
@@ -538,17 +539,6 @@ async fn credentials_are_received_and_not_printed() {
     assert!(!printed.contains("canary") && printed.contains("x-team"), "{printed}");
 }
 
-/// A model that says these events.
-#[derive(Debug)]
-struct Saying(Vec<Result<ModelEvent, LlmError>>);
-
-#[async_trait]
-impl ChatModel for Saying {
-    async fn stream(&self, _: &ModelRequest) -> Result<EventStream, LlmError> {
-        Ok(futures::stream::iter(self.0.clone()).boxed())
-    }
-}
-
 /// A model that begins and never goes on.
 #[derive(Debug)]
 struct Endless(Arc<AtomicBool>);
@@ -572,10 +562,6 @@ impl ChatModel for Endless {
         });
         Ok(begun.chain(never).boxed())
     }
-}
-
-fn finished(reply: ModelReply) -> Result<ModelEvent, LlmError> {
-    Ok(ModelEvent::Finished(Box::new(reply)))
 }
 
 fn streamed(user: &str) -> Value {

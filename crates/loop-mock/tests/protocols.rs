@@ -9,7 +9,8 @@ use loop_core::FinishReason;
 use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, ReplyEnd, RetryAdvice, Scripted};
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};
 use loop_offline::Offline;
-use raw::api::{ALL, Api, Saying, finished, full, full_in_pieces, serve};
+use loop_testkit::llm::{EventModel, full_reply};
+use raw::api::{ALL, Api, full_in_pieces, replying, serve};
 use raw::{Reply, exchange, soon};
 use serde_json::{Value, json};
 
@@ -211,7 +212,7 @@ async fn a_stream_of_gemini_is_chunks_that_are_each_a_response() {
 #[tokio::test]
 async fn without_a_stream_each_protocol_has_one_object() {
     // wire WC17, from the server's side.
-    let server = serve(finished(full()));
+    let server = replying(full_reply());
     let chat = Api::Chat.ask(&server, false).await.json();
     assert_eq!(
         chat["choices"][0],
@@ -250,10 +251,10 @@ async fn without_a_stream_each_protocol_has_one_object() {
     assert_eq!(gemini["usageMetadata"]["totalTokenCount"], 2_350);
 
     // What reasoned and calls nothing is signed behind its text.
-    let mut plain = full();
+    let mut plain = full_reply();
     plain.tool_calls.clear();
     plain.finish = FinishReason::EndTurn;
-    let server = serve(finished(plain));
+    let server = replying(plain);
     let gemini = Api::Gemini.ask(&server, false).await.json();
     assert!(gemini["candidates"][0]["content"]["parts"][1]["thoughtSignature"].is_string());
     let streamed = Api::Gemini.ask(&server, true).await.text();
@@ -283,7 +284,7 @@ async fn every_end_of_a_reply_has_its_word_in_every_protocol() {
     for (stop, words) in ends {
         let mut reply = ModelReply::text(if stop == ReplyEnd::Empty { "" } else { "x" }, None);
         (reply.stop, reply.finish) = (Some(stop), stop.finish());
-        let server = serve(finished(reply));
+        let server = replying(reply);
         for (api, word) in ALL.into_iter().zip(words) {
             let text = api.ask(&server, true).await.text();
             assert!(text.contains(&format!("\"{word}\"")), "{stop:?} {api:?}: {text}");
@@ -306,7 +307,7 @@ async fn a_refusal_stands_where_the_protocol_has_a_place_for_it() {
     let mut reply = ModelReply::text("", None);
     (reply.refusal, reply.stop, reply.finish) =
         (Some("No.".into()), Some(ReplyEnd::Refusal), FinishReason::Refusal);
-    let server = serve(finished(reply));
+    let server = replying(reply);
     let chat = Api::Chat.ask(&server, false).await.json();
     assert_eq!(
         chat["choices"][0]["message"],
@@ -324,9 +325,9 @@ async fn a_refusal_stands_where_the_protocol_has_a_place_for_it() {
 async fn tokens_that_are_known_at_once_stand_at_the_beginning() {
     // wire WU03, from the server's side.
     let events = vec![
-        Ok(ModelEvent::Usage(full().usage.unwrap())),
+        Ok(ModelEvent::Usage(full_reply().usage.unwrap())),
         Ok(ModelEvent::TextDelta { text: "a".into() }),
-        Ok(ModelEvent::Finished(Box::new(full()))),
+        Ok(ModelEvent::Finished(Box::new(full_reply()))),
     ];
     let server = serve(events);
     let start = named(&Api::Anthropic.ask(&server, true).await.text())[0]["message"]["usage"].clone();
@@ -470,7 +471,7 @@ async fn behaviours_work_in_every_protocol() {
         };
         for after in (0..whole.len()).step_by(97) {
             let after_bytes = after as u64;
-            let service = Service::of(Arc::new(Saying(full_in_pieces()))).first([
+            let service = Service::of(Arc::new(EventModel(full_in_pieces()))).first([
                 Behaviour::model().cuts_after(after_bytes),
                 Behaviour::model().ends_after(after_bytes).in_chunks(Chunks::Random { seed: after_bytes }),
             ]);

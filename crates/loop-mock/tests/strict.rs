@@ -7,7 +7,8 @@ use std::sync::Arc;
 use loop_llm::{Message, ModelReply, ToolChoice};
 use loop_mock::{LoopbackServer, Service};
 use loop_offline::Offline;
-use raw::api::{ALL, Api, finished, full, full_in_pieces, serve};
+use loop_testkit::llm::full_reply;
+use raw::api::{ALL, Api, full_in_pieces, replying, serve};
 use raw::{Reply, exchange, soon};
 use serde_json::{Value, json};
 
@@ -16,7 +17,7 @@ async fn the_same_history_is_the_same_neutral_request_in_all_protocols() {
     // wire WX01, from the server's side.
     let mut received = Vec::new();
     for api in ALL {
-        let server = serve(finished(ModelReply::text("Fine.", None)));
+        let server = replying(ModelReply::text("Fine.", None));
         let reply = api.post(&server, false, &history(api)).await;
         assert_eq!(reply.status, 200, "{api:?}: {}", reply.text());
         received.push(soon(server.ended(1)).await[0].request().unwrap());
@@ -247,7 +248,7 @@ fn unfit() -> Vec<(Api, &'static str, Value, &'static str)> {
 #[tokio::test]
 async fn reasoning_has_to_come_back_as_it_went() {
     // wire WR04, WR18, WA04, WG02, WE12 and WE18, from the server's side.
-    let server = serve(finished(full()));
+    let server = replying(full_reply());
     for api in ALL {
         let reply = api.ask(&server, false).await.json();
         let body = next(api, &reply);

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::{PicoUsd, Usage};
-use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, complete};
+use loop_llm::{ChatModel, ModelEvent, ModelReply, ModelRequest, complete};
 use loop_prices::{Date, find};
 use loop_runtime::models::Priced;
+use loop_testkit::llm::{EventModel, finished};
 
 /// Seconds since 1970, from `2026-11-18 09:59`.
 fn at(text: &str) -> u64 {
@@ -20,18 +20,6 @@ fn at(text: &str) -> u64 {
 
 const NOON: &str = "2026-11-20 12:00";
 
-/// A model that says one thing.
-#[derive(Debug)]
-struct Says(ModelReply);
-
-#[async_trait]
-impl ChatModel for Says {
-    async fn stream(&self, _: &ModelRequest) -> Result<EventStream, LlmError> {
-        let finished = ModelEvent::Finished(Box::new(self.0.clone()));
-        Ok(futures::stream::iter([Ok(ModelEvent::KeepAlive), Ok(finished)]).boxed())
-    }
-}
-
 const USAGE: Usage = Usage {
     input: 1_000,
     cache_read: 0,
@@ -42,10 +30,15 @@ const USAGE: Usage = Usage {
     estimated: false,
 };
 
+/// A model that shows a sign of life and then replies.
+fn says(reply: ModelReply) -> Arc<EventModel> {
+    Arc::new(EventModel(vec![Ok(ModelEvent::KeepAlive), finished(reply)]))
+}
+
 async fn priced(model: &str, provider: &str, moment: &str, reply: ModelReply) -> ModelReply {
     let row = find(provider, model, at(moment)).unwrap();
     let start = at(moment);
-    let priced = Priced::new(Arc::new(Says(reply)), row.model).with_clock(move || start);
+    let priced = Priced::new(says(reply), row.model).with_clock(move || start);
     complete(&priced, &ModelRequest::new(model, "", "")).await.unwrap()
 }
 
@@ -77,7 +70,7 @@ async fn a_reply_costs_what_the_hour_cost_at_which_its_call_began() {
     // wire WU16
     let clock = Arc::new(AtomicU64::new(at("2026-11-18 09:59")));
     let row = find("deepseek", "deepseek-flash", at("2026-11-18 09:59")).unwrap();
-    let inner = Arc::new(Says(ModelReply::text("", Some(USAGE))));
+    let inner = says(ModelReply::text("", Some(USAGE)));
     let now = Arc::clone(&clock);
     let model = Priced::new(inner, row.model).with_clock(move || now.load(Ordering::Relaxed));
     let request = ModelRequest::new("deepseek-flash", "", "");

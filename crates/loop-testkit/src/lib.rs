@@ -40,6 +40,8 @@
 
 mod facts;
 mod helpdesk;
+#[cfg(feature = "llm")]
+pub mod llm;
 mod reply;
 mod setup;
 mod sound;
@@ -51,7 +53,7 @@ pub use facts::{
     rejected, reread, saved_at, used,
 };
 pub use helpdesk::{conversation, output, reflected, run};
-pub use reply::{DraftReply, bare_draft, calls, draft, target, text};
+pub use reply::{DraftReply, bare_draft, call, calls, draft, target, text};
 pub use setup::Setup;
 pub use sound::is_sound;
 pub use spec::{model, read, takes, tool};

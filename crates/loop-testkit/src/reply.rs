@@ -51,6 +51,11 @@ pub fn text(text: &str) -> DraftReply {
     }
 }
 
+/// A native call, with this text as its arguments.
+pub fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
+    ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() }
+}
+
 /// A reply that calls these tools, and says nothing.
 pub fn calls(wanted: &[(&str, Value)]) -> DraftReply {
     let draft = DraftReply { finish: FinishReason::ToolUse, ..text("") };
@@ -123,8 +128,8 @@ impl DraftReply {
 
     /// Calls one more tool natively, with this text as its arguments.
     pub fn calling(mut self, name: &str, arguments: &str) -> Self {
-        let id = format!("c-{}", self.calls.len()).into();
-        self.calls.push(ToolCall { id, name: name.into(), arguments: arguments.into() });
+        let id = format!("c-{}", self.calls.len());
+        self.calls.push(call(&id, name, arguments));
         self
     }
 }

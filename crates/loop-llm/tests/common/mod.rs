@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use loop_llm::{
-    Aliases, Arguments, Codec, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Profile, Raw,
-    Secrets, ToolCall, ToolOutput,
+    Aliases, Codec, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Profile, Raw, Secrets, ToolCall,
 };
 use serde_json::Value;
 
@@ -142,14 +141,6 @@ pub(crate) fn calls(reply: &ModelReply) -> Vec<(&str, &str, &str)> {
 pub(crate) fn raw(reply: &ModelReply) -> Value {
     let raw = reply.raw.as_ref().map_or("", Raw::json);
     serde_json::from_str(&format!("[{raw}]")).unwrap()
-}
-
-pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
-    ToolCall { id: id.into(), name: name.into(), arguments: Arguments::from(arguments) }
-}
-
-pub(crate) fn result(call: &str, is_error: bool, text: &str) -> ToolOutput {
-    ToolOutput { call: call.into(), is_error, text: text.into(), ..ToolOutput::default() }
 }
 
 /// A turn of another provider's: text and calls.

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use futures::StreamExt;
 use loop_llm::{
-    Api, ChatModel, ErrorPhase, EventStream, HttpModel, LlmError, LlmErrorKind, ModelEvent, ModelReply,
-    ModelRequest, Profile, Timers, complete,
+    Api, ChatModel, ErrorPhase, HttpModel, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest,
+    Profile, Timers, complete,
 };
 use loop_mock::{Behaviour, LoopbackServer, Service};
+use loop_testkit::llm::{EventModel, finished};
 
 /// A key that must never be seen again.
 pub(crate) const KEY: &str = "sk-canary-0123456789";
@@ -64,12 +63,12 @@ pub(crate) fn answering(behaviour: Behaviour) -> LoopbackServer {
 
 /// A server with a model that says these events.
 pub(crate) fn saying(events: Vec<Result<ModelEvent, LlmError>>) -> Service {
-    Service::of(Arc::new(Saying(events)))
+    Service::of(Arc::new(EventModel(events)))
 }
 
 /// A server with a model that replies so.
 pub(crate) fn replying(reply: ModelReply) -> Service {
-    saying(vec![Ok(ModelEvent::Finished(Box::new(reply)))])
+    saying(vec![finished(reply)])
 }
 
 /// The bytes of a stream as the server writes it.
@@ -106,15 +105,4 @@ pub(crate) fn text(text: &str) -> Result<ModelEvent, LlmError> {
 
 pub(crate) fn error(kind: LlmErrorKind) -> Result<ModelEvent, LlmError> {
     Err(LlmError::new(kind, ErrorPhase::Stream, "no luck"))
-}
-
-/// A model that says these events.
-#[derive(Debug)]
-struct Saying(Vec<Result<ModelEvent, LlmError>>);
-
-#[async_trait]
-impl ChatModel for Saying {
-    async fn stream(&self, _: &ModelRequest) -> Result<EventStream, LlmError> {
-        Ok(futures::stream::iter(self.0.clone()).boxed())
-    }
 }

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use futures::StreamExt;
-use loop_core::{FinishReason, Usage};
-use loop_llm::{Arguments, ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, ToolCall};
+use loop_llm::{LlmError, ModelEvent, ModelReply};
 use loop_mock::{LoopbackServer, Service};
+use loop_testkit::llm::{EventModel, finished, full_reply};
 use serde_json::{Value, json};
 
 use super::{Reply, exchange, request};
@@ -77,32 +75,7 @@ impl Api {
     }
 }
 
-/// A reply that has everything: reasoning, text, two calls and all kinds of tokens.
-pub(crate) fn full() -> ModelReply {
-    let usage = Usage {
-        input: 50,
-        cache_read: 1_800,
-        cache_write_short: 150,
-        cache_write_long: 50,
-        output: 180,
-        reasoning: 120,
-        estimated: false,
-    };
-    let mut reply = ModelReply::text("I will check.", Some(usage));
-    reply.reasoning = "Two cities.".into();
-    reply.finish = FinishReason::ToolUse;
-    reply.tool_calls = vec![
-        call("call_a", "weather", "{\"city\":\"Oslo\"}"),
-        call("call_b", "weather", "{\"city\":\"Rome\"}"),
-    ];
-    reply
-}
-
-pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
-    ToolCall { id: id.into(), name: name.into(), arguments: Arguments::from(arguments) }
-}
-
-/// The same reply in pieces.
+/// The full reply in pieces.
 pub(crate) fn full_in_pieces() -> Vec<Result<ModelEvent, LlmError>> {
     let text = |text: &str| Ok(ModelEvent::TextDelta { text: text.into() });
     vec![
@@ -111,25 +84,14 @@ pub(crate) fn full_in_pieces() -> Vec<Result<ModelEvent, LlmError>> {
         Ok(ModelEvent::ReasoningDelta { text: "cities.".into() }),
         text("I will "),
         text("check."),
-        Ok(ModelEvent::Finished(Box::new(full()))),
+        finished(full_reply()),
     ]
 }
 
 pub(crate) fn serve(events: Vec<Result<ModelEvent, LlmError>>) -> LoopbackServer {
-    LoopbackServer::start(Service::of(Arc::new(Saying(events)))).unwrap()
+    LoopbackServer::start(Service::of(Arc::new(EventModel(events)))).unwrap()
 }
 
-pub(crate) fn finished(reply: ModelReply) -> Vec<Result<ModelEvent, LlmError>> {
-    vec![Ok(ModelEvent::Finished(Box::new(reply)))]
-}
-
-/// A model that says these events.
-#[derive(Debug)]
-pub(crate) struct Saying(pub(crate) Vec<Result<ModelEvent, LlmError>>);
-
-#[async_trait]
-impl ChatModel for Saying {
-    async fn stream(&self, _: &ModelRequest) -> Result<EventStream, LlmError> {
-        Ok(futures::stream::iter(self.0.clone()).boxed())
-    }
+pub(crate) fn replying(reply: ModelReply) -> LoopbackServer {
+    serve(vec![finished(reply)])
 }

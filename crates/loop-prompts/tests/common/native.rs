@@ -13,6 +13,8 @@ use loop_llm::{AssistantTurn, Message, ToolOutput};
 use loop_prompts::{Grown, Prompts, Thread, Turn};
 use loop_testkit::{Setup, facts, failure, key, used};
 
+pub use loop_testkit::call;
+
 use super::{prompts, tool};
 
 fn write(name: &str) -> ToolSpec {
@@ -52,11 +54,6 @@ fn ending_with(output: OutputSpec) -> Setup {
 
 pub fn message(text: &str) -> WorkItem {
     WorkItem::message("M-1", "A question", text)
-}
-
-/// A call with its id, name and arguments as written.
-pub fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
-    ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() }
 }
 
 /// A call that names a target.
