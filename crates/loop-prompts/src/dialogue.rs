@@ -1,4 +1,4 @@
-//! A run's main prompts: rendered once a turn, so that each is a byte prefix of the next.
+//! The prompts of a run with a document contract: rendered once a turn, so that each is a byte prefix of the next.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use crate::template::{ANALYSIS, FINAL_PASS, INSTRUCTION, REFINEMENT, REPAIR, SEL
 use crate::text::{clean, fence, line, line_without};
 use crate::{Layout, Prompts, Turn};
 
-/// A rendered prompt: the whole of what a model sees.
+/// A rendered prompt: everything that a model reads in one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
-    /// Rules; byte-identical for every run of a domain in the append layout.
+    /// The system prompt. It is byte-identical for every run of a domain in the append layout.
     pub system: Arc<str>,
-    /// Turns, the first and the last from the user.
+    /// The turns. The first and the last are the user's.
     pub turns: Vec<Turn>,
-    /// Its size, and how much of it the main call before it had.
+    /// Its size in bytes, and how many of them it shares with the previous main call.
     pub size: PromptSize,
 }
 
 impl Prompt {
-    /// Names the prompt.
+    /// The digest of the prompt.
     pub fn hash(&self) -> Digest {
         let mut bytes = Vec::with_capacity(self.size.bytes as usize);
         bytes.extend_from_slice(self.system.as_bytes());
@@ -41,9 +41,9 @@ impl Prompt {
     }
 }
 
-/// Renders the prompts of one run and keeps what was rendered: a turn costs what the pass adds.
+/// Renders the prompts of one run and caches the turns: a turn costs what the pass adds.
 ///
-/// It can be dropped and made anew at any time: the same run gives the same bytes.
+/// It can be dropped and rebuilt at any time: the same run gives the same bytes.
 #[derive(Debug, Default)]
 pub struct Dialogue {
     system: Option<Arc<str>>,
@@ -51,12 +51,13 @@ pub struct Dialogue {
     turns: Vec<Arc<str>>,
     /// How many evidence bodies were shortened when they were rendered.
     shortened: usize,
-    /// The pass in which bodies were shortened last: its prompt begins otherwise than the one before.
+    /// The last pass in which evidence was shortened. Its prompt shares only the system prompt with the one before. 0:
+    /// none.
     rewritten: u32,
 }
 
 impl Dialogue {
-    /// The prompt of the call that `run` commands; `None` where `key` is no call to a model.
+    /// The prompt of the model call `key` of `run`. `None`: `key` is not a model call.
     pub fn prompt(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> Option<Prompt> {
         match key.slot {
             Slot::Select => Some(selector(prompts, run)),
@@ -72,13 +73,13 @@ impl Dialogue {
     fn append(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
         let shortened = run.evidence().iter().filter(|evidence| evidence.shortened).count();
         if shortened != self.shortened {
-            // A body gave way to its summary: another prefix.
+            // A shortened body changes the prefix.
             self.rewritten = if self.turns.is_empty() { 0 } else { key.pass };
             self.turns.clear();
             self.shortened = shortened;
         }
         let system = Arc::clone(self.system.get_or_insert_with(|| system(prompts, run).into()));
-        // The turn of this pass is rendered for each try: the try before may not have been the last call yet.
+        // The turn of this pass is rendered for each try: a retry may be the last call although the try before was not.
         self.turns.truncate(key.pass.saturating_sub(1) as usize);
         while self.turns.len() < key.pass as usize {
             let turn = user_turn(prompts, run, self.turns.len());
@@ -101,7 +102,7 @@ impl Dialogue {
             prompt.size.shared_bytes = if self.rewritten == key.pass {
                 prompt.system.len() as u64
             } else {
-                // The main call before had everything but the last reply and the last turn.
+                // The previous main call had everything except the last reply and the last turn.
                 let added: usize = prompt.turns.iter().rev().take(2).map(|turn| turn.text().len()).sum();
                 prompt.size.bytes.saturating_sub(added as u64)
             };
@@ -110,7 +111,7 @@ impl Dialogue {
     }
 }
 
-/// What every run of a domain has in common; system prompts see nothing else.
+/// The variables that are the same for every run of a domain. System prompts use no others.
 fn common(run: &Run) -> Vec<(&'static str, Value)> {
     with_tools(run, offered(run.spec()))
 }
@@ -125,13 +126,13 @@ fn with_tools<'a>(run: &Run, tools: impl Iterator<Item = &'a ToolSpec>) -> Vec<(
     ]
 }
 
-/// The tools that may run: with a limit of 0 calls there are none, and what never runs is not offered.
+/// The tools offered to the model: none with a limit of 0 calls, and none that policy forbids.
 pub(crate) fn offered(spec: &RunSpec) -> impl Iterator<Item = &ToolSpec> {
     let all = if spec.limits.tool_calls == 0 { &[] } else { spec.tools.as_slice() };
     all.iter().filter(|tool| !is_forbidden(spec, tool))
 }
 
-/// What is of one run, as its user turns see it.
+/// The variables of one run, for its user turns.
 fn of_run(run: &Run) -> Vec<(&'static str, Value)> {
     let mut variables = common(run);
     variables.push(("title", Value::from(line_without(&run.started().nonce, &run.started().item.title))));
@@ -179,7 +180,8 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
     turn
 }
 
-/// Adds what people told the run, where they did: behind the instructions, since it goes before them.
+/// Appends the instructions of people, if there are any. They are last because they take precedence over the prompt's
+/// own.
 fn tell<'a>(turn: &mut String, prompts: &Prompts, instruction: impl Iterator<Item = &'a Instruction>) {
     let texts: Vec<String> =
         instruction.map(|instruction| clean(&instruction.text).trim().to_owned()).collect();
@@ -191,18 +193,18 @@ fn tell<'a>(turn: &mut String, prompts: &Prompts, instruction: impl Iterator<Ite
     }
 }
 
-/// What a pass was granted to repair; nothing for other passes.
+/// The demanded evidence that a pass was granted to supply. Empty for other passes.
 fn missing(run: &Run, pass: u32) -> String {
     run.revisions(pass).map_or_else(String::new, |missing| missing.join(", "))
 }
 
-/// What the last call is told.
+/// The instructions of the final pass.
 fn final_pass(prompts: &Prompts, run: &Run) -> String {
     let nonce = Value::from(run.started().nonce.as_ref());
     prompts.templates().user(&FINAL_PASS, &[("cause", Value::from(last_call(run))), ("nonce", nonce)])
 }
 
-/// Why this is the last call: only the setting's name, so that rendering it again gives the same bytes.
+/// Why this is the last call. It names only the limit, not the usage, so that rendering it again gives the same bytes.
 pub(crate) fn last_call(run: &Run) -> String {
     let limits = &run.spec().limits;
     let reason = match run.phase().final_cause() {
@@ -224,7 +226,7 @@ pub(crate) fn last_call(run: &Run) -> String {
     }
 }
 
-/// S0's layout: the system prompt grows with all evidence, the user message holds the document (S0-106, S0-136).
+/// The layout `system_evidence`: the system prompt grows with all evidence, the user message holds the document.
 fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
     let nonce = run.started().nonce.as_ref();
     let mut rules = system(prompts, run);
@@ -267,7 +269,7 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
             line_without(nonce, &item.title)
         )
     };
-    // No turn before this one is shown again, so all that was said stands here.
+    // Earlier turns are not shown in this layout, so all instructions are here.
     tell(
         &mut user,
         prompts,

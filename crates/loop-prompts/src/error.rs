@@ -1,6 +1,6 @@
-//! What can be wrong with a template.
+//! Errors in templates.
 
-/// What is wrong with a template that a domain brings along: an operator repairs it.
+/// An error in a domain's own template. An operator repairs it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PromptError {
@@ -9,30 +9,30 @@ pub enum PromptError {
     UnknownTemplate {
         /// The file's name.
         file: String,
-        /// The names there are.
+        /// The known file names, separated by commas.
         known: String,
     },
-    /// It is no template.
+    /// The text is not a valid template.
     #[error("prompts/{file}:{line}: {message}")]
     Syntax {
         /// The file's name.
         file: String,
         /// The line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The parser's message.
         message: String,
     },
-    /// A part that must be there does not appear in what it renders.
+    /// A required variable does not appear in the rendered text.
     #[error("prompts/{file}: the anchor `{{{{ {anchor} }}}}` is missing; put it where the {what} belongs")]
     MissingAnchor {
         /// The file's name.
         file: String,
         /// The variable's name.
         anchor: &'static str,
-        /// What it holds.
+        /// The content of the variable.
         what: &'static str,
     },
-    /// A variable that no template has.
+    /// An unknown variable.
     #[error("prompts/{file}:{line}: no template has a variable `{name}`; there are {known}")]
     UnknownVariable {
         /// The file's name.
@@ -41,10 +41,10 @@ pub enum PromptError {
         line: usize,
         /// The variable's name.
         name: String,
-        /// The names there are.
+        /// The known variables, separated by commas.
         known: String,
     },
-    /// What differs from run to run stands in the part that is the same for all.
+    /// A variable that differs from run to run is in the system part, which must be the same for all runs.
     #[error(
         "prompts/{file}: `{{{{ {name} }}}}` differs from run to run; put it below the line `<!-- user -->`"
     )]
@@ -54,7 +54,7 @@ pub enum PromptError {
         /// The variable's name.
         name: &'static str,
     },
-    /// What differs from run to run stands in a file that is the same for all.
+    /// A variable that differs from run to run is in a file that must be the same for all runs.
     #[error("prompts/{file}: `{{{{ {name} }}}}` differs from run to run, and this file is the same for all")]
     RunVariable {
         /// The file's name.
@@ -62,7 +62,7 @@ pub enum PromptError {
         /// The variable's name.
         name: &'static str,
     },
-    /// The mark between the system part and the user part is missing.
+    /// The separator line between the system part and the user part is missing.
     #[error(
         "prompts/{file}: the line `<!-- user -->` is missing; put it between the system part and the user part"
     )]

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use loop_core::{FailureText, Observation};
 
-/// What came back from an action as Markdown, as a document's prompt shows it: what a tool wrote, or S0's template of a
-/// failure (S0-67).
+/// The result of an action as Markdown, for a document's prompt: the tool's own text, or a failure as a quotation.
 pub fn markdown_of(observation: &Observation) -> Cow<'_, str> {
     match &observation.failure {
         Some(FailureText { title, message }) => quote(title, message).into(),
@@ -13,7 +12,7 @@ pub fn markdown_of(observation: &Observation) -> Cow<'_, str> {
     }
 }
 
-/// S0's template; each line of the message stays inside the quotation.
+/// A failure as a quotation. Each line of the message stays inside it.
 pub(crate) fn quote(title: &str, message: &str) -> String {
     format!("> **{title}:** {}", message.replace('\n', "\n> "))
 }

@@ -1,4 +1,4 @@
-//! The smart-tool filter: which of many results matter to a work item (S0-73).
+//! The smart-tool filter: a model call that selects which results of a tool matter to a work item.
 
 use minijinja::Value;
 
@@ -11,18 +11,18 @@ use crate::{Prompt, Prompts, Turn};
 pub struct FilterQuestion<'a> {
     /// The work item's title.
     pub title: &'a str,
-    /// What the tool was asked to look for.
+    /// What the tool was asked to look for. `None`: nothing in particular.
     pub target: Option<&'a str>,
-    /// One line a result; its place is its index.
+    /// One line for each result. Its position is the index by which the model selects it.
     pub results: &'a [String],
-    /// The most bytes of input that were granted: results beyond it are left out from the end.
+    /// The maximum bytes of the prompt. Results beyond it are left out from the end.
     pub bytes: u64,
 }
 
 impl Prompts {
-    /// The prompt of a filter call, with as many results as the granted bytes hold.
+    /// The prompt of a filter call, with as many results as the granted bytes allow.
     ///
-    /// Where they do not even hold rules and title, the prompt has no results: then it is not worth a call.
+    /// If they do not even allow the rules and the title, the prompt has no results, and the call should not be made.
     pub fn filter(&self, question: FilterQuestion<'_>) -> Prompt {
         let lines = question.results.iter().enumerate().map(|(n, result)| format!("{n}: {}", line(result)));
         let lines: Vec<String> = lines.collect();
@@ -35,7 +35,7 @@ impl Prompts {
             }
             None => false,
         });
-        // A template may show the results more than once: then fewer fit.
+        // A template may show the results more than once, so fewer fit.
         let mut shown = fit.count();
         while shown > 0 {
             let prompt = self.filter_of(question, lines.get(..shown).unwrap_or_default());

@@ -1,16 +1,16 @@
-//! The prompts of a loop: what a model is told, rendered from a [`Run`](loop_core::Run) to bytes.
+//! Renders the prompts of a loop: from a [`Run`](loop_core::Run) to the bytes that a model reads.
 //!
-//! **What it is.** Templates (selector, analysis, refinement, final pass, repair, smart-tool filter, and those of loops with
-//! native calls), the fixed parts they arrange (evidence, executed tools, tool lines, section list, contract), and two
-//! layouts. **What it does not do.** No I/O, no model, no decision. **The nouns.** [`Prompts`] are a domain's templates; a
-//! [`Dialogue`] renders one run's prompts and keeps what it rendered; a [`Prompt`] is what a model sees. A [`Thread`] does
-//! the same for a run with native calls: it gives the [`Turn`]s that are new.
+//! **What it is.** Templates (selector, analysis, refinement, final pass, repair, smart-tool filter, and those of loops
+//! with native calls), the fixed parts they arrange (evidence, executed tools, tool lines, section list, contract), and
+//! two layouts. **What it does not do.** No I/O, no model, no decision. **The nouns.** [`Prompts`] are a domain's
+//! templates. A [`Dialogue`] renders the prompts of one run with a document contract and caches them. A [`Prompt`] is
+//! what a model reads in one call. A [`Thread`] renders the new [`Turn`]s of a run with native calls.
 //!
-//! In the append layout the system prompt is byte-identical for every run of a domain, and each pass's prompt is a
-//! byte prefix of the next one's on the same tier, so that providers' caches hit.
+//! In the append layout the system prompt is byte-identical for every run of a domain. Each pass's prompt is a byte
+//! prefix of the next one's on the same tier, so that providers' prompt caches hit.
 //!
-//! Text from tools stands between marks that carry the run's nonce, without control characters, labelled with its
-//! source. A domain may bring its own template files as long as they keep the anchors.
+//! Tool text is untrusted. It is fenced with delimiters that carry the run's nonce, cleaned of control characters, and
+//! labelled with its source. A domain may replace template files as long as they keep the anchors.
 
 pub mod anchors;
 mod dialogue;
@@ -41,14 +41,14 @@ pub use turn::Turn;
 
 use template::Templates;
 
-/// Where evidence stands (C19).
+/// Where evidence is placed in the prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
     /// Evidence is appended to the turns; each prompt begins with the one before it.
     #[default]
     Append,
-    /// S0's: the system prompt grows with all evidence, the user message holds the document.
+    /// The system prompt grows with all evidence, and the user message holds the document.
     SystemEvidence,
 }
 
@@ -68,10 +68,10 @@ impl Prompts {
             .expect("the built-in templates are tested")
     }
 
-    /// The built-in templates, some of them replaced: pairs of a file name such as `analysis.md` and its text.
+    /// The built-in templates with replacements: pairs of a file name such as `analysis.md` and its text.
     ///
     /// # Errors
-    /// For a name that no template has, a text that is no template, or one that lost an anchor.
+    /// For an unknown file name, a text that does not compile, or one without an anchor.
     pub fn with_overrides(
         overrides: impl IntoIterator<Item = (String, String)>,
         layout: Layout,
@@ -86,12 +86,12 @@ impl Prompts {
         Ok(Self { templates, layout, hash })
     }
 
-    /// Names the templates and the layout.
+    /// The digest of the templates and the layout.
     pub fn hash(&self) -> Digest {
         self.hash
     }
 
-    /// Where evidence stands.
+    /// The layout: where evidence is placed.
     pub fn layout(&self) -> Layout {
         self.layout
     }

@@ -16,12 +16,12 @@ use crate::anchors::{
 use crate::failure::markdown_of;
 use crate::text::{fence, line, line_without};
 
-/// The work item between marks.
+/// The work item, fenced with the nonce.
 pub(crate) fn item(text: &str, nonce: &str) -> String {
     fence(ITEM_LABEL, nonce, text)
 }
 
-/// Each observation under a header with number, tool, parameters, status and source; its body between marks.
+/// Each observation under a header with number, tool, parameters, status and source, its body fenced with the nonce.
 pub(crate) fn evidence(evidence: &[Evidence], nonce: &str, spec: &RunSpec) -> String {
     let blocks: Vec<String> = evidence
         .iter()
@@ -48,18 +48,18 @@ pub(crate) fn evidence(evidence: &[Evidence], nonce: &str, spec: &RunSpec) -> St
     blocks.join("\n\n")
 }
 
-/// How many calls are listed that a limit left undone; the rest is counted.
+/// How many calls stopped by a limit are listed. The rest is counted.
 const MAX_OVER_LIMIT: usize = 5;
 
-/// What is said of calls that a reply asked for beyond the limit; nothing where there are none.
+/// A line about the calls of a reply beyond the limit, which were not read. `None` if there are none.
 pub(crate) fn unread(run: &Run, pass: u32) -> Option<String> {
     let count = run.unread_calls(pass);
     let limit = run.spec().limits.read_calls();
     (count > 0).then(|| format!("{count} more calls: Not read — one reply may ask for {limit} calls"))
 }
 
-/// One line a call: `- <tool> (target: X): Success — <summary>` (S0-112); what was not run says why. Of the calls that a
-/// limit or the end of the run left undone the first are listed and the rest is counted.
+/// One line for each call: `- <tool> (target: X): Success — <summary>`. A call that was not run has the reason. Of the
+/// calls that a limit or the end of the run left undone, the first are listed and the rest is counted.
 pub(crate) fn executed(
     actions: &[JudgedAction],
     all: &[Evidence],
@@ -112,7 +112,7 @@ pub(crate) fn executed(
     lines.join("\n")
 }
 
-/// How a call ended, in a word for the model.
+/// The word for a status in the list of executed tools.
 fn outcome_word(status: Status) -> &'static str {
     match status {
         Status::Ok => SUCCESS,
@@ -131,7 +131,7 @@ fn outcome_word(status: Status) -> &'static str {
     }
 }
 
-/// One entry a tool: name, what it brings, when it helps, what it takes.
+/// One entry for each tool: name, description, when to use it, parameters, approval.
 pub(crate) fn tools<'a>(tools: impl Iterator<Item = &'a ToolSpec>) -> String {
     let entries: Vec<String> = tools
         .map(|tool| {
@@ -158,7 +158,7 @@ pub(crate) fn tools<'a>(tools: impl Iterator<Item = &'a ToolSpec>) -> String {
     entries.join("\n")
 }
 
-/// How a loop with native calls is ended.
+/// The rule by which a loop with native calls ends.
 pub(crate) fn ending(protocol: &ProtocolSpec, has_tools: bool) -> String {
     match protocol {
         ProtocolSpec::Output(OutputSpec { tool, submit: None, .. }) => {
@@ -176,7 +176,7 @@ pub(crate) fn ending(protocol: &ProtocolSpec, has_tools: bool) -> String {
     }
 }
 
-/// The sections to write, with what belongs in them.
+/// The sections to write, with their descriptions.
 pub(crate) fn sections(sections: &[SectionSpec]) -> String {
     let lines: Vec<String> = sections
         .iter()
@@ -202,7 +202,7 @@ pub(crate) fn sections(sections: &[SectionSpec]) -> String {
 
 /// The index of the document after `passes`: each section's heading and the pass that wrote it last.
 ///
-/// It follows from the spec and from `passes` alone: rendered again later, it is the same.
+/// It depends only on the spec and on `passes`, so that rendering it later gives the same text.
 pub(crate) fn index(passes: &[PassRecord], spec: &RunSpec) -> String {
     let mut written: BTreeMap<&str, u32> = BTreeMap::new();
     for pass in passes {
@@ -230,8 +230,8 @@ pub(crate) fn index(passes: &[PassRecord], spec: &RunSpec) -> String {
     if lines.is_empty() { "- no section yet".to_owned() } else { lines.join("\n") }
 }
 
-/// The headings that replies hold, as they were written first, by their plain forms: the id of a section that the domain
-/// does not declare is a slug of its heading.
+/// The first heading in the replies for each plain form. The id of a section that the domain does not declare is a slug
+/// of its heading.
 fn headings(passes: &[PassRecord]) -> BTreeMap<String, &str> {
     let lines = passes.iter().flat_map(|pass| pass.reply.lines()).filter_map(|line| line.strip_prefix("## "));
     let mut headings = BTreeMap::new();
@@ -245,7 +245,7 @@ fn plain(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// The document in full between marks, for the layout that repeats it: it may quote what tools returned.
+/// The document in full, fenced with the nonce since it may quote tool results. For the layout that repeats it.
 pub(crate) fn document(markdown: &str, nonce: &str) -> String {
     if markdown.trim().is_empty() {
         "Nothing is written yet.".to_owned()

@@ -1,4 +1,4 @@
-//! What a model is told of each call that it made: one result for every call, whatever became of it (S1-25, S2-42).
+//! The tool results that a model reads: one for every call that it made, whether or not a tool ran.
 
 use std::sync::Arc;
 
@@ -13,25 +13,26 @@ use crate::text::{cut, line};
 /// The result of one call, for the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallResult {
-    /// The id of the call.
+    /// The id of the call, as the model's reply gave it.
     pub id: Arc<str>,
-    /// Whether the model should see it as an error.
+    /// Whether it is marked as an error for the model.
     pub is_error: bool,
-    /// Its text.
+    /// The text that the model reads.
     pub text: Arc<str>,
-    /// What names the text, where it has a name already.
+    /// The digest of the text, where it is known already. `None`: it has to be computed.
     pub digest: Option<Digest>,
-    /// How the call ended: whoever goes on from it decides on this, and not on the text.
+    /// How the call ended. Programs that read the result decide by this, not by the text.
     pub status: Status,
     /// Who wrote the text.
     pub origin: ResultOrigin,
 }
 
-/// What the model is told of a call: what its tool returned, or why it returned nothing, in the words that the run's
-/// protocol names (C8).
+/// The tool result that the model reads for a call: the tool's result, or the reason why there is none, in the error
+/// style of the run's protocol.
 ///
-/// The text of a success is the observation's Markdown unchanged: texts are cleaned where observations are made. One that is given again (C5) has the line
-/// `(cached, pass N)` before it, and is otherwise the same; the line keeps a model from taking it for a new look.
+/// The text of a success is the observation's Markdown unchanged, because tool text is cleaned when its observation is
+/// made. An earlier result that is returned for a repeat begins with the line `(cached, pass N)`, so that the model
+/// does not take it for a new result.
 pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
     let reported = match &action.verdict {
         Verdict::Run => match settled(run, action) {
@@ -92,7 +93,7 @@ pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
     }
 }
 
-/// How a call ended, of which the model is told an error or not.
+/// The status of a call. `is_error` says whether the model reads an error.
 fn status_of(run: &Run, action: &JudgedAction, is_error: bool) -> Status {
     let observed = || settled(run, action).map(|evidence| evidence.observation.status);
     match &action.verdict {
@@ -104,14 +105,14 @@ fn status_of(run: &Run, action: &JudgedAction, is_error: bool) -> Status {
         | Verdict::NeedsPerson { .. }
         | Verdict::OverLimit { .. }
         | Verdict::BreakerOpen { .. } => Status::Denied,
-        // One that is given again is as doubtful as it was.
+        // An earlier result that is returned again keeps its status.
         Verdict::Duplicate { .. } => observed().filter(|_| replays(run)).unwrap_or(Status::Duplicate),
         Verdict::Skipped | Verdict::OneAtATime => Status::Skipped,
         Verdict::Ended { .. } => Status::Cancelled,
     }
 }
 
-/// Who wrote what the model is told of a call: its tool, where one settled for it.
+/// Who wrote the result that the model reads: the tool, if one settled for the call, else the loop.
 fn origin_of(run: &Run, action: &JudgedAction) -> ResultOrigin {
     let Some(evidence) = settled(run, action) else { return ResultOrigin::Verdict };
     match run.spec().tool(&evidence.tool) {
@@ -120,18 +121,18 @@ fn origin_of(run: &Run, action: &JudgedAction) -> ResultOrigin {
     }
 }
 
-/// Whether the earlier result of a repeat is given again.
+/// Whether a repeat returns the earlier result.
 fn replays(run: &Run) -> bool {
     let (repeats, gate) = (run.spec().repeats(), &run.spec().gate);
     repeats == Repeats::Reuse || gate.on_duplicate == OnDuplicate::ReplayCached
 }
 
-/// What the model is told of what a tool has just returned: the text that [`call_result`] gives once it is kept.
+/// The text of [`call_result`] for an observation that a tool has just returned and the run does not hold yet.
 pub fn observation_text(run: &Run, action: &JudgedAction, observation: &Observation) -> Arc<str> {
     observed(run, action, observation).text
 }
 
-/// The result in one line: number, tool, status and summary.
+/// The result shortened to one line: number, tool, status and summary.
 pub(crate) fn short_result(run: &Run, action: &JudgedAction) -> CallResult {
     let whole = call_result(run, action);
     let tool = name(action);
@@ -144,7 +145,7 @@ pub(crate) fn short_result(run: &Run, action: &JudgedAction) -> CallResult {
     CallResult { text: cut(&text, SHORT_CHARS).into(), digest: None, ..whole }
 }
 
-/// A text, and whether it tells of an error.
+/// The text of a result, whether it is an error, and its digest if known.
 struct Rendered {
     is_error: bool,
     text: Arc<str>,
@@ -161,18 +162,18 @@ impl Rendered {
     }
 }
 
-/// What went wrong, in no style yet.
+/// A failure before the error style is applied.
 struct Failure<'a> {
-    /// S4's word for it.
+    /// The code of the style `tagged`.
     code: &'a str,
-    /// A sentence without its end.
+    /// A sentence without its full stop.
     message: &'a str,
-    /// Whether S4 says no more than its word.
+    /// Whether the style `tagged` shows the code alone, without the message.
     is_refusal: bool,
 }
 
 impl<'a> Failure<'a> {
-    /// Of a call that was not made, or not to its end.
+    /// The failure of a call that was not run, or not to its end.
     fn refused(code: &'a str, message: &'a str) -> Self {
         Self { code, message, is_refusal: true }
     }
@@ -189,12 +190,12 @@ fn wrong(run: &Run, action: &JudgedAction, failure: Failure<'_>) -> Rendered {
     })
 }
 
-/// Of a call that was not run: the reason of its verdict.
+/// The result of a call that was not run: the reason of its verdict.
 fn not_run(run: &Run, action: &JudgedAction, code: &str) -> Rendered {
     wrong(run, action, Failure::refused(code, &format!("Not run: {}", action.verdict.reason())))
 }
 
-/// What the model is told of a call whose name no tool has, with the tools' names that come near it.
+/// The result of a call whose name no tool has, with similar tool names.
 pub fn unknown_tool(style: ErrorStyle, name: &str, similar: &[Arc<str>]) -> String {
     let name = cut(&line(name), NAME_CHARS);
     match style {
@@ -241,7 +242,7 @@ fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Rend
         Status::PermanentError | Status::MalformedResult => "tool_failure",
     };
     if run.spec().protocol.errors() == ErrorStyle::Quoted && !observation.text().trim().is_empty() {
-        // Under the tool's title, or in its own words (S0-67).
+        // As a quotation under the tool's title, or the tool's own text.
         return Rendered::error(markdown_of(observation));
     }
     let is_invalid = observation.status == Status::InvalidInput && !message.starts_with(INVALID);
@@ -253,13 +254,13 @@ fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Rend
     wrong(run, action, Failure { code, message: &message, is_refusal })
 }
 
-/// The whole message of a failure, else its line for people.
+/// The whole message of a failure; its one-line summary if the message is empty.
 fn message_of(observation: &Observation) -> String {
     let text = observation.text().trim();
     if text.is_empty() { observation.summary.to_string() } else { text.to_owned() }
 }
 
-/// A call that the protocol took itself: an output, or what submits one.
+/// The result of a call that the protocol handles itself: an output, or the call that submits one.
 fn kept(run: &Run, action: &JudgedAction) -> Rendered {
     let output = run.spec().protocol.output();
     let Some(output) = output.filter(|output| output.submit.as_deref() == Some(action.tool_name())) else {
@@ -274,15 +275,15 @@ fn kept(run: &Run, action: &JudgedAction) -> Rendered {
     wrong(run, action, Failure::refused("submit_before_output", &message))
 }
 
-/// A repeat that was refused: the earlier result again, or the reason, and where that result stands (C5). The second time
-/// that the same call is refused the model is told that asking again does not help.
+/// The result of a refused repeat (a duplicate): the earlier result again, or the reason and the pass of that result.
+/// The second time that the same call is refused, the text adds that asking again does not help.
 fn duplicate(run: &Run, action: &JudgedAction) -> Rendered {
     let Verdict::Duplicate { rule, .. } = &action.verdict else {
         return Rendered::plain("");
     };
     let repeats = run.spec().repeats();
     let earlier = settled(run, action);
-    // What S3 says is said as S3 says it, and a result that is reused is given without a word.
+    // `three_tier` has fixed texts, and `reuse` adds no text to an earlier result.
     let is_plain = matches!(repeats, Repeats::ThreeTier | Repeats::Reuse);
     let is_second = !is_plain && is_refused_again(run, action);
     if replays(run) {
@@ -326,11 +327,11 @@ fn is_refused_again(run: &Run, action: &JudgedAction) -> bool {
             && earlier.tool == action.tool
             && earlier.parameters == action.parameters
     };
-    // From the last one back, and no further than the second: a call that is refused on and on stands close before it.
+    // Backwards, and only up to the second match: a call that is refused again and again has its last refusal close by.
     earlier.iter().rev().filter(is_same).take(2).count() == 1
 }
 
-/// What a call returned; of a repeated one, what the call before it did.
+/// The evidence of a call; for a repeat, that of the earlier call.
 fn settled<'a>(run: &'a Run, action: &JudgedAction) -> Option<&'a Evidence> {
     let id = match &action.verdict {
         Verdict::Duplicate { of, evidence, .. } => evidence.or_else(|| {
@@ -352,20 +353,20 @@ fn settled<'a>(run: &'a Run, action: &JudgedAction) -> Option<&'a Evidence> {
     Evidence::find(run.evidence(), id)
 }
 
-/// The tool's name as the model wrote it, fit for a line.
+/// The tool's name as the model wrote it, cleaned and cut to one line.
 fn name(action: &JudgedAction) -> String {
     cut(&line(&action.action.tool), NAME_CHARS)
 }
 
-/// What is said of a call that never settled.
+/// The result text of a call that never settled.
 const CUT_OFF: &str = "cancelled: the run stopped before it ended";
-/// What is said of a call that is refused as a repeat for the second time.
+/// Added to the result of a call that is refused as a repeat for the second time.
 const NUDGE: &str = "asking again changes nothing; use what you have, try something else, or finish";
-/// What is said of a call that does not fit its tool's parameters.
+/// The result text of a call whose arguments fail validation.
 const INVALID: &str = "Invalid arguments";
-/// What is said of a write that was cut off.
+/// The result text of a write in doubt.
 const IN_DOUBT: &str = "may or may not have happened";
-/// The most characters of a result in short.
+/// The maximum characters of a shortened result.
 const SHORT_CHARS: usize = 200;
-/// The most characters of a name that a model wrote.
+/// The maximum characters of a name that a model wrote.
 const NAME_CHARS: usize = 128;

@@ -1,18 +1,18 @@
-//! How the tool that submits an output is called, and what a model is told of it.
+//! The tool that submits an output: its name, and its description for the model.
 
 use std::borrow::Cow;
 
-/// The tool that ends an attempt where outputs are shown to the model first (S2-20). It takes nothing, and is never run
-/// (S2-27, S2-28).
+/// The tool that ends an attempt where outputs are shown to the model first. It has no parameters. The protocol handles
+/// the call, so it is never run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubmitTool {
-    /// Its name.
+    /// The name under which the model calls it.
     pub name: Cow<'static, str>,
-    /// What it is for, for the model.
+    /// Its description, which the model reads.
     pub description: Cow<'static, str>,
 }
 
-/// S2's own (S2-25, S2-26, S2-58).
+/// The default: `submit`.
 pub const DEFAULT_SUBMIT_TOOL: SubmitTool = SubmitTool {
     name: Cow::Borrowed("submit"),
     description: Cow::Borrowed(

@@ -7,23 +7,23 @@ use minijinja::{Environment, UndefinedBehavior, Value};
 
 use crate::error::PromptError;
 
-/// The mark between the system part and the user part of a template file.
+/// The line that separates the system part and the user part of a template file.
 const USER_MARK: &str = "<!-- user -->";
 
-/// A template file: its name, its built-in text, and the variables that must show up in what it renders.
+/// A template file: its name, its built-in text, and its anchors, the variables that must appear in the rendered text.
 #[derive(Debug)]
 pub(crate) struct TemplateFile {
     pub(crate) name: &'static str,
     pub(crate) builtin: &'static str,
     pub(crate) form: Form,
-    /// Variable, and what it holds, for the message.
+    /// The anchors: variable, and its content for the error message.
     anchors: &'static [(&'static str, &'static str)],
 }
 
 /// The parts of a template file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// A system part, the mark, a user part.
+    /// A system part, the separator line, a user part.
     Both,
     /// The text of a turn.
     User,
@@ -160,7 +160,8 @@ const RUN_VARIABLES: [&str; 15] = [
 /// The only variable that is a number.
 const SELECTED: &str = "selected";
 
-/// Every variable that a template may use but [`SELECTED`]. One that is not set renders as nothing and is false.
+/// Every variable that a template may use except [`SELECTED`]. A variable that is not set renders as an empty text and
+/// is false.
 fn variables() -> impl Iterator<Item = &'static str> {
     DOMAIN_VARIABLES.into_iter().chain(RUN_VARIABLES)
 }
@@ -169,7 +170,7 @@ fn variables() -> impl Iterator<Item = &'static str> {
 #[derive(Debug)]
 pub(crate) struct Templates {
     environment: Environment<'static>,
-    /// How many lines of a file stand before its user part.
+    /// The number of lines of each file before its user part.
     above: BTreeMap<&'static str, usize>,
     hash: Digest,
 }
@@ -206,7 +207,7 @@ impl Templates {
         self.hash
     }
 
-    /// The system part of a file; nothing for one without.
+    /// The rendered system part of a file. Empty if it has none.
     pub(crate) fn system(&self, file: &TemplateFile, variables: &[(&str, Value)]) -> String {
         match file.form {
             Form::Both | Form::System => self.render(&system_name(file), variables).unwrap_or_default(),
@@ -214,7 +215,7 @@ impl Templates {
         }
     }
 
-    /// The user part of a file; nothing for one without.
+    /// The rendered user part of a file. Empty if it has none.
     pub(crate) fn user(&self, file: &TemplateFile, variables: &[(&str, Value)]) -> String {
         match file.form {
             Form::Both | Form::User => self.render(file.name, variables).unwrap_or_default(),
@@ -230,16 +231,16 @@ impl Templates {
         Ok(text.trim_end().to_owned())
     }
 
-    /// Renders a file with a sign in place of each variable and looks for the signs of its anchors.
+    /// Renders a file with a marker as the value of each variable, and checks that the markers of its anchors appear.
     fn check_anchors(&self, file: &TemplateFile) -> Result<(), PromptError> {
         let sign = |name: &str| format!("anchor-{name}-7f3a");
         let mut signed: Vec<(&str, Value)> =
             variables().map(|name| (name, Value::from(sign(name)))).collect();
         let full = self.both_parts(file, &signed)?;
-        // The instructions of the last call stand in place of others, so those are looked at without it.
+        // The instructions of the last call replace others, so the file is also checked without them.
         signed.retain(|(name, _)| *name != "final_pass");
         let plain = self.both_parts(file, &signed)?;
-        // What is left out where there is nothing must render as well.
+        // The file must also render with all variables empty.
         self.both_parts(file, &[])?;
         let misplaced = |name: &&str| [&full, &plain].iter().any(|parts| parts.system.contains(&sign(name)));
         if [ANALYSIS.name, AGENT.name].contains(&file.name)
@@ -277,7 +278,7 @@ impl Templates {
         Ok(Parts { system, user })
     }
 
-    /// Compiles a file, and refuses variables that it cannot have.
+    /// Compiles a file, and rejects unknown variables.
     fn add(&mut self, file: &TemplateFile, text: &str) -> Result<(), PromptError> {
         let user = match file.form {
             Form::System => return self.compile(file, system_name(file), text, /*above*/ 0),
@@ -320,7 +321,7 @@ impl Templates {
     }
 }
 
-/// What a file renders.
+/// The rendered parts of a file.
 struct Parts {
     system: String,
     user: String,
@@ -330,7 +331,7 @@ fn system_name(file: &TemplateFile) -> String {
     format!("{}#system", file.name)
 }
 
-/// `above`: the lines of the file before the part that does not compile.
+/// `above` is the number of lines of the file before the part that does not compile.
 fn syntax_error(file: &str, above: usize, error: &minijinja::Error) -> PromptError {
     let message = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     PromptError::Syntax { file: file.to_owned(), line: above + error.line().unwrap_or(1), message }

@@ -1,13 +1,13 @@
-//! Text from outside, made safe to stand in a prompt.
+//! Untrusted text, made safe for a prompt: cleaned of invisible characters and fenced with the nonce.
 
 use loop_core::is_clean;
 
 use crate::anchors::{FENCE, FENCE_CLOSES, FENCE_END};
 
-/// What stands in place of a nonce in text from outside.
+/// Replaces the nonce in untrusted text.
 const HIDDEN_NONCE: &str = "[nonce]";
 
-/// `text` without control, bidirectional and invisible tag characters, line breaks and tabs apart (I-24).
+/// `text` without control, bidirectional and invisible tag characters, except for line breaks and tabs.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().filter(|c| is_clean(*c)).collect()
 }
@@ -17,12 +17,12 @@ pub(crate) fn line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// One line of `text` without the run's nonce, for where no marks stand around it.
+/// One line of `text` without the run's nonce, for places without a fence.
 pub(crate) fn line_without(nonce: &str, text: &str) -> String {
     line(text).replace(nonce, HIDDEN_NONCE)
 }
 
-/// The first `max` characters of `text`, with a sign where something is left out.
+/// The first `max` characters of `text`, with an ellipsis if it was cut.
 pub(crate) fn cut(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         None => text.to_owned(),
@@ -30,7 +30,7 @@ pub(crate) fn cut(text: &str, max: usize) -> String {
     }
 }
 
-/// `text` between marks that carry the run's nonce, so that nothing inside can end the fence (K6).
+/// `text` fenced with delimiters that carry the run's nonce, so that untrusted text cannot end the fence.
 pub(crate) fn fence(label: &str, nonce: &str, text: &str) -> String {
     let inner = clean(text).replace(nonce, HIDDEN_NONCE);
     format!(

@@ -1,6 +1,6 @@
-//! A run with native calls as turns: what is new since the last time, or all of it (I-17, S1-12).
+//! The conversation of a run with native calls, as turns: all of them, or those added since the last call.
 //!
-//! What people tell a run on its way is the user's, and stands before the reply of the pass that it is for.
+//! The instructions of people are user turns before the reply of the pass that they are for.
 
 use std::sync::Arc;
 
@@ -14,46 +14,46 @@ use crate::template::{AGENT, ITEM, LAST_REPLY, REJECTION};
 use crate::text::{clean, line, line_without};
 use crate::{Prompts, Turn, parts};
 
-/// The turns of one run, appended to only, until the run makes them shorter.
+/// Renders the turns of one run. Turns are only appended, until the run compacts them.
 ///
-/// It keeps no turns, only how far it has come: growing costs what is new. It can be dropped and made anew at any time:
-/// the same run gives the same turns and the same [`hash`](Self::hash).
+/// It stores its position, not the turns, so that a call costs only what is new. It can be dropped and rebuilt at any
+/// time: the same run gives the same turns and the same [`hash`](Self::hash).
 #[derive(Debug, Default)]
 pub struct Thread {
-    /// What of the run is shown in short; `None` before the first turn.
+    /// Which part of the run is compacted. `None` before the first turn.
     shape: Option<Shape>,
     passes: usize,
-    /// How many actions stand in those passes.
+    /// The number of actions in the rendered passes.
     actions: usize,
-    /// How many rejected attempts.
+    /// The number of rejected attempts whose rejection is rendered.
     rejected: usize,
-    /// How much of what people told the run.
+    /// The number of instructions that are rendered.
     instruction: usize,
-    /// The operator's turn at the end, as long as its reply has not come.
+    /// The operator turn at the end, until its reply is received. `None`: there is none.
     last_reply: Option<Arc<str>>,
     hash: Option<Digest>,
 }
 
-/// What is new in a thread.
+/// The turns that a thread added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grown {
-    /// Whether the turns are all there are; otherwise they come after those that were given before.
+    /// Whether `turns` are all turns of the thread. False: they follow the turns returned before.
     pub anew: bool,
-    /// The turns.
+    /// The turns, in order.
     pub turns: Vec<Turn>,
 }
 
-/// What of a run is shown in short.
+/// Which part of a run is compacted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shape {
-    /// The last pass that is; 0 for none.
+    /// The last compacted pass, from 1. 0: none.
     through: u32,
-    /// Whether the messages before the run are.
+    /// Whether the messages before the run are compacted.
     history: bool,
 }
 
 impl Thread {
-    /// The rules of a run with native calls: the goal first, byte-identical for every run of a domain.
+    /// The system prompt of a run with native calls. It is byte-identical for every run of a domain.
     pub fn system(prompts: &Prompts, run: &Run) -> Arc<str> {
         let spec = run.spec();
         let output = spec.protocol.output();
@@ -74,10 +74,10 @@ impl Thread {
         prompts.templates().system(&AGENT, &variables).into()
     }
 
-    /// The turns that the main call `key` is made with, as far as they were not given before.
+    /// The turns for the main call `key`, as far as they were not returned before.
     ///
-    /// All calls of the passes before it have settled by then. Where the run goes on from earlier messages, those are
-    /// the driver's: the thread begins after them.
+    /// All calls of earlier passes have settled by then. Where the run continues earlier messages, the driver renders
+    /// those, and the thread begins after them.
     pub fn grow(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> Grown {
         let done = key.pass.saturating_sub(1) as usize;
         let last_reply: Option<Arc<str>> = (key.slot == Slot::Final).then(|| last_reply(prompts, run));
@@ -103,13 +103,13 @@ impl Thread {
         Grown { anew, turns }
     }
 
-    /// Names all turns so far; it is chained, so that naming costs what is new.
+    /// The digest of all turns so far. It is chained, so that its cost is that of the new turns.
     pub fn hash(&self) -> Digest {
         self.hash.unwrap_or_else(|| Digest::of("thread", b""))
     }
 
-    /// All turns of a run in full, for whoever keeps the conversation: every call is answered, what was cut off says so,
-    /// and the last text stands at the end, also where only a part of it came. Without operator turns.
+    /// All turns of a run in full, to be stored as the conversation. Every call has a result, a cancelled call's result
+    /// says so, and the last text is at the end, even if only a part of it was received. Operator turns are left out.
     pub fn whole(prompts: &Prompts, run: &Run) -> Vec<Turn> {
         let mut thread = Self { shape: Some(Shape::default()), ..Self::default() };
         let mut turns: Vec<Turn> = first(prompts, run).into_iter().collect();
@@ -121,7 +121,7 @@ impl Thread {
         turns
     }
 
-    /// A pass: its reply, what came of its calls, and what was said to the output that it ended with.
+    /// Adds a pass: its reply, the results of its calls, and the rejection of the output that it ended with.
     fn pass(&mut self, prompts: &Prompts, run: &Run, record: &PassRecord, turns: &mut Vec<Turn>) {
         self.instruction(run, record.pass, turns);
         if record.final_pass && self.last_reply.take().is_none() {
@@ -131,7 +131,7 @@ impl Thread {
         let actions = rest.partition_point(|action| action.key.pass <= record.pass);
         let actions = rest.get(..actions).unwrap_or_default();
         let is_short = self.shape.is_some_and(|shape| record.pass <= shape.through);
-        // A turn without anything in it is refused by providers.
+        // Providers refuse an empty turn.
         if !actions.is_empty() || !record.reply.trim().is_empty() {
             let calls = actions.iter().map(|action| ToolCall {
                 id: Arc::clone(&action.action.id),
@@ -156,7 +156,7 @@ impl Thread {
         turns.extend(unrevised(prompts, run, record.pass + 1));
     }
 
-    /// What people told the run for this pass, or for one before it.
+    /// Adds the instructions of people for this pass or an earlier one.
     fn instruction(&mut self, run: &Run, pass: u32, turns: &mut Vec<Turn>) {
         let rest = run.instructions().get(self.instruction..).unwrap_or_default();
         let new = rest.iter().take_while(|instruction| instruction.from_pass <= pass);
@@ -165,7 +165,7 @@ impl Thread {
         self.instruction += turns.len() - before;
     }
 
-    /// What is said to the output that the last pass ended with, where another attempt came after it (S2-83).
+    /// The rejection of the output that the last pass ended with, if another attempt followed.
     fn rejection(&mut self, prompts: &Prompts, run: &Run) -> Option<Turn> {
         let attempt = run.attempts().get(self.rejected)?;
         let next = run.attempts().get(self.rejected + 1)?;
@@ -186,7 +186,7 @@ impl Thread {
     }
 }
 
-/// What a run is about: a message as it is, any other work item with its title and between marks; nothing where the
+/// The turn with the work item: a message unchanged, any other item fenced and with its title. `None` where the
 /// messages before the run hold it.
 fn first(prompts: &Prompts, run: &Run) -> Option<Turn> {
     let started = run.started();
@@ -208,7 +208,7 @@ fn first(prompts: &Prompts, run: &Run) -> Option<Turn> {
     Some(Turn::User(prompts.templates().user(&ITEM, &variables).into()))
 }
 
-/// What is said to an answer or an output that lacks what is demanded, where this pass was granted to repair it.
+/// The rejection of an answer or output that lacks demanded evidence, where this pass was granted to repair it.
 fn unrevised(prompts: &Prompts, run: &Run, pass: u32) -> Option<Turn> {
     let missing = run.revisions(pass)?;
     let missing: Vec<&str> = missing.iter().map(AsRef::as_ref).collect();

@@ -1,4 +1,4 @@
-//! Turns: what a prompt is made of, how large each is, and what names a row of them.
+//! Turns: the messages of a prompt, their sizes and their chained digests.
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use crate::results::CallResult;
 /// One turn of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// The user's, or ours in a document.
+    /// From the user, or a rendered user prompt of a document run.
     User(Arc<str>),
     /// An earlier reply of the model.
     Assistant {
         /// Its visible text.
         text: Arc<str>,
-        /// The provider's own turn, where it must go back unchanged.
+        /// The provider's opaque turn, where the provider requires it back unchanged. `None`: it does not.
         raw: Option<Arc<str>>,
-        /// The tools that it called natively, in its order.
+        /// Its native tool calls, in order.
         calls: Arc<[ToolCall]>,
-        /// What it reasoned, where a provider wants that back.
+        /// Its reasoning, where the provider requires it back. `None`: it does not.
         reasoning: Option<Arc<str>>,
     },
-    /// What came of the calls of the turn before: one for each, in their order.
+    /// The results of the calls of the previous turn: one for each, in order.
     Results(Arc<[CallResult]>),
-    /// A late instruction of ours, which is not the user's.
+    /// An instruction of the loop, not of the user, such as that the next reply is the last.
     Operator(Arc<str>),
 }
 
 impl Turn {
-    /// The turn's text; of results, none.
+    /// The turn's text. Empty for results, which have several.
     pub fn text(&self) -> &str {
         match self {
             Self::User(text) | Self::Assistant { text, .. } | Self::Operator(text) => text,
@@ -37,7 +37,7 @@ impl Turn {
         }
     }
 
-    /// Bytes of everything in it that a model reads: texts, and names and arguments of calls.
+    /// The bytes that a model reads: texts, and names and arguments of calls.
     pub fn bytes(&self) -> u64 {
         let bytes = match self {
             Self::User(text) | Self::Operator(text) => text.len(),
@@ -49,11 +49,11 @@ impl Turn {
         bytes as u64
     }
 
-    /// Names this turn together with all before it, which `before` names.
+    /// The digest of this turn chained to `before`, the digest of all turns before it.
     pub(crate) fn named_after(&self, before: &Digest) -> Digest {
         let mut bytes = Vec::with_capacity(256);
         bytes.extend_from_slice(&before.0);
-        // Each field with its length: no other turn has the same bytes.
+        // Each field is preceded by its length, so that no two turns have the same bytes.
         let mut put = |fields: &[&[u8]]| {
             for field in fields {
                 bytes.extend_from_slice(&(field.len() as u64).to_le_bytes());
@@ -75,7 +75,7 @@ impl Turn {
                 put(&[b"results"]);
                 for result in results.iter() {
                     let kind: &[u8] = if result.is_error { b"error" } else { b"result" };
-                    // A text is hashed once in its life.
+                    // A known digest saves hashing the text again.
                     let name = result.digest.unwrap_or_else(|| Digest::of("result", result.text.as_bytes()));
                     put(&[result.id.as_bytes(), kind, &name.0]);
                 }

@@ -1,4 +1,4 @@
-//! Whom and what an effect reaches: each authority-bearing value must come from an authorised source.
+//! The authority check: each value that names a recipient or a target must come from an authorised source.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,13 +13,13 @@ use crate::policy::sources::Sources;
 use crate::spec::{ArgSpec, ToolSpec};
 use crate::types::sorted;
 
-/// More values than this in one call are for a person to look at.
+/// The maximum number of values that are checked in one call. With more, an approver decides.
 const MAX: usize = 256;
 
-/// So many of them are told; one is enough to hold the call up.
+/// The maximum number of unauthorised values that are reported. One is enough to stop the call.
 const INSTRUCTION: usize = 3;
 
-/// The most characters of a value that are told.
+/// The maximum characters of a reported value.
 const REPORTED_CHARS: usize = 80;
 
 /// A value of an authority-bearing parameter that no authorised source gave.
@@ -44,7 +44,7 @@ impl fmt::Display for UntrustedOrigin {
     }
 }
 
-/// The values of a call's authority-bearing parameters that nobody gave who may; the first few.
+/// The values of a call's authority-bearing parameters that no authorised source gave. At most [`INSTRUCTION`] of them.
 pub(crate) fn untrusted_origin(
     tool: &ToolSpec,
     parameters: &Value,
@@ -60,7 +60,7 @@ pub(crate) fn untrusted_origin(
     reached.untrusted_origin(sources)
 }
 
-/// What a tool declares at a pointer, where it declares something.
+/// The schema of a pointer in the tool's parameters. `None`: the tool declares nothing there.
 fn declared<'a>(args: &'a ArgSpec, pointer: &str) -> Option<&'a ArgSpec> {
     pointer.split('/').skip(1).try_fold(args, |args, step| {
         let step = step.replace("~1", "/").replace("~0", "~");
@@ -71,17 +71,17 @@ fn declared<'a>(args: &'a ArgSpec, pointer: &str) -> Option<&'a ArgSpec> {
     })
 }
 
-/// The values that say whom or what a call reaches.
+/// The values of a call that name a recipient or a target.
 struct Reached<'a> {
     authorities: &'a [Arc<str>],
-    /// Each with its place, and whether policy gives it.
+    /// Each with its JSON pointer, and whether policy authorises it.
     values: Vec<(String, Cow<'a, Value>, bool)>,
-    /// Nothing more is looked at.
+    /// Whether the maximum is exceeded, so that no more values are collected.
     is_over: bool,
 }
 
 impl<'a> Reached<'a> {
-    /// Takes a value and all within it.
+    /// Collects a value and everything within it.
     fn value(&mut self, path: String, value: &'a Value, args: Option<&ArgSpec>) {
         if self.is_over {
             return;
@@ -89,7 +89,7 @@ impl<'a> Reached<'a> {
         let by_policy = args
             .is_some_and(|args| [&args.default, &args.only].into_iter().flatten().any(|own| own == value));
         match value {
-            // Nothing reaches nobody.
+            // Null names no recipient.
             Value::Null => {}
             _ if by_policy => {}
             Value::Array(elements) => {
@@ -103,7 +103,7 @@ impl<'a> Reached<'a> {
                     let own = args.and_then(|args| args.properties.get(name.as_str()));
                     let path = format!("{path}/{}", escaped(name));
                     if own.is_none() {
-                        // A name that the tool does not declare is a value like any other.
+                        // A member name that the tool does not declare is a value as well.
                         self.scalar(path.clone(), Cow::Owned(Value::from(name.as_str())));
                     }
                     self.value(path, member, own);
@@ -125,7 +125,7 @@ impl<'a> Reached<'a> {
         self.is_over = self.values.len() > MAX;
     }
 
-    /// The first few that nobody gave who may. Equal values are looked up once.
+    /// The first values that no authorised source gave. Equal values are searched for once.
     fn untrusted_origin(self, sources: &dyn Sources) -> Vec<UntrustedOrigin> {
         let mut wanted: Vec<&Value> = Vec::new();
         for (_, value, by_policy) in self.values.iter().take(MAX) {

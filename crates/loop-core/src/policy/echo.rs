@@ -1,8 +1,8 @@
-//! Whether a value went into a tool in any spelling. If so, the tool's result with that value is an echo and not a
-//! source.
+//! Echo detection: whether a value went into a tool call in any spelling. If so, a tool result with that value is an
+//! echo and not a source.
 //!
-//! Tools write what they are asked with in their own way: in another case, without blanks, accents or leading zeros.
-//! Where it is not certain whether a value went in, it counts as an echo, and an approver is asked.
+//! Tools rewrite their arguments: in another case, without blanks, accents or leading zeros. Where it is uncertain
+//! whether a value went in, it counts as an echo, and an approver is asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,24 +11,24 @@ use serde_json::Value;
 use crate::policy::scalar::Scalar;
 use crate::types::Arguments;
 
-/// A value of fewer letters and digits stands in other values by chance.
+/// A value with fewer letters and digits occurs in other values by chance.
 const LEAST: usize = 4;
 
-/// What a tool was asked with, in the forms in which a value is looked for.
+/// The arguments of a call, in the forms in which a value is searched for.
 pub(crate) struct RequestedValues {
-    /// Every text, number and name in it, as it is meant.
+    /// Every text, number and member name, unescaped.
     texts: Vec<String>,
-    /// Their letters and digits, one behind the other.
+    /// Their letters and digits, concatenated.
     letters: String,
-    /// Runs of letters and digits.
+    /// Their runs of letters and digits.
     runs: Vec<String>,
-    /// The letters and digits that no mark can change.
+    /// The ASCII letters and digits without a combining mark.
     bare: String,
     has_marks: bool,
 }
 
 impl RequestedValues {
-    /// What stands in the parameters of a call.
+    /// The values in the arguments of a call.
     pub(crate) fn of(parameters: &Arguments) -> Self {
         let mut texts = Vec::new();
         match parameters.value() {
@@ -46,7 +46,7 @@ impl RequestedValues {
         }
     }
 
-    /// Whether a value is in it, however it is spelled.
+    /// Whether they contain a value in any spelling.
     pub(crate) fn holds(&self, wanted: &Scalar) -> bool {
         let word = letters(wanted.text());
         let by_letters = if word.chars().count() < LEAST {
@@ -59,8 +59,8 @@ impl RequestedValues {
         by_letters || self.holds_word(wanted.text(), &word) || self.holds_bare(wanted.text())
     }
 
-    /// Whether runs that stand one behind the other are these digits, but for zeros before the first and, of a number
-    /// with a point, behind the last.
+    /// Whether adjacent runs are these digits. Zeros before the first are ignored, and those after the last if the
+    /// number has a point.
     fn holds_digits(&self, word: &str, has_point: bool) -> bool {
         let wanted = word.trim_start_matches('0');
         let short = if has_point { wanted.trim_end_matches('0') } else { wanted };
@@ -94,22 +94,22 @@ impl RequestedValues {
         })
     }
 
-    /// Whether the value may be in it, where one of the two is written with marks behind its letters and the other may
-    /// have one character for both.
+    /// Whether they may contain a value with combining marks: one side may have a letter and a mark where the other has
+    /// one character.
     fn holds_bare(&self, wanted: &str) -> bool {
         (self.has_marks || has_marks(wanted)) && !wanted.is_ascii() && self.bare.contains(&bare(wanted))
     }
 }
 
-/// The texts that went into tools, of which a tool may put a value together.
+/// The texts that went into tool calls, from which a tool may compose a value.
 #[derive(Default)]
 pub(crate) struct Parts {
-    /// Their letters and digits, each with the first pass in which it went in.
+    /// Their letters and digits, each with the first pass that used it.
     parts: BTreeMap<String, u32>,
 }
 
 impl Parts {
-    /// Adds what a call of this pass was asked with.
+    /// Adds the arguments of a call of this pass.
     pub(crate) fn add(&mut self, requested: &RequestedValues, pass: u32) {
         for text in &requested.texts {
             let part = letters(text);
@@ -120,8 +120,8 @@ impl Parts {
         }
     }
 
-    /// Whether a value is made of nothing but two or more of them, in any order, that went in no later than in `pass`. A
-    /// short value is so by chance.
+    /// Whether a value consists of two or more of these texts, in any order, that were used in `pass` or before. A
+    /// short value may do so by chance and does not count.
     pub(crate) fn make(&self, wanted: &Scalar, pass: u32) -> bool {
         let word: Vec<char> = letters(wanted.text()).chars().collect();
         if word.len() < LEAST {
@@ -135,7 +135,8 @@ impl Parts {
             .collect();
         let lengths: BTreeSet<usize> =
             parts.iter().map(Vec::len).filter(|length| *length < word.len()).collect();
-        // At each place, whether parts lead up to it. A whole value is not shorter than itself, so two are needed.
+        // For each position, whether parts reach it. The whole value is not among the parts, so at least two are
+        // needed.
         let mut reached = vec![false; word.len() + 1];
         for at in 0..word.len() {
             if at == 0 || reached.get(at) == Some(&true) {
@@ -151,7 +152,7 @@ impl Parts {
     }
 }
 
-/// The texts, numbers and names in a value.
+/// Collects the texts, numbers and member names in a value.
 fn collect(value: &Value, texts: &mut Vec<String>) {
     match value {
         Value::Null | Value::Bool(_) => {}
@@ -167,20 +168,20 @@ fn collect(value: &Value, texts: &mut Vec<String>) {
     }
 }
 
-/// The letters and digits of a text, without case, accents and marks.
+/// The letters and digits of a text, without case, accents and combining marks.
 fn letters(text: &str) -> String {
     let lower = text.chars().flat_map(char::to_lowercase);
     lower.filter(|c| !is_mark(*c)).map(plain).filter(|c| c.is_alphanumeric()).collect()
 }
 
-/// The letters and digits of a text that are ASCII and have no mark behind them.
+/// The letters and digits of a text that are ASCII and have no combining mark after them.
 fn bare(text: &str) -> String {
     let behind = text.chars().skip(1).map(Some).chain([None]);
     let alone = text.chars().zip(behind).filter(|(_, behind)| !behind.is_some_and(is_mark));
     alone.map(|(c, _)| c.to_ascii_lowercase()).filter(char::is_ascii_alphanumeric).collect()
 }
 
-/// Whether a mark stands behind a letter of which [`plain`] knows nothing.
+/// Whether a combining mark follows a letter that [`plain`] does not map.
 fn has_marks(text: &str) -> bool {
     text.chars().zip(text.chars().skip(1)).any(|(c, behind)| !c.is_ascii() && is_mark(behind))
 }
@@ -193,7 +194,7 @@ fn is_gap(c: char) -> bool {
     !(c.is_alphanumeric() || c == '.' || c == '-')
 }
 
-/// The digits of a number before and behind its point, without the zeros that change nothing and without its sign.
+/// The digits of a number before and after its point, without its sign, leading zeros, and zeros at the end.
 fn number(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start_matches(['-', '+', '#']).trim_end_matches(['.', '-']);
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
@@ -202,7 +203,7 @@ fn number(text: &str) -> Option<(&str, &str)> {
     is_number.then(|| (whole.trim_start_matches('0'), part.trim_end_matches('0')))
 }
 
-/// Whether it is written behind a letter, with which it makes one: accents, the sounds of kana, the parts of Hangul.
+/// Whether it is a combining mark: an accent, a voicing mark of kana, a vowel or final consonant of Hangul.
 fn is_mark(c: char) -> bool {
     matches!(
         c,

@@ -1,8 +1,8 @@
-//! Which values a text of a person gives. A value counts only between boundaries that the person drew: as a line or
+//! The values that a person's text gives. A value counts only between boundaries that the person wrote: as a line or
 //! field of its own, or as a whole word.
 //!
 //! A part of a longer word never counts: not `brien@x.example` in `o'brien@x.example`, not `https://x.example` in
-//! `https://x.example/pay`. Nor does a common word: `all`, `general` and `admin` count only alone in a field or in
+//! `https://x.example/pay`. A common word such as `all`, `general` or `admin` counts only alone in a field or in
 //! quotes.
 
 use crate::policy::scalar::Scalar;
@@ -10,16 +10,16 @@ use crate::policy::scalar::Scalar;
 /// The longest name of a field, in bytes.
 const LONGEST_KEY: usize = 64;
 
-/// What may stand before a word and needs no partner behind it, for the partner may come words later.
+/// Opening characters that may precede a word without a closing partner, because that may follow some words later.
 const OPEN: [char; 6] = ['(', '[', '<', '"', '“', '«'];
 
-/// What may stand behind a word without a partner before it.
+/// Closing characters that may follow a word without an opening partner.
 const CLOSED: [char; 6] = [')', ']', '>', '"', '”', '»'];
 
-/// So many capital letters make a word a name, such as `EPAM` or `McKay`: one stands at the start of every sentence.
+/// The number of capital letters that make a word a name, such as `EPAM` or `McKay`: every sentence starts with one.
 const CAPITALS: usize = 2;
 
-/// What stands on both sides of a word or on none.
+/// Delimiters that must be on both sides of a word or on neither.
 const PAIRS: [(char, char); 14] = [
     ('(', ')'),
     ('[', ']'),
@@ -37,15 +37,15 @@ const PAIRS: [(char, char); 14] = [
     ('~', '~'),
 ];
 
-/// What marks a word as a value when it stands around it.
+/// Delimiters that mark the word between them as a value.
 const QUOTES: [char; 7] = ['"', '“', '«', '\'', '‘', '‹', '`'];
 
-/// Whether a text gives a value that is plain.
+/// Whether a text gives this value.
 pub(crate) fn gives(text: &str, wanted: &Scalar) -> bool {
     wanted.may_stand_in(text) && (as_field(text, wanted) || as_word(text, wanted))
 }
 
-/// Whether a line is the value, alone or behind a bullet or the name of a field.
+/// Whether a line is the value, alone or after a bullet or a field name.
 fn as_field(text: &str, wanted: &Scalar) -> bool {
     let is_wanted = |text: &str| match wanted {
         Scalar::Text(wanted) => text == wanted && wanted.contains(char::is_alphanumeric),
@@ -75,7 +75,7 @@ fn as_word(text: &str, wanted: &Scalar) -> bool {
     })
 }
 
-/// Whether digits are part of a number that is written with blanks between its thousands.
+/// Whether digits are part of a number with blanks between its thousands.
 fn is_grouped(before: &str, word: &str, after: &str) -> bool {
     let digits = |word: &str| {
         let core = word.trim_matches(|c: char| !c.is_ascii_digit());
@@ -99,7 +99,7 @@ fn is_word(word: &str, wanted: &Scalar) -> bool {
     }
 }
 
-/// Whether a word is this number, with what surrounds amounts in texts.
+/// Whether a word is this number, with currency, brackets and punctuation around it ignored.
 fn is_amount(word: &str, wanted: &Scalar) -> bool {
     let is_currency = |c: char| matches!(c, '$' | '€' | '£' | '¥');
     let core = word.trim_start_matches(|c: char| OPEN.contains(&c) || c == '#');
@@ -108,7 +108,7 @@ fn is_amount(word: &str, wanted: &Scalar) -> bool {
     wanted.is_number(core)
 }
 
-/// Whether what stands around a value within a word is no part of it.
+/// Whether the characters around a value within a word are delimiters and not part of it.
 fn is_bounded(before: &str, value: &str, behind: &str) -> bool {
     if !is_balanced(value) || !value.contains(char::is_alphanumeric) {
         return false;
@@ -140,7 +140,7 @@ fn is_bounded(before: &str, value: &str, behind: &str) -> bool {
     open.iter().all(|(opened, _)| OPEN.contains(opened)) && (quoted || numbered || is_marked(value))
 }
 
-/// Whether a word is more than a word of prose: it holds a digit, a separator between letters, or capitals enough for a
+/// Whether a word is marked as a value: it contains a digit, a separator between letters, or capitals enough for a
 /// name.
 fn is_marked(value: &str) -> bool {
     let inner = value.trim_matches(|c: char| !c.is_alphanumeric());
@@ -149,7 +149,7 @@ fn is_marked(value: &str) -> bool {
         || value.chars().filter(|c| c.is_uppercase()).count() >= CAPITALS
 }
 
-/// Whether every bracket in a value is closed in it: it is not the cut-off part of a longer one.
+/// Whether the brackets in a value are balanced, so that it is not cut off from a longer one.
 fn is_balanced(value: &str) -> bool {
     let mut open = Vec::new();
     for c in value.chars() {
@@ -165,7 +165,7 @@ fn is_balanced(value: &str) -> bool {
     open.is_empty()
 }
 
-/// What ends a word in a sentence. Not `…`: whatever stands before it may be cut off there, as titles are.
+/// Punctuation that may end a word. Not `…`: the text before it may be cut off.
 fn is_sentence(c: char) -> bool {
     matches!(c, '.' | ',' | ';' | ':' | '!' | '?')
 }

@@ -1,6 +1,6 @@
-//! Patterns of tool names: `*` stands for any characters, every other character for itself.
+//! Patterns of tool names: `*` matches any characters, every other character itself.
 
-/// Whether `pattern` means `name`, all of it.
+/// Whether `pattern` matches the whole of `name`.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else {
         return pattern == name;
@@ -10,7 +10,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     };
     let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
     for part in middle.split('*') {
-        // The first place is as good as any later one: what follows has the most room then.
+        // The first match is enough, since it leaves the most text for the rest of the pattern.
         let Some(at) = left.find(part) else {
             return false;
         };

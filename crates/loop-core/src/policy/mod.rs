@@ -1,4 +1,4 @@
-//! Policy: what a call may do, decided by rules alone before anything runs.
+//! Policy: what a call may do, decided by rules alone before it runs.
 //!
 //! ```text
 //!  forbidden, or not allowed ─▶ denied          what the run has read ──┐
@@ -11,7 +11,7 @@
 //! approver. Without one, a call that could leak data or reach an unauthorised recipient is denied, and a call that merely
 //! lacks an approval is left undone.
 //!
-//! It never looks at earlier calls (see `repeats`), at limits, or at a model's words.
+//! Policy does not read earlier calls (see `repeats`), limits, or the text of a reply.
 
 mod authority;
 mod echo;
@@ -122,7 +122,8 @@ impl Reason {
 }
 
 impl Ruling {
-    /// The rules that speak against the call, each once. Empty: it runs, or its effect alone needs an approver.
+    /// The rules that deny the call or require an approver, each once. Empty: it runs, or its effect alone needs an
+    /// approver.
     pub fn rules(&self) -> Vec<PolicyRule> {
         let reasons = match self {
             Self::Runs => return Vec::new(),
@@ -150,24 +151,25 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The reasons in one line; nothing where there are none.
+/// The reasons in one line. `None`: there are none.
 pub fn rendered(reasons: &[Reason]) -> Option<Arc<str>> {
     let parts: Vec<String> = reasons.iter().map(Reason::to_string).collect();
     (!parts.is_empty()).then(|| parts.join("; ").into())
 }
 
-/// Whether policy keeps a tool from ever running, whatever its call says: it is then not offered to a model either.
+/// Whether policy denies every call of a tool. Such a tool is not offered to a model.
 pub fn is_forbidden(spec: &RunSpec, tool: &ToolSpec) -> bool {
     forbidden(spec, tool).is_some()
 }
 
-/// Whether a tool may run before the first pass: it only reads, and asks no person. Others are not offered to a selection.
+/// Whether a tool may run before the first pass: it is a read, and not a question to a person. Other tools are not
+/// offered for selection.
 pub fn is_selectable(tool: &ToolSpec) -> bool {
     unselectable(tool).is_none()
 }
 
-/// Why a tool does not run before the first pass, if it does not: nothing has been read yet by which a model, or a person
-/// who is asked, could judge what it does.
+/// Why a tool may not run before the first pass. `None`: it may. Nothing has been read yet by which a model or an
+/// approver could judge its effect.
 pub(crate) fn unselectable(tool: &ToolSpec) -> Option<&'static str> {
     if tool.policy.asks_person {
         return Some("a person is asked nothing before the first pass");
@@ -180,8 +182,8 @@ pub fn forbids(spec: &RunSpec, name: &str) -> bool {
     names(&spec.gate.forbid, name)
 }
 
-/// Why a call of a name that no tool has is denied, if it is: policy forbids the name, or has a list of what it allows and
-/// the name is not on it (S4-79).
+/// Why a call of an unknown tool name is denied: `gate.forbid` matches the name, or `gate.allow` is set and does not.
+/// `None`: it is an unknown tool and not a denial.
 pub(crate) fn bars_name(spec: &RunSpec, name: &str) -> Option<Reason> {
     let gate = &spec.gate;
     if forbids(spec, name) {
@@ -191,7 +193,7 @@ pub(crate) fn bars_name(spec: &RunSpec, name: &str) -> Option<Reason> {
     (!listed).then_some(Reason::NotAllowed)
 }
 
-/// Whether calls of this tool are judged as repeats.
+/// Whether `gate.repeats_for` covers this tool. Empty, it covers all tools.
 pub(crate) fn judges_repeats(spec: &RunSpec, name: &str) -> bool {
     let gate = &spec.gate;
     gate.repeats_for.is_empty() || names(&gate.repeats_for, name)
@@ -202,10 +204,10 @@ pub fn approves(spec: &RunSpec, name: &str) -> bool {
     names(&spec.gate.approved, name)
 }
 
-/// What policy says to a call. Repeats and limits are not its business.
+/// The decision of policy about a call. Repeats and limits are checked elsewhere.
 ///
-/// In a loop that is no run of ours: of the spec the gate and the tools are read, and whoever vouches for values is what
-/// the user said.
+/// It also works without a [`Run`](crate::Run). Of the spec it reads only the gate, the protocol and the tools. The
+/// authorised sources are then the user's messages.
 ///
 /// ```
 /// use loop_core::policy::{PolicyAsk, Taint, Ruling, RunSources, ruling};
@@ -274,28 +276,28 @@ pub fn ruling(ask: &PolicyAsk<'_>) -> Ruling {
     }
 }
 
-/// Whether there is a tool that policy may let run.
+/// Whether the spec has a tool that policy may let run.
 pub(crate) fn has_tools(spec: &RunSpec) -> bool {
     spec.tools.iter().any(|tool| !spec.protocol.handles(&tool.name) && !is_forbidden(spec, tool))
 }
 
-/// Why a tool can never run, if it cannot.
+/// Why policy denies every call of a tool. `None`: it does not.
 pub(crate) fn forbidden(spec: &RunSpec, tool: &ToolSpec) -> Option<Reason> {
     let gate = &spec.gate;
     if forbids(spec, &tool.name) {
         return Some(Reason::Forbidden);
     }
     let listed = gate.allow.is_empty() || names(&gate.allow, &tool.name);
-    // What a run ends with is no tool to choose.
+    // The tool that ends the run is always permitted.
     (!listed && !spec.protocol.handles(&tool.name)).then_some(Reason::NotAllowed)
 }
 
-/// Whether one of the patterns means the tool.
+/// Whether one of the patterns matches the tool's name.
 fn names(patterns: &[Arc<str>], tool: &str) -> bool {
     patterns.iter().any(|pattern| glob::matches(pattern, tool))
 }
 
-/// Whether an effect can carry data out of the run's world. A program can.
+/// Whether an effect can send data out of the run. A program that the call executes can.
 fn can_send(effect: Effect) -> bool {
     match effect {
         Effect::Egress | Effect::Exec => true,

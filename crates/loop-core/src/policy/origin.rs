@@ -1,17 +1,17 @@
-//! Who wrote a tool result that is stored with a conversation.
+//! The origin of a tool result that is stored with a conversation.
 //!
-//! Whether a conversation taints the next run is decided on this type, never on the words of a result: those are for
-//! the model, and may be reworded. A stored result without an origin is untrusted.
+//! Whether a conversation taints the next run is decided on this type, never on the text of a result, whose wording may
+//! change. A stored result without an origin is untrusted.
 
 use serde::{Deserialize, Serialize};
 
 use crate::spec::ToolSpec;
 use crate::types::{Status, Taint};
 
-/// Who wrote the text of a tool result.
+/// The origin of a tool result's text.
 ///
-/// The loop sets it when it answers a call; a program that makes up a history may set it as well. As JSON it is
-/// `{"by": "verdict"}` or `{"by": "tool", "untrusted": false, "private": false}`.
+/// The loop sets it when it answers a call. A program that composes a history may set it as well. As JSON it is `{"by":
+/// "verdict"}` or `{"by": "tool", "untrusted": false, "private": false}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ResultOrigin {
@@ -33,7 +33,7 @@ fn yes() -> bool {
 }
 
 impl ResultOrigin {
-    /// The origin of an observation of `tool` that ended like this.
+    /// The origin of an observation of `tool` with this status.
     pub fn of(tool: &ToolSpec, status: Status) -> Self {
         if status.is_unrun() {
             return Self::Verdict;
@@ -42,7 +42,7 @@ impl ResultOrigin {
         Self::Tool { untrusted, private }
     }
 
-    /// What a reader of the result has read.
+    /// The taint of a run that has read the result.
     pub fn taint(self) -> Taint {
         match self {
             Self::Verdict => Taint::default(),

@@ -5,8 +5,8 @@ use serde_json::Value;
 /// A value and the plain pointer to it.
 pub(crate) type Found<'a> = (String, &'a Value);
 
-/// Every value that `pointer` means in `value`, in order. A name that an object does not have finds nothing; where a value
-/// has another shape than the pointer, such as a text in place of an object, the value itself is found.
+/// Every value at `pointer` in `value`, in order. A missing member finds nothing. A value of another type than the
+/// pointer needs, such as a text instead of an object, is itself found.
 pub(crate) fn find<'a>(value: &'a Value, pointer: &str) -> Vec<Found<'a>> {
     let mut found = vec![(String::new(), value)];
     for step in pointer.split('/').skip(1) {
@@ -15,7 +15,7 @@ pub(crate) fn find<'a>(value: &'a Value, pointer: &str) -> Vec<Found<'a>> {
     found
 }
 
-/// The entries of a value that a step of a pointer means.
+/// The entries of a value at one step of a pointer.
 fn below<'a>(path: String, value: &'a Value, step: &str) -> Vec<Found<'a>> {
     let is_any = step == "*";
     let key = step.replace("~1", "/").replace("~0", "~");
@@ -36,7 +36,7 @@ fn below<'a>(path: String, value: &'a Value, step: &str) -> Vec<Found<'a>> {
     }
 }
 
-/// A name as a step of a pointer.
+/// A member name, escaped as a step of a pointer.
 pub(crate) fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }

@@ -11,13 +11,13 @@ use crate::policy::{Reason, forbidden, names};
 use crate::spec::{ArgSpec, ArgType, RunSpec, ToolSpec};
 use crate::types::edits;
 
-/// So many letters apart, one name is a slip of the other.
+/// Two names at this edit distance or less are taken for a typo of one another.
 const SLIP: usize = 2;
 
 /// Names longer than this, in bytes, are not compared.
 const LONGEST: usize = 128;
 
-/// What is wrong with the policy of a spec, one line each: what was written, why it cannot be meant, how to fix it.
+/// The errors in the policy of a spec, one line each: the setting, why it is wrong, how to fix it.
 pub fn problems(spec: &RunSpec) -> Vec<String> {
     let mut found = Vec::new();
     lists(spec, &mut found);
@@ -29,7 +29,7 @@ pub fn problems(spec: &RunSpec) -> Vec<String> {
     found
 }
 
-/// What a policy forbids and no tool is, one line each: it does no harm, and may be a slip all the same.
+/// Entries of `gate.forbid` that match no tool, one line each. They are harmless, but may be typos.
 pub fn forbids_nothing(spec: &RunSpec) -> Vec<String> {
     let means_none = |entry: &&Arc<str>| {
         !spec.tools.iter().any(|tool| names(std::slice::from_ref(*entry), &tool.name))
@@ -44,7 +44,7 @@ pub fn forbids_nothing(spec: &RunSpec) -> Vec<String> {
     spec.gate.forbid.iter().filter(means_none).map(line).collect()
 }
 
-/// Entries that mean no tool, or none that they could do anything for.
+/// Entries that match no tool, or only tools for which they have no effect.
 fn lists(spec: &RunSpec, found: &mut Vec<String>) {
     let gate = &spec.gate;
     for (key, entries) in [("allow", &gate.allow), ("forbid", &gate.forbid), ("approved", &gate.approved)] {
@@ -52,7 +52,7 @@ fn lists(spec: &RunSpec, found: &mut Vec<String>) {
             let meant: Vec<&ToolSpec> =
                 spec.tools.iter().filter(|tool| names(std::slice::from_ref(entry), &tool.name)).collect();
             if meant.is_empty() {
-                // To forbid what is not there says what a model shall not even ask for; unless it is a slip.
+                // An entry that matches no tool forbids a name that a model may make up, unless it is a typo.
                 if key != "forbid" || is_slip(spec, entry) {
                     found.push(no_tool(spec, key, entry));
                 }
@@ -105,7 +105,7 @@ fn no_tool(spec: &RunSpec, key: &str, entry: &str) -> String {
     }
 }
 
-/// Whether a name that no tool has is that of a tool, but for a letter or two, or an alias.
+/// Whether an unknown name is a typo of a tool's name, or an alias.
 fn is_slip(spec: &RunSpec, name: &str) -> bool {
     spec.tools.iter().any(|tool| {
         let own = name.len() <= LONGEST && tool.name.len() <= LONGEST && edits(name, &tool.name) <= SLIP;
@@ -113,7 +113,7 @@ fn is_slip(spec: &RunSpec, name: &str) -> bool {
     })
 }
 
-/// What the run demands of tools that policy keeps from running.
+/// Demanded tools that policy forbids.
 fn demands(spec: &RunSpec, found: &mut Vec<String>) {
     let never = |name: &str| {
         spec.tools.iter().find(|tool| *tool.name == *name).and_then(|tool| forbidden(spec, tool))
@@ -158,7 +158,7 @@ fn of_tool(spec: &RunSpec, tool: &ToolSpec, found: &mut Vec<String>) {
     }
 }
 
-/// What is wrong with a pointer to a parameter.
+/// The error in a pointer to a parameter. `None`: it can match.
 fn fault(args: &ArgSpec, pointer: &str) -> Option<&'static str> {
     let Some(steps) = pointer.strip_prefix('/') else {
         return Some("is no pointer to a parameter; write `/` before its name");
@@ -166,7 +166,7 @@ fn fault(args: &ArgSpec, pointer: &str) -> Option<&'static str> {
     (!may_hold(args, steps)).then_some("means no parameter that the tool declares; correct it")
 }
 
-/// Whether a value that fits can have something at these steps.
+/// Whether a value that matches the schema can have a member at these steps.
 fn may_hold(args: &ArgSpec, steps: &str) -> bool {
     let (step, rest) = match steps.split_once('/') {
         Some((step, rest)) => (step, Some(rest)),

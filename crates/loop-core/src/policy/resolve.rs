@@ -1,4 +1,4 @@
-//! Which tool a name means.
+//! Resolves the tool name of a call to a tool.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::policy::is_forbidden;
 use crate::spec::{Resolve, RunSpec, ToolSpec};
 use crate::types::similar_names;
 
-/// The fewest letters and digits of a part of a name.
+/// The minimum letters and digits of a partial name.
 const LEAST: usize = 4;
 
 /// How the name in a call matched a tool.
@@ -20,10 +20,10 @@ pub enum Resolved {
     Fuzzy,
 }
 
-/// The tool that `name` means by the spec's `gate.resolve`, and how it was found.
+/// The tool that `name` resolves to under the spec's `gate.resolve`, and how it matched. `None`: no tool.
 ///
-/// A part of a name is at least four letters or digits, is looked for without regard to case, blanks and hyphens, and
-/// counts only where one tool alone has it and that tool only reads.
+/// A partial name has at least four letters or digits. It is compared without case, and blanks and hyphens count as
+/// underscores. It resolves only if exactly one tool contains it and that tool is a read.
 pub fn resolve<'a>(spec: &'a RunSpec, name: &str) -> Option<(&'a ToolSpec, Resolved)> {
     if let Some(tool) = spec.tool(name) {
         let how = if &*tool.name == name { Resolved::Exact } else { Resolved::Alias };
@@ -35,8 +35,8 @@ pub fn resolve<'a>(spec: &'a RunSpec, name: &str) -> Option<(&'a ToolSpec, Resol
     }
 }
 
-/// At most three names that come near `name`, nearest first, of tools that policy may let run: an unknown name is no way to
-/// learn the others.
+/// Suggestions for an unknown name: at most three similar tool names, nearest first. Forbidden tools are left out, so
+/// that an unknown name does not reveal them.
 pub fn similar(spec: &RunSpec, name: &str) -> Vec<Arc<str>> {
     let known = spec.tools.iter().filter(|tool| !is_forbidden(spec, tool));
     similar_names(name, known.map(|tool| (&tool.name, tool.aliases.as_slice())))

@@ -1,23 +1,24 @@
-//! When two JSON values are equal: exactly, and a number equals its text where nothing else could be meant.
+//! Equality of a call's value and a source's value: exact, except that a number equals its text where that is
+//! unambiguous.
 
 use serde_json::Value;
 
 use crate::types::{is_drawn_as_nothing, is_invisible};
 
-/// The most bytes of a value that a source can vouch for: nobody compares more by eye.
+/// The maximum bytes of a value that a source can authorise. An approver cannot compare a longer one by eye.
 const LONGEST: usize = 2_048;
 
-/// A text, number or truth that an effect reaches by.
+/// A text, number or boolean of an authority-bearing parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scalar {
     Text(String),
-    /// As it is written in canonical JSON.
+    /// As in canonical JSON.
     Number(String),
     Truth(bool),
 }
 
 impl Scalar {
-    /// The scalar in a value; nothing for lists, objects and null.
+    /// The scalar in a value. `None` for lists, objects and null.
     pub(crate) fn of(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => Some(Self::Text(text.clone())),
@@ -27,7 +28,7 @@ impl Scalar {
         }
     }
 
-    /// Its text, by which it is looked for.
+    /// The text that is searched for in sources.
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Text(text) | Self::Number(text) => text,
@@ -36,14 +37,15 @@ impl Scalar {
         }
     }
 
-    /// Whether a person who reads it sees all of it, and nothing in it ends a line or stands at its ends.
+    /// Whether an approver who reads it sees all of it: it is short, has no unclear characters and no outer white
+    /// space.
     pub(crate) fn is_plain(&self) -> bool {
         let text = self.text();
         !text.is_empty() && text.len() <= LONGEST && text.trim() == text && !text.contains(is_unclear)
     }
 
-    /// Whether a scalar of a source is this value: the same text, the same number. A number is also the text that says
-    /// exactly this number, and a text of digits also the number that is written so.
+    /// Whether a scalar of a source equals this value: the same text or the same number. A number also equals the text
+    /// of exactly this number, and a text of digits the number with these digits.
     pub(crate) fn is(&self, known: &Value) -> bool {
         match known {
             Value::String(known) => self.is_text(known),
@@ -52,18 +54,18 @@ impl Scalar {
         }
     }
 
-    /// Whether this text is the value.
+    /// Whether this text equals the value.
     pub(crate) fn is_text(&self, known: &str) -> bool {
         match self {
             Self::Text(text) => text == known,
             Self::Number(_) => self.is_number(known),
-            // A truth that stands anywhere says nothing about this one.
+            // A boolean in a source says nothing about this parameter.
             Self::Truth(_) => false,
         }
     }
 
-    /// Whether a longer text can hold it at all: a quick look, which a number that is written with other zeros passes, and
-    /// so does whatever stands in a text with escapes.
+    /// A fast check whether a longer text can contain the value. It has false positives: a number with other zeros, and
+    /// any text with a backslash, which may be an escape.
     pub(crate) fn may_stand_in(&self, text: &str) -> bool {
         let needle = match self {
             Self::Number(number) => decimal(number).map_or(number.as_str(), |(_, whole, _)| whole),
@@ -72,7 +74,7 @@ impl Scalar {
         text.contains(needle) || text.contains('\\')
     }
 
-    /// Whether it is a number, and this text says the same one.
+    /// Whether it is a number that equals this text.
     pub(crate) fn is_number(&self, text: &str) -> bool {
         let Self::Number(number) = self else {
             return false;
@@ -81,24 +83,24 @@ impl Scalar {
     }
 }
 
-/// Whether a person who approves a call could overlook this character or take it for a space: it is escaped where it is
-/// shown, and no parameter that holds it names a recipient.
+/// Whether an approver could overlook this character or take it for a space. It is escaped where parameters are shown,
+/// and a value that contains it is never authorised.
 pub(crate) fn is_unclear(c: char) -> bool {
     c.is_control() || is_hidden(c) || (c.is_whitespace() && c != ' ')
 }
 
-/// What does not show, or shows as a blank that is none.
+/// Whether a character is invisible, or is drawn as a blank although it is not one.
 fn is_hidden(c: char) -> bool {
     match c {
-        // Selectors of Mongolian, and what is drawn where a character could not be read.
+        // Mongolian variation selectors, and the replacement characters.
         '\u{180b}'..='\u{180f}' | '\u{fffc}' | '\u{fffd}' => true,
-        // Joiners and fillers are needed in texts, not in the name of a recipient.
+        // Joiners and fillers are needed in texts, but not in the name of a recipient.
         c => is_invisible(c) || is_drawn_as_nothing(c),
     }
 }
 
-/// A decimal number without exponent: sign, digits before the point, digits after it without zeros at the end. Zeros in
-/// front stay, so that `007` is the number of nothing that JSON can write: it is a name made of digits.
+/// A decimal number without exponent: whether it is negative, the digits before the point, the digits after it without
+/// zeros at the end. Leading zeros stay: `007` is not a number in JSON but a name made of digits.
 fn decimal(text: &str) -> Option<(bool, &str, &str)> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),

@@ -1,12 +1,12 @@
-//! Words whose letters are of several writing systems: letters of one can be taken for letters of another.
+//! Words that mix writing systems: letters of one can be taken for letters of another (homoglyphs).
 
 use unicode_script::{Script, UnicodeScript};
 
-/// What a look-alike is called beside the names of scripts.
+/// The name of look-alike letters in the list of scripts.
 const LOOK_ALIKE: &str = "look-alike";
 
-/// The names of the writing systems that a word mixes, Latin first, where it mixes some that are not written together;
-/// look-alikes count alone. Chinese, Japanese and Korean are written with Latin words among them and are not counted.
+/// The names of the writing systems that a word mixes, Latin first. `None`: it mixes none. A single look-alike letter
+/// is enough. Chinese, Japanese and Korean are not counted, since they are written with Latin words among them.
 pub(crate) fn mixed(word: &str) -> Option<Vec<&'static str>> {
     if word.is_ascii() {
         return None;
@@ -17,10 +17,10 @@ pub(crate) fn mixed(word: &str) -> Option<Vec<&'static str>> {
     (scripts.len() > 1 || scripts.contains(&LOOK_ALIKE)).then_some(scripts)
 }
 
-/// The name of the writing system of a letter; nothing for what is no letter or belongs to none.
+/// The name of the writing system of a letter. `None`: it is not a letter, or belongs to no system.
 fn script(c: char) -> Option<&'static str> {
     match c {
-        // Latin letters made wide, mathematical or circled.
+        // Latin letters in wide, mathematical or circled form.
         '\u{ff21}'..='\u{ff3a}' | '\u{ff41}'..='\u{ff5a}' | '\u{1d400}'..='\u{1d7ff}' => Some(LOOK_ALIKE),
         '\u{2100}'..='\u{214f}' | '\u{24b6}'..='\u{24e9}' | '\u{1f130}'..='\u{1f189}' => Some(LOOK_ALIKE),
         c if !c.is_alphabetic() => None,

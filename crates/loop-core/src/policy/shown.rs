@@ -1,5 +1,5 @@
-//! What an approver sees of a call: every byte of its parameters, nothing that is hidden or steers a terminal, the
-//! amount, and what looks like something else.
+//! The parameters of a call as an approver sees them: every byte, with invisible characters and terminal controls
+//! escaped, and with warnings about what could be overlooked.
 
 use std::fmt::Write as _;
 
@@ -10,13 +10,13 @@ use crate::policy::scalar::is_unclear;
 use crate::policy::scripts::mixed;
 use crate::types::{canonical, sorted};
 
-/// A list with more elements than this is told of.
+/// A list with more elements than this gets a warning.
 const LONG_LIST: usize = 10;
 
-/// A text with more bytes than this is told of.
+/// A text with more bytes than this gets a warning.
 const LONG_TEXT: usize = 1_000;
 
-/// The most words of one text that are told of.
+/// The maximum number of words of one text, and of its invisible characters, that warnings name.
 const WORDS: usize = 3;
 
 /// The parameters of a call as an approver sees them.
@@ -34,7 +34,7 @@ pub struct ShownArgs {
     pub warnings: Vec<String>,
 }
 
-/// What a person sees of the parameters of a call, a JSON text.
+/// Renders the parameters of a call, a JSON text, for an approver.
 pub fn shown(parameters: &str) -> ShownArgs {
     let mut text = String::new();
     let mut look = Look { values: 0, warnings: Vec::new() };
@@ -52,7 +52,7 @@ pub fn shown(parameters: &str) -> ShownArgs {
     ShownArgs { text, bytes: parameters.len() as u64, values: look.values, warnings: look.warnings }
 }
 
-/// A value as JSON in one line, with what does not show written out, cut to so many characters.
+/// A value as JSON in one line, with unclear characters escaped, cut to `max` characters.
 pub(crate) fn quoted(value: &Value, max: usize) -> String {
     let mut text = String::new();
     match value {
@@ -95,7 +95,7 @@ fn write(value: &Value, depth: usize, out: &mut String) {
     }
 }
 
-/// A text as JSON, with more escapes than JSON asks for.
+/// A text as a JSON string, with unclear characters escaped as well.
 fn string(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {
@@ -160,7 +160,7 @@ impl Look {
     }
 
     fn letters(&mut self, pointer: &str, text: &str, lead: &str) {
-        // Line breaks and tabs are written as such, and are seen.
+        // Line breaks and tabs are escaped visibly, so they need no warning.
         let mut hidden: Vec<char> =
             text.chars().filter(|c| is_unclear(*c) && !matches!(c, '\n' | '\t' | '\r')).collect();
         if !hidden.is_empty() {

@@ -1,4 +1,4 @@
-//! The authorised sources of a value that names a recipient or a target: the user, or a trusted tool.
+//! The authorised sources of a value that names a recipient or a target: the user, policy, or a trusted tool.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use crate::policy::scalar::Scalar;
 use crate::spec::RunSpec;
 use crate::types::{Arguments, Evidence, Instruction, Status, WorkItem};
 
-/// Who can vouch for values.
+/// The authorised sources of values.
 pub trait Sources {
-    /// For each of these, whether somebody who may say so gave exactly this text or number.
+    /// For each value, whether an authorised source gave exactly this text or number.
     fn hold(&self, values: &[&Value]) -> Vec<bool>;
 }
 
-/// No source at all.
+/// No source: it authorises no value.
 impl Sources for () {
     fn hold(&self, values: &[&Value]) -> Vec<bool> {
         vec![false; values.len()]
@@ -34,8 +34,7 @@ pub struct RunSources<'a> {
     pub evidence: &'a [Evidence],
     /// What people instructed during the run, in order.
     pub instructions: &'a [Instruction],
-    /// The arguments of tool calls in the messages before the run. A result that repeats them is
-    /// not a source.
+    /// The arguments of tool calls in the messages before the run. A result that repeats them is an echo, not a source.
     pub requested_before: &'a [Arguments],
 }
 
@@ -75,10 +74,11 @@ impl RunSources<'_> {
         }
     }
 
-    /// What a person answered, and what a trusted tool brought in a pass before any tool was asked with it: what comes back
-    /// after it went in is an echo, and the calls of one pass may run in any order.
+    /// Searches the answers of people, and the results of trusted tools. A tool's result counts only in a pass before
+    /// any tool was called with the value: a value that a call contained comes back as an echo, and the calls of one
+    /// pass run in any order.
     fn in_tools(&self, search: &mut Search) {
-        // What tools returned, each with its first pass.
+        // The values found in tool results, each with the first pass.
         let mut returned: Vec<(usize, Scalar, u32)> = Vec::new();
         let mut tools = Search { open: search.open.clone(), given: search.given.clone() };
         for Evidence { tool, pass, observation, .. } in self.evidence {
@@ -115,7 +115,7 @@ impl RunSources<'_> {
             returned.retain(|(_, wanted, first)| *first < pass || !requested.holds(wanted));
             parts.add(&requested, pass);
         }
-        // A tool may join what it was asked with, in one call or over several.
+        // A tool may join the values of several arguments, from one call or from several.
         returned.retain(|(_, wanted, first)| !parts.make(wanted, *first));
         for (at, ..) in returned {
             search.give(at);
@@ -123,15 +123,15 @@ impl RunSources<'_> {
     }
 }
 
-/// Values that are looked for in one source after the other, each until it is found.
+/// Values that are searched for in each source in turn until they are found.
 struct Search {
-    /// What is not found yet, with its place among the values.
+    /// The values not found yet, with their positions in the request.
     open: Vec<(usize, Scalar)>,
     given: Vec<bool>,
 }
 
 impl Search {
-    /// Takes out what is given.
+    /// Removes and returns the values that a source gives.
     fn find(&mut self, is_given: impl Fn(&Scalar) -> bool) -> Vec<(usize, Scalar)> {
         let (found, open) = std::mem::take(&mut self.open).into_iter().partition(|(_, it)| is_given(it));
         self.open = open;
@@ -141,8 +141,8 @@ impl Search {
         found
     }
 
-    /// Takes out what a scalar in a JSON text is; `of_text` judges those that are texts. It is read once, and only where it
-    /// can hold one of the values at all.
+    /// Removes and returns the values that a scalar in a JSON text equals; `of_text` compares texts. The JSON is parsed
+    /// once, and only if it can contain one of the values.
     fn find_in_json(&mut self, json: &str, of_text: fn(&str, &Scalar) -> bool) -> Vec<(usize, Scalar)> {
         if !self.open.iter().any(|(_, wanted)| wanted.may_stand_in(json)) {
             return Vec::new();
@@ -160,7 +160,7 @@ impl Search {
     }
 }
 
-/// Whether a scalar in JSON is the value; `of_text` judges those that are texts.
+/// Whether a scalar in JSON equals the value; `of_text` compares texts.
 fn data_gives(data: &Value, wanted: &Scalar, of_text: fn(&str, &Scalar) -> bool) -> bool {
     match data {
         Value::String(text) => of_text(text, wanted),

@@ -57,7 +57,7 @@ pub enum May {
 }
 
 impl May {
-    /// The word for it.
+    /// The decision as a word for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Runs => "runs",
@@ -68,7 +68,7 @@ impl May {
     }
 }
 
-/// What may happen with each tool, in the order of the spec.
+/// The decisions about each tool, in the order of the spec.
 pub fn table(spec: &RunSpec) -> Vec<PolicyRow> {
     let row = |tool: &ToolSpec| {
         let cell = |taint| cell(spec, tool, taint);
@@ -90,7 +90,8 @@ pub fn table(spec: &RunSpec) -> Vec<PolicyRow> {
     spec.tools.iter().map(row).collect()
 }
 
-/// What a run of this spec can come to have read, if it matters: by its work item and by the tools that may run.
+/// The taint that a run of this spec can reach, through its work item and the tools that may run. Empty if `gate.taint`
+/// is off.
 pub fn reachable(spec: &RunSpec) -> Taint {
     if spec.gate.taint == TaintRule::Off {
         return Taint::default();
