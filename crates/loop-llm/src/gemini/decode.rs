@@ -1,4 +1,4 @@
-//! What the chunks of a stream, or a whole reply, say.
+//! Decodes the chunks of a stream, or a whole reply.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,12 +16,12 @@ use crate::codec::{
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::request::ModelRequest;
 
-/// Chunks, or one reply.
+/// The decoder's state.
 #[derive(Debug, Default)]
 struct Gemini {
     kept: Kept,
     counts: Counts,
-    /// A call whose arguments are still coming.
+    /// A call whose arguments are still streaming.
     partial: Option<Partial>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn protocol(_: &ModelRequest, _: &Target<'_>) -> Box<dyn Protocol> {
     Box::new(Gemini::default())
 }
 
-/// A chunk, or a whole reply. Of what is not named here nothing is kept.
+/// A chunk or a whole reply. Unknown members are dropped.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Chunk<'a> {
@@ -87,7 +87,7 @@ impl Protocol for Gemini {
 
     fn whole(&mut self, body: &str, reply: &mut Assembly) -> Result<(), LlmError> {
         if body.starts_with('[') {
-            // The chunks of a stream, of which the last says why it ended.
+            // The chunks of a stream as one list. The last one has the finish reason.
             return self.list(body, reply);
         }
         let chunk = match serde_json::from_str::<Maybe<Chunk<'_>>>(body) {
@@ -118,7 +118,7 @@ impl Chunk<'_> {
         self.error.is_some_and(|error| error.get() != "null")
     }
 
-    /// Whether it says nothing that a reply would say.
+    /// Whether it has no member of a reply.
     fn is_foreign(&self) -> bool {
         self.candidates.is_empty()
             && self.prompt_feedback.get().is_none()
@@ -129,7 +129,7 @@ impl Chunk<'_> {
 }
 
 impl Gemini {
-    /// Chunks as one list, which is how a stream comes that is none of events.
+    /// A list of chunks, which servers send where no event stream was requested.
     fn list(&mut self, body: &str, reply: &mut Assembly) -> Result<(), LlmError> {
         let chunks: Raws<'_> = serde_json::from_str(body).map_err(|_| no_reply())?;
         if chunks.0.iter().all(|chunk| !chunk.get().starts_with('{')) {
@@ -154,7 +154,7 @@ impl Gemini {
             reply.stop(reason, ReplyEnd::ContentFilter);
             return Ok(());
         }
-        // The candidate of index 0: we ask for one.
+        // Requests ask for one candidate, with index 0.
         let candidate = chunk.candidates.iter().find(|candidate| candidate.index.index().unwrap_or(0) == 0);
         let Some(candidate) = candidate else { return Ok(()) };
         for part in candidate.content.get().iter().flat_map(|content| &content.parts.0) {
@@ -166,7 +166,7 @@ impl Gemini {
         }
     }
 
-    /// A body that is whole is all there, whether or not it says why it ended; a call that goes on is not.
+    /// A whole body is complete even without a finish reason, unless a call's arguments are not.
     fn close_whole(&self, reply: &mut Assembly) {
         if !reply.is_ending() && self.partial.is_none() {
             reply.warn("no_finish_reason");
@@ -191,7 +191,7 @@ impl Gemini {
             if !text.is_text() {
                 return Err(LlmError::unreadable("a text of the reply cannot be read"));
             }
-            // A summary of thoughts need not go back, unless it is signed.
+            // A thought summary is not sent back, unless it is signed.
             if is_thought {
                 reply.reason(text.or_empty());
             } else {
@@ -273,14 +273,14 @@ impl Gemini {
         Ok(())
     }
 
-    /// What may be signed does not go back where it was damaged on its way.
+    /// A damaged event may contain signed parts, so the turn is not sent back.
     fn check(&mut self, reply: &Assembly) {
         if reply.is_damaged() {
             self.kept.lose();
         }
     }
 
-    /// Arguments whose end did not come are no object.
+    /// Incomplete arguments are written as text that is not an object.
     fn break_off(&mut self, reply: &mut Assembly) -> Result<(), LlmError> {
         let Some(partial) = self.partial.take() else { return Ok(()) };
         if let Some(at) = partial.at {
@@ -322,6 +322,6 @@ fn no_reply() -> LlmError {
     again("a body that is no reply")
 }
 
-/// Words for an end that a filter made.
+/// Finish reasons of content filters.
 const FILTERS: [&str; 7] =
     ["SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"];

@@ -1,4 +1,4 @@
-//! A request as bytes: the same request gives the same bytes, and more turns only append.
+//! Encodes a request. The same request gives the same bytes, and new turns are only appended.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
         }
         _ => None,
     });
-    // A call has to come right after a turn of the user's, or after results.
+    // The API requires a call right after a user's turn or after results.
     if first.is_none() || is_models && calls_first == Some(true) {
         let message = match first {
             None => "no turn says anything",
@@ -39,7 +39,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
         };
         return Err(LlmError::unsendable(LlmErrorKind::InvalidRequest, message));
     }
-    // What is kept at the provider has its own rules and tools.
+    // A cached content brings its own system prompt and tools.
     let is_kept_there = request.extra.contains_key("cachedContent");
     let mut body = Body::default();
     let mut head = Json::default();
@@ -54,7 +54,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     body.push(&b"]"[..]);
     let mut warnings = Warnings::of(request.unsupported, &turns)?;
     if is_models {
-        // Servers take it, and are not bound to.
+        // Servers accept it, but do not promise to.
         warnings.warn("begins_with_model_turn");
     }
     let mut members = Members::new(&request.extra);
@@ -96,7 +96,7 @@ impl TurnWriter for Writer<'_> {
     ) -> Result<Written, LlmError> {
         let mut parts = Parts { json, count: 0 };
         let joint = match message {
-            // A prompt may be empty; elsewhere a text that says nothing may not stand.
+            // The first prompt may be empty; elsewhere an empty text is refused.
             Message::User { text, images } if text.is_empty() && images.is_empty() && before.is_none() => {
                 parts.begin("{\"text\":\"\"}");
                 USER
@@ -131,21 +131,21 @@ impl TurnWriter for Writer<'_> {
     }
 }
 
-/// The parts of a turn in the making.
+/// The parts of a turn under construction.
 struct Parts<'a> {
     json: &'a mut Json,
     count: usize,
 }
 
 impl Parts<'_> {
-    /// The beginning of one more.
+    /// Begins the next part.
     fn begin(&mut self, open: &str) -> &mut Json {
         self.json.raw(if self.count == 0 { "" } else { "," });
         self.count += 1;
         self.json.raw(open)
     }
 
-    /// A text; an empty one may not stand there.
+    /// A text part. An empty one is refused by the API, and left out.
     fn text(&mut self, text: &str) {
         if !text.is_empty() {
             self.begin("{\"text\":").value(text).raw("}");
@@ -159,7 +159,7 @@ impl Parts<'_> {
 }
 
 impl Writer<'_> {
-    /// A turn of which nothing is kept in the provider's own form, or that another one wrote.
+    /// A turn without the provider's own form, or of another provider.
     fn rebuilt(&self, turn: &AssistantTurn, parts: &mut Parts<'_>) {
         parts.text(&turn.text);
         for (nth, call) in turn.calls.iter().enumerate() {
@@ -176,7 +176,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The results of the calls of a turn, as many and in their order.
+    /// The results of the calls of a turn, in the order of its calls.
     fn results(&self, turn: &AssistantTurn, results: &[ToolOutput], parts: &mut Parts<'_>) {
         let ids: Vec<Option<String>> = match self.target.own(turn) {
             Some(raw) => call_ids(raw.json()),
@@ -224,22 +224,22 @@ fn picture(image: &Image, json: &mut Json) {
     json.raw(",\"data\":").value(&image.base64).raw("}}");
 }
 
-/// Whether a call came with this id. Where a provider gave none, ours is `call_1`, `call_2` ….
+/// Whether the provider gave the id. Ids that the decoder made are `call_1`, `call_2` ….
 fn is_provided(id: &str) -> bool {
     let is_count = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     !id.strip_prefix("call_").is_some_and(is_count)
 }
 
-/// Whether a text is an object or a list that the provider can take as one.
+/// Whether a text is an object or a list that is sent as JSON.
 fn is_structure(text: &str) -> bool {
     text.starts_with(['{', '[']) && {
-        // Structures that are too deep, and numbers that no double holds, are refused there as here.
+        // The API refuses structures that are too deep, and numbers beyond a double, which are not parsed here either.
         let is_shallow = |value: &Value| depth(value, MAX_DEPTH);
         serde_json::from_str::<Value>(text).is_ok_and(|value| is_shallow(&value))
     }
 }
 
-/// Whether a value is no deeper than this.
+/// Whether a value is nested at most `max` levels deep.
 fn depth(value: &Value, max: usize) -> bool {
     match value {
         Value::Array(items) => max > 0 && items.iter().all(|item| depth(item, max - 1)),
@@ -296,7 +296,7 @@ fn tools(
         ToolChoice::Named(name) if profile.named_choice => {
             Some(json!({"mode": "ANY", "allowedFunctionNames": names(std::slice::from_ref(name))}))
         }
-        // It may call one of them, or none.
+        // One of them may be called, or none.
         ToolChoice::AnyOf(some) if profile.allowed_tools && abilities.validates => {
             Some(json!({"mode": "VALIDATED", "allowedFunctionNames": names(some)}))
         }
@@ -313,7 +313,7 @@ fn tools(
     Ok(())
 }
 
-/// How the reply is to be written.
+/// The generation config.
 fn config(
     request: &ModelRequest,
     target: &Target<'_>,
@@ -377,7 +377,7 @@ fn config(
     Ok(config)
 }
 
-/// How long to reason, by level or by tokens, never by both.
+/// The thinking config: a level or a token budget, never both.
 fn thinking(
     request: &ModelRequest,
     target: &Target<'_>,
@@ -423,8 +423,8 @@ fn thinking(
     Ok(thinking)
 }
 
-/// How many tokens to reason with, for models that are told so: as many as were asked for, as far as the model and the
-/// limit of the reply allow.
+/// The thinking budget of models that take one: the requested tokens, within the bounds of the model and of
+/// `max_output_tokens`.
 fn budget(
     request: &ModelRequest,
     wanted: Option<Effort>,
@@ -439,8 +439,8 @@ fn budget(
         return Ok(Some(0));
     }
     let (least, max) = bounds.into_inner();
-    // Reasoning counts as output: what is left must be enough for a reply, and a number that somebody chose is kept as
-    // far as it may be.
+    // Thinking counts as output: enough must be left for a reply, and a requested budget is reduced as little as
+    // possible.
     let room = match request.max_output_tokens {
         Some(all) if is_chosen => all.saturating_sub(1),
         Some(all) => all - all / 4,
@@ -457,13 +457,13 @@ fn budget(
     Ok(Some(within))
 }
 
-/// A turn that is ours.
+/// A user's turn.
 const USER: Joint = Joint { open: "{\"role\":\"user\",\"parts\":[", close: "]}" };
-/// A turn of the model's.
+/// A model's turn.
 const MODEL: Joint = Joint { open: "{\"role\":\"model\",\"parts\":[", close: "]}" };
-/// What stands in for a signature that a turn of another model cannot have.
+/// Replaces the signature that a turn of another model lacks.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
-/// What stands for a picture that a result cannot hold here.
+/// Replaces an image that a result cannot contain.
 const PICTURE: &str = "[picture below]";
-/// How deep a structure may be to go as one.
+/// Maximum nesting of a result that is sent as JSON.
 const MAX_DEPTH: usize = 64;

@@ -1,8 +1,8 @@
 //! Google's generateContent.
 //!
-//! The word for the end is `STOP` for calls too, so calls decide. A turn goes back part by part as it came, since a
-//! signature belongs to the part that it stands in; summaries of thoughts stay behind. Calls need not have ids: results
-//! are found by their place, and name an id only where their call came with one.
+//! The finish reason is `STOP` for tool calls too, so the calls decide. A turn is sent back part by part as it was
+//! received, since a signature belongs to its part; thought summaries are left out. Calls need not have ids: results are
+//! matched by position, and contain an id only if their call had one.
 
 mod decode;
 mod encode;

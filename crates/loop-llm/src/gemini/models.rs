@@ -1,35 +1,35 @@
-//! What Google's models take, by name: data, so that a newer model needs a row and no code.
+//! The abilities of Google's models by name. A new model needs a row and no code.
 
 use crate::options::Effort;
 
-/// What a model takes beside texts.
+/// What a model accepts besides text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Abilities {
-    /// How it is told how long to reason.
+    /// How thinking is limited.
     pub(super) thinking: Thinking,
-    /// Whether the first call of each step has to be signed.
+    /// Whether the first call of each step must have a thought signature.
     pub(super) signs: bool,
-    /// Whether results hold pictures.
+    /// Whether results may contain images.
     pub(super) pictures_in_results: bool,
-    /// Whether calls can be bound to the schemas of their tools without being demanded.
+    /// Whether calls can be validated against the schemas of their tools without forcing a call.
     pub(super) validates: bool,
-    /// Whether the form of the text can be set beside tools.
+    /// Whether a response schema can be combined with tools.
     pub(super) form_with_tools: bool,
 }
 
-/// How a model is told how long to reason.
+/// How thinking is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Thinking {
-    /// It does not reason.
+    /// No thinking.
     No,
-    /// By tokens, within these bounds; `can_be_off` where 0 is taken beside them.
+    /// By a token budget within these bounds. `can_be_off` where 0 is accepted besides.
     Budget { least: u64, max: u64, can_be_off: bool },
     /// By one of these levels.
     Level(&'static [Effort]),
 }
 
 impl Abilities {
-    /// The tokens that stand for an effort, within the bounds of a model that is told tokens.
+    /// The token budget for an effort, within the bounds of a model that takes one.
     pub(super) fn tokens(effort: Effort) -> u64 {
         match effort {
             Effort::None => 0,
@@ -42,7 +42,7 @@ impl Abilities {
     }
 }
 
-/// What the model of this name takes. Of a name that is not known, what the newest take.
+/// The abilities of a model. An unknown name counts as the newest model.
 pub(super) fn abilities(model: &str) -> Abilities {
     let name = model.rsplit_once('/').map_or(model, |(_, name)| name);
     ROWS.iter().find(|(beginning, _)| name.starts_with(beginning)).map_or(NEWEST, |(_, abilities)| *abilities)
@@ -74,7 +74,7 @@ const fn budget(least: u64, max: u64, can_be_off: bool) -> Abilities {
     Abilities { thinking: Thinking::Budget { least, max, can_be_off }, validates: true, ..OLD }
 }
 
-/// Beginnings of names, the finer before the coarser. From Google's model pages, November 2026.
+/// Prefixes of names, longer ones first. From Google's model pages, November 2026.
 const ROWS: [(&str, Abilities); 15] = [
     ("gemini-1", OLD),
     ("gemini-2.0", OLD),

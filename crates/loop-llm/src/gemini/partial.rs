@@ -1,29 +1,29 @@
-//! Arguments that come value by value, each with the path to its place.
+//! Arguments that are streamed value by value, each with its JSON path.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::codec::{Fields, List};
 
-/// A call whose arguments are still coming.
+/// A call whose arguments are still streaming.
 #[derive(Debug)]
 pub(super) struct Partial {
-    /// Which call of the reply it is; `None` where it is not read.
+    /// The index of the call in the reply. `None` above the maximum number of calls.
     pub(super) at: Option<usize>,
-    /// The part that began it, without its arguments.
+    /// Id and name of the part that began the call.
     id: String,
     name: String,
-    /// As it is written.
+    /// The raw JSON of its thought signature.
     pub(super) signature: Option<String>,
     args: Value,
-    /// How many values may still be made for it.
+    /// How many more values may be created.
     room: usize,
-    /// Whether something of its arguments found no place: without it the call must not run.
+    /// Whether a value had no valid path: without it the call must not run.
     is_broken: bool,
 }
 
 impl Partial {
-    /// A call that begins.
+    /// A call without arguments.
     pub(super) fn new(at: Option<usize>, id: &str, name: &str) -> Self {
         Self {
             at,
@@ -36,7 +36,7 @@ impl Partial {
         }
     }
 
-    /// Takes the values of one piece.
+    /// Adds the values of a fragment.
     pub(super) fn add(&mut self, values: &RawValue) {
         let Ok(values) = serde_json::from_str::<List<Fields<'_>>>(values.get()) else {
             self.is_broken = true;
@@ -53,7 +53,7 @@ impl Partial {
                 (Some(piece), _, _) => {
                     let piece = crate::codec::exact(piece).unwrap_or_default();
                     self.is_broken |= !piece.is_text();
-                    // A text may come in pieces.
+                    // A string may be split over several fragments.
                     match place {
                         Value::String(text) => text.push_str(piece.or_empty()),
                         _ => *place = piece.or_empty().into(),
@@ -68,7 +68,7 @@ impl Partial {
         }
     }
 
-    /// The arguments as they are written. Where not all of them came they are no object, so that nobody runs them.
+    /// The arguments as JSON. Incomplete ones are not an object, so that the call is not run.
     pub(super) fn arguments(&self, is_over: bool) -> String {
         let mut args = self.args.to_string();
         if (!is_over || self.is_broken) && args.ends_with('}') {
@@ -77,7 +77,7 @@ impl Partial {
         args
     }
 
-    /// The whole part, as if it had come at once.
+    /// The whole part, as if it had not been streamed.
     pub(super) fn part(&self) -> String {
         let mut call = Map::new();
         if !self.id.is_empty() {
@@ -93,13 +93,12 @@ impl Partial {
     }
 }
 
-/// A number, a truth or a text that is written.
+/// A number, a boolean or a string.
 fn scalar_of(written: &RawValue) -> Option<Value> {
     if written.get().starts_with(['[', '{']) { None } else { serde_json::from_str(written.get()).ok() }
 }
 
-/// The place that a path like `$.a[0]['b']` leads to, which is made where there is none and `room` for its values;
-/// `None` for what is no path.
+/// The place of a path like `$.a[0]['b']`, which is created if needed while `room` is left. `None` for an invalid path.
 fn place<'a>(root: &'a mut Value, path: &str, room: &mut usize) -> Option<&'a mut Value> {
     let mut rest = path.strip_prefix('$')?;
     let mut place = root;
@@ -122,7 +121,7 @@ fn place<'a>(root: &'a mut Value, path: &str, room: &mut usize) -> Option<&'a mu
                 }
                 let items = place.as_array_mut()?;
                 if items.len() <= index {
-                    // What was made is never given back, so that nothing is made over and over.
+                    // `room` is never given back, so that values cannot be created repeatedly.
                     *room = room.checked_sub(index - items.len())?.checked_sub(1)?;
                     items.resize(index + 1, Value::Null);
                 }
@@ -143,9 +142,9 @@ fn place<'a>(root: &'a mut Value, path: &str, room: &mut usize) -> Option<&'a mu
     Some(place)
 }
 
-/// The longest path.
+/// Maximum steps of a path.
 const MAX_STEPS: usize = 64;
-/// The most values of a call's arguments, lists and objects among them.
+/// Maximum values of a call's arguments, including lists and objects.
 const MAX_VALUES: usize = 20_000;
 
 #[cfg(test)]
@@ -198,7 +197,7 @@ mod tests {
 
     #[test]
     fn values_are_made_within_one_budget() {
-        // A path of some hundred bytes that would make 600,000 values, again and again.
+        // A path of some hundred bytes that asks for 600,000 values, repeatedly.
         let far =
             |key: usize| json!({"jsonPath": format!("$.a{key}{}", "[9999]".repeat(60)), "numberValue": 1});
         let over = json!({"jsonPath": "$.b[9000]", "numberValue": 1});
@@ -213,7 +212,7 @@ mod tests {
             let count = count(&partial.args);
             assert!(count <= 1 + MAX_VALUES, "{count} values");
         }
-        // What is of a usual size has room.
+        // Arguments of a usual size fit.
         let usual: Vec<Value> =
             (0..10_000).map(|n| json!({"jsonPath": format!("$.a[{n}]"), "numberValue": n})).collect();
         assert!(!after(&usual.into()).is_broken);

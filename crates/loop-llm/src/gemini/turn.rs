@@ -1,4 +1,4 @@
-//! A turn as it goes back, where text and calls do not say it all: its parts as they came.
+//! The parts of a turn, sent back in later requests where text and calls are not enough.
 
 use crate::codec::{End, Fields};
 
@@ -7,22 +7,22 @@ use crate::codec::{End, Fields};
 pub(super) struct Kept {
     parts: Vec<Part>,
     bytes: usize,
-    /// Whether what is kept is not what came, so that it cannot go back.
+    /// Whether something was dropped, so that the turn cannot be sent back.
     is_lost: bool,
 }
 
 #[derive(Debug)]
 enum Part {
-    /// What stands between the quotes of a text that has nothing beside it.
+    /// The escaped string of a text part without other members.
     Text(String),
-    /// A call; `is_plain` where its name, arguments and id are all of it.
+    /// A function call. `is_plain` where it has only name, arguments and id.
     Call { json: String, is_plain: bool },
-    /// Anything else.
+    /// Any other part.
     Other(String),
 }
 
 impl Kept {
-    /// A text, as it is written; it goes on where the one before it stopped.
+    /// A text, as escaped JSON. It is appended to a text before it.
     pub(super) fn text(&mut self, quoted: &str) {
         let Some(piece) = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')) else { return };
         if piece.is_empty() || !self.has_room(piece) {
@@ -40,20 +40,20 @@ impl Kept {
         }
     }
 
-    /// A part that is more than a text, and no call.
+    /// A part that is neither a plain text nor a call.
     pub(super) fn other(&mut self, json: &str) {
         if self.has_room(json) {
             self.parts.push(Part::Other(json.to_owned()));
         }
     }
 
-    /// What is kept is not what came: nothing goes back.
+    /// Something was dropped: the turn cannot be sent back.
     pub(super) fn lose(&mut self) {
         self.is_lost = true;
         self.parts = Vec::new();
     }
 
-    /// The parts, with commas between them; without the calls where they are not meant.
+    /// The parts separated by commas, without the calls that are not kept.
     pub(super) fn raw(&mut self, end: &End) -> Option<String> {
         let mut parts = std::mem::take(&mut self.parts);
         if !end.keeps_calls {
@@ -82,7 +82,7 @@ impl Kept {
     }
 }
 
-/// Whether a text and the calls after it are all that there is.
+/// Whether the parts are one text with calls after it.
 fn is_plain(parts: &[Part]) -> bool {
     let rest = match parts {
         [Part::Text(_), rest @ ..] => rest,
@@ -91,7 +91,7 @@ fn is_plain(parts: &[Part]) -> bool {
     rest.iter().all(|part| matches!(part, Part::Call { is_plain: true, .. }))
 }
 
-/// The ids that the calls of these parts came with, in order.
+/// The ids of the calls of these parts as the provider sent them, in order.
 pub(super) fn call_ids(parts: &str) -> Vec<Option<String>> {
     let list = format!("[{parts}]");
     let parts: Vec<Fields<'_>> = serde_json::from_str(&list).unwrap_or_default();
@@ -99,5 +99,5 @@ pub(super) fn call_ids(parts: &str) -> Vec<Option<String>> {
     calls.map(|call| Fields::of(call).unwrap_or_default().text("id").some().map(str::to_owned)).collect()
 }
 
-/// Bytes of what is kept.
+/// Maximum bytes that are kept.
 const MAX_KEPT: usize = 4 << 20;

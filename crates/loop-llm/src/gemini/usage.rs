@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::codec::{Count, Text, UsageReport};
 
-/// What one chunk reports.
+/// The usage of one chunk.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Report<'a> {
@@ -22,13 +22,13 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// The class of service that served.
+    /// The service tier that served the call.
     pub(super) fn tier(&self) -> Option<&str> {
         self.service_tier.some().or(self.traffic_type.some())
     }
 }
 
-/// The counts so far: each is the last that was told.
+/// The last value of each count.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     prompt: Count,
@@ -40,7 +40,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// What is known once `report` is.
+    /// Adds the usage of a chunk.
     pub(super) fn add(&mut self, report: &Report<'_>) -> UsageReport {
         for (count, reported) in [
             (&mut self.prompt, report.prompt_token_count),
@@ -73,7 +73,7 @@ impl Counts {
             (None, Some(total)) => total.saturating_sub(reported + tools),
             (None, None) => return UsageReport::Nothing,
         };
-        // What nobody told of is what is left of the total.
+        // Tokens that no count contains are the rest of the total.
         let left = total.unwrap_or(0).saturating_sub(prompt + tools + reported);
         let (output, reasoning) = match (candidates, thoughts) {
             (Some(candidates), Some(thoughts)) => (candidates, thoughts),

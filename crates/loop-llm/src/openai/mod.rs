@@ -1,4 +1,4 @@
-//! What OpenAI's two protocols share: what its models take, schemas that bind, choices of tools, and how tokens are counted.
+//! Shared by OpenAI's two protocols: abilities of models, strict schemas, tool choice and token counts.
 
 mod models;
 mod options;

@@ -1,40 +1,38 @@
-//! What OpenAI's models take, by name: data, so that a newer model needs a row and no code.
+//! The abilities of OpenAI's models by name. A new model needs a row and no code.
 
 use crate::options::Effort;
 
-/// What a model takes beside texts.
+/// What a model accepts besides text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Abilities {
-    /// The efforts that it takes; of a model that does not reason, none.
+    /// The supported reasoning efforts; empty for a model without reasoning.
     pub(crate) efforts: &'static [Effort],
-    /// How it reasons when nothing is said.
+    /// The effort that the model uses by default.
     pub(crate) default_effort: Effort,
-    /// Whether it takes `temperature`, `top_p` and the like.
+    /// Whether `temperature`, `top_p` and similar options are accepted.
     pub(crate) sampling: When,
-    /// Whether it takes tools on Chat Completions.
+    /// Whether tools are accepted on Chat Completions.
     pub(crate) tools_on_chat: When,
-    /// Whether it takes texts at which it ends.
+    /// Whether stop sequences are accepted.
     pub(crate) stop: When,
 }
 
-/// When a model takes something.
+/// When an option is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
-    /// Whatever the effort.
+    /// With any effort.
     Always,
-    /// Without reasoning alone.
+    /// Only without reasoning.
     WithoutReasoning,
-    /// Never.
     Never,
 }
 
 impl Abilities {
-    /// Whether it reasons at all.
     pub(crate) fn reasons(&self) -> bool {
         !self.efforts.is_empty()
     }
 
-    /// Whether something is taken at this effort.
+    /// Whether an option is accepted with this effort.
     pub(crate) fn takes(&self, when: When, effort: Option<Effort>) -> bool {
         match when {
             When::Always => true,
@@ -44,9 +42,9 @@ impl Abilities {
     }
 }
 
-/// What the model of this name takes. Of a name that is not known, everything.
+/// The abilities of a model. An unknown name has all.
 pub(crate) fn abilities(model: &str) -> Abilities {
-    // A fine-tuned model is named after its base, and some hosts put a vendor before the name.
+    // The name of a fine-tuned model contains its base, and some hosts prefix the vendor.
     let name = model.strip_prefix("ft:").unwrap_or(model);
     let name = name.rsplit_once('/').map_or(name, |(_, name)| name);
     let is_it = |row: &&(&str, Abilities)| {
@@ -78,8 +76,7 @@ const fn reasons(
     Abilities { efforts, default_effort, sampling, tools_on_chat, stop: sampling }
 }
 
-/// Beginnings of names, the finer before the coarser; what follows one begins with `-` or is nothing.
-/// From OpenAI's model pages, November 2026.
+/// Prefixes of names, longer ones first, each followed by `-` or nothing. From OpenAI's model pages, November 2026.
 const ROWS: [(&str, Abilities); 28] = [
     ("gpt-4.1", PLAIN),
     ("gpt-4o", PLAIN),

@@ -1,4 +1,4 @@
-//! Options as both protocols say them.
+//! Options that both protocols encode the same way.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::profile::Profile;
 use crate::request::ModelRequest;
 use crate::warnings::Warnings;
 
-/// What the model of a request takes.
+/// The abilities of the request's model.
 pub(crate) fn known(target: &Target<'_>) -> Abilities {
     abilities(if target.profile.known_models { target.known_as } else { "" })
 }
 
-/// The effort that is asked for: the nearest that the model takes. Who wants some reasoning is not told none.
+/// The nearest effort that the model supports. A request for some reasoning never becomes none.
 pub(crate) fn effort(
     request: &ModelRequest,
     target: &Target<'_>,
@@ -45,7 +45,7 @@ fn nearest(wanted: Effort, offered: &[Effort], warnings: &mut Warnings) -> Resul
     Ok(nearest)
 }
 
-/// The schema of a tool as strict mode wants it, where it is to be binding and can be.
+/// The schema of a tool for strict mode. `None` where it is not requested or not possible.
 pub(crate) fn strict(
     tool: &ToolDefinition,
     is_offered: bool,
@@ -69,7 +69,7 @@ pub(crate) fn strict(
     }
 }
 
-/// A shape of the text by its name, binding where that was asked for and can be.
+/// The output format, strict where that is requested and possible.
 pub(crate) fn shape(
     name: &str,
     description: &str,
@@ -94,7 +94,7 @@ pub(crate) fn shape(
     Ok(shape)
 }
 
-/// Which tools may be called, and whether one at a time. `function` names one of them, `allowed` restricts calls to some.
+/// Tool choice and parallel calls. `function` encodes the choice of one tool, `allowed` the choice of several.
 pub(crate) fn choose(
     request: &ModelRequest,
     profile: &Profile,
@@ -132,5 +132,5 @@ pub(crate) fn choose(
     Ok(())
 }
 
-/// What stands before the text of a result that is an error: the protocol has no mark for one.
+/// Prefix of a result that is an error, as the protocol has no flag for it.
 pub(crate) const ERROR_PREFIX: &str = "ERROR: ";

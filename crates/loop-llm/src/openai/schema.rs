@@ -1,10 +1,10 @@
-//! Schemas that OpenAI can hold a model to.
+//! JSON schemas for OpenAI's strict mode.
 
 use serde_json::{Map, Value, json};
 
-/// The same schema in the form that strict mode demands, or `None` where it cannot be expressed.
+/// The schema in the form that strict mode requires, or `None` where it cannot be expressed.
 ///
-/// Every property becomes required, an optional one admits `null`, and nothing beyond them is allowed.
+/// Every property becomes required, an optional one admits `null`, and no other properties are allowed.
 pub(super) fn strict(schema: &Value) -> Option<Value> {
     let root = schema.as_object()?;
     if root.get("type").and_then(Value::as_str) != Some("object") || root.contains_key("anyOf") {
@@ -19,7 +19,7 @@ fn convert(schema: &Value) -> Option<Value> {
     for (key, value) in schema {
         let value = match key.as_str() {
             key if FORBIDDEN.contains(&key) => return None,
-            // Their place is kept; what stands there is made below.
+            // Keeps their position; the value is set below.
             "properties" | "required" | "additionalProperties" => Value::Null,
             "items" => convert(value)?,
             "anyOf" => value.as_array()?.iter().map(convert).collect::<Option<Vec<_>>>()?.into(),
@@ -40,7 +40,7 @@ fn convert(schema: &Value) -> Option<Value> {
         }
         return Some(Value::Object(strict));
     }
-    // A map of free keys has no strict form.
+    // An object with free keys has no strict form.
     if schema.get("additionalProperties").is_some_and(|more| *more != Value::Bool(false)) {
         return None;
     }

@@ -1,10 +1,10 @@
-//! Token counts in OpenAI's terms, as disjoint buckets.
+//! Token counts in OpenAI's terms, converted to disjoint buckets.
 
 use loop_core::Usage;
 
 use crate::codec::UsageReport;
 
-/// What a server counted, in OpenAI's terms: what was cached is part of the prompt.
+/// The counts of a server in OpenAI's terms: cached tokens are part of the prompt.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) prompt: Option<u64>,
@@ -13,15 +13,15 @@ pub(crate) struct Counts {
     pub(crate) cached: Option<u64>,
     pub(crate) written: Option<u64>,
     pub(crate) reasoning: Option<u64>,
-    /// Whether nothing at all was said of prompt and completion.
+    /// Whether neither prompt nor completion tokens were reported.
     pub(crate) is_silent: bool,
-    /// Whether a count was none.
+    /// Whether a count was invalid.
     pub(crate) is_odd: bool,
 }
 
 impl Counts {
-    /// The counts in disjoint buckets; reasoning is counted beside the completion where the endpoint does so. Writes to
-    /// the cache are short ones: no others are asked for.
+    /// The counts in disjoint buckets. With `beside`, reasoning is counted in addition to the completion. Cache writes
+    /// count as short-lived ones, as no others are requested.
     pub(crate) fn usage(self, beside: bool) -> UsageReport {
         let (Some(prompt), Some(completion)) = (self.prompt, self.completion) else {
             return if self.is_silent { UsageReport::Nothing } else { UsageReport::Unusable };
@@ -29,7 +29,7 @@ impl Counts {
         let cached = self.cached.unwrap_or(0);
         let written = self.written.unwrap_or(0);
         let reasoning = self.reasoning.unwrap_or(0);
-        // Some servers count reasoning beside the completion, which shows in the total.
+        // Some servers count reasoning in addition to the completion, which the total shows.
         let is_beside = reasoning > 0
             && match self.total {
                 Some(total) => total == prompt + completion + reasoning && total != prompt + completion,

@@ -1,4 +1,4 @@
-//! A request as bytes: the same request gives the same bytes, and more turns only append.
+//! Encodes a request. The same request gives the same bytes, and new turns are only appended.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     if request.reasoning_tokens.is_some() {
         warnings.leave_out("reasoning_tokens")?;
     }
-    // Compatible servers tell what their models reason unasked, and the inventor's own never do.
+    // Compatible servers show reasoning by default; OpenAI's own never does.
     if request.show_reasoning && target.profile.known_models {
         warnings.leave_out("show_reasoning")?;
     }
@@ -163,7 +163,7 @@ impl Writer<'_> {
             NullContent::Omit => {}
         }
         if profile.reasoning_back == ReasoningBack::WithToolCalls && !turn.calls.is_empty() {
-            // What a model of another provider's reasoned is not this one's.
+            // The reasoning of another provider's model is not sent.
             json.raw(",\"reasoning_content\":").text(if turn.raw.is_none() { &turn.reasoning } else { "" });
         }
         if !turn.calls.is_empty() {
@@ -171,7 +171,7 @@ impl Writer<'_> {
             for (nth, call) in turn.calls.iter().enumerate() {
                 json.raw(if nth == 0 { "{\"id\":" } else { ",{\"id\":" }).text(&self.id(&call.id));
                 json.raw(",\"type\":\"function\",\"function\":{\"name\":").text(&wire_name(&call.name));
-                // Some servers parse the arguments of earlier calls, and nothing is no JSON.
+                // Some servers parse the arguments of earlier calls, and an empty text is not valid JSON.
                 let arguments = call.arguments.text();
                 let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
                 json.raw(",\"arguments\":").text(arguments).raw("}}");
@@ -184,7 +184,7 @@ impl Writer<'_> {
 
     fn results(&self, before: Option<&Message>, results: &[ToolOutput], json: &mut Json) -> usize {
         let calls = before.map_or(&[][..], Message::calls);
-        // A turn that goes back as it came has its ids as they came.
+        // A turn in the provider's own form contains the original ids.
         let is_own = matches!(before, Some(Message::Assistant(turn)) if self.target.own(turn).is_some());
         let id = |id: &Arc<str>| if is_own { Arc::clone(id) } else { self.id(id) };
         let mut values = 0;
@@ -333,8 +333,8 @@ fn sampling(
     Ok(())
 }
 
-/// The turn that has to stand between results and the user, where they may not meet.
+/// The assistant's turn between results and a user's message, for servers that require one.
 const BRIDGE: &str = "{\"role\":\"assistant\",\"content\":\"OK.\"}";
-/// What stands for a picture, which a result cannot hold here.
+/// Replaces an image that a result cannot contain.
 const PICTURE: &str = "[picture below]";
 const PICTURE_AFTER_TEXT: &str = "\n[picture below]";

@@ -1,7 +1,7 @@
-//! OpenAI's Chat Completions, and what is compatible with it.
+//! OpenAI's Chat Completions, and compatible servers.
 //!
-//! Calls decide, not the word for the end: a reply that holds calls and ended cleanly wants tools run. A stream without
-//! a word for its end is an error, with or without `[DONE]`. Unknown fields and words never fail a reply.
+//! Tool calls decide, not the finish reason: a reply with calls that ended normally wants tools run. A stream without a
+//! finish reason is an error, with or without `[DONE]`. Unknown members and values never fail a reply.
 
 mod calls;
 mod decode;

@@ -1,11 +1,11 @@
-//! Token counts as a server reports them, in disjoint buckets.
+//! Token counts in disjoint buckets.
 
 use serde::Deserialize;
 
 use crate::codec::{Count, Maybe, Number, UsageReport};
 use crate::openai::Counts;
 
-/// What a server reports, in the words of many.
+/// The usage that a server reports, with the member names of several providers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Report {
@@ -52,7 +52,7 @@ impl Report {
                 .get()
                 .and_then(|details| details.reasoning_tokens.get(&mut is_odd)),
             is_silent: self.prompt_tokens == Count::Missing && self.completion_tokens == Count::Missing,
-            // Last, since the counts above tell it.
+            // Last, as the counts above set it.
             is_odd,
         };
         counts.usage(beside)

@@ -1,4 +1,4 @@
-//! What the events of a stream, or a whole response, say.
+//! Decodes the events of a stream, or a whole response.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -17,13 +17,13 @@ use crate::codec::{
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::request::ModelRequest;
 
-/// Events, or one response.
+/// The decoder's state.
 #[derive(Debug)]
 struct Responses {
     items: Items,
-    /// Whether the provider keeps the response, so that its items may be named by their ids.
+    /// Whether the provider stores the response, so that its items can be referred to by id.
     is_stored: bool,
-    /// Whether some of what came was no UTF-8.
+    /// Whether an event contained invalid UTF-8.
     is_damaged: bool,
     has_ended: bool,
 }
@@ -37,7 +37,7 @@ pub(crate) fn protocol(request: &ModelRequest, _: &Target<'_>) -> Box<dyn Protoc
     })
 }
 
-/// An event. Of what is not named here nothing is read.
+/// An event. Unknown members are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Event<'a> {
@@ -85,7 +85,7 @@ struct Response<'a> {
     #[serde(borrow)]
     incomplete_details: Maybe<Details<'a>>,
     usage: Maybe<Report>,
-    /// What Azure's filters found.
+    /// The results of Azure's content filters.
     #[serde(borrow)]
     content_filters: Option<&'a RawValue>,
 }
@@ -169,7 +169,7 @@ impl Protocol for Responses {
                 Ok(())
             }
             _ if event.error.is_some_and(is_something) => Err(failure(data, reply)),
-            // The provider's own tools are at work.
+            // A tool that the provider runs is in progress.
             _ if kind.contains("_call") => {
                 reply.did_other();
                 Ok(())
@@ -203,7 +203,7 @@ impl Protocol for Responses {
 }
 
 impl Responses {
-    /// The end of a reply, which has all of it once more.
+    /// The final event, which contains the whole response.
     fn end(&mut self, status: &str, response: &Response<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
         reply.begin(response.id.some(), response.model.some());
         reply.closes();
@@ -242,7 +242,7 @@ impl Responses {
         let (word, stop) = match (status, reason) {
             ("completed", _) => (status, ReplyEnd::EndTurn),
             ("incomplete", Some("content_filter")) => ("content_filter", ReplyEnd::ContentFilter),
-            // Cut it was, for whatever reason.
+            // It was cut, for any other reason.
             ("incomplete", reason) => (reason.unwrap_or(status), ReplyEnd::MaxTokens),
             _ => (status, ReplyEnd::Other),
         };
@@ -261,7 +261,7 @@ impl Responses {
     }
 }
 
-/// What a filter found, and on which side of the call.
+/// Reports whether a content filter stopped the input or the output.
 fn tell_filters(response: &Response<'_>, reply: &mut Assembly) {
     let filters = response.content_filters.and_then(|filters| serde_json::from_str(filters.get()).ok());
     let Some(Value::Array(filters)) = filters else { return };

@@ -1,4 +1,4 @@
-//! A request as bytes: the same request gives the same bytes, and more turns only append.
+//! Encodes a request. The same request gives the same bytes, and new turns are only appended.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     let mut body = Body::default();
     let mut head = Json::default();
     head.raw("{\"model\":").value(target.model);
-    // Where the caller gives rules of their own, those stand among the other members.
+    // The caller's own instructions are among the other members.
     if !request.system.is_empty() && !request.extra.contains_key("instructions") {
         head.raw(",\"instructions\":").value(&request.system);
     }
@@ -83,7 +83,7 @@ fn tools(
         }
         let strict = strict(tool, profile.strict_tools, warnings)?;
         json.raw(",\"parameters\":").value(strict.as_ref().unwrap_or(&tool.parameters));
-        // Without a word the server makes a schema binding that was not meant to be.
+        // Without `strict` the server would bind the schema.
         json.raw(",\"strict\":").value(&strict.is_some()).raw("}");
     }
     json.raw("]");
@@ -143,7 +143,7 @@ fn reasoning(
     Ok(())
 }
 
-/// What is drawn from, and how. Texts at which a reply ends are no part of the protocol: the decoder looks for them.
+/// Sampling options. The protocol has no stop sequences: the decoder looks for them.
 fn sampling(
     request: &ModelRequest,
     abilities: &Abilities,
@@ -167,5 +167,5 @@ fn sampling(
     Ok(())
 }
 
-/// The fewest output tokens that may be asked for.
+/// Minimum `max_output_tokens` that the API accepts.
 const LEAST_OUTPUT: u64 = 16;

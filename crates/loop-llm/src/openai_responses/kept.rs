@@ -1,4 +1,4 @@
-//! An output as it goes back to the server that wrote it, where text and calls do not say it all.
+//! The items of an output, sent back in later requests where text and calls are not enough.
 
 use serde_json::value::RawValue;
 
@@ -8,11 +8,11 @@ use loop_core::ToolCall;
 use crate::call::ReplyEnd;
 use crate::codec::{End, Fields, Json, Raws};
 
-/// The items with `calls`, in their order and as they were written, where text and calls do not say it all.
+/// The items with `calls`, in order and unchanged. `None` where text and calls are enough.
 ///
-/// Reasoning goes back in its encrypted form alone unless the provider has stored it. It belongs to what comes after
-/// it: neither goes back without the other. Where reasoning stays out, the ids of the other items do too, since the
-/// provider would miss it by them.
+/// Reasoning is sent back in its encrypted form, unless the provider stores it. It belongs to the item after it: neither
+/// is sent without the other. Where reasoning is left out, the ids of the other items are too, since the provider would
+/// look for the reasoning by them.
 pub(super) fn raw(items: &Items, end: &End, calls: &[ToolCall], is_stored: bool) -> Option<String> {
     let is_whole = items.cut_at().is_none() && !items.is_too_large();
     if !is_whole || end.has_new_ids || end.stop == ReplyEnd::ContentFilter {
@@ -42,7 +42,7 @@ pub(super) fn raw(items: &Items, end: &End, calls: &[ToolCall], is_stored: bool)
     let is_reasoning = |fields: &Fields<'_>| fields.text("type").or_empty() == "reasoning";
     let mut kept = Vec::new();
     let mut has_lost = false;
-    // From the end, so that it is known whether something follows.
+    // From the end, so that it is known whether an item follows.
     let mut has_next = false;
     for (fields, text) in written.iter().zip(texts).rev() {
         let goes = is_kept(fields) && (has_next || !is_reasoning(fields));
@@ -77,7 +77,7 @@ fn without_id(fields: &Fields<'_>, json: &mut Json) {
     json.raw(if before == "{" { "{}" } else { "}" });
 }
 
-/// Whether text and calls say it all: at most one message, then calls, with nothing in them that is not ours to know.
+/// Whether text and calls are enough: at most one message, then calls, without unknown members.
 fn is_plain(kept: &[(&Fields<'_>, &str)]) -> bool {
     let mut messages = 0;
     let mut calls = 0;
@@ -101,7 +101,7 @@ fn is_plain(kept: &[(&Fields<'_>, &str)]) -> bool {
     })
 }
 
-/// Whether nothing but these members says anything.
+/// Whether all other members are empty.
 fn has_only(fields: &Fields<'_>, known: &[&str]) -> bool {
     let says = |value: &RawValue| !matches!(value.get(), "null" | "[]" | "\"\"" | "{}");
     fields.0.iter().all(|(key, value)| known.contains(&key.as_ref()) || !says(value))

@@ -1,9 +1,9 @@
-//! OpenAI's Responses, and what is compatible with it.
+//! OpenAI's Responses, and compatible servers.
 //!
-//! The output is a list of items. An item counts as it stands in `response.output_item.done`, or else in the output of
-//! the event that ends the reply; what came in pieces before is for the eyes alone. Every event but the one that ends
-//! the reply may be missing. Nothing is stored with the provider unless the caller asks for it, so that the items go
-//! back as they came, reasoning in its encrypted form.
+//! The output is a list of items. The content of an item is that of its `response.output_item.done`, or else that of the
+//! output of the final event; the deltas before are for display. Every event except the final one may be missing. The
+//! provider stores nothing unless the caller asks for it, so the items are sent back unchanged, with reasoning in its
+//! encrypted form.
 
 mod decode;
 mod encode;

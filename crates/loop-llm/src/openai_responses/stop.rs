@@ -1,43 +1,42 @@
-//! Texts at which a reply ends, which the protocol does not know: the text is cut here.
+//! Stop sequences, which the protocol lacks: the text is cut here.
 
 use std::sync::Arc;
 
 use crate::secrets::begun;
 
-/// A text that comes in pieces and ends before the first of some texts. However it is cut, the same comes out.
+/// Cuts a streamed text at the first stop sequence. The size of the deltas does not change the result.
 #[derive(Debug, Default)]
 pub(super) struct Cut {
     stops: Vec<Arc<str>>,
-    /// What may be the beginning of one of them.
+    /// The possible beginning of a stop sequence.
     held: String,
-    /// The one that ended it.
+    /// The stop sequence that was found.
     found: Option<Arc<str>>,
 }
 
 impl Cut {
-    /// Ends before the first of these texts.
     pub(super) fn new(stops: &[Arc<str>]) -> Self {
         let stops = stops.iter().filter(|stop| !stop.is_empty()).map(Arc::clone).collect();
         Self { stops, ..Self::default() }
     }
 
-    /// Whether nothing ends the text.
+    /// Whether there are no stop sequences.
     pub(super) fn is_idle(&self) -> bool {
         self.stops.is_empty()
     }
 
-    /// The text that ended it.
+    /// The stop sequence that was found.
     pub(super) fn found(&self) -> Option<&str> {
         self.found.as_deref()
     }
 
-    /// What can be told after this piece.
+    /// The text that is certain after this delta.
     pub(super) fn push(&mut self, piece: &str) -> String {
         if self.found.is_some() {
             return String::new();
         }
         self.held.push_str(piece);
-        // The one that is complete first, as if the text had come letter by letter.
+        // The stop sequence that is complete first, as if the text were streamed byte by byte.
         let ends = self.stops.iter().filter_map(|stop| {
             let at = self.held.find(&**stop)?;
             Some((at + stop.len(), at, stop))
@@ -52,7 +51,7 @@ impl Cut {
         std::mem::replace(&mut self.held, rest)
     }
 
-    /// What was held back.
+    /// The text that was held back.
     pub(super) fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }

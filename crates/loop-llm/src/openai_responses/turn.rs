@@ -1,4 +1,4 @@
-//! One turn as items of a request.
+//! Encodes one turn as items.
 
 use std::sync::Arc;
 
@@ -14,7 +14,6 @@ use crate::profile::SystemRole;
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, Image, Message, ToolOutput};
 
-/// Writes turns for one model.
 pub(super) struct Writer<'a> {
     pub(super) target: Target<'a>,
 }
@@ -69,7 +68,7 @@ impl Writer<'_> {
         for (call, result) in results_in_order(&turn.calls, results) {
             let is_custom = custom.iter().any(|id| **id == *call.id);
             let kind = if is_custom { "custom_tool_call_output" } else { "function_call_output" };
-            // A turn that goes back as it came has its ids as they came.
+            // A turn in the provider's own form contains the original ids.
             let id = if own.is_some() { Arc::clone(&call.id) } else { call_id(&call.id) };
             json.raw(if values == 0 { "{\"type\":" } else { ",{\"type\":" }).value(kind);
             json.raw(",\"call_id\":").value(&id).raw(",\"output\":");
@@ -86,7 +85,7 @@ impl Writer<'_> {
     }
 }
 
-/// A turn that goes back in our own words: items without ids, and without reasoning.
+/// A turn without the provider's own form: items without ids, and without reasoning.
 fn assistant(turn: &AssistantTurn, json: &mut Json) -> usize {
     let mut values = 0;
     if !turn.text.is_empty() {
@@ -97,7 +96,7 @@ fn assistant(turn: &AssistantTurn, json: &mut Json) -> usize {
         json.raw(if values == 0 { "" } else { "," });
         json.raw("{\"type\":\"function_call\",\"call_id\":").value(&call_id(&call.id));
         json.raw(",\"name\":").value(&wire_name(&call.name));
-        // Some servers parse the arguments of earlier calls, and nothing is no JSON.
+        // Some servers parse the arguments of earlier calls, and an empty text is not valid JSON.
         let arguments = call.arguments.text();
         let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
         json.raw(",\"arguments\":").value(arguments).raw("}");
@@ -106,7 +105,7 @@ fn assistant(turn: &AssistantTurn, json: &mut Json) -> usize {
     values
 }
 
-/// A text, and what is seen beside it.
+/// A text and its images.
 fn content(text: &str, images: &[Image], json: &mut Json) {
     if images.is_empty() {
         json.value(text);
@@ -129,7 +128,7 @@ fn call_id(id: &Arc<str>) -> Arc<str> {
     wire_id(id, MAX_ID, |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }
 
-/// The ids of the calls of a turn whose tools take any text: their results are of another kind.
+/// The ids of the turn's custom tool calls, whose results have another type.
 fn custom_calls(raw: &Raw) -> Vec<String> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -148,5 +147,5 @@ fn custom_calls(raw: &Raw) -> Vec<String> {
     custom.map(|item| item.call_id.or_empty().to_owned()).collect()
 }
 
-/// The most bytes of a call's id.
+/// Maximum bytes of a call's id.
 const MAX_ID: usize = 64;

@@ -1,11 +1,11 @@
-//! Token counts as they are reported, in disjoint buckets.
+//! Token counts in disjoint buckets.
 
 use serde::Deserialize;
 
 use crate::codec::{Count, Maybe, Number, UsageReport};
 use crate::openai::Counts;
 
-/// What a server reports.
+/// The usage that a server reports.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Report {
@@ -14,7 +14,7 @@ pub(super) struct Report {
     total_tokens: Count,
     input_tokens_details: Maybe<InputDetails>,
     output_tokens_details: Maybe<OutputDetails>,
-    /// What xAI says that the call cost.
+    /// The cost that xAI reports.
     cost_in_usd_ticks: Number,
 }
 
@@ -45,13 +45,13 @@ impl Report {
             written: input.and_then(|details| details.cache_write_tokens.get(&mut is_odd)),
             reasoning: output.and_then(|details| details.reasoning_tokens.get(&mut is_odd)),
             is_silent: self.input_tokens == Count::Missing && self.output_tokens == Count::Missing,
-            // Last, since the counts above tell it.
+            // Last, as the counts above set it.
             is_odd,
         };
         counts.usage(/*beside*/ false)
     }
 
-    /// What the call cost by the server's own word, in dollars.
+    /// The cost in dollars that the server reports.
     pub(super) fn dollars(&self) -> Option<f64> {
         self.cost_in_usd_ticks.0.map(|ticks| ticks * DOLLARS_A_TICK)
     }
