@@ -92,7 +92,8 @@ pub enum Reason {
     UntrustedOrigin(UntrustedOrigin),
 }
 
-/// The rule of policy behind a [`Reason`], without the values that the reason names: a decision or a count is taken on it.
+/// The rule of policy that gives a [`Reason`], without the values that the reason names. Programs decide and count by
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyRule {
@@ -177,7 +178,8 @@ pub(crate) fn unselectable(tool: &ToolSpec) -> Option<&'static str> {
     (!tool.effect.is_read()).then_some("before the first pass only tools that read are run")
 }
 
-/// Whether `gate.forbid` matches this name, whether or not there is such a tool. A forbidden name is denied, not corrected.
+/// Whether `gate.forbid` matches this name, whether or not there is such a tool. A forbidden name is denied, not
+/// corrected.
 pub fn forbids(spec: &RunSpec, name: &str) -> bool {
     names(&spec.gate.forbid, name)
 }

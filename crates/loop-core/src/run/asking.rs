@@ -1,5 +1,5 @@
-//! People: they are asked after everything else of the pass has run. An approval counts once, and no answer is a
-//! denial.
+//! Approvals and questions: a person is asked after all other calls of the pass have settled. An approval counts once,
+//! and no answer is a denial.
 
 use std::sync::Arc;
 
@@ -83,20 +83,23 @@ pub enum AnswerFault {
     Empty,
 }
 
-/// What an answer of a person is checked against, and nothing else.
+/// The data against which a person's answer is validated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asking<'a> {
     pub(super) spec: &'a RunSpec,
     pub(super) started: &'a Started,
     pub(super) calls: &'a Calls,
-    /// What a person is asked now.
+    /// The actions that a person is asked about now.
     pub(super) asks: &'a [Ask],
     /// The actions that a person will be asked about.
     pub(super) later: &'a [u32],
 }
 
 impl Asking<'_> {
-    /// The place of the question that an answer settles, if the answer counts at the instant `at`.
+    /// The index of the request that an answer settles.
+    ///
+    /// # Errors
+    /// Why the answer does not count at the instant `at`.
     pub(super) fn answers(
         &self,
         at: Millis,
@@ -147,13 +150,13 @@ impl Asking<'_> {
 }
 
 impl Run {
-    /// Names an action as a person sees it before they allow it: the run, the action's key, its tool and parameters,
-    /// the tool manifest and the policy. Nothing for an action that there is not (K8).
+    /// The digest that binds an approval to an action: the run, the action's key, its tool and parameters, the tool
+    /// manifest and the policy. `None`: there is no such action.
     pub fn binding(&self, key: &CommandKey) -> Option<Digest> {
         self.state.calls.action(key).map(|action| self.asking().binding_of(action))
     }
 
-    /// What waits for a person, in the order in which it was asked for.
+    /// The open approval requests and questions, in request order.
     pub fn requested(&self) -> Vec<PersonRequest> {
         let asks = self.state.phase.asks();
         let open = asks.iter().filter(|ask| !ask.answered);
@@ -190,20 +193,17 @@ impl Run {
         self.asking().answers(at, key, answer, binding).map(|_| ())
     }
 
-    /// What people told the run, in their order.
+    /// The instructions of people, in order.
     pub fn instructions(&self) -> &[Instruction] {
         self.state.inbox.instructions()
     }
 
-    /// What people told the run for this pass alone: what its prompt holds and no prompt before it did.
+    /// The instructions that the prompt of this pass adds.
     pub fn instructions_for(&self, pass: u32) -> impl Iterator<Item = &Instruction> {
         self.state.inbox.instructions_for(pass).iter()
     }
 
-    /// Whether the run can be told this: a pass that could read it is still to come.
-    ///
-    /// # Errors
-    /// Why it cannot.
+    /// Whether the run accepts an instruction: a pass that could read it is still to come.
     pub fn takes_instruction(&self, text: &str) -> Result<(), Rejected> {
         let phase = &self.state.phase;
         if !phase.takes_instruction() {
@@ -220,8 +220,8 @@ impl Run {
 }
 
 impl Rest<'_> {
-    /// Keeps what a person says for the next pass whose call has not been announced: a prompt that was named already
-    /// stays as it is.
+    /// Stores an instruction for the next pass whose call has not been announced. The digest of an announced prompt is
+    /// journaled, so that prompt does not change.
     pub(super) fn take_instruction(&mut self, phase: &Phase, text: &Arc<str>) {
         let announced =
             matches!(phase, Phase::Calling { call, purpose: Purpose::Main } if call.started.is_some());
@@ -232,7 +232,7 @@ impl Rest<'_> {
         self.inbox.keep(from_pass, text);
     }
 
-    /// A person has answered the question at `at`.
+    /// Settles one request with a person's answer.
     pub(super) fn person_answered(
         &mut self,
         mut asks: Vec<Ask>,
@@ -254,7 +254,7 @@ impl Rest<'_> {
         self.asks_settled(asks, since)
     }
 
-    /// Takes silence as a no for every question whose time is over.
+    /// Denies every request whose time to answer is over.
     pub(super) fn expire_asks(&mut self, mut asks: Vec<Ask>, since: Millis) -> Phase {
         let now = self.clock.now;
         for ask in asks.iter_mut().filter(|ask| !ask.answered && ask.deadline <= now) {
@@ -274,8 +274,8 @@ impl Rest<'_> {
         }
     }
 
-    /// Once all are answered, what was approved runs and what was not is observed as denied; then comes the next
-    /// pass.
+    /// Once all requests are settled, runs the approved actions and records the denied ones as observations. The next
+    /// pass follows.
     fn asks_settled(&mut self, asks: Vec<Ask>, since: Millis) -> Phase {
         if asks.iter().any(|ask| !ask.answered) {
             return Phase::waiting(asks, since);
@@ -285,8 +285,7 @@ impl Rest<'_> {
         self.batch_settled(batch, Stage::Act)
     }
 
-    /// Makes a batch of actions that were answered, each with the answer to what is a question: what was approved is to be
-    /// run, the rest has settled.
+    /// The batch of the settled requests: approved actions are to run, answers and denials are settled observations.
     pub(super) fn take_answers(&mut self, asks: Vec<Ask>) -> Batch {
         let mut batch = Batch::default();
         for Ask { action: index, answer, .. } in asks {
@@ -353,14 +352,14 @@ impl Rest<'_> {
         batch
     }
 
-    /// Takes the time since `since` out of the wall clock: it was spent waiting for a person.
+    /// Excludes the time since `since` from the wall clock, because the run waited for a person.
     pub(super) fn count_waiting(&mut self, since: Millis) {
         let waited = self.clock.now.since(since);
         self.clock.leave_out(waited);
     }
 }
 
-/// A person's answer as what its question returned: their words, and that they are a person's.
+/// The observation of a question: the answer, marked as a person's.
 fn answer_of(text: &str) -> Observation {
     let text: String = text.chars().filter(|c| is_clean(*c)).collect();
     let data = json!({ "answer": text, "by": "person" });

@@ -86,7 +86,7 @@ pub struct RunTool {
     pub sub_call: Option<SubCallBudget>,
 }
 
-/// What a smart tool's model call may take.
+/// The budget of a smart tool's model call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct SubCallBudget {
     /// Maximum input, in bytes.

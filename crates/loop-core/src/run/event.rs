@@ -83,7 +83,7 @@ pub enum EventKind {
         /// The try, from 1.
         attempt: u32,
     },
-    /// A tool call ended, in whichever way.
+    /// A tool call ended: with a result, a failure, a timeout or a cancellation.
     ToolFinished {
         /// The action's key.
         key: CommandKey,
@@ -141,7 +141,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// The fact's name as it is written, for example `tool_finished`.
+    /// The event's name in the journal, for example `tool_finished`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Started(_) => "started",

@@ -92,7 +92,7 @@ impl Rest<'_> {
                 self.notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
                 self.draft.revisions.push(Revision { pass: pass + 1, missing });
                 if self.spec.protocol.properties().answers_every_call {
-                    // Calls beside an output that comes too early are run: each has its result.
+                    // The other calls of a reply with a premature output run, since each needs a result.
                     self.batch_settled(batch, Stage::Act)
                 } else {
                     self.next_pass(place)
@@ -119,8 +119,8 @@ impl Rest<'_> {
         }
     }
 
-    /// Whether a stop is one that leaves a final pass, and that would help: for time, as long as the time of a final pass is
-    /// left; in a conversation also where tools cannot go on and the model can still say what it has.
+    /// Whether this stop is preceded by a final pass: a timeout that leaves the reserved time, or in a conversation the
+    /// end of tool use, provided that a final pass helps.
     fn makes_a_final_pass(&self, certificate: &Certificate) -> bool {
         let leaves_one = match certificate.reason() {
             StopReason::Timeout => matches!(certificate.primary.value, Measure::NextTime { .. }),
@@ -132,7 +132,7 @@ impl Rest<'_> {
         leaves_one && self.final_pass_helps() && self.too_many_messages(0).is_none()
     }
 
-    /// What the gate knows of the passes so far where calls are native: how many in a row could run nothing.
+    /// The gate's view of the passes so far for native calls: how many in a row could run no call.
     fn native_history(&self, now: Candidates) -> History {
         let pass = self.draft.passes.len() as u32;
         let moves = |action: &JudgedAction| match action.verdict {
@@ -152,7 +152,7 @@ impl Rest<'_> {
         if now.all > 0 && now.run + now.kept + asks == 0 {
             let last_moved = self.calls.actions.iter().rev().find(|action| moves(action));
             let moved = last_moved.map_or(0, |action| action.key.pass);
-            // A pass without any call ended the run, or an attempt.
+            // A pass without calls ended the run or an attempt, so it cannot be in between.
             let began = self.draft.attempts.last().map_or(0, |attempt| attempt.from_pass.saturating_sub(1));
             idle = pass.saturating_sub(moved.max(began));
         }
@@ -167,7 +167,7 @@ impl Rest<'_> {
         }
     }
 
-    /// What the gate knows of the passes so far.
+    /// The gate's view of the passes so far.
     fn history(&self) -> History {
         let settings = &self.spec.gate;
         let passes = &self.draft.passes;
@@ -176,7 +176,7 @@ impl Rest<'_> {
             let from = passes.len().checked_sub(count as usize).filter(|_| count > 0)?;
             passes.get(from..)
         };
-        // Another model, or another task, is held against what it says itself.
+        // The first pass of another model or a revision is not compared with the passes before it.
         let is_first_of_its_kind =
             self.route.escalated() == Some(pass) || self.draft.revisions(pass).is_some();
         let before = last(2).and_then(|two| two.first()).filter(|_| !is_first_of_its_kind);
@@ -204,7 +204,8 @@ impl Rest<'_> {
         (self.draft.revisions.len() as u32) < self.spec.gate.revision_passes
     }
 
-    /// Counts the trouble of a reply, and tells what of it the gate has to know.
+    /// Counts denials, unknown tools and invalid arguments of a reply for the breakers, and returns what the gate must
+    /// know.
     fn find_trouble(&mut self, judged: &[Judged]) -> Found {
         let gate = &self.spec.gate;
         let matters = |judged: &&Judged| judged.judged.action.priority != Priority::NiceToHave;
@@ -253,7 +254,7 @@ impl Rest<'_> {
         found
     }
 
-    /// Whether an output comes before a tool was observed that the domain demands, and that the same reply does not run.
+    /// Whether an output is premature: a demanded tool has no observation yet, and the same reply does not run it.
     fn output_lacks(&self, missing: &[Arc<str>], judged: &[Judged]) -> bool {
         if missing.is_empty() {
             return false;
@@ -264,7 +265,7 @@ impl Rest<'_> {
         self.knowledge.unobserved(self.spec).any(|tool| !runs(tool))
     }
 
-    /// From this pass on main calls are another tier's.
+    /// Switches main calls to another tier from this pass on.
     pub(super) fn change_tier(&mut self, to: Tier, why: TierCause, pass: u32) {
         let from = std::mem::replace(&mut self.route.tier, to);
         if from != to {
@@ -272,19 +273,19 @@ impl Rest<'_> {
         }
     }
 
-    /// Notes that a main call is made on another tier, and keeps it for the certificate.
+    /// Records a change of tier as a note and for the certificate.
     pub(super) fn note_tier(&mut self, change: TierChange) {
         let TierChange { from, to, why, .. } = change;
         self.notes.push(Note::TierChanged { from, to, why });
         self.route.keep(change);
     }
 
-    /// The certificate with everything else that is true: limits that are reached, a cut reply, other tiers' models.
+    /// The certificate with all other conditions that are true: reached limits, a cut reply, changed tiers.
     pub(super) fn with_all(&self, certificate: Certificate) -> Certificate {
         certificate.and(self.limits_reached().into_iter().chain(self.last_cut()).chain(self.tier_changed()))
     }
 
-    /// The condition that main calls were made on other tiers than the base one.
+    /// The condition that main calls used other tiers than the base tier. `None`: they did not.
     fn tier_changed(&self) -> Option<Condition> {
         let changes = self.route.changes();
         let by_cost = changes.iter().any(|it| it.why == TierCause::Cost && it.to == Tier::Selector);
@@ -295,14 +296,14 @@ impl Rest<'_> {
     }
 }
 
-/// The condition that policy denied a call, where that ends the run.
+/// The condition that policy denied a call, where the setting ends the run for it.
 fn denial(tool: &str, why: &str) -> Condition {
     let to = Measure::Text("feed_back".into());
     Condition::new(StopReason::Refused, Measure::Text(format!("{tool}: {why}").into()))
         .change(Setting::OnDenied, to)
 }
 
-/// The condition that a reply asks for what cannot be run, where that ends the run.
+/// The condition that a reply requested an invalid call, where the setting ends the run for it.
 pub(super) fn invalid(tool: &str, why: &str) -> Condition {
     gate::not_valid(format!("{tool}: {why}").into())
 }
@@ -320,8 +321,7 @@ fn count(judged: &[Judged]) -> Candidates {
             Verdict::NeedsPerson { .. } => candidates.needs_person += 1,
             Verdict::Denied { .. } => candidates.denied += 1,
             Verdict::OverLimit { limit: Limit::ToolCalls | Limit::Selected } => candidates.over_limit += 1,
-            // A run does not use these up: another call may run. Of a breaker the gate knows by the trouble that opened
-            // it.
+            // These do not exhaust the run: another call may run. An open breaker reaches the gate as trouble.
             Verdict::OverLimit { limit: Limit::OfTool { .. } }
             | Verdict::BreakerOpen { .. }
             | Verdict::OneAtATime

@@ -1,12 +1,10 @@
 //! The run: a plain value. Events change it, commands are read from it.
 //!
-//! This module decides what follows an event: the next phase, what a call may take, what is kept of a reply, when the run
-//! ends. It decides from the state and the event alone, and uses the modules below: `reply` reads what a text proposes,
-//! `gate` decides about it. It is the only module with a state.
+//! This module decides what follows an event: the next phase, the budget of a call, what is stored of a reply, when the
+//! run ends. It decides from the state and the event alone, and uses the modules below: `reply` parses the text of a
+//! reply, `gate` decides about its proposals. It is the only module with a state.
 //!
-//! It never looks at a clock, at bytes of a prompt or at a provider's words: sizes and instants come with the events.
-//!
-//! # Phases
+//! It does not read a clock, the bytes of a prompt or a provider's messages: sizes and instants come with the events.
 //!
 //! ```text
 //!             ┌───────── selection failed: default tools ─────────┐
@@ -18,15 +16,7 @@
 //!                     any phase, stop now ─▶ Stopping ─▶ Saving ─▶ Done
 //! ```
 //!
-//! Where an attempt has ended with an output, `Validating` comes before the next pass: a valid one ends the run.
-//!
-//! # State
-//!
-//! Nine parts, each a type in a module that says what is always true of it: `started` (the first event's data), `clock`,
-//! `phase`, `inbox`, `route`, `knowledge`, `calls`, `draft`, `budget`. What follows from another part is
-//! computed. `step` matches phase and event; the other modules hold what follows: `model_calls`, `model_failures`,
-//! `charging`, `acting`, `asking`, `gating`, `attempts`, `select`, `final_pass`, `compact`, `stopping`; `requested` reads commands and deadlines from
-//! the state, and `quote` what a call may take.
+//! If an attempt has ended with an output, `Validating` precedes the next pass. A valid output ends the run.
 
 mod acting;
 mod apply;

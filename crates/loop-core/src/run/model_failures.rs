@@ -1,4 +1,4 @@
-//! Calls to models that failed: tried again, made on another route, shortened, or the end.
+//! Failed model calls: retry, fallback route, compaction, or the end of the run.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::run::phase::{Call, Phase, Purpose, StartedCall, Stopping};
 use crate::run::step::{Place, Rest};
 use crate::types::{CommandKey, FailureKind, Millis, ModelFailure, Slot, Tier};
 
-/// How often a call is tried in all.
+/// The maximum number of tries of a call.
 pub(super) const ATTEMPTS: u32 = 3;
 
 impl Rest<'_> {
-    /// A call failed: it is charged for what it took, and what follows depends on what it was for.
+    /// Settles a failed call: charges its usage, and decides by its purpose what follows.
     pub(super) fn model_failed(
         &mut self,
         call: Call,
@@ -31,7 +31,7 @@ impl Rest<'_> {
         }
     }
 
-    /// A call failed after the reason to stop was fixed: what came of it is kept, and it is not tried again.
+    /// Settles a call that failed after the stop reason was fixed: its partial reply is kept, and it is not retried.
     pub(super) fn failed_too_late(
         &mut self,
         mut stopping: Stopping,
@@ -45,8 +45,8 @@ impl Rest<'_> {
         self.stopping_settled(stopping)
     }
 
-    /// A call whose driver is gone is charged in full and made again. That the program ended is not the model's fault:
-    /// its limits end the run if it ends each time.
+    /// Charges a call whose driver is gone in full, and makes it again. The end of a driver does not count as a failure
+    /// of the model; the limits end the run if it happens each time.
     pub(super) fn lose_call(&mut self, mut call: Call, purpose: Purpose) -> Phase {
         if call.started.is_none() {
             return Phase::calling(call, purpose);
@@ -56,8 +56,8 @@ impl Rest<'_> {
         self.call_again(call, purpose, None)
     }
 
-    /// A main call returned no reply that could be used: it is tried again, here or on the other route, as long as that can
-    /// help; else the run ends.
+    /// Handles a main call without a usable reply: retries it on the same or the fallback route as long as that can
+    /// help, else ends the run.
     pub(super) fn main_call_failed(
         &mut self,
         mut call: Call,
@@ -77,7 +77,7 @@ impl Rest<'_> {
             && is_main
             && let Some(cause) = self.out_of_time()
         {
-            // It was cut off for the final pass's sake: what came of it stays, and nobody waits before that.
+            // It was cancelled to leave time for the final pass, so its partial reply is kept and it is not retried.
             if returned_nothing && reroutes {
                 self.reroute(key.pass);
             }
@@ -90,20 +90,20 @@ impl Rest<'_> {
         }
         let is_too_long =
             failure.kind == FailureKind::ContextTooLong && self.spec.protocol.properties().compacts;
-        // Once a call: what is too long even then stays so.
+        // Once for each call: a second compaction would not shorten it more.
         if is_too_long && !call.shortened && is_open && self.compact() {
             call.shortened = true;
             return self.try_again(call, purpose, failure, failure.retry_at);
         }
-        // What may succeed only after the end fails now.
+        // A retry after the end of the wall clock is a failure now.
         let in_time = |at: Millis| at < self.clock.ends_at(self.spec.limits.wall_ms);
-        // Nor is it waited for into the final pass's time, where a final pass would bring nothing.
+        // A retry in the time reserved for the final pass is one as well, if a final pass would not help.
         let in_vain = |at: Millis| is_main && self.out_of_time_at(at).is_some() && !self.final_pass_helps();
         let may_retry = failure.may_pass()
             && call.try_here() < ATTEMPTS
             && is_open
             && failure.retry_at.is_none_or(|at| in_time(at) && !in_vain(at));
-        // What could not be had was asked for more than once already; what broke off or was lost was not.
+        // With a fallback route, an unavailable route is not retried. A reply that broke off or a lost connection is.
         if may_retry && (!reroutes || !returned_nothing || failure.was_lost()) {
             self.keep_sections(&mut call, partial.as_ref());
             return self.try_again(call, purpose, failure, failure.retry_at);
@@ -124,7 +124,7 @@ impl Rest<'_> {
         };
         let conditions = match (self.requested_stop(), purpose.final_cause().cloned()) {
             (Some(requested), _) => vec![requested, failed],
-            // Without any reply the limit did not end anything: the model did.
+            // Without any reply the model's failure ended the run, not the limit.
             (None, Some(cause)) if self.draft.passes.is_empty() => vec![failed, cause],
             (None, Some(cause)) => vec![cause, failed],
             (None, None) => vec![failed],
@@ -133,7 +133,7 @@ impl Rest<'_> {
         self.stop_for(place, conditions.chain(self.unrevised(key.pass)))
     }
 
-    /// Commands the call once more, which failed like this.
+    /// Commands another try of the call after this failure.
     fn try_again(
         &mut self,
         mut call: Call,
@@ -150,21 +150,21 @@ impl Rest<'_> {
         phase
     }
 
-    /// From now on everything that the tier before was asked is asked of the other route.
+    /// Switches to the fallback route for all later calls of this tier.
     fn reroute(&mut self, pass: u32) {
         self.change_tier(Tier::Fallback, TierCause::Unavailable, pass);
-        // Another model: what was reported by the last one says nothing about it.
+        // The reported usage of the last model says nothing about another model.
         self.route.last_main = None;
     }
 
-    /// Whether there is another route, and the failure is one of the route that was taken and not of what was asked.
+    /// Whether there is a fallback route, and the failure is the route's and not the request's.
     fn has_other_route(&self, failure: &ModelFailure) -> bool {
         self.spec.models.fallback.is_some()
             && self.route.tier != Tier::Fallback
             && failure.kind.blames_route()
     }
 
-    /// Keeps what came of a main call's reply that failed midway, once the reason to stop is fixed.
+    /// Stores the partial reply of a main call that failed midway, once the stop reason is fixed.
     pub(super) fn salvage(&mut self, key: &CommandKey, failure: &ModelFailure) {
         let is_main = matches!(key.slot, Slot::Main | Slot::Final);
         if let Some(partial) = failure.partial.as_ref().filter(|_| is_main) {
@@ -173,15 +173,15 @@ impl Rest<'_> {
         }
     }
 
-    /// Keeps what came of a reply that failed midway and that no other follows: its complete sections and its text.
+    /// Stores a partial reply that no other try follows: its complete sections and its text.
     fn keep_partial(&mut self, pass: u32, partial: &Proposal) {
         self.draft.take_partial(pass, &partial.ending);
         self.merge(pass, partial);
     }
 
-    /// Keeps the complete sections of a try that broke off, and that another one follows.
+    /// Stores the complete sections of a try that broke off and that another try follows.
     fn keep_sections(&mut self, call: &mut Call, partial: Option<&Proposal>) {
-        // A message has none; what came of the last try is kept.
+        // Conversations have no sections. Only the partial text of the last try is stored.
         let has_sections = self.spec.protocol.properties().has_sections;
         let Some(partial) = partial.filter(|partial| has_sections && !partial.sections.is_empty()) else {
             return;
@@ -195,7 +195,7 @@ pub(super) fn model_failure(what: Arc<str>) -> Condition {
     Condition::new(StopReason::ModelFailure, Measure::Text(what))
 }
 
-/// The condition that a conversation does not fit into its model, by what the provider says.
+/// The condition that a conversation exceeds the model's context, with the provider's message.
 fn too_long(what: Arc<str>) -> Condition {
     Condition::new(StopReason::TokenLimit, Measure::Text(what))
 }

@@ -1,6 +1,6 @@
 //! Notes: what was decided while an event was applied, and why, as data.
 //!
-//! They are journaled with the event, so that a replay can be compared with the first decision.
+//! Notes are journaled with the event, so that a replay can be compared with the first decision.
 
 use std::sync::Arc;
 
@@ -117,7 +117,7 @@ pub enum Note {
         reason: Arc<str>,
         /// Whether the reply has a contract block that counts.
         has_contract: bool,
-        /// What was irregular in the reply.
+        /// Irregularities in the reply. Empty if there are none.
         parse_warnings: Vec<ParseWarning>,
     },
     /// Sections were merged into the document.

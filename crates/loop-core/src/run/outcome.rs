@@ -1,4 +1,5 @@
-//! The outcome: the document, the reason and the cost. Whatever the reason, nothing that was paid for is missing.
+//! The outcome: the document, the stop reason and the cost. It contains everything that was paid for, whatever the
+//! reason.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use crate::gate::{Certificate, JudgedAction, Verdict};
 use crate::reply::Document;
 use crate::types::{CommandKey, Confidence, Evidence, Millis, RunId, Tier, Totals, is_default};
 
-/// What a run returns when it ends, in whichever way.
+/// The result of a run, whatever the reason for its end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Outcome {
     /// The run's id.
@@ -57,7 +58,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The actions that were asked for, mattered, and were not run: what was left undone.
+    /// The actions that were left undone: requested, not `nice_to_have`, and not run.
     pub fn undone(&self) -> impl Iterator<Item = &JudgedAction> {
         self.actions.iter().filter(|action| match action.verdict {
             Verdict::Denied { .. }

@@ -1,4 +1,4 @@
-//! Phases: what a run is doing, with the data that only then exists.
+//! Phases: what a run is doing, with the data that exists only in that phase.
 
 use std::sync::Arc;
 
@@ -18,45 +18,45 @@ use crate::types::{CommandKey, Digest, EvidenceId, Millis, Observation, Slot, Su
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "snake_case")]
 pub enum Phase {
-    /// A model is called.
+    /// A model call is commanded or in flight.
     Calling {
         /// The call.
         call: Call,
-        /// What it is for.
+        /// The purpose of the call.
         purpose: Purpose,
     },
     /// Tools run.
     Running {
-        /// What runs, and what waits for a person after it.
+        /// The actions that run, and those that wait for an approver afterwards.
         batch: Batch,
-        /// Who asked for it.
+        /// Before the first pass, or after one.
         stage: Stage,
     },
-    /// Actions wait for a person's consent.
+    /// Actions wait for an approval or an answer.
     WaitingForPerson {
-        /// Indices of the actions, in request order.
+        /// The actions, in request order.
         asks: Vec<Ask>,
-        /// Since when; the time does not count against the wall clock.
+        /// Since when, counted from the start of the run. The time does not count against the wall clock.
         since: Millis,
     },
-    /// The output that an attempt came to is validated.
+    /// The output of an attempt is validated.
     Validating {
-        /// Which validation.
+        /// The validation's key.
         key: CommandKey,
-        /// Which try, from 1.
+        /// The try, from 1.
         attempt: u32,
         /// The arguments of the output tool's call.
         output: Arc<str>,
     },
-    /// The reason is fixed; what is in flight is cut off and settles.
+    /// The stop reason is fixed. What is in flight is cancelled and settles.
     Stopping(Stopping),
     /// The outcome is being saved.
     Saving {
-        /// What is saved.
+        /// The outcome to save.
         outcome: Box<Outcome>,
-        /// Which try, from 1.
+        /// The try, from 1.
         attempt: u32,
-        /// Not before this instant.
+        /// The earliest instant of the try, since the start of the run. `None`: at once.
         not_before: Option<Millis>,
     },
     /// The end.
@@ -96,28 +96,28 @@ pub enum Stage {
     Act,
 }
 
-/// A run whose reason to stop is fixed, while something of it is still in flight.
+/// A run whose stop reason is fixed while a call or tools are still in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Stopping {
     /// The reason.
     pub certificate: Certificate,
-    /// A call in flight.
+    /// The call in flight. `None`: there is none.
     pub call: Option<Call>,
-    /// Tools in flight.
+    /// The tools in flight. `None`: there are none.
     pub batch: Option<Batch>,
-    /// Since when.
+    /// When the reason was fixed, since the start of the run.
     pub since: Millis,
     /// What the run was doing when the reason was fixed.
     pub stopped_in: StoppedIn,
 }
 
 impl Stopping {
-    /// What was granted to the call in flight, if an event names this try of it.
+    /// The grant of the call in flight, if `key` and `attempt` name it.
     pub(super) fn call_in_flight(&self, key: &CommandKey, attempt: u32) -> Option<StartedCall> {
         self.call.as_ref().and_then(|call| call.in_flight(key, attempt))
     }
 
-    /// The place of the tool in flight, if an event names this try of it.
+    /// The index of the tool in flight, if `key` and `attempt` name it.
     pub(super) fn tool_in_flight(&self, key: &CommandKey, attempt: u32) -> Option<usize> {
         self.batch.as_ref().and_then(|batch| batch.in_flight(key, attempt))
     }
@@ -130,7 +130,7 @@ impl Stopping {
 }
 
 impl Purpose {
-    /// The name of the phase in which a call is made for this.
+    /// The name of the phase of a call with this purpose.
     pub(super) fn phase_name(&self) -> &'static str {
         match self {
             Self::Select => "selection",
@@ -147,7 +147,7 @@ impl Purpose {
 }
 
 impl Stage {
-    /// The name of the phase in which tools run at this stage.
+    /// The name of the phase of tools at this stage.
     pub(super) fn phase_name(self) -> &'static str {
         match self {
             Self::Gather => "gathering",
@@ -157,13 +157,13 @@ impl Stage {
 }
 
 impl Phase {
-    /// The phase in which every run begins.
+    /// The first phase of every run.
     pub(super) fn first() -> Self {
         let call = Call::commanded(CommandKey::new(0, Slot::Select), Tier::Selector);
         Self::calling(call, Purpose::Select)
     }
 
-    /// A model is called for this purpose.
+    /// A model call for this purpose.
     pub(super) fn calling(call: Call, purpose: Purpose) -> Self {
         Self::Calling { call, purpose }
     }
@@ -173,12 +173,12 @@ impl Phase {
         Self::Running { batch, stage }
     }
 
-    /// A person is asked, since this instant.
+    /// Asks a person, from this instant.
     pub(super) fn waiting(asks: Vec<Ask>, since: Millis) -> Self {
         Self::WaitingForPerson { asks, since }
     }
 
-    /// The outcome is saved, in this try, not before this instant.
+    /// Saves the outcome with this try, not before this instant.
     pub(super) fn saving(outcome: Box<Outcome>, attempt: u32, not_before: Option<Millis>) -> Self {
         Self::Saving { outcome, attempt, not_before }
     }
@@ -193,7 +193,7 @@ impl Phase {
         matches!(self, Self::Done { .. })
     }
 
-    /// The phase as it is written, for example `waiting_for_person`.
+    /// The phase's name in outcomes and messages, for example `waiting_for_person`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Calling { purpose, .. } => purpose.phase_name(),
@@ -229,17 +229,17 @@ impl Phase {
         }
     }
 
-    /// What a person is asked.
+    /// The actions that a person is asked about now.
     pub(super) fn asks(&self) -> &[Ask] {
         if let Self::WaitingForPerson { asks, .. } = self { asks } else { &[] }
     }
 
-    /// What a person will be asked, once what runs has settled.
+    /// Indices of the actions that a person is asked about once the batch has settled.
     pub(super) fn asks_later(&self) -> &[u32] {
         if let Self::Running { batch, .. } = self { &batch.asks } else { &[] }
     }
 
-    /// What there is at the end: from `Saving` on.
+    /// The outcome, from `Saving` on.
     pub(super) fn outcome(&self) -> Option<&Outcome> {
         match self {
             Self::Saving { outcome, .. } | Self::Done { outcome } => Some(outcome),
@@ -247,12 +247,12 @@ impl Phase {
         }
     }
 
-    /// Since when the run waits for a person, if it does.
+    /// Since when the run waits for a person. `None`: it does not.
     pub(super) fn waiting_since(&self) -> Option<Millis> {
         if let Self::WaitingForPerson { since, .. } = self { Some(*since) } else { None }
     }
 
-    /// Whether the wall clock counts and a stop is still open.
+    /// Whether the wall clock counts and the run can still be stopped.
     pub(super) fn is_working(&self) -> bool {
         match self {
             Self::Calling { .. }
@@ -263,7 +263,7 @@ impl Phase {
         }
     }
 
-    /// Whether a stop at the next gate has to wait for what this phase does.
+    /// Whether a stop at the next gate has to wait until this phase settles.
     pub(super) fn holds_back_a_stop(&self) -> bool {
         match self {
             Self::Calling { call, .. } => call.started.is_some(),
@@ -277,7 +277,7 @@ impl Phase {
     /// Whether a pass that could read an instruction is still to come.
     pub(super) fn takes_instruction(&self) -> bool {
         match self {
-            // What the last call was tried with, it is tried with again.
+            // A retry of the last call uses the prompt of the first try.
             Self::Calling { call, purpose: Purpose::Final { .. } } => {
                 call.started.is_none() && call.attempt <= 1
             }
@@ -328,7 +328,7 @@ impl Call {
         }
     }
 
-    /// What was granted to it, if it is in flight and an event names this try of it.
+    /// The grant, if the call is in flight and `key` and `attempt` name it.
     pub(super) fn in_flight(&self, key: &CommandKey, attempt: u32) -> Option<StartedCall> {
         self.started.filter(|_| self.key == *key && self.attempt == attempt)
     }
@@ -338,7 +338,7 @@ impl Call {
         self.started.is_none() && self.not_before.is_none_or(|at| at <= now)
     }
 
-    /// Which try on its tier, from 1, those apart that ended with the program.
+    /// The number of the try on its tier, from 1. Tries that were lost with their driver do not count.
     pub(super) fn try_here(&self) -> u32 {
         self.attempt.saturating_sub(self.elsewhere).saturating_sub(self.lost)
     }
@@ -408,12 +408,12 @@ impl Work {
         self.announced && self.observation.is_none()
     }
 
-    /// Whether it waits for the instant at which its tool is asked again.
+    /// Whether it waits for the next poll of its tool.
     pub(super) fn waits(&self, now: Millis) -> bool {
         self.poll.as_ref().is_some_and(|poll| poll.not_before > now)
     }
 
-    /// What is held to have been used by the sub-call of a try that nobody can ask any more.
+    /// The assumed usage of a sub-call whose driver is gone. `None`: no sub-call was granted or started.
     pub(super) fn lost_sub_call(&self) -> Option<SubCallUse> {
         let granted = self.sub_call.filter(|_| self.announced);
         granted.map(|_| SubCallUse::new(false, None))
@@ -426,27 +426,27 @@ impl Batch {
         self.work.iter().any(Work::is_in_flight)
     }
 
-    /// The place of the work in flight, if an event names this try of it.
+    /// The index of the work in flight, if `key` and `attempt` name it.
     pub(super) fn in_flight(&self, key: &CommandKey, attempt: u32) -> Option<usize> {
         self.work.iter().position(|work| work.key == *key && work.attempt == attempt && work.is_in_flight())
     }
 
-    /// Lets a piece of work start.
+    /// Marks a piece of work as announced, so that it may start.
     pub(super) fn announce(&mut self, at: usize) {
         if let Some(work) = self.work.get_mut(at) {
             work.announced = true;
         }
     }
 
-    /// Whether nothing more of it is started: a stop is asked for, or a tool has failed and that ends the run.
+    /// Whether no more of its work is started: a stop is requested, or a failed tool ends the run.
     pub(super) fn is_held(&self, inbox: &Inbox, spec: &RunSpec) -> bool {
         let setting = spec.gate.on_tool_error;
         let ends = |work: &Work| work.observation.as_ref().is_some_and(|it| setting.stops_at(it.status));
         inbox.stop_requested.is_some() || self.work.iter().any(ends)
     }
 
-    /// The places of its open work whose turn has come. Where calls are native what changes something is done one at a
-    /// time, and so is everything where an order is kept (C3).
+    /// The open work that may run now, with its indices. With native calls only one write runs at a time. With ordered
+    /// or single execution only one call does.
     pub(super) fn in_turn<'a>(
         &'a self,
         calls: &'a Calls,

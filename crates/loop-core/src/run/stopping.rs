@@ -11,13 +11,13 @@ use crate::run::phase::{Ask, Batch, Call, Phase, Purpose, Stopping};
 use crate::run::step::{Place, Rest};
 use crate::types::{CommandKey, Millis, Tier};
 
-/// How long what is in flight may take to settle, once the reason is fixed.
+/// How long calls in flight may take to settle, once the stop reason is fixed, in milliseconds.
 const GRACE_MS: u64 = 2_000;
 
 impl Run {
-    /// The outcome if the run ended here for this reason: for a driver that cannot go on, since its journal fails.
+    /// The outcome if the run ended here for this reason. For a driver that cannot continue because its journal fails.
     ///
-    /// What is in flight counts as lost; what has settled is in it.
+    /// Calls in flight count as lost. Settled results are included.
     pub fn outcome_so_far(&self, stop: Certificate) -> Outcome {
         let mut ended = self.clone();
         ended.state.budget.totals.wall_ms = self.elapsed_ms();
@@ -35,7 +35,7 @@ impl Run {
 }
 
 impl Rest<'_> {
-    /// A stop is asked for: now, or at the next gate.
+    /// Handles a requested stop: now, or at the next gate.
     pub(super) fn stop_requested(&mut self, phase: Phase, how: StopMode) -> Phase {
         self.inbox.stop_requested.get_or_insert(self.clock.now);
         match how {
@@ -44,7 +44,7 @@ impl Rest<'_> {
         }
     }
 
-    /// The end where a stop is asked for and nothing is in flight that it would wait for.
+    /// Ends the run if a stop is requested and nothing that it waits for is in flight.
     pub(super) fn stop_at_gate(&mut self, phase: Phase) -> Phase {
         if self.inbox.stop_requested.is_some() && !phase.holds_back_a_stop() {
             self.stop_by_hand(phase)
@@ -53,14 +53,14 @@ impl Rest<'_> {
         }
     }
 
-    /// The end as it was asked for, in the middle of a phase.
+    /// Ends the run by request, in the middle of a phase.
     pub(super) fn stop_by_hand(&mut self, phase: Phase) -> Phase {
         phase.waiting_since().into_iter().for_each(|since| self.count_waiting(since));
         let certificate = self.as_requested();
         self.stop_phase(phase, certificate)
     }
 
-    /// The end as it was asked for, with nothing in flight.
+    /// Ends the run by request, with nothing in flight.
     pub(super) fn stop_as_requested(&mut self, place: Place) -> Phase {
         let certificate = self.as_requested();
         self.stop(place, certificate)
@@ -71,10 +71,10 @@ impl Rest<'_> {
         Certificate::new(primary, self.limits_reached())
     }
 
-    /// The instant for which a call waited, or the end of the wall clock.
+    /// Handles a deadline during a call: the call may start, or time is over.
     pub(super) fn call_deadline(&mut self, call: Call, purpose: Purpose) -> Phase {
         let waited = call.started.is_none() && matches!(purpose, Purpose::Main) && !self.is_over();
-        // It waited into the time that is the final pass's.
+        // The retry waited into the time reserved for the final pass.
         if let Some(cause) = self.out_of_time().filter(|_| waited) {
             let place = Place::of(&call, &purpose);
             return self.final_pass_or_stop(place, call, cause);
@@ -82,12 +82,12 @@ impl Rest<'_> {
         self.end_if_over(Phase::calling(call, purpose))
     }
 
-    /// The end where the wall clock has run out; otherwise what had to wait may start, and the commands show it.
+    /// Ends the run if its wall clock is over. Otherwise commands that waited become due.
     pub(super) fn end_if_over(&mut self, phase: Phase) -> Phase {
         if !self.is_over() {
             return phase;
         }
-        // In the gate's order: a stop that was asked for before is the reason.
+        // The order is the gate's: an earlier requested stop is the primary reason.
         let cause = phase.final_cause().cloned();
         let failed = phase.call().and_then(|call| call.failed.clone()).map(model_failure);
         let (reached, before_next) = gate::split(self.limits_reached(), self.spec.acts_last());
@@ -107,12 +107,12 @@ impl Rest<'_> {
         gate::limits_reached(&self.spec.limits, &self.budget.totals, self.elapsed_ms())
     }
 
-    /// The condition of a stop that is asked for.
+    /// The condition of a requested stop. `None`: none is requested.
     pub(super) fn requested_stop(&self) -> Option<Condition> {
         self.inbox.stop_requested.map(manual_stop)
     }
 
-    /// A try to save the outcome has ended: it is made again at its time, or the run is done.
+    /// Settles a try to save the outcome: retries it, or ends the run.
     pub(super) fn save_finished(
         &mut self,
         mut outcome: Box<Outcome>,
@@ -139,14 +139,14 @@ impl Rest<'_> {
         self.stop(place, certificate)
     }
 
-    /// Fixes the reason with nothing in flight: the run is finished at once.
+    /// Fixes the stop reason with nothing in flight, and finishes the run.
     pub(super) fn stop(&mut self, place: Place, certificate: Certificate) -> Phase {
         let stopping = self.fix(place, certificate);
         self.stopping_settled(stopping)
     }
 
-    /// Fixes the reason in the middle of a phase. What is in flight is cut off; without anything in flight the run is
-    /// finished at once. A reason that is fixed stays.
+    /// Fixes the stop reason in the middle of a phase and cancels what is in flight. With nothing in flight the run
+    /// finishes at once. A reason that is already fixed does not change.
     fn stop_phase(&mut self, phase: Phase, certificate: Certificate) -> Phase {
         let passes = self.draft.passes.len() as u32;
         let place = Place { phase: phase.name(), pass: phase.call().map_or(passes, |call| call.key.pass) };
@@ -155,7 +155,7 @@ impl Rest<'_> {
             Phase::Calling { call, .. } => stopping.call = Some(call).filter(|call| call.started.is_some()),
             Phase::Running { batch, .. } => stopping.batch = Some(batch),
             Phase::WaitingForPerson { asks, .. } => {
-                // Approved and never started. What a question was answered stays.
+                // Approved actions that never started are left undone. Answers to questions are kept.
                 let is_approved = |at: &u32| {
                     let action = self.calls.actions.get(*at as usize);
                     action.is_some_and(|action| action.verdict == Verdict::Run)
@@ -183,7 +183,7 @@ impl Rest<'_> {
         Stopping { certificate, call: None, batch: None, since: self.clock.now, stopped_in }
     }
 
-    /// The questions that a person has answered while others wait, as a batch that has settled.
+    /// The questions already answered while others are open, as a settled batch.
     fn answers_so_far(&mut self, asks: Vec<Ask>) -> Option<Batch> {
         let answered: Vec<Ask> = asks.into_iter().filter(|ask| ask.answer.is_some()).collect();
         (!answered.is_empty()).then(|| self.take_answers(answered))
@@ -214,18 +214,18 @@ impl Rest<'_> {
         }
     }
 
-    /// The end, once nothing is in flight any more.
+    /// Finishes the run once nothing is in flight.
     pub(super) fn stopping_settled(&mut self, stopping: Stopping) -> Phase {
         if stopping.is_in_flight() { Phase::Stopping(stopping) } else { self.finish(stopping) }
     }
 
-    /// Ends the settling: what has not settled by then is charged and recorded as cancelled.
+    /// Finishes the run. What has not settled by now is charged in full and recorded as cancelled.
     pub(super) fn finish(&mut self, stopping: Stopping) -> Phase {
         let Stopping { certificate, call, batch, stopped_in, .. } = stopping;
         call.iter().for_each(|call| self.charge_lost(call));
         self.keep_evidence(batch.unwrap_or_default());
         self.budget.totals.wall_ms = self.elapsed_ms();
-        // What was in flight may have taken more than was left. The time that it took to settle is no limit's.
+        // Calls in flight may have exceeded a limit. The time that they took to settle does not count.
         let reached = gate::limits_reached(&self.spec.limits, &self.budget.totals, 0);
         let reached = reached.into_iter().filter(|condition| condition.reason != StopReason::Timeout);
         let outcome = Box::new(self.outcome_with(certificate.and(reached), stopped_in));
@@ -233,7 +233,7 @@ impl Rest<'_> {
     }
 }
 
-/// The instant after which a stopping run waits no longer.
+/// The instant at which a stopping run stops waiting for calls in flight.
 pub(super) fn grace_ends(since: Millis) -> Millis {
     since.plus(GRACE_MS)
 }
