@@ -1,8 +1,8 @@
-//! Our own cap on what a reply may hold, for servers that ignore the limit that they were given.
+//! Our own cap on the output of a reply, for servers that ignore `max_output_tokens`.
 //!
-//! A provider bounds a reply by `max_output_tokens`. Some servers do not, and then a reply would cost, and hold, whatever
-//! they like. So everything that a reply says is counted: text, reasoning, the words of a refusal, and the ids, names and
-//! arguments of calls. A reply that says more than the cap ends there as [`ReplyEnd::Capped`], and the connection is closed.
+//! Some servers ignore the limit, and the cost and size of a reply would be unbounded. So all output is counted: text,
+//! reasoning, refusals, and the ids, names and arguments of calls. A reply that exceeds the cap ends as
+//! [`ReplyEnd::Capped`], and the connection is closed.
 
 use std::sync::Arc;
 
@@ -11,39 +11,40 @@ use loop_core::FinishReason;
 use crate::call::ReplyEnd;
 use crate::model::ModelReply;
 
-/// What one reply may hold.
+/// The output cap of one reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputCap {
-    /// Output tokens that a stream may report before it ends: twice what was granted, and 256.
+    /// Output tokens that a stream may report before it ends: twice the limit plus 256.
     pub tokens: u64,
-    /// Bytes of all that it says: eight for each of these tokens.
+    /// Bytes of the output: eight for each of these tokens.
     pub bytes: usize,
 }
 
 impl OutputCap {
-    /// The cap of a call that was granted so many output tokens. Without a limit of its own a call counts as granted
-    /// 131,072, which is what the largest models write.
+    /// The cap of a call with this output limit. Without a limit 131,072 tokens count, the most that the largest models
+    /// write.
     pub fn of(max_output_tokens: Option<u64>) -> Self {
         let tokens = max_output_tokens.unwrap_or(UNLIMITED).saturating_mul(2).saturating_add(FLOOR_TOKENS);
         let bytes = usize::try_from(tokens.saturating_mul(BYTES_A_TOKEN)).unwrap_or(usize::MAX);
         Self { tokens, bytes: bytes.min(MAX_BYTES) }
     }
 
-    /// Bytes of a stream, its frames and signs of life included: 8 MiB, and one KiB a token.
+    /// Maximum bytes of a stream, including framing and keep-alives: 8 MiB, and one KiB for each token.
     pub(crate) fn wire(self) -> usize {
         let tokens = usize::try_from(self.tokens).unwrap_or(usize::MAX);
         tokens.saturating_mul(WIRE_BYTES_A_TOKEN).saturating_add(WIRE_FLOOR).min(MAX_BYTES)
     }
 
-    /// Bytes of a provider's own turn that goes back unchanged: what it says, four times for encryption and its frame, and
-    /// 1 MiB.
+    /// Maximum bytes of a provider's own turn that is sent back: four times the output, for encryption and framing, and 1
+    /// MiB.
     pub(crate) fn raw(self) -> usize {
         self.bytes.saturating_mul(4).saturating_add(RAW_FLOOR)
     }
 
-    /// The reply with every field of it capped. What our own decoders made is within it already; another model may not be.
+    /// The reply with every field capped. Replies of this crate's decoders are capped already; those of other models may
+    /// not be.
     pub fn hold(self, mut reply: ModelReply) -> ModelReply {
-        // What our own decoders cut has its mark already.
+        // The decoders' own mark counts extra.
         let mut left = self.bytes + MARK.len();
         let mut take = |text: &mut Arc<str>| {
             let fits = text.len() <= left;
@@ -75,7 +76,7 @@ impl OutputCap {
         for call in &mut reply.tool_calls {
             call.name = word(&call.name);
             if call.id.len() > MAX_WORD {
-                // A result that names it would not find its call in the provider's turn.
+                // A result that refers to a shortened id would not match the call in the provider's own turn.
                 call.id = "".into();
                 reply.raw = None;
             }
@@ -99,7 +100,7 @@ impl OutputCap {
         reply
     }
 
-    /// What came of a reply that failed, capped.
+    /// The capped text of a failed reply.
     pub fn hold_text(self, text: &Arc<str>) -> Arc<str> {
         match text.len() <= self.bytes {
             true => Arc::clone(text),
@@ -107,7 +108,7 @@ impl OutputCap {
         }
     }
 
-    /// A reply that was cut here, of which this much had come.
+    /// A reply that was cut at the cap, with the text received by then.
     pub fn cut(self, text: &str, usage: Option<loop_core::Usage>) -> ModelReply {
         let text = text.get(..text.floor_char_boundary(self.bytes)).unwrap_or_default();
         ModelReply {
@@ -119,17 +120,17 @@ impl OutputCap {
     }
 }
 
-/// An id, a name or a word of a provider, of at most 256 bytes.
+/// An id, a name or a stop reason, cut to 256 bytes.
 pub(crate) fn word(text: &str) -> Arc<str> {
     short(text, MAX_WORD)
 }
 
-/// A line of a provider on something, of at most 4 KiB.
+/// A message of a provider, cut to 4 KiB.
 pub fn line(text: &str) -> Arc<str> {
     short(text, MAX_DETAIL)
 }
 
-/// A text of at most `max` bytes, with a mark where it was longer.
+/// A text cut to `max` bytes, with a mark where it was longer.
 fn short(text: &str, max: usize) -> Arc<str> {
     if text.len() <= max {
         return text.into();
@@ -138,31 +139,31 @@ fn short(text: &str, max: usize) -> Arc<str> {
     format!("{head}… [cut: {} of {} bytes]", head.len(), text.len()).into()
 }
 
-/// What stands behind the words of a refusal that was cut.
+/// The mark at the end of a refusal that was cut.
 pub(crate) const MARK: &str = "… [cut]";
-/// The warning that a reply was cut by us.
+/// The warning that a reply was cut at the cap.
 pub(crate) const CUT: &str = "reply_cut";
-/// The warning that a provider's own turn is too large to go back.
+/// The warning that a provider's own turn is too large to be sent back.
 pub(crate) const RAW_TOO_LARGE: &str = "raw_too_large";
-/// The warning that a provider's own turn holds what no JSON text may hold, and does not go back.
+/// The warning that a provider's own turn is not valid JSON and is not sent back.
 pub(crate) const RAW_UNREADABLE: &str = "raw_unreadable";
-/// The most bytes of an id, a name, a model, the word for an end.
+/// Maximum bytes of an id, a name, a model or a stop reason.
 pub(crate) const MAX_WORD: usize = 256;
-/// The most bytes of what is told in a line.
+/// Maximum bytes of a message.
 const MAX_DETAIL: usize = 4 << 10;
-/// The most warnings of a reply.
+/// Maximum warnings of a reply.
 pub(crate) const MAX_WARNINGS: usize = 64;
-/// What is granted where no limit is given.
+/// Output tokens of a call without a limit.
 const UNLIMITED: u64 = 128 << 10;
-/// Tokens above twice what was granted.
+/// Tokens above twice the limit.
 const FLOOR_TOKENS: u64 = 256;
-/// The most bytes that a token has on the average of a reply. Prose has about four, code three.
+/// Maximum average bytes of a token in a reply. Prose has about four, code three.
 const BYTES_A_TOKEN: u64 = 8;
-/// Bytes of a stream for each token, its frame included.
+/// Bytes of a stream for each token, including framing.
 const WIRE_BYTES_A_TOKEN: usize = 1 << 10;
-/// Bytes of a stream for what comes with no token: an echo of the request, signs of life.
+/// Bytes of a stream that belong to no token, such as an echo of the request and keep-alives.
 const WIRE_FLOOR: usize = 8 << 20;
-/// The most bytes of anything.
+/// Maximum bytes of any cap.
 const MAX_BYTES: usize = 64 << 20;
-/// Bytes of a provider's own turn for what is not the model's: results of the provider's own tools.
+/// Bytes of a provider's own turn that the model did not write, such as results of server tools.
 const RAW_FLOOR: usize = 1 << 20;

@@ -1,18 +1,18 @@
-//! Texts of others, made fit for a message: one line, of some length, without secrets.
+//! Makes untrusted text fit for an error message: one line of limited length, without secrets.
 
 use loop_core::{is_invisible, is_joiner};
 
 use crate::secrets::Secrets;
 
-/// One line of at most [`MAX`] characters, in which `secrets` and whatever looks like a key are masked. Characters that
-/// cannot be seen, or that turn the direction of writing, are left out.
+/// One line of at most [`MAX`] characters, in which `secrets` and everything that looks like a key are masked. Invisible
+/// characters and those that change the text direction are dropped.
 ///
-/// Only the first [`MAX_READ`] bytes are looked at, each a fixed number of times.
+/// Only the first [`MAX_READ`] bytes are scanned, in linear time.
 pub(crate) fn line(text: &str, secrets: &Secrets) -> String {
     let head = text.get(..text.floor_char_boundary(MAX_READ)).unwrap_or_default();
     let is_cut = head.len() < text.len();
     let visible: String = head.chars().filter(|c| !is_hidden(*c)).collect();
-    // Secrets go first: what is cut or split could no longer be recognised.
+    // Secrets are masked first: after cutting or splitting they would not be recognised.
     let text = secrets.masked(&visible, MASK, is_cut);
     let mut line = String::new();
     let mut after_bearer = false;
@@ -33,13 +33,13 @@ pub(crate) fn line(text: &str, secrets: &Secrets) -> String {
     }
 }
 
-/// What nobody sees, joiners too: a secret that they split is still one.
+/// Invisible characters, including joiners, which may split a secret.
 fn is_hidden(c: char) -> bool {
     is_invisible(c) || is_joiner(c)
 }
 
 fn push_masked(word: &str, line: &mut String) {
-    // A name and password before a host.
+    // User name and password before a host.
     let word = match word.split_once("://") {
         Some((scheme, rest)) => {
             let host_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -67,7 +67,7 @@ fn flush(run: &mut String, line: &mut String) {
     run.clear();
 }
 
-/// Whether a text begins as the keys of known providers do.
+/// Whether a text has the prefix of a known provider's keys.
 pub(crate) fn begins_like_a_key(text: &str) -> bool {
     PREFIXES.iter().any(|prefix| text.len() >= prefix.len() + 6 && text.starts_with(prefix))
 }
@@ -82,17 +82,17 @@ fn looks_like_a_key(run: &str) -> bool {
 }
 
 fn is_key_char(c: char) -> bool {
-    // Asterisks: providers themselves mask the middle of a key and leave its ends.
+    // Asterisks, as providers mask the middle of a key and leave its ends.
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '*' | '+')
 }
 
 const MASK: &str = "***";
-/// How keys of known providers begin.
+/// Prefixes of known providers' keys.
 const PREFIXES: [&str; 13] =
     ["sk-", "sk_", "pk-", "rk-", "gsk_", "xai-", "AIza", "AKIA", "hf_", "ghp_", "eyJ", "csk-", "key-"];
-/// The most characters of a line.
+/// Maximum characters of a line.
 const MAX: usize = 500;
-/// The most bytes of a text that are looked at.
+/// Maximum bytes of a text that are scanned.
 const MAX_READ: usize = 16 << 10;
 
 #[cfg(test)]

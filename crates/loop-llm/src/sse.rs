@@ -1,34 +1,32 @@
-//! Server-sent events out of bytes that arrive in any pieces.
+//! Parses server-sent events from bytes in chunks of any size.
 //!
-//! Each byte is looked at once, however the stream is cut. An event of one line that comes in one piece is not copied, and
-//! nothing is allocated for others once the buffers have grown to their size.
+//! Each byte is scanned once. An event of one line within one chunk is not copied, and other events allocate nothing once
+//! the buffers have grown.
 
 use memchr::memchr2;
 
-/// What stands between two blank lines, or a comment.
+/// An event or a comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frame<'a> {
-    /// A line that says nothing.
+    /// A comment line, which servers send as a keep-alive.
     Comment,
     /// The data lines of one event, joined by line feeds.
     Data {
-        /// The event's name.
         event: Option<&'a str>,
-        /// Its data.
         data: &'a str,
-        /// Whether bytes that are no UTF-8 were replaced.
+        /// Whether invalid UTF-8 was replaced.
         is_damaged: bool,
     },
 }
 
-/// A line or an event that is longer than it may be.
+/// A line or an event exceeds the maximum length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// Cuts bytes into frames.
+/// Splits bytes into frames.
 #[derive(Debug)]
 pub(crate) struct Framer {
-    /// The beginning of a line whose end has not come.
+    /// The beginning of an incomplete line.
     line: Vec<u8>,
     after_return: bool,
     is_first_line: bool,
@@ -37,7 +35,7 @@ pub(crate) struct Framer {
     max: usize,
 }
 
-/// The event so far.
+/// The event under construction.
 #[derive(Debug, Default)]
 struct Event {
     name: String,
@@ -48,7 +46,7 @@ struct Event {
 }
 
 impl Framer {
-    /// A framer that holds at most `max` bytes of a line, and of an event.
+    /// A framer for lines and events of at most `max` bytes.
     pub(crate) fn new(max: usize) -> Self {
         Self {
             line: Vec::new(),
@@ -60,7 +58,7 @@ impl Framer {
         }
     }
 
-    /// Gives the frames that `bytes` complete to `sink`.
+    /// Passes the frames that `bytes` complete to `sink`.
     pub(crate) fn push(&mut self, mut bytes: &[u8], sink: &mut impl FnMut(Frame<'_>)) -> Result<(), TooLong> {
         while !bytes.is_empty() {
             if std::mem::take(&mut self.after_return)
@@ -99,7 +97,7 @@ impl Framer {
         Ok(())
     }
 
-    /// Gives an event whose only data is this line to `sink`, without a copy; whether it is one.
+    /// Passes an event whose only data is this line to `sink`, without a copy. Returns whether it is one.
     fn whole_event(&mut self, line: &[u8], sink: &mut impl FnMut(Frame<'_>)) -> bool {
         let value = line.strip_prefix(b"data:").filter(|_| !self.event.has_data && line.len() <= self.max);
         let Some(Ok(data)) = value.map(std::str::from_utf8) else { return false };
@@ -110,11 +108,11 @@ impl Framer {
         true
     }
 
-    /// What is left when the bytes are over: an event need not be closed by a blank line.
+    /// The last frame at the end of the body: an event may lack its blank line.
     pub(crate) fn finish(&mut self, sink: &mut impl FnMut(Frame<'_>)) -> Result<(), TooLong> {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
-            // The name of a field that was cut off is the beginning of one.
+            // The name of a field may be cut off.
             self.has_field = self.has_field || FIELDS.iter().any(|field| field.starts_with(&line));
             self.end_line(&line, sink)?;
         }
@@ -122,7 +120,7 @@ impl Framer {
         Ok(())
     }
 
-    /// Whether any line was one of an event stream: a field, or a comment.
+    /// Whether a line was a field or a comment of an event stream.
     pub(crate) fn has_field(&self) -> bool {
         self.has_field
     }
@@ -189,7 +187,7 @@ impl Event {
         }
         (self.has_name, self.has_data, self.is_damaged) = (false, false, false);
         self.data.clear();
-        // One long event does not hold its memory for the rest of the reply.
+        // Frees the memory of a long event.
         self.data.shrink_to(MAX_HELD);
     }
 }
@@ -201,7 +199,7 @@ fn is_field(line: &[u8]) -> bool {
     line.first() == Some(&b':') || FIELDS.iter().any(is_it)
 }
 
-/// The fields of events.
+/// The fields of an event.
 const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
 
 /// Bytes that stay allocated between two events.
@@ -213,7 +211,7 @@ mod tests {
 
     use super::{Frame, Framer, TooLong};
 
-    /// A frame that outlives its framer.
+    /// A frame that owns its texts.
     #[derive(Debug, PartialEq, Eq)]
     enum Kept {
         Comment,

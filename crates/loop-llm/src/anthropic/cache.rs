@@ -1,16 +1,16 @@
-//! Where the beginnings are marked that the cache keeps.
+//! Places the marks for prompt caching.
 
 use super::turn::{ASSISTANT, USER};
 use crate::codec::Turn;
 use crate::options::Caching;
 use crate::profile::CacheMarks;
 
-/// The marks of one request.
+/// The cache marks of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
-    /// Whether the rules are marked, or the tools where there are no rules.
+    /// Whether the system prompt is marked, or the tools if there is none.
     pub(super) head: bool,
-    /// Whether the server is to mark the last block.
+    /// Whether the request asks for automatic caching of the last block.
     pub(super) whole: bool,
     /// Turns whose last block is marked.
     turns: [Option<usize>; 2],
@@ -18,8 +18,8 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// The marks of a request of these turns. After them may stand an instruction that later requests do not have, and
-    /// that must not be what is kept.
+    /// The marks of a request with these turns. An instruction that later requests lack may follow, and must not be
+    /// cached.
     pub(super) fn of(kind: CacheMarks, caching: &Caching, turns: &[Turn], has_instruction: bool) -> Self {
         if caching.off || kind == CacheMarks::None {
             return Self::default();
@@ -27,7 +27,7 @@ impl Marks {
         let (newest, mut before) = user_ends(turns);
         let whole = kind == CacheMarks::Automatic && !has_instruction;
         let last = turns.iter().rposition(|turn| turn.values > 0);
-        // Where the model goes on with its own turn, the request before ended with the newest of ours.
+        // Where the model continues its own turn, the request before ended with the newest user's turn.
         let goes_on =
             whole && last.and_then(|last| turns.get(last)).is_some_and(|turn| turn.joint == ASSISTANT);
         if goes_on {
@@ -49,19 +49,19 @@ impl Marks {
         if self.long { "{\"type\":\"ephemeral\",\"ttl\":\"1h\"}" } else { "{\"type\":\"ephemeral\"}" }
     }
 
-    /// The turns whose last block is marked, in their order.
+    /// The turns whose last block is marked, in order.
     pub(super) fn turns(&self) -> impl Iterator<Item = usize> {
         let [newest, before] = self.turns;
         [before, newest].into_iter().flatten()
     }
 
-    /// The mark as a last member of a block.
+    /// The mark as the last member of a block.
     pub(super) fn member(&self) -> &'static str {
         if self.long { MARK_LONG } else { MARK }
     }
 }
 
-/// Where the newest run of user's turns ends, and the one before it.
+/// The ends of the last two groups of consecutive user's turns, the newest first.
 fn user_ends(turns: &[Turn]) -> (Option<usize>, Option<usize>) {
     let stated = || turns.iter().enumerate().rev().filter(|(_, turn)| turn.values > 0);
     let newest = stated().find(|(_, turn)| turn.joint == USER).map(|(nth, _)| nth);
@@ -73,5 +73,5 @@ fn user_ends(turns: &[Turn]) -> (Option<usize>, Option<usize>) {
 
 const MARK: &str = ",\"cache_control\":{\"type\":\"ephemeral\"}";
 const MARK_LONG: &str = ",\"cache_control\":{\"type\":\"ephemeral\",\"ttl\":\"1h\"}";
-/// How many blocks before a mark the server looks for what it has: less a few that it may count in another way.
+/// How many blocks before a mark the server looks for a cached prefix, less a margin.
 const MAX_LOOKED_BACK: usize = 18;

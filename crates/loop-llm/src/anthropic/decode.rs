@@ -1,4 +1,4 @@
-//! What the events of a stream, or a whole message, say.
+//! Decodes the events of a stream, or a whole message.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use crate::codec::{Assembly, End, Fields, Maybe, Number, Protocol, Target, Text,
 use crate::error::LlmError;
 use crate::request::ModelRequest;
 
-/// Events, or one message.
+/// The decoder's state.
 #[derive(Debug)]
 struct Messages {
     begun: Begun,
     blocks: Blocks,
     counts: Counts,
-    /// The word for the end, which holds once the end has come.
+    /// The stop reason, which takes effect with `message_stop`.
     stop: Option<(String, ReplyEnd)>,
     long_writes: bool,
     may_be_unsigned: bool,
@@ -38,19 +38,19 @@ pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn P
     })
 }
 
-/// Which block is which call of ours, be the block kept or not: no call may run without its arguments.
+/// Maps blocks to tool calls, also blocks that are not kept: no call may run without its arguments.
 #[derive(Debug, Default)]
 struct Begun {
-    /// The call by the index of its block.
+    /// The call of each block index.
     by_index: BTreeMap<u64, usize>,
-    /// The call that the latest block is, if it is one.
+    /// The call of the latest block, if it is a tool call.
     latest: Option<usize>,
-    /// What came with the block itself as the input of a call.
+    /// The input of a call that `content_block_start` contained.
     inputs: BTreeMap<usize, String>,
 }
 
 impl Begun {
-    /// A block begins, which is this call or none.
+    /// A block that begins. `call` is its tool call, if it is one.
     fn add(&mut self, index: Option<u64>, call: Option<usize>) {
         self.latest = call;
         match (index, call) {
@@ -64,12 +64,12 @@ impl Begun {
         }
     }
 
-    /// The call that the block of this index is; the latest block where there is none.
+    /// The call of the block with this index, or of the latest block without an index.
     fn at(&self, index: Option<u64>) -> Option<usize> {
         index.map_or(self.latest, |index| self.by_index.get(&index).copied())
     }
 
-    /// A call is complete: what came with its beginning is its input where no pieces came after it.
+    /// A complete call. Its input is that of the start event if no fragments followed.
     fn close(&mut self, call: usize, reply: &mut Assembly) -> Result<(), LlmError> {
         let Some(input) = self.inputs.remove(&call) else { return Ok(()) };
         let has_arguments = reply.calls().open().get(call).is_some_and(|call| !call.arguments.is_empty());
@@ -77,7 +77,7 @@ impl Begun {
     }
 }
 
-/// An event. Of what is not named here nothing is kept.
+/// An event. Unknown members are dropped.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Event<'a> {
@@ -120,7 +120,7 @@ struct Message<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// A piece of a block, or of the message.
+/// A delta of a block, or of the message.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Delta<'a> {
@@ -144,7 +144,7 @@ struct Delta<'a> {
     stop_details: Maybe<Details<'a>>,
 }
 
-/// Why the model refused.
+/// Details of a refusal.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Details<'a> {
@@ -172,7 +172,8 @@ impl Protocol for Messages {
             "message_start" => {
                 let message = event.message.get();
                 reply.begin(message.and_then(|it| it.id.some()), message.and_then(|it| it.model.some()));
-                // These counts say what was read. Told here, they would stand for the whole of a reply that breaks off.
+                // `message_start` has the input tokens. Reported here, they would count as the whole usage of an
+                // interrupted reply.
                 if let Some(report) = message.and_then(|it| it.usage.get()) {
                     self.take(report, reply);
                 }
@@ -236,7 +237,7 @@ impl Protocol for Messages {
         }
         self.count(message.usage.get(), reply);
         self.ends(&message.stop_reason, &message.stop_sequence, &message.stop_details, reply);
-        // It is all there, whether or not it says why it ended.
+        // A whole message is complete even without a stop reason.
         self.end(reply)
     }
 
@@ -264,7 +265,7 @@ impl Messages {
             "redacted_thinking" => Kind::Redacted,
             "tool_use" => {
                 let Some(at) = reply.add_call(fields.text("id").or_empty(), index) else {
-                    // The turn does not go back: nothing of the block is kept.
+                    // The turn is not sent back, so nothing of the block is kept.
                     self.begun.add(index, /*call*/ None);
                     reply.pass_over(fields.get("input").map_or(0, |input| input.get().len()));
                     return Ok(());
@@ -306,7 +307,7 @@ impl Messages {
     ) -> Result<(), LlmError> {
         let kind = delta.kind.or_empty();
         if self.blocks.grow(data.len()) && self.blocks.at(index).is_none() {
-            // Some servers say nothing before the first piece of a text.
+            // Some servers send no `content_block_start` before the first text delta.
             let block = match kind {
                 "text_delta" => "{\"type\":\"text\",\"text\":\"\"}",
                 "thinking_delta" => "{\"type\":\"thinking\",\"thinking\":\"\"}",
@@ -371,7 +372,7 @@ impl Messages {
         }
     }
 
-    /// The word for the end, and more on it.
+    /// Sets the stop reason and its details.
     fn ends(
         &mut self,
         word: &Text<'_>,
@@ -411,13 +412,13 @@ impl Messages {
         self.stop = Some((word.to_owned(), stop));
     }
 
-    /// The end has come.
+    /// The end of the message.
     fn end(&mut self, reply: &mut Assembly) -> Result<(), LlmError> {
         let (word, stop) = self.stop.take().unwrap_or_else(|| {
             reply.warn("no_finish_reason");
             (String::new(), ReplyEnd::EndTurn)
         });
-        // What was being written when it was cut is not complete; otherwise the word that a block is may be missing.
+        // The last block of a cut reply is incomplete; otherwise only its `content_block_stop` may be missing.
         if !matches!(stop, ReplyEnd::MaxTokens | ReplyEnd::ContextWindow | ReplyEnd::Capped) {
             self.blocks.iter_mut().for_each(Block::close);
             for call in 0..reply.calls().open().len() {
@@ -431,7 +432,7 @@ impl Messages {
     }
 }
 
-/// A delta of a kind that is not known.
+/// A delta of an unknown type.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Unknown<'a> {

@@ -1,4 +1,4 @@
-//! A request as bytes: the same request gives the same bytes, and more turns only append.
+//! Encodes a request. The same request gives the same bytes, and new turns are only appended.
 
 use serde_json::json;
 
@@ -84,7 +84,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     Ok(Encoded { body, messages: start..range.end, warnings: warnings.finish(), aliases })
 }
 
-/// Effort, and the form of the text; returns what has to be said of it in words.
+/// Adds effort and output format. Returns the instruction that replaces what the model does not support.
 fn output(
     request: &ModelRequest,
     target: &Target<'_>,
@@ -131,7 +131,7 @@ fn output(
     Ok(instruction)
 }
 
-/// Texts at which it ends; blank ones are refused.
+/// Adds stop sequences. Blank ones are refused by the API.
 fn stop(request: &ModelRequest, members: &mut Members<'_>, warnings: &mut Warnings) -> Result<(), LlmError> {
     let texts: Vec<_> = request.stop.iter().filter(|text| !text.trim().is_empty()).collect();
     warnings.fewer_stops(request.stop.len(), texts.len())?;

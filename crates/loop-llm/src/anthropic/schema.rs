@@ -1,8 +1,8 @@
-//! Schemas that Anthropic can hold a model to.
+//! JSON schemas for Anthropic's strict mode.
 
 use serde_json::{Map, Value};
 
-/// How much of what is bound a request may still have.
+/// How many strict tools, optional parameters and union types a request may still have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quota {
     tools: usize,
@@ -11,12 +11,12 @@ pub(super) struct Quota {
 }
 
 impl Quota {
-    /// All that a request may have.
+    /// The limits of a request.
     pub(super) fn whole() -> Self {
         Self { tools: 20, optional: 24, unions: 16 }
     }
 
-    /// The schema of a tool in the form that can be bound, where there is one and there is room for it.
+    /// The schema of a tool for strict mode. `None` where it cannot be expressed or a limit is reached.
     pub(super) fn tool(&mut self, schema: &Value) -> Option<Value> {
         let mut left = Self { tools: self.tools.checked_sub(1)?, ..*self };
         let bound = left.bind(schema)?;
@@ -24,8 +24,8 @@ impl Quota {
         Some(bound)
     }
 
-    /// The same schema in the form that can be bound, where there is one: objects have nothing beyond their properties,
-    /// and bounds that are not taken stand in the description.
+    /// The schema for strict mode. `None` where it cannot be expressed. Objects get no additional properties, and
+    /// unsupported bounds move to the description.
     pub(super) fn bind(&mut self, schema: &Value) -> Option<Value> {
         if schema.get("type").and_then(Value::as_str) != Some("object")
             || Paths::default().go_round(schema, schema)
@@ -90,17 +90,17 @@ impl Quota {
     }
 }
 
-/// Where references lead.
+/// Finds references that are recursive or lead nowhere.
 #[derive(Default)]
 struct Paths<'a> {
-    /// Those that are being followed.
+    /// References that are being followed.
     open: Vec<&'a str>,
-    /// Those that lead to an end.
+    /// References that are known to be valid.
     good: Vec<&'a str>,
 }
 
 impl<'a> Paths<'a> {
-    /// Whether a reference below `part` leads back to where it stands, or to nothing.
+    /// Whether a reference below `part` is recursive or leads nowhere.
     fn go_round(&mut self, root: &'a Value, part: &'a Value) -> bool {
         match part {
             Value::Object(members) => members.iter().any(|(key, value)| match value.as_str() {
@@ -128,10 +128,10 @@ impl<'a> Paths<'a> {
     }
 }
 
-/// How many references may lead to each other.
+/// Maximum length of a chain of references.
 const MAX_DEEP: usize = 16;
 
-/// Keywords that cannot be bound.
+/// Keywords that strict mode refuses.
 const FORBIDDEN: [&str; 10] = [
     "oneOf",
     "not",
@@ -144,7 +144,7 @@ const FORBIDDEN: [&str; 10] = [
     "propertyNames",
     "prefixItems",
 ];
-/// Bounds that are not taken.
+/// Bounds that strict mode refuses.
 const BOUNDS: [&str; 13] = [
     "minimum",
     "maximum",

@@ -1,4 +1,4 @@
-//! How a model is told to think, and whether it then takes sampling.
+//! Thinking options, and whether sampling options are accepted with them.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,18 +10,17 @@ use crate::options::Effort;
 use crate::request::{Message, ModelRequest};
 use crate::warnings::Warnings;
 
-/// What is said of thinking.
+/// The thinking options of a request.
 #[derive(Debug, Default)]
 pub(super) struct Reported {
-    /// The member `thinking`.
     pub(super) thinking: Option<Value>,
     pub(super) effort: Option<Effort>,
-    /// Whether it was asked to think.
+    /// Whether thinking was requested.
     pub(super) thinks: bool,
 }
 
 impl Reported {
-    /// Whether it was given a number of tokens.
+    /// Whether there is a token budget.
     pub(super) fn has_budget(&self) -> bool {
         self.thinking.as_ref().is_some_and(|thinking| thinking.get("budget_tokens").is_some())
     }
@@ -58,7 +57,7 @@ pub(super) fn thinking(
     }
 }
 
-/// For models that are given a number of tokens.
+/// For models that take `budget_tokens`.
 fn budget(
     request: &ModelRequest,
     target: &Target<'_>,
@@ -77,7 +76,7 @@ fn budget(
         (None, Some(effort)) => tokens_of(effort),
     };
     let name = if request.reasoning_tokens.is_some() { "reasoning_tokens" } else { "reasoning_effort" };
-    // What is left must be enough for a reply, and a number that somebody chose is kept as far as it may be.
+    // Enough must be left for a reply, and a requested budget is reduced as little as possible.
     let room = if request.reasoning_tokens.is_some() { max.saturating_sub(1) } else { max - max / 4 };
     if room < LEAST_BUDGET {
         warnings.leave_out(name)?;
@@ -88,7 +87,7 @@ fn budget(
         warnings.change(name)?;
     }
     if answers_without_thinking(request, target) {
-        // A turn whose calls are being answered would have to begin with thinking, and there is none to give back.
+        // While a turn's calls are being answered, the turn must begin with thinking, and this one has none.
         warnings.warn(format!("param_dropped({name})"));
         return Ok(Reported::default());
     }
@@ -96,7 +95,7 @@ fn budget(
     Ok(Reported { thinking: Some(thinking), effort: None, thinks: true })
 }
 
-/// For models that think as long as they like.
+/// For models with adaptive thinking.
 fn adaptive(
     request: &ModelRequest,
     abilities: &Abilities,
@@ -136,7 +135,7 @@ fn adaptive(
     Ok(Reported { thinking, effort, thinks })
 }
 
-/// `temperature`, `top_p` and `top_k`.
+/// Adds `temperature`, `top_p` and `top_k`.
 pub(super) fn sampling(
     request: &ModelRequest,
     abilities: &Abilities,
@@ -168,14 +167,14 @@ pub(super) fn sampling(
     Ok(())
 }
 
-/// Whether results are given to a turn that does not begin with thinking.
+/// Whether the last results answer a turn that does not begin with thinking.
 fn answers_without_thinking(request: &ModelRequest, target: &Target<'_>) -> bool {
     let mut turns = request.messages.iter().rev().skip_while(|turn| !matches!(turn, Message::Assistant(_)));
     let mut since = request.messages.iter().rev().take_while(|turn| !matches!(turn, Message::Assistant(_)));
     if !since.any(|turn| matches!(turn, Message::Tool { .. })) {
         return false;
     }
-    // Turns of the model's that follow each other are one.
+    // Consecutive turns of the model are one.
     let mut first = None;
     while let Some(Message::Assistant(turn)) = turns.next() {
         first = Some(turn);
@@ -197,7 +196,7 @@ fn begins_with_thinking(blocks: &str) -> bool {
     })
 }
 
-/// The tokens that stand for an effort where there are no efforts.
+/// The budget for an effort, for models without efforts.
 fn tokens_of(effort: Effort) -> u64 {
     match effort {
         Effort::None | Effort::Minimal => LEAST_BUDGET,
@@ -209,5 +208,5 @@ fn tokens_of(effort: Effort) -> u64 {
     }
 }
 
-/// The fewest tokens that may be given to think with.
+/// Minimum `budget_tokens` that the API accepts.
 const LEAST_BUDGET: u64 = 1_024;

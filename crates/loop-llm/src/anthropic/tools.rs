@@ -1,4 +1,4 @@
-//! Tools, and which of them may be called.
+//! Encodes tools and tool choice.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use crate::options::{Strictness, ToolChoice, ToolDefinition};
 use crate::request::ModelRequest;
 use crate::warnings::Warnings;
 
-/// What else is known when tools are written.
+/// The options that the encoding of tools depends on.
 #[derive(Debug)]
 pub(super) struct Given<'a> {
     pub(super) abilities: &'a Abilities,
-    /// Whether the model was given a number of tokens to think with.
+    /// Whether thinking has a token budget.
     pub(super) has_budget: bool,
-    /// The mark of the last tool.
+    /// The cache mark of the last tool.
     pub(super) mark: Option<&'static str>,
 }
 
-/// Adds the tools and the choice of them; returns the choice in words where the model cannot be held to it.
+/// Adds the tools and the tool choice. Returns the choice as an instruction where the model cannot be forced.
 pub(super) fn add(
     request: &ModelRequest,
     target: &Target<'_>,
@@ -59,7 +59,7 @@ pub(super) fn add(
             instruction = Some(format!("Call the tool {} in this turn.", wire_name(name)));
             "auto"
         }
-        // Tools that are left out of the list would change the beginning that the cache knows.
+        // Leaving tools out of the list would change the cached prefix.
         ToolChoice::AnyOf(_) => {
             warnings.change("tool_choice")?;
             "auto"
@@ -109,8 +109,8 @@ fn is_chosen(choice: &ToolChoice, name: &Arc<str>) -> bool {
     }
 }
 
-/// The schema of a tool as it can be bound, where it is to be binding and can be. A tool that the model should call
-/// and cannot be made to is bound where that can be, and otherwise not.
+/// The schema of a tool for strict mode, where it is requested and possible. A tool that the model should call and cannot
+/// be forced to is strict where possible.
 fn bound(
     tool: &ToolDefinition,
     is_meant: bool,
@@ -133,7 +133,7 @@ fn bound(
     Ok(bound)
 }
 
-/// A schema as it is; that it is one of an object has to be said.
+/// A schema as it is, with `"type":"object"`, which the API requires.
 fn schema<'a>(parameters: &Value, json: &'a mut Json) -> &'a mut Json {
     if parameters.get("type").is_some_and(|kind| kind == "object") {
         return json.value(parameters);

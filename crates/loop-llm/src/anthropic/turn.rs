@@ -1,4 +1,4 @@
-//! Turns as blocks, and where marks stand in them.
+//! Encodes turns as content blocks, with cache marks.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::codec::{
 use crate::error::LlmError;
 use crate::request::{AssistantTurn, Image, Message, ToolOutput};
 
-/// What stands around the blocks of a user's turn, results and late instructions among them.
+/// A user's message, which also contains tool results and late instructions.
 pub(super) const USER: Joint = Joint { open: "{\"role\":\"user\",\"content\":[", close: "]}" };
-/// What stands around the blocks of the model's turn.
+/// An assistant's message.
 pub(super) const ASSISTANT: Joint = Joint { open: "{\"role\":\"assistant\",\"content\":[", close: "]}" };
-/// What stands around late instructions, for models that take them as such.
+/// A late instruction, for models that accept one.
 const SYSTEM: Joint = Joint { open: "{\"role\":\"system\",\"content\":[", close: "]}" };
 
 pub(super) struct Writer<'a> {
     pub(super) target: Target<'a>,
-    /// Whether late instructions have a role of their own.
+    /// Whether late instructions are sent with the role `system`.
     pub(super) late_system: bool,
 }
 
@@ -59,7 +59,7 @@ impl TurnWriter for Writer<'_> {
     }
 }
 
-/// Whether a turn is one of ours and says something: an instruction in a role of its own has to follow such a turn.
+/// Whether a turn is a user's message or results, and is not empty: a late instruction has to follow such a turn.
 fn is_ours(message: &Message) -> bool {
     match message {
         Message::User { text, images } => !images.is_empty() || !text.trim().is_empty(),
@@ -69,7 +69,7 @@ fn is_ours(message: &Message) -> bool {
     }
 }
 
-/// Blocks of a text and pictures. There is no block for a blank text, which is refused.
+/// Text and image blocks. A blank text is left out, as the API refuses it.
 fn blocks(text: &str, images: &[Image], json: &mut Json) -> usize {
     let has_text = !text.trim().is_empty();
     if has_text {
@@ -101,7 +101,7 @@ fn results(calls: &[ToolCall], given: &[ToolOutput], json: &mut Json) -> usize {
     for (call, result) in results_in_order(calls, given) {
         json.raw(if values == 0 { "" } else { "," });
         json.raw("{\"type\":\"tool_result\",\"tool_use_id\":").value(&legal_id(&call.id));
-        // An error has to say something.
+        // The API refuses an error without text.
         let text = if result.is_error && result.text.trim().is_empty() { "error" } else { &result.text };
         if result.is_error {
             json.raw(",\"is_error\":true");
@@ -119,10 +119,10 @@ fn results(calls: &[ToolCall], given: &[ToolOutput], json: &mut Json) -> usize {
     values
 }
 
-/// The id of a call as it is taken here, in the call and in its result.
+/// A call's id with only the characters that the API accepts. It is the same in the call and in its result.
 pub(super) fn legal_id(id: &Arc<str>) -> Arc<str> {
     wire_id(id, MAX_ID, |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }
 
-/// The most bytes of an id.
+/// Maximum bytes of an id.
 const MAX_ID: usize = 128;

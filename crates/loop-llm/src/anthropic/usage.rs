@@ -1,11 +1,11 @@
-//! Token counts as they are reported: again and again, the later ones in place of the earlier.
+//! Token counts. They are reported repeatedly, and the last value counts.
 
 use loop_core::Usage;
 use serde::Deserialize;
 
 use crate::codec::{Count, Maybe, Text, UsageReport};
 
-/// What one event reports.
+/// The usage of one event.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Report<'a> {
@@ -32,7 +32,7 @@ struct Output {
     thinking_tokens: Count,
 }
 
-/// What was reported so far.
+/// The last value of each count.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     input: Option<u64>,
@@ -46,7 +46,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Takes what is reported in place of what was; what is not reported stays.
+    /// Replaces the counts that are reported.
     pub(super) fn take(&mut self, report: &Report<'_>) {
         let is_odd = &mut self.is_odd;
         let mut put = |slot: &mut Option<u64>, count: Count| *slot = count.get(is_odd).or(*slot);
@@ -63,8 +63,8 @@ impl Counts {
         }
     }
 
-    /// The counts in buckets. Where the reply is over, a count that is missing is missing for good; writes to the cache
-    /// of which nobody says for how long are long ones where that was asked for.
+    /// The counts in disjoint buckets. Once the reply `is_over`, a missing count makes them unusable. Cache writes of
+    /// unknown duration count as long-lived ones where `long_writes` were requested.
     pub(super) fn reported(&self, is_over: bool, long_writes: bool) -> UsageReport {
         let (Some(input), Some(all)) = (self.input, self.output) else {
             let is_silent = self.input.is_none() && self.output.is_none() && !self.is_odd;

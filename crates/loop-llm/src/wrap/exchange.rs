@@ -1,4 +1,4 @@
-//! The file form of recordings, version 1: a line that names the version, and one line for each exchange.
+//! The file format of recordings, version 1: a line with the version, and one line for each exchange.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::request::ModelRequest;
 use crate::scripted::nonce_of;
 use crate::secrets::Secrets;
 
-/// The version of the file form of recordings that this crate writes and reads.
+/// The version of the recording format that this crate reads and writes.
 pub const RECORDING_VERSION: u32 = 1;
 
 /// The first line.
@@ -28,15 +28,15 @@ pub(super) struct Header {
 pub(super) struct Exchange {
     /// From 1, in the order in which the exchanges ended.
     pub(super) seq: u64,
-    /// Which of several models it was, in the words of who recorded it.
+    /// The name that the recording caller gave to the model.
     pub(super) tier: Arc<str>,
     pub(super) model: Arc<str>,
-    /// The call's key within the run, and which try it was: for people alone.
+    /// The call's key within the run, and its attempt. Only for people.
     pub(super) key: Arc<str>,
     pub(super) attempt: u32,
-    /// The digest of `request`, but for what a model does not see.
+    /// The digest of what the model sees of `request`.
     pub(super) content: Arc<str>,
-    /// What stands in place of the run's nonce, where the request names one.
+    /// Replaces the run's nonce, where the request contains one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) nonce: Option<Arc<str>>,
     pub(super) request: Value,
@@ -44,25 +44,24 @@ pub(super) struct Exchange {
     pub(super) end: End,
 }
 
-/// How an exchange ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum End {
-    /// With a whole reply.
+    /// A whole reply.
     Reply { reply: Box<ModelReply> },
-    /// With an error in the middle of the reply.
+    /// An error in the middle of the reply.
     Failed { error: LlmError },
-    /// With an error before the reply began.
+    /// An error before the reply began.
     Refused { error: LlmError },
-    /// Its caller went away, because its time was over or for a reason of its own.
+    /// The caller dropped the stream, because its timeout was over or for another reason.
     Dropped { is_late: bool },
-    /// Without a word.
+    /// The stream ended without a last item.
     BrokeOff,
 }
 
 impl End {
-    /// How an exchange ended that failed in the middle of its reply. One that stands for a dropped exchange of another
-    /// recording is written as what it stands for.
+    /// The end of an exchange that failed in the middle of its reply. The error of a replayed dropped exchange is
+    /// recorded as a dropped exchange again.
     pub(super) fn failed(error: &LlmError) -> Self {
         let is_left = |is_late: &bool| {
             let (kind, message) = left(*is_late);
@@ -75,7 +74,7 @@ impl End {
     }
 }
 
-/// What a caller is told where the recorded one had left.
+/// The error that replaces a dropped exchange on replay.
 pub(super) fn left(is_late: bool) -> (LlmErrorKind, &'static str) {
     match is_late {
         true => (LlmErrorKind::Timeout, "no whole reply in the caller's time when this was recorded"),
@@ -83,7 +82,7 @@ pub(super) fn left(is_late: bool) -> (LlmErrorKind, &'static str) {
     }
 }
 
-/// What went by, as it was.
+/// A complete exchange before it is written.
 #[derive(Debug)]
 pub(super) struct Passed {
     pub(super) tier: Arc<str>,
@@ -93,10 +92,10 @@ pub(super) struct Passed {
 }
 
 impl Passed {
-    /// The line with this number, without secrets and without what changes from run to run.
+    /// The line with this number, without secrets and without what differs from run to run.
     ///
     /// # Errors
-    /// Where masking leaves no exchange: a secret is a word of the file form.
+    /// Masking made the exchange invalid: a secret is a word of the file format.
     pub(super) fn written(self, seq: u64, secrets: &Secrets) -> Result<Exchange, serde_json::Error> {
         let Self { tier, request, mut events, mut end } = self;
         let nonce = nonce_of_run(&request).map(str::to_owned);
@@ -117,7 +116,7 @@ impl Passed {
             change(event, mask)?;
         }
         if let End::Failed { error } | End::Refused { error } = &mut end {
-            // In messages short secrets are masked as well.
+            // In error messages short secrets are masked as well.
             error.message = secrets.masked(&error.message, "[masked]", /*cut*/ false).into();
         }
         change(&mut end, mask)?;
@@ -136,7 +135,7 @@ impl Passed {
 }
 
 impl Exchange {
-    /// Whether its request is the one that its digest was made of.
+    /// Whether the digest matches the request.
     pub(super) fn is_sound(&self) -> bool {
         content(&self.seen()) == self.content
     }
@@ -146,10 +145,10 @@ impl Exchange {
         seen(&self.request, self.nonce.as_deref())
     }
 
-    /// Events and end with `nonce` in its place.
+    /// Events and end with the caller's `nonce`.
     ///
     /// # Errors
-    /// Where that leaves no exchange.
+    /// The replacement made the exchange invalid.
     pub(super) fn reported(&self, nonce: Option<&str>) -> Result<(Vec<ModelEvent>, End), serde_json::Error> {
         let (mut events, mut end) = (self.events.clone(), self.end.clone());
         if let (Some(word), Some(nonce)) = (&self.nonce, nonce) {
@@ -159,8 +158,8 @@ impl Exchange {
     }
 }
 
-/// A request as it is written: without secrets, without its model, which stands beside it, and without what belongs
-/// to one run alone.
+/// The recorded form of a request: without secrets, without its model, which is a member of its own, and without what
+/// belongs to one run.
 pub(super) fn form(request: &ModelRequest, secrets: &Secrets) -> Result<Value, serde_json::Error> {
     let mut form = serde_json::to_value(request)?;
     if let Some(members) = form.as_object_mut() {
@@ -172,7 +171,7 @@ pub(super) fn form(request: &ModelRequest, secrets: &Secrets) -> Result<Value, s
     Ok(form)
 }
 
-/// What a model sees of a written request, with the same word in the place of every nonce.
+/// What a model sees of a recorded request, with a fixed word in place of every nonce.
 pub(super) fn seen(form: &Value, nonce: Option<&str>) -> Value {
     let mut seen: Map<String, Value> = form.as_object().cloned().unwrap_or_default();
     for invisible in ["cache", "no_stream", "service_tier", "unsupported"] {
@@ -192,7 +191,7 @@ pub(super) fn seen(form: &Value, nonce: Option<&str>) -> Value {
     seen
 }
 
-/// The results that a message holds, where it is one of tools.
+/// The results in a message of the role `tool`.
 fn results(message: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
     let results = message.get_mut("results").and_then(Value::as_array_mut);
     results.into_iter().flatten().filter_map(Value::as_object_mut)
@@ -203,24 +202,24 @@ pub(super) fn content(seen: &Value) -> Arc<str> {
     digest("recording/content", seen).to_string().into()
 }
 
-/// The name of the model that a request asks, as it is written.
+/// The recorded name of the request's model.
 pub(super) fn model(request: &ModelRequest, secrets: &Secrets) -> Arc<str> {
     masking::text(secrets, &request.model).into()
 }
 
-/// The nonce that a run's prompts carry: in the marks around the last text from outside in the first turn, or in the
-/// words of the prompt.
+/// The nonce of a run's prompts: in the delimiters around the last untrusted text of the first turn, or in the text of
+/// the prompt.
 pub(super) fn nonce_of_run(request: &ModelRequest) -> Option<&str> {
     let first = request.messages.first().map_or("", |message| message.text());
     let marked = first.rsplit_once("\n<<<end ").and_then(|(before, after)| {
         let (label, nonce) = after.split(">>>").next()?.rsplit_once(' ')?;
         before.contains(&format!("<<<{label} {nonce}>>>\n")).then_some(nonce)
     });
-    // What is shorter would be found in places that mean something else.
+    // A shorter one could match unrelated text.
     marked.or_else(|| nonce_of(request)).filter(|nonce| nonce.len() >= LEAST)
 }
 
-/// A word for the nonce that stands nowhere in the exchange.
+/// A replacement for the nonce that occurs nowhere in the exchange.
 fn word(requested: &Value, events: &[ModelEvent], end: &End) -> Result<Arc<str>, serde_json::Error> {
     let mut all = requested.to_string();
     all.push_str(&serde_json::to_string(events)?);
@@ -238,7 +237,7 @@ fn put(form: &mut Value, from: &str, to: &str) {
     });
 }
 
-/// Puts `to` in place of `from` in everything that was said.
+/// Replaces `from` by `to` in all events and in the end.
 fn stated(events: &mut [ModelEvent], end: &mut End, from: &str, to: &str) -> Result<(), serde_json::Error> {
     for mut pieces in masking::texts(events) {
         masking::replace(&mut pieces, from, to);
@@ -249,7 +248,7 @@ fn stated(events: &mut [ModelEvent], end: &mut End, from: &str, to: &str) -> Res
     change(end, |form| put(form, from, to))
 }
 
-/// Changes a value by its JSON.
+/// Changes a value by way of its JSON.
 fn change<T: Serialize + for<'de> Deserialize<'de>>(
     value: &mut T,
     by: impl Fn(&mut Value),

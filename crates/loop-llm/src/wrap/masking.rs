@@ -1,7 +1,6 @@
-//! Taking secrets out of what is written down.
+//! Masks secrets in recordings.
 //!
-//! Everything is looked at by its place in the JSON tree and not by its type, so that what a request or a reply gains
-//! later cannot be forgotten here.
+//! Every string of the JSON tree is masked, whatever its type, so that new members of a request or reply are included.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,13 +10,13 @@ use serde_json::{Map, Value};
 use crate::model::ModelEvent;
 use crate::secrets::{Masker, Secrets};
 
-/// A text without secrets, whole. JSON within it is looked into as well, since its strings may escape what they hold.
+/// A whole text without secrets. JSON within it is parsed, since its strings may be escaped.
 pub(super) fn text(secrets: &Secrets, text: &str) -> String {
     let masked = secrets.mask(text);
     if !masked.contains('\\') {
         return masked.into_owned();
     }
-    // The JSON of a provider's own turn stands below a line of ours.
+    // The JSON of a provider's own turn follows a header line.
     let start = match masked.trim_start().starts_with(['{', '[']) {
         true => 0,
         false => masked.find('\n').map_or(masked.len(), |end| end + 1),
@@ -29,7 +28,7 @@ pub(super) fn text(secrets: &Secrets, text: &str) -> String {
     }
 }
 
-/// A JSON text written anew without the secrets in it; nothing where it holds none or is not JSON.
+/// The JSON without secrets. `None` where it contains none or is not valid JSON.
 fn json_without(secrets: &Secrets, json: &str) -> Option<Value> {
     let value: Value = serde_json::from_str(json).ok()?;
     let mut without = value.clone();
@@ -37,8 +36,7 @@ fn json_without(secrets: &Secrets, json: &str) -> Option<Value> {
     (without != value).then_some(without)
 }
 
-/// A tree without secrets. In a part that `is_free`, whose form is nobody's promise, a number may be a secret as
-/// well.
+/// Masks a tree. In a part that `is_free`, which has no schema, numbers are masked too.
 pub(super) fn tree(secrets: &Secrets, value: &mut Value, is_free: bool) {
     match value {
         Value::Null | Value::Bool(_) => {}
@@ -56,11 +54,11 @@ pub(super) fn tree(secrets: &Secrets, value: &mut Value, is_free: bool) {
     }
 }
 
-/// The text of a call's arguments without secrets, which stays JSON.
+/// A call's arguments without secrets. They stay valid JSON.
 fn arguments_text(secrets: &Secrets, arguments: &str) -> String {
     match json_without(secrets, arguments) {
         Some(without) => without.to_string(),
-        // A secret may be spelt across the structure.
+        // A secret may be spread across the structure.
         None => secrets.mask_json(arguments).into_owned(),
     }
 }
@@ -71,7 +69,7 @@ fn object(secrets: &Secrets, members: &mut Map<String, Value>, is_free: bool) {
         .map(|(key, mut member)| {
             let is_free = is_free || matches!(key.as_str(), "arguments" | "extra" | "parameters" | "schema");
             match &mut member {
-                // What is masked in a call's arguments leaves them JSON.
+                // Masked arguments stay valid JSON.
                 Value::String(arguments) if key == "arguments" => {
                     *arguments = arguments_text(secrets, arguments)
                 }
@@ -82,7 +80,7 @@ fn object(secrets: &Secrets, members: &mut Map<String, Value>, is_free: bool) {
         .collect();
 }
 
-/// Texts that come in pieces, each with all its pieces in order.
+/// Streamed texts, each with all its deltas in order.
 pub(super) fn texts(events: &mut [ModelEvent]) -> Vec<Vec<&mut Arc<str>>> {
     let mut texts: BTreeMap<(u8, u32), Vec<&mut Arc<str>>> = BTreeMap::new();
     for event in events {
@@ -97,7 +95,7 @@ pub(super) fn texts(events: &mut [ModelEvent]) -> Vec<Vec<&mut Arc<str>>> {
     texts.into_values().collect()
 }
 
-/// Takes secrets out of a text in pieces. Pieces of a text without any stay as they are.
+/// Masks a text that is split into deltas. Deltas of a text without secrets stay the same.
 pub(super) fn pieces(secrets: &Secrets, pieces: &mut [&mut Arc<str>]) {
     let whole: String = pieces.iter().map(|piece| &***piece).collect();
     let wanted = text(secrets, &whole);
@@ -118,7 +116,7 @@ pub(super) fn pieces(secrets: &Secrets, pieces: &mut [&mut Arc<str>]) {
     }
 }
 
-/// Puts `to` in place of every `from` in a text in pieces: into the piece in which it begins.
+/// Replaces every `from` in a text that is split into deltas. `to` goes into the delta in which `from` begins.
 pub(super) fn replace(pieces: &mut [&mut Arc<str>], from: &str, to: &str) {
     let whole: String = pieces.iter().map(|piece| &***piece).collect();
     let mut found = whole.match_indices(from).map(|(at, _)| at).peekable();
@@ -143,7 +141,7 @@ pub(super) fn replace(pieces: &mut [&mut Arc<str>], from: &str, to: &str) {
     }
 }
 
-/// Every string in a tree, but for the names of members.
+/// Every string in a tree, except names of members.
 pub(super) fn strings(value: &mut Value, change: &impl Fn(&mut String)) {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => {}

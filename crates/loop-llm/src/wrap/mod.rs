@@ -1,12 +1,12 @@
-//! Wrappers over any model. They compose in any order, and none of them knows a provider.
+//! Wrappers around any model. They can be combined in any order and know no provider.
 //!
 //! ```text
 //! Retrying ─▶ CircuitBreaker ─▶ RateLimited ─▶ RecordingModel ─▶ a model
-//!  waits       stops asking      takes turns    writes down
+//! retries      stops calling     waits          records
 //! ```
 //!
-//! This order is the usual one: what is tried again asks for its turn again, an open breaker costs no turn, and a
-//! recording holds each try.
+//! This order is the usual one: each retry waits for the rate limit again, an open breaker uses none of the limit, and a
+//! recording contains each attempt.
 
 mod breaker;
 #[cfg(feature = "recordings")]
@@ -42,10 +42,9 @@ use crate::error::LlmError;
 use crate::model::{EventStream, ModelEvent};
 use crate::request::ModelRequest;
 
-/// One thing that a stream gives.
 type Item = Result<ModelEvent, LlmError>;
 
-/// How long the caller of one request waits.
+/// How long the caller of a request waits.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
     began: Instant,
@@ -57,23 +56,23 @@ impl Patience {
         Self { began: Instant::now(), limit: request.meta.timeout_ms.map(Duration::from_millis) }
     }
 
-    /// Whether a wait ends while the caller is there.
+    /// Whether a wait ends before the caller's timeout.
     fn covers(&self, wait: Duration) -> bool {
         self.end().is_none_or(|end| later(Instant::now(), wait) < end)
     }
 
-    /// When the caller is gone, where that is known. Its clock began a little before ours, so the last sixteenth of
-    /// its time counts as over: whoever gives up by then is heard.
+    /// When the caller's timeout ends, if known. Its clock started a little earlier, so the last sixteenth of the time is
+    /// not used: an error by then still reaches the caller.
     fn end(&self) -> Option<Instant> {
         self.limit.map(|limit| later(self.began, limit - limit / 16))
     }
 
-    /// Whether a caller that goes away goes because its time is over.
+    /// Whether a stream that is dropped now is dropped because of the timeout.
     fn is_over(&self) -> bool {
         !self.covers(Duration::ZERO)
     }
 
-    /// The request with the time that is left.
+    /// The request with the time that is left as its timeout.
     fn rest<'a>(&self, request: &'a ModelRequest) -> Cow<'a, ModelRequest> {
         let spent = self.began.elapsed();
         match self.limit {
@@ -88,23 +87,23 @@ impl Patience {
     }
 }
 
-/// The instant after a wait, however long that is.
+/// The instant after a wait, without overflow.
 fn later(now: Instant, wait: Duration) -> Instant {
     now.checked_add(wait).unwrap_or_else(|| now + Duration::from_secs(365 * 24 * 3_600))
 }
 
-/// What looks on while a reply comes.
+/// Observes a streamed reply.
 ///
-/// It is dropped when the reply is over: after the last item, or when the stream is dropped before that.
+/// It is dropped at the end of the reply: after the last item, or when the stream is dropped earlier.
 trait Watch: Unpin + Send + 'static {
-    /// One item, before the caller gets it; it may be changed.
+    /// Observes one item before the caller gets it, and may change it.
     fn see(&mut self, item: &mut Item);
 
     /// The stream ended without a last item.
     fn broke_off(&mut self) {}
 }
 
-/// The same stream with somebody who looks on. After its last item it gives nothing more.
+/// The stream with an observer. It returns nothing after the last item.
 fn watched<W: Watch>(events: EventStream, watch: W) -> EventStream {
     Box::pin(Watched { under_way: Some((events, watch)) })
 }

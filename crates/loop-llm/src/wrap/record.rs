@@ -1,4 +1,4 @@
-//! Writing exchanges down.
+//! Records the exchanges of a model.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -35,7 +35,7 @@ pub struct Recorder {
 }
 
 struct Writer {
-    /// Taken when there is nothing more to come.
+    /// `None` once the last clone was dropped.
     jobs: Option<Sender<Job>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -88,7 +88,7 @@ impl Recorder {
             for job in inbox {
                 match job {
                     Job::Write(received) => tape.write(*received),
-                    // Whoever asked may be gone.
+                    // The receiver may be gone.
                     Job::Tell(to) => drop(to.send(tape.reported())),
                 }
             }
@@ -113,7 +113,7 @@ impl Recorder {
 
     fn send(&self, job: Job) {
         if let Some(jobs) = &self.writer.jobs {
-            // The writer ends after the last sender; if it is gone, `finish` says so.
+            // The writer ends after the last sender; if it is gone, `finish` reports that.
             drop(jobs.send(job));
         }
     }
@@ -129,7 +129,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.jobs = None;
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        // A writer that panicked has said so by itself.
+        // A panic of the writer was printed already.
         thread.into_iter().for_each(|thread| drop(thread.join()));
     }
 }
@@ -173,7 +173,7 @@ impl<W: Write> Tape<W> {
     fn line(&mut self, line: &impl serde::Serialize) -> Result<(), RecordingError> {
         let mut bytes = serde_json::to_vec(line).map_err(|error| self.failed(&error))?;
         bytes.push(b'\n');
-        // One write, so that lines of a file are whole or absent.
+        // One write, so that each line is either complete or missing.
         self.sink.write_all(&bytes).and_then(|()| self.sink.flush()).map_err(|error| self.failed(&error))
     }
 
@@ -230,7 +230,7 @@ impl<M: ChatModel + ?Sized> ChatModel for RecordingModel<M> {
     }
 }
 
-/// One exchange while it goes on.
+/// An exchange in progress.
 struct Hearing {
     recorder: Recorder,
     patience: Patience,

@@ -1,4 +1,4 @@
-//! A model that plays recordings back.
+//! A model that replays recordings.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -43,16 +43,16 @@ pub struct RecordedModel {
 
 struct Shelf {
     name: String,
-    /// With the number of the line that it stands on.
+    /// Each with its line number.
     exchanges: Vec<(usize, Exchange)>,
-    /// Those of each model and content, in order.
+    /// The exchanges of each model and content, in order.
     found: HashMap<Key, Vec<usize>>,
-    /// How many of them were given.
+    /// How many of them were replayed.
     given: Mutex<HashMap<Key, usize>>,
 }
 
 impl fmt::Debug for Shelf {
-    /// Which file, and how much is in it; nothing of what was said.
+    /// Shows file name and number of exchanges, without their content.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shelf")
             .field("name", &self.name)
@@ -61,7 +61,7 @@ impl fmt::Debug for Shelf {
     }
 }
 
-/// What an exchange is found by.
+/// The key by which an exchange is found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     model: Arc<str>,
@@ -198,7 +198,7 @@ impl ChatModel for RecordedModel {
 /// A request as it would have been recorded.
 struct RequestForm {
     key: Key,
-    /// What people call it.
+    /// The name of the request in error messages.
     name: String,
     seen: Value,
     nonce: Option<String>,
@@ -223,7 +223,7 @@ fn unplayable(error: &serde_json::Error) -> LlmError {
     LlmError::new(LlmErrorKind::BadResponse, ErrorPhase::Encode, message)
 }
 
-/// What the caller of an exchange is told that nobody heard the end of.
+/// The error that replaces an exchange whose caller dropped the stream.
 fn left(events: &[ModelEvent], is_late: bool) -> LlmError {
     let (mut text, mut reasoning) = (String::new(), String::new());
     let mut partial = Partial::default();
@@ -309,7 +309,7 @@ fn difference(recorded: &Value, requested: &Value) -> Difference {
         let place = format!("{} at byte {same}", requested.0);
         return Difference { same_bytes: same_bytes + same, place, words };
     }
-    // The digests differ and no leaf does: only the form of something empty can.
+    // The digests differ but no leaf does: only an empty list or object can.
     Difference {
         same_bytes,
         place: "its form".to_owned(),
@@ -317,7 +317,7 @@ fn difference(recorded: &Value, requested: &Value) -> Difference {
     }
 }
 
-/// Every text and number with its place, in the order in which a model reads.
+/// Every string and number with its path, in the order in which a model reads.
 fn leaves(value: &Value, place: String, into: &mut Vec<(String, String)>) {
     match value {
         Value::Object(members) => {
@@ -341,7 +341,7 @@ fn leaves(value: &Value, place: String, into: &mut Vec<(String, String)>) {
     }
 }
 
-/// What a model reads first.
+/// The members that a model reads first.
 const FIRST: [&str; 3] = ["tools", "system", "messages"];
 /// Characters of an excerpt.
 const EXCERPT: usize = 40;
