@@ -1,12 +1,12 @@
-//! What a reply asks for, and how it ended.
+//! Reasons for the end of a reply, and arguments of calls.
 
 use std::sync::Arc;
 
 use loop_core::{Arguments, FinishReason};
 use serde::{Deserialize, Serialize};
 
-/// The text of a JSON object in any case: the arguments as they were written where they are one, and otherwise an object
-/// that holds them. Providers that take objects alone are given this.
+/// The arguments as a JSON object: unchanged if they are one, otherwise an object that contains them. For providers that
+/// accept only objects.
 pub(crate) fn object_text(arguments: &Arguments) -> Arc<str> {
     if arguments.trim().is_empty() {
         return "{}".into();
@@ -51,7 +51,7 @@ pub enum ReplyEnd {
 }
 
 impl ReplyEnd {
-    /// The reason as it is written.
+    /// The name as it is serialized.
     pub fn name(self) -> &'static str {
         match self {
             Self::EndTurn => "end_turn",
@@ -70,7 +70,7 @@ impl ReplyEnd {
         }
     }
 
-    /// The reason in the loop's terms.
+    /// The reason as the loop's [`FinishReason`].
     pub fn finish(self) -> FinishReason {
         match self {
             Self::EndTurn | Self::StopSequence => FinishReason::EndTurn,

@@ -1,11 +1,11 @@
-//! How long a provider asks to wait, out of headers and words.
+//! Parses the delay that a provider requests, from headers such as `retry-after` and from error messages.
 
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 
-/// The wait that a response asks for: `retry-after-ms`, `retry-after`, what its body `reported`, the words of the message,
-/// the window of the bucket that is empty, in this order. Dates are held against `now`.
+/// The requested delay, from the first of: `retry-after-ms`, `retry-after`, the body (`reported`), the message, the reset
+/// time of the exhausted rate limit bucket. Dates are compared with `now`.
 pub(crate) fn requested<'a>(
     header: impl Fn(&str) -> Option<&'a str>,
     reported: Option<Duration>,
@@ -21,7 +21,7 @@ pub(crate) fn requested<'a>(
     milliseconds().or_else(after).or(reported).or_else(|| in_words(message)).or_else(window)
 }
 
-/// What is left of a bucket, and when it is full again.
+/// The headers of each rate limit bucket: what remains, and when it resets.
 const WINDOWS: [(&str, &str); 8] = [
     ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
     ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
@@ -33,7 +33,7 @@ const WINDOWS: [(&str, &str); 8] = [
     ("ratelimit-remaining", "ratelimit-reset"),
 ];
 
-/// Seconds, a span, or a moment: as a date, or as seconds or milliseconds from 1970 on.
+/// Seconds, a duration, or a time: a date, or seconds or milliseconds since 1970.
 fn wait(text: &str, now: SystemTime) -> Option<Duration> {
     let moment = match text.parse::<f64>() {
         Ok(number) if number >= MILLISECONDS_FROM => {
@@ -44,7 +44,7 @@ fn wait(text: &str, now: SystemTime) -> Option<Duration> {
         Err(_) => match span(text) {
             Some(span) => return Some(span),
             None => {
-                // As providers write a moment: `2026-11-21T12:00:30Z`, `2026-11-21T13:00:30.5+01:00`.
+                // Times such as `2026-11-21T12:00:30Z` and `2026-11-21T13:00:30.5+01:00`.
                 let moment = || text.parse::<Timestamp>().ok().map(SystemTime::from);
                 httpdate::parse_http_date(text).ok().or_else(moment)?
             }
@@ -58,7 +58,6 @@ fn seconds(text: &str, unit: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(number * unit).ok()
 }
 
-/// "Please try again in 5.289s", "retry after 20 seconds".
 fn in_words(message: &str) -> Option<Duration> {
     let lower = message.to_ascii_lowercase();
     ["again in ", "retry in ", "retry after "].iter().find_map(|words| {
@@ -80,7 +79,6 @@ fn in_words(message: &str) -> Option<Duration> {
     })
 }
 
-/// `6m0s`, `2m59.56s`, `120ms`.
 pub(crate) fn span(mut text: &str) -> Option<Duration> {
     let mut sum = Duration::ZERO;
     while !text.is_empty() {
@@ -101,6 +99,6 @@ pub(crate) fn span(mut text: &str) -> Option<Duration> {
     Some(sum)
 }
 
-/// Numbers from here on are no spans: seconds from 1970 on, and milliseconds.
+/// Larger numbers are times, in seconds or milliseconds since 1970.
 const SECONDS_FROM: f64 = 1e8;
 const MILLISECONDS_FROM: f64 = 1e11;

@@ -1,4 +1,4 @@
-//! The one HTTP client of the process, and its connections.
+//! The shared HTTP client of the process, with its connection pool.
 
 use std::error::Error;
 use std::net::IpAddr;
@@ -11,26 +11,26 @@ use rustls_platform_verifier::BuilderVerifierExt;
 
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 
-/// The client that all calls of the process share; a clone shares its connections.
+/// The client of all calls of the process. Clones share its connections.
 ///
-/// It follows no redirect, since a credential would travel along; it asks for no compression, since a compressed
-/// stream arrives in lumps; it gives a connection ten seconds, and calls itself `loopgate/<version>`. Certificates
-/// are checked as the operating system checks them. Proxies named by `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and
-/// `NO_PROXY` are used as they stand in the environment when the client is first asked for. A proxy for `https://` sees
-/// the name of the host and no byte of a call. One for `http://` sees all of it: see [`http_client_for`].
+/// It follows no redirects, which would pass on credentials. It asks for no compression, which delays the chunks of a
+/// stream. Its connect timeout is ten seconds, and its user agent `loopgate/<version>`. Certificates are verified by the
+/// operating system. The proxies of `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` are used, as set at the first
+/// call. A proxy for `https://` sees the host name and none of the content. One for `http://` sees everything: see
+/// [`http_client_for`].
 ///
 /// # Errors
-/// [`LlmErrorKind::Connection`], never worth a retry, when the system offers no certificates to check against.
+/// [`LlmErrorKind::Connection`], which is never retried, if the system has no certificates to verify against.
 pub fn http_client() -> Result<reqwest::Client, LlmError> {
     static CLIENT: OnceLock<Result<reqwest::Client, LlmError>> = OnceLock::new();
     CLIENT.get_or_init(|| build(|client| client).map_err(unusable)).clone()
 }
 
-/// The client for calls to this address: [`http_client`], or one that uses no proxy where the server is on this machine.
-/// What is sent to such a server unencrypted then never leaves the machine.
+/// The client for a URL: [`http_client`], or one without a proxy if the server is on this machine. Unencrypted calls to
+/// such a server never leave the machine.
 ///
 /// # Errors
-/// As [`http_client`].
+/// Like [`http_client`].
 pub fn http_client_for(url: &Url) -> Result<reqwest::Client, LlmError> {
     static DIRECT: OnceLock<Result<reqwest::Client, LlmError>> = OnceLock::new();
     if is_loopback(url) {
@@ -39,7 +39,7 @@ pub fn http_client_for(url: &Url) -> Result<reqwest::Client, LlmError> {
     http_client()
 }
 
-/// Whether an address leads to this machine.
+/// Whether a URL's host is this machine.
 pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).trim_end_matches('.');
     host == "localhost"
@@ -47,12 +47,12 @@ pub fn is_loopback(url: &Url) -> bool {
         || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether what is sent to this address can be read on its way: it is unencrypted, and leaves this machine.
+/// Whether calls to a URL can be read in transit: they are unencrypted and leave this machine.
 pub fn is_exposed(url: &Url) -> bool {
     url.scheme() == "http" && !is_loopback(url)
 }
 
-/// What an error of the client says, with its causes. The address, in which a key may stand, is left out.
+/// The message of a client error with its causes, without the URL, which may contain a key.
 pub fn http_error(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
@@ -72,7 +72,7 @@ fn build(
         .with_safe_default_protocol_versions()?
         .with_platform_verifier()?
         .with_no_client_auth();
-    // A configuration that is handed over ready bypasses reqwest's own choice of protocols.
+    // A preconfigured TLS client bypasses reqwest's choice of protocols.
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let client = proxies(reqwest::Client::builder())
         .tls_backend_preconfigured(tls)
@@ -100,11 +100,11 @@ enum BuildError {
     Client(#[from] reqwest::Error),
 }
 
-/// How long a connection may take, its name lookup and TLS included.
+/// Connect timeout, including DNS lookup and TLS.
 const CONNECT: Duration = Duration::from_secs(10);
-/// The most header lines of a response.
+/// Maximum header lines of a response.
 const MAX_HEADERS: usize = 128;
-/// The most bytes of a response's headers over HTTP/2.
+/// Maximum bytes of a response's headers over HTTP/2.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
 
 #[cfg(test)]

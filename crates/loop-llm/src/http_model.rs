@@ -1,4 +1,4 @@
-//! A model behind HTTP, whatever its protocol.
+//! A model behind an HTTP API, for all protocols.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,10 +19,9 @@ use crate::request::ModelRequest;
 use crate::secrets::Secrets;
 use crate::transport::{self, Post, Timers};
 
-/// A model behind a provider's server, or behind one that is compatible with it: which protocol is spoken, and how, is
-/// said by its [`Profile`].
+/// A model behind the API of a provider, or of a compatible server. The [`Profile`] selects the protocol and its details.
 ///
-/// It does not try again by itself: [`Retrying`](crate::Retrying) does.
+/// It does not retry: [`Retrying`](crate::Retrying) does.
 ///
 /// ```
 /// # use loop_llm::{HttpModel, LlmError, Profile};
@@ -32,9 +31,8 @@ use crate::transport::{self, Post, Timers};
 /// # Ok(()) }
 /// ```
 pub struct HttpModel {
-    /// The base URL.
     url: Url,
-    /// Where all calls go, unless that depends on the request.
+    /// The URL of all calls. `None` where it depends on the request.
     endpoint: Option<Url>,
     codec: Codec,
     has_key: bool,
@@ -45,12 +43,12 @@ pub struct HttpModel {
 }
 
 impl HttpModel {
-    /// A model behind `base_url`, without a key; where there is none, behind the one of the profile.
+    /// A model at `base_url`, or else at the base URL of the profile, without a key.
     ///
-    /// Of a base URL of Anthropic's or Google's protocol that names no version the usual version is taken.
+    /// A base URL of Anthropic's or Google's protocol without a version gets the usual one.
     ///
     /// # Errors
-    /// [`LlmErrorKind::InvalidRequest`] where there is no base URL, or one that is no http or https URL.
+    /// [`LlmErrorKind::InvalidRequest`] if there is no base URL, or it is not an `http` or `https` URL.
     pub fn new(profile: Arc<Profile>, base_url: Option<&str>) -> Result<Self, LlmError> {
         let wrong = |message: &str| LlmError::unsendable(LlmErrorKind::InvalidRequest, message);
         let Some(base_url) = base_url.or(profile.base_url.as_deref()) else {
@@ -101,15 +99,15 @@ impl HttpModel {
         })
     }
 
-    /// The same model with the abilities of `base_model`, where the server has a name of its own for it.
+    /// The same model with the abilities of `base_model`, for a server that has its own name for that model.
     pub fn with_base_model(self, base_model: impl Into<Arc<str>>) -> Self {
         Self { codec: self.codec.with_base_model(base_model), ..self }
     }
 
-    /// The same model with a key, sent as the profile says.
+    /// The same model with an API key, sent as the profile specifies.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Auth`] where the key cannot stand in a header; the message does not show it.
+    /// [`LlmErrorKind::Auth`] if the key is not a valid header value. The message does not contain it.
     pub fn with_key(mut self, key: SecretString) -> Result<Self, LlmError> {
         let (name, before) = match self.codec.profile().auth {
             Auth::Bearer => ("authorization", "Bearer "),
@@ -128,10 +126,10 @@ impl HttpModel {
         Ok(self)
     }
 
-    /// The same model with one more header. Its value is a secret: see [`Secrets`] for where it is masked.
+    /// The same model with one more header. Its value is a secret: [`Secrets`] says where it is masked.
     ///
     /// # Errors
-    /// [`LlmErrorKind::InvalidRequest`] where name or value cannot be a header.
+    /// [`LlmErrorKind::InvalidRequest`] if the name or the value is not valid in a header.
     pub fn with_header(mut self, name: &str, value: &str) -> Result<Self, LlmError> {
         let wrong = || {
             let message = format!("the header {name:?} cannot be sent as it is given");
@@ -141,7 +139,7 @@ impl HttpModel {
         let mut sent = HeaderValue::from_str(value).map_err(|_| wrong())?;
         sent.set_sensitive(true);
         self.secrets.add(&SecretString::from(value.trim()));
-        // A credential may stand behind the name of its scheme.
+        // A credential may follow the name of its scheme, such as `Bearer`.
         if let Some((_, credential)) = value.trim().split_once(' ') {
             self.secrets.add(&SecretString::from(credential.trim()));
         }
@@ -153,34 +151,34 @@ impl HttpModel {
         Ok(self)
     }
 
-    /// The same model with these options in every request that does not say otherwise.
+    /// The same model with default options for requests that do not set them.
     pub fn with_defaults(self, defaults: Defaults) -> Self {
         Self { defaults, ..self }
     }
 
-    /// The same model with other timers.
+    /// The same model with other timeouts.
     pub fn with_timers(self, timers: Timers) -> Self {
         Self { timers, ..self }
     }
 
-    /// Whether its credentials could be read on their way: its URL is an `http://` one of another machine, and there is
-    /// something among its [secrets](Self::secrets). Such a model sends nothing.
+    /// Whether its credentials could be read in transit: its URL is an `http://` URL of another machine, and it has
+    /// [secrets](Self::secrets). Such a model sends nothing.
     pub fn exposes_secrets(&self) -> bool {
         is_exposed(&self.url) && !self.secrets.is_empty()
     }
 
-    /// Where a call goes.
+    /// The URL of a call.
     fn endpoint(&self, request: &ModelRequest) -> Url {
         if let Some(endpoint) = &self.endpoint {
             return endpoint.clone();
         }
-        // Google's lists name a model with the folder that it is in.
+        // Google's model lists prefix each name with `models/`.
         let model = request.model.strip_prefix("models/").unwrap_or(&request.model);
         if request.no_stream {
             return below(&self.url, ["models", &format!("{model}:generateContent")]);
         }
         let mut url = below(&self.url, ["models", &format!("{model}:streamGenerateContent")]);
-        // What the base URL asks of the server, such as a key of a gateway, stays.
+        // The query of the base URL, such as a gateway's key, is kept.
         let own = self.url.query().filter(|own| !own.is_empty());
         let query = own.map_or_else(|| STREAM.to_owned(), |own| format!("{own}&{STREAM}"));
         url.set_query(Some(&query));
@@ -217,7 +215,7 @@ impl ChatModel for HttpModel {
 }
 
 impl fmt::Debug for HttpModel {
-    /// Where it is and what it is like; neither key nor headers nor what a URL may hold beside host and path.
+    /// Shows host, port, masked path and profile; neither key nor headers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host: Arc<str> = self.url.host_str().unwrap_or_default().into();
         f.debug_struct("HttpModel")
@@ -230,7 +228,7 @@ impl fmt::Debug for HttpModel {
     }
 }
 
-/// A URL with more segments in its path.
+/// The URL with more path segments.
 fn below<'a>(base: &Url, path: impl IntoIterator<Item = &'a str>) -> Url {
     let mut url = base.clone();
     if let Ok(mut segments) = url.path_segments_mut() {
@@ -239,17 +237,17 @@ fn below<'a>(base: &Url, path: impl IntoIterator<Item = &'a str>) -> Url {
     url
 }
 
-/// What every call says of itself. A compressed stream would arrive in lumps.
+/// Headers of every call. Compression would delay the chunks of a stream.
 const OWN_HEADERS: [(HeaderName, &str); 3] = [
     (CONTENT_TYPE, "application/json"),
     (ACCEPT, "text/event-stream, application/json"),
     (ACCEPT_ENCODING, "identity"),
 ];
 
-/// How Google's protocol is asked for a stream of events.
+/// Requests server-sent events in Google's protocol.
 const STREAM: &str = "alt=sse";
 
-/// Whether a text holds a URL with a credential in it: before the host, in the path or in the query.
+/// Whether a text contains a URL with a credential before the host, in the path or in the query.
 pub fn holds_url_secret(text: &str) -> bool {
     text.match_indices("://").any(|(at, _)| {
         let (before, after) = text.split_at(at);
@@ -259,14 +257,14 @@ pub fn holds_url_secret(text: &str) -> bool {
         let after = after.get(..end.unwrap_or(after.len())).unwrap_or_default();
         let url = [before.get(at - scheme..).unwrap_or_default(), after].concat();
         match Url::parse(&url) {
-            // A short name or password is no word to be masked everywhere, and is a credential here all the same.
+            // A user name or password is a credential even if it is too short to be masked in texts.
             Ok(url) => !url.username().is_empty() || url.password().is_some() || !secrets_of(&url).is_empty(),
             Err(_) => after.contains('@'),
         }
     })
 }
 
-/// Name, password, the keys in the query and the parts of the path that look like keys, as they stand there and decoded.
+/// User name, password, keys in the query and parts of the path that look like keys, both as written and decoded.
 fn secrets_of(url: &Url) -> Secrets {
     let user = [Some(url.username()), url.password()];
     let query = url.query().unwrap_or_default().split('&').filter_map(|pair| {
@@ -277,13 +275,13 @@ fn secrets_of(url: &Url) -> Secrets {
     });
     let path = url.path().split('/').filter(|part| looks_like_a_key(&decoded(part)));
     let parts = user.into_iter().flatten().chain(query).chain(path);
-    // In a query a blank may be written as `+`.
+    // In a query `+` may be a space.
     let texts = parts.flat_map(|part| [part.to_owned(), decoded(part), decoded(&part.replace('+', " "))]);
     Secrets::new(texts.map(SecretString::from))
 }
 
-/// Whether a part of a URL looks like a key rather than like the name of a model, a project or a region: it begins like
-/// one, or has 16 letters and digits in a row, or 24 characters with upper case, lower case and digits, or is a UUID.
+/// Whether a part of a URL looks like a key rather than a model, a project or a region: it has the prefix of a known key,
+/// or 16 letters and digits in a row, or 24 characters with upper case, lower case and digits, or is a UUID.
 fn looks_like_a_key(part: &str) -> bool {
     let is_mixed = |text: &str| {
         text.bytes().any(|byte| byte.is_ascii_digit()) && text.bytes().any(|byte| byte.is_ascii_alphabetic())
@@ -299,15 +297,15 @@ fn looks_like_a_key(part: &str) -> bool {
         || runs.any(|run| run.len() >= 16 && is_mixed(run))
 }
 
-/// Why a model sends nothing.
+/// The error of a model that would expose its credentials.
 const EXPOSED: &str =
     "the credential would go over the network unencrypted; write https:// in the base URL, or send none";
 
-/// What stands in the name of a query's value that is a secret. Other values, such as a region, are words that replies
-/// and calls use on their own account.
+/// Parts of the names of query parameters whose values are secrets. Other values, such as a region, are words that
+/// replies use too.
 const KEYS: [&str; 8] = ["key", "code", "sig", "token", "secret", "pass", "auth", "cred"];
 
-/// A part of a URL without its percent encoding.
+/// A part of a URL with percent encoding decoded.
 fn decoded(part: &str) -> String {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();

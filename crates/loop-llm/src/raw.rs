@@ -15,27 +15,27 @@ use serde::{Deserialize, Serialize};
 pub struct Raw(Arc<str>);
 
 impl Raw {
-    /// The JSON of a turn that came from `origin`.
+    /// The JSON of a turn that `origin` wrote.
     pub(crate) fn new(origin: &str, json: &str) -> Self {
         Self(format!("{origin}\n{json}").into())
     }
 
-    /// The text as it is kept.
+    /// The serialized form.
     pub fn text(&self) -> &Arc<str> {
         &self.0
     }
 
-    /// Takes up what [`Raw::text`] gave.
+    /// Parses the form of [`Raw::text`].
     pub fn from_text(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
 
-    /// Who wrote it: `api/profile/model`.
+    /// The provider that wrote it: `api/profile/model`.
     pub fn origin(&self) -> &str {
         self.0.split_once('\n').map_or("", |(origin, _)| origin)
     }
 
-    /// What it says, in the provider's terms.
+    /// The turn as the provider's JSON.
     pub fn json(&self) -> &str {
         self.0.split_once('\n').map_or("", |(_, json)| json)
     }

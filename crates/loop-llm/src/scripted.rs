@@ -1,9 +1,9 @@
-//! A model that replies from a list: for tests and demonstrations.
+//! A model that replies from a list, for tests and demonstrations.
 //!
-//! A script is JSON: `{"version": 1, "replies": [{"for": "main", "text": "…"}, …]}`. Replies are taken in order;
-//! one with `for` waits for a call of that purpose, one without serves any. `{{nonce}}` in a text becomes the nonce
-//! that the prompt names. A reply that calls tools has `"calls": [{"name": "…", "arguments": {…}}]`; with `reasoning`
-//! and `raw` it holds what a provider wants back.
+//! A script is JSON: `{"version": 1, "replies": [{"for": "main", "text": "…"}, …]}`. Replies are used in order. One with
+//! `for` waits for a call of that purpose, one without matches any call. `{{nonce}}` in a text becomes the nonce of the
+//! prompt. A reply with tool calls has `"calls": [{"name": "…", "arguments": {…}}]`. `reasoning` and `raw` are what a
+//! provider expects back.
 
 mod reply;
 mod requested;
@@ -51,7 +51,6 @@ pub enum RequestPurpose {
 }
 
 impl From<Slot> for RequestPurpose {
-    /// The purpose of a run's call in this slot.
     fn from(slot: Slot) -> Self {
         match slot {
             Slot::Select => Self::Select,
@@ -62,16 +61,16 @@ impl From<Slot> for RequestPurpose {
 }
 
 impl RequestPurpose {
-    /// The purpose of a request: what its caller says, in [`RequestMeta::purpose`](crate::RequestMeta).
+    /// The purpose of a request, as its caller sets it in [`RequestMeta::purpose`](crate::RequestMeta).
     ///
-    /// A request that came over the wire, or was made up by hand, does not say. Its purpose shows in the words that the
-    /// built-in system prompts begin with; one with native tools, or with their results, is a turn of a conversation.
-    /// Evidence in a system prompt is not read: a tool's text does not decide what a call is for.
+    /// A request that was received over the wire or built by hand has none. Then the first words of the built-in system
+    /// prompts decide; a request with native tools, or with their results, is a turn of a conversation. Evidence in a
+    /// system prompt is ignored: untrusted text does not decide the purpose.
     pub fn of(request: &ModelRequest) -> Self {
         request.meta.purpose.unwrap_or_else(|| Self::of_prompt(request))
     }
 
-    /// The purpose that the words of a prompt show.
+    /// The purpose according to the prompt.
     fn of_prompt(request: &ModelRequest) -> Self {
         let system = rules_of(request);
         if has_tools(request) {
@@ -88,17 +87,17 @@ impl RequestPurpose {
     }
 }
 
-/// A text that is no script.
+/// A text that is not a script.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScriptError {
-    /// It is not JSON of the agreed form.
+    /// Not JSON of the script format.
     #[error("not a script: {0}")]
     Invalid(#[from] serde_json::Error),
-    /// It is of another version.
+    /// Another version of the format.
     #[error("script version {found} cannot be read; this program reads version {VERSION}")]
     OtherVersion {
-        /// What it says.
+        /// The version of the script.
         found: u32,
     },
 }
@@ -117,24 +116,24 @@ struct Script {
 }
 
 impl Scripted {
-    /// A model that gives `replies` in order.
+    /// A model with these replies, in order.
     pub fn new(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
         let mut replies: Vec<_> = replies.into_iter().collect();
         reply::number(&mut replies);
         Self { replies: Mutex::new(replies), requested: Mutex::default(), timing: Timing::default() }
     }
 
-    /// A model that gives texts in order, to calls of any purpose.
+    /// A model with these texts, in order, for calls of any purpose.
     pub fn replies<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
         Self::new(texts.into_iter().map(ScriptedReply::text))
     }
 
-    /// The model that a script describes.
+    /// The model of a script.
     ///
     /// # Errors
-    /// When the text is no script, or one of another version.
+    /// The text is not a script, or its version is unknown.
     pub fn from_json(text: &str) -> Result<Self, ScriptError> {
-        // A later version may have other members: its number is read first.
+        // Other versions may have other members: the version is parsed first.
         let Version { version } = serde_json::from_str(text)?;
         if version != VERSION {
             return Err(ScriptError::OtherVersion { found: version });
@@ -143,23 +142,22 @@ impl Scripted {
         Ok(Self::new(script.replies))
     }
 
-    /// The same model with pauses between lines.
+    /// The same model with delays between lines.
     pub fn paced(self, timing: Timing) -> Self {
         Self { timing, ..self }
     }
 
-    /// Every request that it was asked, in order, those that it had no reply to as well.
+    /// All requests in order, including those without a reply.
     pub fn requests(&self) -> Vec<ModelRequest> {
         self.requested.lock().unwrap_or_else(PoisonError::into_inner).requests()
     }
 
-    /// How many replies it has left.
+    /// The number of replies that are left.
     pub fn left(&self) -> usize {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Leaves out the next reply to a call of this purpose, as if it had been given: whoever goes on with a run that had it
-    /// from another process gets the one behind it.
+    /// Skips the next reply to a call of this purpose, for a run that received it in another process and is resumed.
     pub fn pass_over(&self, purpose: RequestPurpose) {
         self.take(purpose);
     }
@@ -202,7 +200,7 @@ impl ChatModel for Scripted {
     }
 }
 
-/// Everything that a reply says, and then that it failed.
+/// All deltas of the reply, and then an error.
 fn broken_off(reply: &ModelReply, message: String) -> EventStream {
     let mut error = LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, message);
     let (text, reasoning) = (Arc::clone(&reply.text), Arc::clone(&reply.reasoning));
@@ -211,7 +209,7 @@ fn broken_off(reply: &ModelReply, message: String) -> EventStream {
     futures::stream::iter(stated).boxed()
 }
 
-/// The tokens of a call where four bytes count as one, as is usual for English text.
+/// Estimated tokens of a call, one for four bytes, as is usual for English text.
 pub fn estimated(request: &ModelRequest, reply: &ModelReply) -> Usage {
     let calls = reply.tool_calls.iter().map(|call| call.name.len() + call.arguments.text().len());
     Usage {
@@ -222,19 +220,18 @@ pub fn estimated(request: &ModelRequest, reply: &ModelReply) -> Usage {
     }
 }
 
-/// Whether a request is a turn of a conversation with native tools: it offers some, or holds their results.
+/// Whether a request is a turn of a conversation with native tools: it has tools or their results.
 pub fn has_tools(request: &ModelRequest) -> bool {
     let is_result = |message: &Message| matches!(message, Message::Tool { .. });
     !request.tools.is_empty() || request.messages.iter().any(is_result)
 }
 
-/// The rules in the system prompt: what stands before the evidence, in the layout that puts evidence there.
+/// The rules in the system prompt: the text before the evidence, in the layout that puts evidence there.
 pub(crate) fn rules_of(request: &ModelRequest) -> &str {
     request.system.split("\n## Evidence\n").next().unwrap_or_default()
 }
 
-/// The nonce that a prompt names, for a model that plays a part: a main prompt names it in its first turn, a repair prompt
-/// in its rules; `None` where there is none.
+/// The nonce that a prompt names: a main prompt in its first turn, a repair prompt in its rules. `None` if there is none.
 pub fn nonce_of(request: &ModelRequest) -> Option<&str> {
     let first = request.messages.first().map_or("", |message| message.text());
     let (text, before) = match RequestPurpose::of(request) {

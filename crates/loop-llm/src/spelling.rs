@@ -1,20 +1,20 @@
-//! How a text reads once what hides a secret is taken away: invisible characters, escapes, marks between its letters.
+//! Normalizes a text to find secrets in it: without invisible characters, escapes and characters between letters.
 
 use std::ops::Range;
 
 use loop_core::{is_invisible, is_joiner};
 
-/// How a text is read.
+/// How a text is normalized.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading {
-    /// Whether escapes of URLs, JSON, HTML and terminals are undone.
+    /// Whether escapes of URLs, JSON, HTML and terminals are decoded.
     pub(crate) decodes: bool,
-    /// Whether only ASCII letters and digits are read, in lower case.
+    /// Whether only ASCII letters and digits are kept, in lower case.
     pub(crate) alone: bool,
 }
 
-/// Gives each byte that is read and where in the text it stands, in one go over the text. Gives the place where reading
-/// ended: that of an escape which the text ends in, unless it `is_over`.
+/// Passes each byte of the normalized text, with its range in the text, in one pass. Returns the end: the beginning of an
+/// incomplete escape, unless the text `is_over`.
 pub(crate) fn walk(
     text: &str,
     reading: Reading,
@@ -50,25 +50,25 @@ pub(crate) fn walk(
     text.len()
 }
 
-/// A character as a reader takes it; nothing where it is not seen.
+/// The visible form of a character. `None` for an invisible one.
 fn visible(c: char) -> Option<char> {
     let is_hidden = is_invisible(c) || is_joiner(c) || c.is_control() && !c.is_whitespace();
     match c {
         _ if is_hidden => None,
-        // The wide forms of ASCII.
+        // Full-width forms of ASCII.
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(c as u32 - 0xfee0),
         _ => Some(c),
     }
 }
 
-/// What a text begins with.
+/// The escape at the beginning of a text.
 enum Escape {
     None,
-    /// It ends before the escape does.
+    /// The text ends within the escape.
     Cut,
-    /// The character that so many bytes stand for.
+    /// A character that is escaped in so many bytes.
     Char(char, usize),
-    /// So many bytes that are not read.
+    /// So many bytes without visible text.
     Nothing(usize),
 }
 
@@ -83,7 +83,7 @@ fn escape(rest: &[u8]) -> Escape {
     }
 }
 
-/// `%41`, and `%2541`, which is the same encoded once more.
+/// `%41`, and the doubly encoded `%2541`.
 fn percent(rest: &[u8]) -> Escape {
     let mut at = 1;
     while at < MAX_ENCODED {
@@ -104,7 +104,8 @@ fn percent(rest: &[u8]) -> Escape {
     }
 }
 
-/// `\u0041`, `\x41`, `\n` and the like, also where JSON stands within JSON.
+/// `\u0041`, `\x41`, `
+/// ` and similar, also in JSON within JSON.
 fn backslash(rest: &[u8]) -> Escape {
     let run = rest.iter().take(MAX_BACKSLASHES).take_while(|byte| **byte == b'\\').count();
     let after = rest.get(run + 1..).unwrap_or_default();
@@ -122,7 +123,6 @@ fn backslash(rest: &[u8]) -> Escape {
     }
 }
 
-/// `&#65;`, `&#x41;`, `&amp;`.
 fn entity(rest: &[u8]) -> Escape {
     let Some(end) = rest.iter().take(MAX_ENTITY).position(|byte| *byte == b';') else {
         let is_one = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'#';
@@ -150,7 +150,7 @@ fn entity(rest: &[u8]) -> Escape {
     }
 }
 
-/// `<b>`, `</span>`: the marks of spans.
+/// HTML tags such as `<b>` and `</span>`.
 fn tag(rest: &[u8]) -> Escape {
     match rest.get(1) {
         None => return Escape::Cut,
@@ -164,7 +164,7 @@ fn tag(rest: &[u8]) -> Escape {
     }
 }
 
-/// `ESC [ 1 m`: the marks of terminals.
+/// Terminal sequences such as `ESC [ 1 m`.
 fn sequence(rest: &[u8]) -> Escape {
     match rest.get(1) {
         None => return Escape::Cut,
@@ -180,10 +180,10 @@ fn sequence(rest: &[u8]) -> Escape {
     }
 }
 
-/// So many hexadecimal digits.
+/// A fixed number of hexadecimal digits.
 enum Hex {
     Is(u32),
-    /// There are fewer, and nothing else.
+    /// The text ends within them.
     Cut,
     None,
 }
@@ -202,11 +202,11 @@ fn hex(text: &[u8], digits: usize) -> Hex {
         .map_or(Hex::None, Hex::Is)
 }
 
-/// The most bytes of an encoded percent sign.
+/// Maximum bytes of an encoded percent sign.
 const MAX_ENCODED: usize = 17;
-/// The most backslashes before one escape.
+/// Maximum backslashes before one escape.
 const MAX_BACKSLASHES: usize = 16;
-/// The most bytes of a character's name or number in HTML.
+/// Maximum bytes of an HTML entity.
 const MAX_ENTITY: usize = 10;
-/// The most bytes of a mark that is not read.
+/// Maximum bytes of a tag or terminal sequence.
 const MAX_TAG: usize = 64;

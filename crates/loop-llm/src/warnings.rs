@@ -1,4 +1,4 @@
-//! What is left out of a request or changed in it, said once, or refused.
+//! Collects what an encoder leaves out of a request or changes in it, or refuses the request.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use crate::codec::Turn;
 use crate::error::{LlmError, LlmErrorKind};
 use crate::options::{Caching, Unsupported};
 
-/// The warnings of one encoding.
 #[derive(Debug)]
 pub(crate) struct Warnings {
     policy: Unsupported,
@@ -14,17 +13,17 @@ pub(crate) struct Warnings {
 }
 
 impl Warnings {
-    /// With those of the turns.
+    /// With the warnings of the turns.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where a turn has what the model does not take and that may not be.
+    /// [`LlmErrorKind::Unsupported`] where a turn contains what the model does not support, and the policy refuses that.
     pub(crate) fn of(policy: Unsupported, turns: &[Turn]) -> Result<Self, LlmError> {
         let mut warnings = Self { policy, list: Vec::new() };
         turns.iter().flat_map(|turn| &turn.changed).try_for_each(|name| warnings.change(name))?;
         Ok(warnings)
     }
 
-    /// Says something, once.
+    /// Adds a warning, once.
     pub(crate) fn warn(&mut self, warning: impl Into<Arc<str>>) {
         let warning = warning.into();
         if !self.list.contains(&warning) {
@@ -32,26 +31,26 @@ impl Warnings {
         }
     }
 
-    /// An option that the model does not take is left out, `param_dropped(name)`.
+    /// An option that the model does not support is left out, with `param_dropped(name)`.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where that may not be.
+    /// [`LlmErrorKind::Unsupported`] where the policy refuses that.
     pub(crate) fn leave_out(&mut self, name: &str) -> Result<(), LlmError> {
         self.bear("param_dropped", name)
     }
 
-    /// An option is sent as the nearest that the model takes, `param_changed(name)`.
+    /// An option is sent as the nearest supported value, with `param_changed(name)`.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where that may not be.
+    /// [`LlmErrorKind::Unsupported`] where the policy refuses that.
     pub(crate) fn change(&mut self, name: &str) -> Result<(), LlmError> {
         self.bear("param_changed", name)
     }
 
-    /// At most `max` texts at which a reply ends are taken, of which `given` were wanted.
+    /// Only `max` of the `given` stop sequences are sent.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where fewer may not be.
+    /// [`LlmErrorKind::Unsupported`] where the policy refuses that.
     pub(crate) fn fewer_stops(&mut self, given: usize, max: usize) -> Result<(), LlmError> {
         match max {
             max if given <= max => Ok(()),
@@ -60,17 +59,17 @@ impl Warnings {
         }
     }
 
-    /// The key of a cache is left out, which changes no reply: a warning where the caller chose it, and never more.
+    /// The cache key is left out, which changes no reply: a warning if the caller chose the key, and never an error.
     pub(crate) fn leave_out_key(&mut self, cache: &Caching) {
         if cache.key.is_some() && !cache.off && !cache.is_hint {
             self.warn("param_dropped(prompt_cache_key)");
         }
     }
 
-    /// Something is done in a lesser way, `code(name)`.
+    /// A feature is supported only in part, with `code(name)`.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where that may not be.
+    /// [`LlmErrorKind::Unsupported`] where the policy refuses that.
     pub(crate) fn bear(&mut self, code: &str, name: &str) -> Result<(), LlmError> {
         match self.policy {
             Unsupported::Degrade => {
@@ -81,10 +80,10 @@ impl Warnings {
         }
     }
 
-    /// The option `name` is done in a lesser way, `code`.
+    /// The option `name` is supported only in part, with `code`.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where that may not be.
+    /// [`LlmErrorKind::Unsupported`] where the policy refuses that.
     pub(crate) fn lessen(&mut self, code: &str, name: &str) -> Result<(), LlmError> {
         match self.policy {
             Unsupported::Degrade => {

@@ -1,8 +1,8 @@
-//! Anthropic's Messages, and what is compatible with it.
+//! Anthropic's Messages, and compatible servers.
 //!
-//! A turn is a list of blocks. Thinking goes back to its model as it came, and to nobody else. Only `message_stop` is
-//! the end of a stream; all other events may be missing. Unknown events, blocks and words never fail a reply, and
-//! unknown blocks go back where they stood.
+//! A turn is a list of content blocks. Thinking is sent back unchanged, and only to the model that wrote it. A stream
+//! ends only with `message_stop`; any other event may be missing. Unknown events, blocks and values never fail a reply,
+//! and unknown blocks are sent back in their position.
 
 mod block;
 mod cache;

@@ -1,4 +1,4 @@
-//! A body in pieces, most of which were there before.
+//! A request body in pieces, most of which are shared with earlier requests.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
-/// The bytes of a request: pieces that are shared with the requests before.
+/// The bytes of a request, in pieces that are shared with earlier requests.
 #[derive(Clone, Default)]
 pub struct Body {
     pieces: Vec<Bytes>,
@@ -23,22 +23,22 @@ impl Body {
         }
     }
 
-    /// How many bytes there are.
+    /// Number of bytes.
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Whether there are none.
+    /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// The pieces, in order.
+    /// The pieces in order.
     pub fn pieces(&self) -> &[Bytes] {
         &self.pieces
     }
 
-    /// All of them as one; a copy.
+    /// A copy of all bytes in one piece.
     pub fn to_bytes(&self) -> Bytes {
         match self.pieces.as_slice() {
             [one] => one.clone(),
@@ -46,7 +46,7 @@ impl Body {
         }
     }
 
-    /// How many bytes at the beginning are the same. Pieces that both share are not read.
+    /// How many bytes at the beginning are the same. Pieces that both bodies share are not compared.
     pub fn shared_prefix(&self, other: &Self) -> usize {
         let (mut ours, mut theirs) = (self.pieces.iter(), other.pieces.iter());
         let (mut one, mut two): (&[u8], &[u8]) = (&[], &[]);
@@ -87,7 +87,7 @@ impl std::fmt::Debug for Body {
     }
 }
 
-/// The body on its way.
+/// The body while it is being sent.
 #[derive(Debug)]
 pub(crate) struct Sending {
     pieces: VecDeque<Bytes>,

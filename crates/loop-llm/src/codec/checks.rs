@@ -1,4 +1,4 @@
-//! What no provider takes, found before anything is written.
+//! Checks for what no provider accepts, before a request is encoded.
 
 use std::sync::Arc;
 
@@ -7,8 +7,7 @@ use crate::error::LlmError;
 use crate::options::ToolChoice;
 use crate::request::{Image, Message, ModelRequest};
 
-/// Whether the settings of a request are within what they are documented to be, and whether its choice of tools is
-/// among its tools.
+/// Checks that the settings of a request are within their documented ranges, and that its tool choice names its tools.
 ///
 /// # Errors
 /// [`LlmErrorKind::InvalidRequest`](crate::LlmErrorKind::InvalidRequest) in phase
@@ -43,11 +42,11 @@ fn chosen(request: &ModelRequest, names: &[Arc<str>]) -> Result<(), LlmError> {
     }
 }
 
-/// Whether the pictures of a turn are pictures.
+/// Checks the images of a turn.
 ///
 /// # Errors
-/// [`LlmErrorKind::InvalidRequest`](crate::LlmErrorKind::InvalidRequest) for one that is something else by its media
-/// type, or whose bytes are not in Base64.
+/// [`LlmErrorKind::InvalidRequest`](crate::LlmErrorKind::InvalidRequest) for an image whose media type is not one of an
+/// image, or whose data is not Base64.
 pub(super) fn pictures(message: &Message) -> Result<(), LlmError> {
     match message {
         Message::User { images, .. } => images.iter().try_for_each(picture),

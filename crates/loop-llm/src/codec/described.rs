@@ -1,10 +1,10 @@
-//! A shape's description where the protocol has no place for it beside the schema.
+//! The description of an output format, for protocols that accept it only in the schema.
 
 use serde_json::{Map, Value};
 
 use crate::warnings::Warnings;
 
-/// The schema with `description` as its own, where it has none; two are too many, and that is a warning.
+/// The schema with `description`, unless it has one. Then `description` is left out, with a warning.
 pub(crate) fn described(schema: &Value, description: &str, warnings: &mut Warnings) -> Value {
     let Value::Object(members) = schema else { return schema.clone() };
     match members.get("description") {

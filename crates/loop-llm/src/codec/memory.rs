@@ -1,4 +1,4 @@
-//! What is kept of a conversation's encoded turns.
+//! The cache of a conversation's encoded turns.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,34 +6,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::turns::Turn;
 use crate::request::Message;
 
-/// What encoders keep of the turns of one conversation, so that each turn is encoded once.
+/// The cache of the encoded turns of one conversation, so that each turn is encoded once.
 ///
-/// Clones share it. It is no part of a request's value: all memories are equal, and none is written down. A memory of
+/// Clones share it. It is not part of a request's value: all memories are equal, and none is serialized. The cache of
+/// another conversation, profile or model is recognised and not used.
 /// another conversation, profile or model is noticed and not used.
 #[derive(Clone, Default)]
 pub struct Memory(Arc<Mutex<Option<Kept>>>);
 
-/// Turns as one codec wrote them for one model.
+/// Turns that one codec encoded for one model.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    /// What they are kept under.
+    /// The cache key.
     pub(crate) key: Arc<str>,
-    /// Each turn as it was given.
+    /// The turns before encoding.
     pub(crate) messages: Vec<Message>,
-    /// What each became.
+    /// The encoded turns.
     pub(crate) turns: Vec<Turn>,
-    /// All of them as they stand in a body: from what opens the first on, without what closes the last. A body on its way
-    /// holds it too; when that is sent, what comes next is added to it in place.
+    /// The bytes of all turns, from the text that opens the first, without the text that closes the last. A body that is
+    /// being sent shares them; after that, new turns are appended in place.
     pub(crate) json: Arc<Vec<u8>>,
 }
 
 impl Memory {
-    /// Takes out what is kept under `key`; whoever comes in between finds nothing and encodes anew.
+    /// Takes the turns with this `key` out. A concurrent request finds none and encodes all turns.
     pub(crate) fn take(&self, key: &str) -> Option<Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|kept| *kept.key == *key)
     }
 
-    /// Keeps turns, unless more of them are kept already.
+    /// Keeps these turns, unless more turns are cached already.
     pub(crate) fn put(&self, kept: Kept) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_more =

@@ -1,11 +1,11 @@
-//! Names and ids as providers allow them.
+//! Names and ids that all providers accept.
 
 use std::sync::Arc;
 
 use crate::error::{LlmError, LlmErrorKind};
 use crate::options::ToolDefinition;
 
-/// Names of tools as they travel.
+/// Aliases of tools whose names not all providers accept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aliases(Arc<[(Arc<str>, Arc<str>)]>);
 
@@ -13,7 +13,7 @@ impl Aliases {
     /// The aliases of a request's tools.
     ///
     /// # Errors
-    /// [`LlmErrorKind::InvalidRequest`] where two tools cannot be told apart.
+    /// [`LlmErrorKind::InvalidRequest`] if two tools have the same name or alias.
     pub fn of(tools: &[ToolDefinition]) -> Result<Self, LlmError> {
         let mut names: Vec<(Arc<str>, Arc<str>)> = Vec::new();
         for tool in tools {
@@ -32,15 +32,14 @@ impl Aliases {
         Ok(Self(names.into()))
     }
 
-    /// The name that the request gave to the tool that travels as `wire`.
+    /// The name in the request of the tool that is sent as `wire`.
     pub fn name(&self, wire: &str) -> Arc<str> {
         let found = self.0.iter().find(|(_, alias)| **alias == *wire);
         found.map_or_else(|| wire.into(), |(name, _)| Arc::clone(name))
     }
 }
 
-/// The name under which a tool travels: its own where all providers allow it, and otherwise an alias that is always
-/// the same.
+/// The name under which a tool is sent: its own if all providers accept it, otherwise a deterministic alias.
 pub(crate) fn wire_name(name: &Arc<str>) -> Arc<str> {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let begins = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
@@ -52,8 +51,8 @@ pub(crate) fn wire_name(name: &Arc<str>) -> Arc<str> {
     format!("{first}{head}_{:08x}", fnv(name)).into()
 }
 
-/// The id under which a call travels: its own where `is_legal` says so and it is short enough, and otherwise one that
-/// is always the same for it.
+/// The id under which a call is sent: its own if it is short enough and `is_legal` accepts its characters, otherwise a
+/// deterministic replacement.
 pub(crate) fn wire_id(id: &Arc<str>, max: usize, is_legal: impl Fn(char) -> bool) -> Arc<str> {
     if (1..=max).contains(&id.len()) && id.chars().all(is_legal) {
         return Arc::clone(id);
@@ -61,7 +60,7 @@ pub(crate) fn wire_id(id: &Arc<str>, max: usize, is_legal: impl Fn(char) -> bool
     format!("call{:08x}{:08x}", fnv(id), fnv(&format!("{id}/"))).into()
 }
 
-/// A text of `length` letters and digits that is always the same for `text`.
+/// A hash of `text` as `length` letters and digits.
 pub(crate) fn short_id(text: &str, length: usize) -> String {
     const DIGITS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
     let mut state = (u64::from(fnv(text)) << 32) | u64::from(fnv(&format!("{text}/")));
@@ -78,5 +77,5 @@ fn fnv(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// The most bytes of a name that all providers allow.
+/// Maximum bytes of a name that all providers accept.
 const MAX_NAME: usize = 64;

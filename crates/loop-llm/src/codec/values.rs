@@ -1,9 +1,8 @@
-//! Values of JSON in a row, with commas between them.
+//! Lists of JSON values without brackets.
 
 use serde::de::IgnoredAny;
 
-/// How many objects stand in a text that holds objects with commas between them and nothing else; `None` for any
-/// other text. Nothing is copied.
+/// How many objects a text contains, if it consists of objects separated by commas. `None` for any other text.
 pub(super) fn count(text: &str) -> Option<usize> {
     let mut rest = text.trim_ascii();
     let mut objects = 0;

@@ -1,26 +1,25 @@
-//! What a scripted model was asked.
+//! The requests that a scripted model received.
 
 use crate::codec::Memory;
 use crate::progress::ProgressListener;
 use crate::request::{Message, ModelRequest};
 
-/// Requests in order. What a request has in common with the one before is kept once, so that a long conversation does
-/// not fill the memory.
+/// Requests in order. What a request shares with the one before is stored once, to save memory in long conversations.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     requests: Vec<Grown>,
-    /// The turns of the last one.
+    /// The turns of the last request.
     turns: Vec<Message>,
 }
 
-/// A request by its difference to the one before.
+/// A request as the difference to the one before.
 #[derive(Debug)]
 struct Grown {
     /// The request without its turns.
     request: ModelRequest,
-    /// How many turns it has in common with the one before.
+    /// How many turns it shares with the one before.
     kept: usize,
-    /// Those that follow.
+    /// The turns after those.
     turns: Vec<Message>,
 }
 
@@ -31,7 +30,8 @@ impl Requests {
         let turns: Vec<Message> = request.messages.iter().skip(kept).cloned().collect();
         self.turns.truncate(kept);
         self.turns.extend(turns.iter().cloned());
-        // Not a whole clone: its turns would be copied to be thrown away, and an encoder's memory would be held.
+        // Not a clone of the request: its turns would be copied for nothing, and its cache of encoded turns would be kept
+        // alive.
         let request = ModelRequest {
             model: request.model.clone(),
             system: request.system.clone(),

@@ -1,4 +1,4 @@
-//! Not asking a provider that keeps failing.
+//! A circuit breaker: stops calling a provider that keeps failing.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,9 +16,9 @@ use crate::secrets::Secrets;
 /// When a breaker opens, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerPolicy {
-    /// After how many failures of the provider's making in a row it opens.
+    /// Consecutive failures of the provider after which it opens.
     pub failures: NonZeroU32,
-    /// How long it stays open before one call is let through to see.
+    /// How long it stays open before one probe is let through.
     pub rest: Duration,
 }
 
@@ -29,14 +29,14 @@ impl Default for BreakerPolicy {
     }
 }
 
-/// What a breaker does with the next call.
+/// The state of a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BreakerState {
-    /// It lets it through.
+    /// Calls are let through.
     Closed,
-    /// It refuses it.
+    /// Calls are refused.
     Open,
-    /// It lets one through, and refuses all others until that one has ended.
+    /// One call is let through as a probe. Others are refused until it has ended.
     HalfOpen,
 }
 
@@ -64,9 +64,9 @@ pub struct BreakerHandle {
 #[derive(Debug)]
 struct State {
     phase: Phase,
-    /// Changes with the phase: calls of an earlier one have no say.
+    /// Incremented with each change of phase: the results of earlier calls are ignored.
     age: u64,
-    /// The last failure, in words.
+    /// The message of the last failure.
     last: Arc<str>,
 }
 
@@ -84,16 +84,15 @@ impl State {
     }
 }
 
-/// What one call says about its provider.
+/// What one call shows about its provider.
 #[derive(Clone, Debug)]
 enum Judgement {
-    /// It answered in full.
+    /// A complete reply.
     Replied,
-    /// It answered that the request is wrong.
+    /// An answer that the request is invalid.
     Answered,
-    /// It failed.
+    /// A failure, with its message.
     Failed(Arc<str>),
-    /// Nothing.
     Nothing,
 }
 
@@ -104,7 +103,7 @@ impl BreakerHandle {
         Self { policy, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// What it would do with a call that came at this moment.
+    /// The state that a call would meet now.
     pub fn state(&self) -> BreakerState {
         match self.lock().phase {
             Phase::Closed { .. } => BreakerState::Closed,
@@ -117,14 +116,14 @@ impl BreakerHandle {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a call through, or says why not.
+    /// Lets a call through, or refuses it.
     fn enter(&self, patience: Patience) -> Result<Call, LlmError> {
         let mut state = self.lock();
         let now = Instant::now();
         match state.phase {
             Phase::Closed { .. } => {}
             Phase::Open { until } if now < until => return Err(refusal(&state.last, until - now)),
-            // Nobody knows when the probe will end.
+            // It is unknown when the probe will end.
             Phase::Probing => return Err(refusal(&state.last, self.policy.rest)),
             Phase::Open { .. } => state.turn(Phase::Probing),
         }
@@ -154,7 +153,7 @@ impl BreakerHandle {
                 state.last = last;
                 state.turn(Phase::Open { until });
             }
-            // Its rest is over: the next call is the probe.
+            // The open time is over: the next call is the probe.
             (Phase::Probing, Judgement::Nothing) => state.turn(Phase::Open { until: Instant::now() }),
             (Phase::Closed { .. }, Judgement::Answered | Judgement::Nothing) | (Phase::Open { .. }, _) => {}
         }
@@ -183,7 +182,7 @@ fn judged(error: &LlmError) -> Judgement {
         | LlmErrorKind::Timeout
         | LlmErrorKind::Connection
         | LlmErrorKind::StreamInterrupted => Judgement::Failed(error.to_string().into()),
-        // Whether the provider wrote it, or somebody between, nobody knows.
+        // It is unknown whether the provider or a proxy wrote it.
         LlmErrorKind::BadResponse | LlmErrorKind::Cancelled | LlmErrorKind::ScriptExhausted => {
             Judgement::Nothing
         }
@@ -225,10 +224,10 @@ impl Drop for Call {
     }
 }
 
-/// A model that is not asked while its [`BreakerHandle`] is open.
+/// A model that is not called while its [`BreakerHandle`] is open.
 ///
-/// A refused call fails at once and costs nothing: [`LlmErrorKind::Overloaded`] in [`ErrorPhase::Encode`], with
-/// [`RetryAdvice::After`] the rest.
+/// A refused call fails at once and costs nothing: [`LlmErrorKind::Overloaded`] in [`ErrorPhase::Encode`], with the rest
+/// of the open time as [`RetryAdvice::After`].
 #[derive(Debug)]
 pub struct CircuitBreaker<M: ?Sized> {
     breaker: BreakerHandle,
@@ -236,7 +235,7 @@ pub struct CircuitBreaker<M: ?Sized> {
 }
 
 impl<M: ChatModel + ?Sized> CircuitBreaker<M> {
-    /// The same model behind `breaker`.
+    /// Wraps `inner` with the breaker `breaker`.
     pub fn new(inner: Arc<M>, breaker: BreakerHandle) -> Self {
         Self { breaker, inner }
     }

@@ -1,4 +1,4 @@
-//! Taking turns: a limit that all callers of a profile share.
+//! Rate limits that all callers of a profile share.
 
 use std::collections::VecDeque;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -16,21 +16,21 @@ use crate::progress::{CallProgress, ProgressListener};
 use crate::request::ModelRequest;
 use crate::secrets::Secrets;
 
-/// How much may be asked of a provider. What is not given is not limited.
+/// The limits of a provider. `None` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimits {
-    /// The most calls that begin within any minute.
+    /// Maximum calls that start within any minute.
     pub requests_per_minute: Option<NonZeroU32>,
-    /// The most tokens of calls that begin within any minute.
+    /// Maximum tokens of the calls that start within any minute.
     pub tokens_per_minute: Option<NonZeroU64>,
-    /// The most calls that are under way.
+    /// Maximum concurrent calls.
     pub calls_at_once: Option<NonZeroU32>,
-    /// The longest delay a server may ask for and be waited for; callers are not made to wait for a longer one.
+    /// The longest delay that a server may request and that is waited for. During a longer one, calls fail at once.
     pub max_server_delay: Duration,
 }
 
 impl Default for RateLimits {
-    /// No limits; a server's delay is waited for up to a minute.
+    /// No limits, and server delays of up to a minute.
     fn default() -> Self {
         Self {
             requests_per_minute: None,
@@ -41,15 +41,15 @@ impl Default for RateLimits {
     }
 }
 
-/// The gate of a provider: one for all models of a profile, a clone with each of them.
+/// The rate limiter of a provider: one for all models of a profile, each with a clone.
 ///
-/// Calls go in the order in which they came. A call counts as a quarter of its bytes and all the output that it may
-/// write, until the provider says how many tokens it was; one that no model saw counts as none. A call that is larger
-/// than a whole minute's tokens could never go, and fails at once with [`LlmErrorKind::RequestTooLarge`].
+/// Calls are sent in the order in which they arrive. Until the provider reports the tokens of a call, a quarter of its
+/// bytes and its maximum output are counted. A call that no model saw counts as none. A call that exceeds the tokens of a
+/// whole minute fails at once with [`LlmErrorKind::RequestTooLarge`].
 ///
-/// When a call is answered with [`LlmErrorKind::RateLimited`] or [`LlmErrorKind::Overloaded`] and a delay, nobody
-/// goes until the delay is over. A delay of more than [`RateLimits::max_server_delay`] is not waited for: for so
-/// long as that, calls fail at once.
+/// After an error of kind [`LlmErrorKind::RateLimited`] or [`LlmErrorKind::Overloaded`] with a delay, no call is sent
+/// until the delay is over. A delay above [`RateLimits::max_server_delay`] is not waited for: until it is over, calls
+/// fail at once.
 #[derive(Clone, Debug)]
 pub struct RateGate {
     limits: RateLimits,
@@ -60,11 +60,11 @@ pub struct RateGate {
 struct State {
     next: u64,
     under_way: u32,
-    /// Those that wait, in order.
+    /// Waiting calls, in order.
     line: VecDeque<Waiting>,
-    /// Those that began within the last minute, in order.
+    /// Calls that started within the last minute, in order.
     begun: VecDeque<Begun>,
-    /// Their tokens together.
+    /// The sum of their tokens.
     tokens: u64,
     closed: Option<Closed>,
 }
@@ -86,26 +86,26 @@ struct Begun {
 #[derive(Clone, Copy, Debug)]
 struct Closed {
     until: Instant,
-    /// When the server wants to be asked again, where that is too long to wait for.
+    /// The end of a server's delay that is too long to wait for.
     hopeless: Option<Instant>,
 }
 
-/// What one that waits is to do.
+/// What a waiting call does next.
 enum Turn {
-    /// Go.
+    /// It starts.
     Now,
-    /// Wait until somebody wakes it, and not beyond the instant that it may go at, where that is in its own hands.
+    /// It waits until it is woken, or until `from` if it is the first.
     Later { from: Instant, is_first: bool },
-    /// Give up.
+    /// It fails, with the rest of the server's delay.
     Hopeless(Duration),
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// A change of a wait that a person would notice.
+/// A longer wait is reported again if it grew by this much.
 const NOTICEABLE: Duration = Duration::from_secs(1);
 
 impl RateGate {
-    /// An open gate.
+    /// A limiter without waiting calls.
     pub fn new(limits: RateLimits) -> Self {
         Self { limits, state: Arc::default() }
     }
@@ -114,7 +114,7 @@ impl RateGate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a turn. Dropping the future gives the place in the line back.
+    /// Waits for the limits. Dropping the future leaves the queue.
     async fn enter(
         &self,
         tokens: u64,
@@ -144,12 +144,12 @@ impl RateGate {
             if !patience.covers(wait) {
                 return Err(too_long(wait));
             }
-            // Told again only where the wait became longer than what was told.
+            // Reported again only if the wait became longer.
             if reported.is_none_or(|until| from > later(until, NOTICEABLE)) {
                 reported = Some(from.max(now));
                 progress.tell(&CallProgress::Queued { wait: (!wait.is_zero()).then_some(wait) });
             }
-            // Only the first in the line has an instant of its own; the others are woken.
+            // Only the first call in the queue has a timer. The others are woken.
             let alarm =
                 [is_first.then_some(from).filter(|from| *from > now), gone].into_iter().flatten().min();
             let woken = place.wake.notified();
@@ -160,7 +160,7 @@ impl RateGate {
         }
     }
 
-    /// Lets nobody go for as long as a server asked.
+    /// Holds all calls back for the server's delay.
     fn close(&self, requested: Duration) {
         let now = Instant::now();
         let max = self.limits.max_server_delay;
@@ -174,7 +174,7 @@ impl RateGate {
     }
 
     fn learn(&self, id: u64, error: &LlmError) {
-        // What nobody but ourselves said has no weight with others.
+        // Only a delay that the server requested affects other calls.
         let is_servers = matches!(error.phase, ErrorPhase::Headers | ErrorPhase::Stream);
         if let RetryAdvice::After(requested) = error.retry
             && is_servers
@@ -192,7 +192,7 @@ impl RateGate {
 }
 
 impl State {
-    /// What `id` is to do; when it may go, it has gone.
+    /// What call `id` does next. `Now` also counts it as started.
     fn turn(&mut self, id: u64, now: Instant, limits: &RateLimits) -> Turn {
         self.forget(now);
         if self.closed.is_some_and(|closed| closed.until <= now) {
@@ -216,7 +216,8 @@ impl State {
         Turn::Now
     }
 
-    /// When the one at `place` may go if all before it go as early as they may and no call takes long.
+    /// When the call at `place` can start at the earliest, if all calls before it start as early as they can and end
+    /// quickly.
     fn earliest(&self, place: usize, now: Instant, limits: &RateLimits) -> Instant {
         let mut from = self.closed.map_or(now, |closed| closed.until);
         let (requests, max_tokens) = (limits.requests_per_minute, limits.tokens_per_minute);
@@ -249,7 +250,7 @@ impl State {
         from
     }
 
-    /// Drops what began more than a minute ago.
+    /// Drops calls that started more than a minute ago.
     fn forget(&mut self, now: Instant) {
         while let Some(oldest) = self.begun.front().filter(|begun| begun.at + MINUTE <= now) {
             self.tokens = self.tokens.saturating_sub(oldest.tokens);
@@ -257,7 +258,7 @@ impl State {
         }
     }
 
-    /// Puts told tokens in place of estimated ones. The call ends with it, which wakes the next one.
+    /// Replaces estimated tokens by reported ones. The end of the call wakes the next one.
     fn correct(&mut self, id: u64, tokens: u64) {
         if let Ok(at) = self.begun.binary_search_by_key(&id, |begun| begun.id)
             && let Some(begun) = self.begun.get_mut(at)
@@ -267,7 +268,7 @@ impl State {
         }
     }
 
-    /// Wakes the first in the line.
+    /// Wakes the first call in the queue.
     fn wake(&self) {
         if let Some(first) = self.line.front() {
             first.wake.notify_one();
@@ -275,7 +276,7 @@ impl State {
     }
 }
 
-/// A place in the line.
+/// A place in the queue.
 #[derive(Debug)]
 struct Place<'a> {
     gate: &'a RateGate,
@@ -304,7 +305,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// A call that is under way. Dropping it makes room for another.
+/// A call in progress. Dropping it lets another one start.
 #[derive(Debug)]
 struct Permit {
     gate: RateGate,
@@ -358,17 +359,16 @@ fn too_long(wait: Duration) -> LlmError {
     error
 }
 
-/// Tokens that a call may become.
+/// Estimated tokens of a call.
 fn estimate(request: &ModelRequest) -> u64 {
     (request.bytes() as u64 / 4).saturating_add(request.max_output_tokens.unwrap_or_default())
 }
 
-/// A model whose calls take turns at a [`RateGate`].
+/// A model whose calls wait for a [`RateGate`].
 ///
-/// A call that cannot go within its `timeout_ms` fails at once, with [`RetryAdvice::After`] where it is known when
-/// it could, and one that waits for others gives up a sixteenth of that time before its end; nothing was sent, so it is
-/// [free](LlmError::is_free). A call is under way until its stream ends or is
-/// dropped.
+/// A call that cannot start within its `timeout_ms` fails at once, with [`RetryAdvice::After`] if it is known when it
+/// could start. One that waits for other calls gives up a sixteenth of that time before its end. Nothing was sent, so it
+/// is [free](LlmError::is_free). A call is in progress until its stream ends or is dropped.
 #[derive(Debug)]
 pub struct RateLimited<M: ?Sized> {
     gate: RateGate,
@@ -376,7 +376,7 @@ pub struct RateLimited<M: ?Sized> {
 }
 
 impl<M: ChatModel + ?Sized> RateLimited<M> {
-    /// The same model behind `gate`.
+    /// Wraps `inner` with the limiter `gate`.
     pub fn new(inner: Arc<M>, gate: RateGate) -> Self {
         Self { gate, inner }
     }

@@ -17,18 +17,18 @@ use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
 use crate::secrets::Secrets;
 
-/// A recording that could not be made, or not to its end: one line, with how to fix it.
+/// A recording that could not be created or completed: one line, with how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct RecordingError {
     message: String,
 }
 
-/// Where exchanges are written: one line each, appended whole when the exchange has ended, and flushed.
+/// Writes exchanges to a file: one line each, written and flushed when the exchange has ended.
 ///
-/// Several models may share one, a clone with each; every line names its model. A thread of its own masks and
-/// writes, so that no disk holds up a run. Dropping the last clone waits until everything is written;
-/// [`Recorder::finish`] does too, and says whether it was.
+/// Several models may share one, each with a clone; every line names its model. A separate thread masks and writes, so
+/// that a slow disk does not delay a run. Dropping the last clone waits until everything is written. [`Recorder::finish`]
+/// does too, and reports errors.
 #[derive(Clone)]
 pub struct Recorder {
     writer: Arc<Writer>,
@@ -46,11 +46,11 @@ enum Job {
 }
 
 impl Recorder {
-    /// Begins a new file, readable to its owner alone: prompts and replies may hold what is nobody else's business.
-    /// None of `secrets` is ever written; headers never come here.
+    /// Creates a new file that only its owner can read, as prompts and replies may be confidential. None of `secrets` is
+    /// written; headers are never recorded.
     ///
     /// # Errors
-    /// Where the file exists or cannot be written.
+    /// The file exists or cannot be written.
     pub fn create(path: impl AsRef<Path>, secrets: Secrets) -> Result<Self, RecordingError> {
         let path = path.as_ref();
         let file = new_file(path).map_err(|error| {
@@ -68,10 +68,10 @@ impl Recorder {
         Self::start(file, path.display().to_string(), secrets)
     }
 
-    /// Writes to anything that takes bytes, without `secrets`.
+    /// Writes to any writer, without `secrets`.
     ///
     /// # Errors
-    /// Where it does not take the first line.
+    /// The first line cannot be written.
     pub fn to(sink: impl Write + Send + 'static, secrets: Secrets) -> Result<Self, RecordingError> {
         Self::start(sink, "of this run".to_owned(), secrets)
     }
@@ -98,11 +98,11 @@ impl Recorder {
         Ok(Self { writer: Arc::new(Writer { jobs: Some(jobs), thread: Mutex::new(Some(thread)) }) })
     }
 
-    /// Waits until all exchanges that have ended are written, and says how many there are. It blocks the thread: it
-    /// is for the end of a program.
+    /// Waits until all exchanges that have ended are written, and returns their number. It blocks the thread: call it at
+    /// the end of a program.
     ///
     /// # Errors
-    /// What kept the recording from being whole; from there on nothing was written.
+    /// The error after which nothing more was written.
     pub fn finish(&self) -> Result<u64, RecordingError> {
         let (to, answer) = mpsc::channel();
         self.send(Job::Tell(to));
@@ -190,8 +190,8 @@ impl<W: Write> Tape<W> {
     }
 }
 
-/// A model whose exchanges are written down: what it was asked, every event, and how it ended, also when its caller
-/// went away. Nothing about it changes; a recording that fails fails alone, and [`Recorder::finish`] says so.
+/// A model whose exchanges are recorded: the request, every event, and the end, also of a stream that is dropped. The
+/// reply is not changed. A recording that fails does not fail the call, and [`Recorder::finish`] reports it.
 #[derive(Debug)]
 pub struct RecordingModel<M: ?Sized> {
     recorder: Recorder,
@@ -200,7 +200,7 @@ pub struct RecordingModel<M: ?Sized> {
 }
 
 impl<M: ChatModel + ?Sized> RecordingModel<M> {
-    /// The same model, written down by `recorder` under the name `tier`, for example `base`.
+    /// Wraps `inner`, recorded by `recorder` under the name `tier`, such as `base`.
     pub fn new(inner: Arc<M>, recorder: Recorder, tier: impl Into<Arc<str>>) -> Self {
         Self { recorder, tier: tier.into(), inner }
     }

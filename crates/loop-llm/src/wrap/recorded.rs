@@ -16,7 +16,7 @@ use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
 use crate::secrets::Secrets;
 
-/// A file that is no recording, or a damaged one: one line with file, line number and how to fix it.
+/// A file that is not a recording, or is damaged: one line with file, line number and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct RecordedError {
@@ -24,17 +24,17 @@ pub struct RecordedError {
     message: String,
 }
 
-/// A model that gives what was recorded: the same pieces, the same end, errors too, and no pauses.
+/// A model that replays a recording: the same deltas, the same end, errors included, and without delays.
 ///
-/// An exchange is found by the model's name and by what the model sees of the request; equal ones are given in the
-/// order in which they were recorded, each once. A request that is not there, or not once more, is an error of kind
-/// [`LlmErrorKind::ScriptExhausted`] that says where it first differs from the nearest one. A nonce of the run that
-/// asks stands where the recorded run's stood.
+/// An exchange is found by the model's name and by what the model sees of the request. Equal ones are replayed in the
+/// order in which they were recorded, each once. A request that is not found, or not once more, fails with
+/// [`LlmErrorKind::ScriptExhausted`] and a message that shows where it first differs from the nearest one. The nonce of
+/// the recorded run is replaced by that of the request.
 ///
-/// An exchange that its caller had left ends with an error: [`LlmErrorKind::Timeout`] where the caller's time was
-/// over, [`LlmErrorKind::Cancelled`] otherwise.
+/// An exchange whose caller dropped the stream ends with an error: [`LlmErrorKind::Timeout`] if the caller's timeout was
+/// over, otherwise [`LlmErrorKind::Cancelled`].
 ///
-/// Clones share what was already given.
+/// Clones share which exchanges were replayed.
 #[derive(Clone, Debug)]
 pub struct RecordedModel {
     shelf: Arc<Shelf>,
@@ -72,7 +72,7 @@ impl RecordedModel {
     /// Reads a recording into memory.
     ///
     /// # Errors
-    /// Where the file cannot be read, is no recording, is of another version, or is damaged.
+    /// The file cannot be read, is not a recording, is of another version, or is damaged.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, RecordedError> {
         let path = path.as_ref();
         let name = path.display().to_string();
@@ -83,10 +83,10 @@ impl RecordedModel {
         Self::read(&name, &text)
     }
 
-    /// Takes up the text of a recording; messages call it `name`.
+    /// Parses the text of a recording. Error messages call it `name`.
     ///
     /// # Errors
-    /// As [`RecordedModel::open`].
+    /// Like [`RecordedModel::open`].
     pub fn read(name: &str, text: &str) -> Result<Self, RecordedError> {
         let mut lines = text.split_inclusive('\n').enumerate().map(|(at, line)| (at + 1, line));
         let first = lines.next().map_or("", |(_, line)| line);
@@ -104,12 +104,12 @@ impl RecordedModel {
         Ok(Self { shelf: Arc::new(shelf), secrets: Secrets::default() })
     }
 
-    /// The same model for requests that hold secrets which were masked when it was recorded.
+    /// The same model for requests with secrets that were masked in the recording.
     pub fn with_secrets(self, secrets: Secrets) -> Self {
         Self { secrets, ..self }
     }
 
-    /// The models that were recorded, by name.
+    /// The names of the recorded models.
     pub fn models(&self) -> Vec<Arc<str>> {
         let mut models: Vec<_> =
             self.shelf.exchanges.iter().map(|(_, exchange)| Arc::clone(&exchange.model)).collect();
@@ -118,7 +118,7 @@ impl RecordedModel {
         models
     }
 
-    /// The model that was recorded under the name `tier`, where there is one.
+    /// The name of the model that was recorded under the name `tier`, if there is one.
     pub fn model_of(&self, tier: &str) -> Option<Arc<str>> {
         let mut exchanges = self.shelf.exchanges.iter().map(|(_, exchange)| exchange);
         exchanges.find(|exchange| &*exchange.tier == tier).map(|exchange| Arc::clone(&exchange.model))

@@ -1,4 +1,4 @@
-//! Trying again what failed before the first byte of a reply and costs nothing.
+//! Retries calls that failed before the first byte of a reply and cost nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,50 +15,49 @@ use crate::progress::CallProgress;
 use crate::request::{AssistantTurn, Message, ModelRequest};
 use crate::secrets::Secrets;
 
-/// How often, and how soon, a failed call is tried again.
+/// The limits and the seed of retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// The longest wait that a server may ask for and still be waited for; a longer one is left to the caller.
+    /// The longest delay that a server may request and that is waited for. An error with a longer one is returned.
     pub max_server_delay: Duration,
-    /// Where the chance in the waits begins: the same seed gives the same waits.
+    /// The seed of the jitter: the same seed gives the same waits.
     pub seed: u64,
 }
 
 impl Default for RetryPolicy {
-    /// A minute, and seed 0.
+    /// One minute, and seed 0.
     fn default() -> Self {
         Self { max_server_delay: Duration::from_secs(60), seed: 0 }
     }
 }
 
-/// A model whose calls are tried again where they failed before the first byte of a reply and cost nothing.
+/// A model whose calls are retried if they failed before the first byte of a reply and cost nothing.
 ///
-/// That is a call that was never sent, since there was no connection or another wrapper refused it, and one that the server
-/// answered with an error status. With [`strict_cost`](crate::RequestMeta::strict_cost) the status has to say that no model
-/// saw the call ([`LlmError::is_free`]: 3xx, 4xx, 503 and 529). Any other failure may be billed, such as a connection lost
-/// after the request was sent, or no first byte in time: it comes back with the advice of its kind, and the caller
-/// tries again with a reserve of its own.
+/// These are calls that were never sent, because there was no connection or another wrapper refused them, and calls that
+/// the server answered with an error status. With [`strict_cost`](crate::RequestMeta::strict_cost) the status has to show
+/// that no model saw the call ([`LlmError::is_free`]: 3xx, 4xx, 503 and 529). Any other failure may be billed, such as a
+/// connection lost after the request was sent, or a timeout before the first byte: the error is returned with the advice
+/// of its kind, and the caller retries with a budget reserve of its own.
 ///
-/// | kind | first wait, doubling | longest | tries again |
+/// | kind | first wait, doubling | longest | retries |
 /// |---|---|---|---|
 /// | `rate_limited` | 1 s | 60 s | 5 |
 /// | `overloaded` | 2 s | 60 s | 5 |
 /// | `server_error`, `timeout`, `connection` | 0.5 s | 8 s | 3 |
-/// | any other, where its error advises it | 0.5 s | 8 s | 1 |
+/// | any other, if its error advises it | 0.5 s | 8 s | 1 |
 ///
 /// A request whose reasoning is refused ([`RequestChange::StripReasoning`]) is sent once more at once, without the
-/// reasoning and the provider's own form of earlier turns; a reply to it warns `reasoning_stripped`. Any other
-/// change is the caller's to make, and such an error comes back as it is.
+/// reasoning and the provider's own form of earlier turns. Its reply has the warning `reasoning_stripped`. Any other
+/// change is up to the caller, and the error is returned unchanged.
 ///
-/// A wait is drawn evenly from nothing up to the value of the table; one that the server asked for is kept, and up to
-/// a tenth is added. An error that comes back after the last try advises [`RetryAdvice::Never`], so that nobody
-/// multiplies the tries; one whose server asks for more than `max_server_delay`, or whose wait does not fit into the
-/// request's `timeout_ms`, comes back at once with [`RetryAdvice::After`], and so does the refusal of a wrapper below
-/// that names a wait: an open breaker is not waited for, so that a caller with another route may take it. Dropping the
-/// call ends the waiting.
+/// A wait is a random part of the value in the table (full jitter). A delay requested by the server is kept, plus up to a
+/// tenth. The error after the last attempt advises [`RetryAdvice::Never`], so that callers do not multiply the retries.
+/// An error is returned at once with [`RetryAdvice::After`] if its server requests more than `max_server_delay`, or if
+/// the wait does not fit into the request's `timeout_ms`. So is the refusal of an inner wrapper with a delay: an open
+/// breaker is not waited for, so that a caller with another route may take it. Dropping the call ends the wait.
 ///
-/// Where one of the tries was not [free](LlmError::is_free), what comes back is not free either: the last error that
-/// may be billed, with the advice of the newest.
+/// If one of the attempts was not [free](LlmError::is_free), the returned error is not free either: it is the last error
+/// that may be billed, with the advice of the newest.
 #[derive(Debug)]
 pub struct Retrying<M: ?Sized> {
     policy: RetryPolicy,
@@ -67,12 +66,12 @@ pub struct Retrying<M: ?Sized> {
 }
 
 impl<M: ChatModel + ?Sized> Retrying<M> {
-    /// The same model, tried again by `policy`.
+    /// Wraps `inner` with this policy.
     pub fn new(inner: Arc<M>, policy: RetryPolicy) -> Self {
         Self { policy, state: AtomicU64::new(policy.seed), inner }
     }
 
-    /// The wait before the try after `failures` failed ones; `None` where there is none.
+    /// The wait after so many failed attempts; `None` for no retry.
     fn wait(&self, error: &LlmError, failures: u32) -> Option<Duration> {
         let row = row(error.kind);
         if failures > row.tries {
@@ -88,7 +87,7 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
         }
     }
 
-    /// An even draw from nothing up to `max`, to the microsecond.
+    /// A uniform random duration up to `max`, in microseconds.
     fn up_to(&self, max: Duration) -> Duration {
         const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
         // SplitMix64: a counter and a mixer, so that parallel calls need no lock.
@@ -100,7 +99,7 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
         Duration::from_micros(((u128::from(z) * (u128::from(max) + 1)) >> 64) as u64)
     }
 
-    /// All tries; the last of those that failed and may be billed is left in `billed`.
+    /// All attempts. The last failed one that may be billed is left in `billed`.
     async fn tries(
         &self,
         request: &ModelRequest,
@@ -117,7 +116,7 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
                 Err(error) => error,
             };
             if !error.is_free() {
-                // Of several the one counts that came farthest.
+                // Of several attempts the furthest counts.
                 let begun = billed.as_ref().map_or(CallExtent::NoReply, LlmError::extent);
                 let is_farther = begun != CallExtent::NoReply && error.extent() == CallExtent::NoReply;
                 *billed =
@@ -127,7 +126,7 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
                 return Err(error);
             }
             match error.retry {
-                // Nothing was sent: another wrapper refused it, and says when it will not.
+                // Nothing was sent: another wrapper refused it, and requests a delay.
                 RetryAdvice::After(_) if error.phase == ErrorPhase::Encode => return Err(error),
                 RetryAdvice::AfterChange(RequestChange::StripReasoning) => {
                     let without = stripped.is_none().then(|| without_reasoning(request)).flatten();
@@ -146,7 +145,7 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
                 return Err(error);
             };
             if !patience.covers(wait) {
-                // The caller would be gone by then: it decides whether to wait as long by itself.
+                // The caller's timeout would be over: it decides whether to wait that long.
                 error.retry = RetryAdvice::After(wait);
                 return Err(error);
             }
@@ -172,7 +171,7 @@ impl<M: ChatModel + ?Sized> ChatModel for Retrying<M> {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let mut billed = None;
         self.tries(request, &mut billed).await.map_err(|error| match billed {
-            // Whoever refused to ask at all says nothing of why.
+            // A wrapper's refusal says nothing about the cause.
             Some(billed) if error.is_free() && error.phase == ErrorPhase::Encode => {
                 LlmError { retry: error.retry, ..billed }
             }
@@ -182,7 +181,7 @@ impl<M: ChatModel + ?Sized> ChatModel for Retrying<M> {
     }
 }
 
-/// Says of a reply that its request was changed.
+/// Adds the warning that the request was changed.
 struct Stripped;
 
 impl Watch for Stripped {
@@ -193,7 +192,7 @@ impl Watch for Stripped {
     }
 }
 
-/// The request without what earlier turns reasoned; `None` where there is nothing of it.
+/// The request without the reasoning of earlier turns; `None` if there is none.
 fn without_reasoning(request: &ModelRequest) -> Option<ModelRequest> {
     let holds = |turn: &AssistantTurn| turn.raw.is_some() || !turn.reasoning.is_empty();
     let is_any =
@@ -205,11 +204,11 @@ fn without_reasoning(request: &ModelRequest) -> Option<ModelRequest> {
             turn.reasoning = Arc::default();
         }
     }
-    // A turn of nothing but reasoning is no turn.
+    // A turn with only reasoning becomes empty and is dropped.
     without.messages.retain(
         |message| !matches!(message, Message::Assistant(turn) if turn.text.is_empty() && turn.calls.is_empty()),
     );
-    // What is kept of the whole turns serves the requests that come later.
+    // The cache of the complete turns is left for later requests.
     without.memory = Memory::default();
     Some(without)
 }

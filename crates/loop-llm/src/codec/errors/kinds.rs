@@ -1,18 +1,18 @@
-//! Which kind of failure a response stands for: by its code, or else by its words, or else by its status.
+//! Classifies an error response: by its code, or else by its message, or else by its status.
 
 use super::head;
 use super::overflow::is_overflow;
 use super::reported::Reported;
 use crate::error::LlmErrorKind as Kind;
 
-/// A response, as far as it is judged.
+/// The parts of a response that are classified.
 #[derive(Debug)]
 pub(super) struct Case<'a> {
     pub(super) reported: &'a Reported,
     pub(super) status: u16,
-    /// Whether a header says when to come again.
+    /// Whether a header requests a delay.
     pub(super) has_delay: bool,
-    /// The message in lower case, or its beginning.
+    /// The beginning of the message, in lower case.
     pub(super) text: String,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Case<'a> {
         words.iter().any(|word| self.text.contains(word))
     }
 
-    /// The kind of failure. What is more particular comes first.
+    /// The kind of error. More specific checks come first.
     pub(super) fn kind(&self) -> Kind {
         let is_fault = matches!(self.status, 400 | 422);
         match self.status {
@@ -63,7 +63,7 @@ impl<'a> Case<'a> {
             498 | 503 | 529 => Kind::Overloaded,
             499 => Kind::Cancelled,
             500.. if self.says(&TEMPLATE) => Kind::InvalidRequest,
-            // A conflict passes, as a fault of the server does.
+            // A conflict is temporary, like a server error.
             409 | 500.. => Kind::ServerError,
             200..300 => Kind::BadResponse,
             _ => Kind::InvalidRequest,
@@ -78,7 +78,7 @@ impl<'a> Case<'a> {
     fn is_out_of_quota(&self) -> bool {
         let is_daily =
             || self.reported.quotas.iter().any(|quota| quota.contains("perday") || quota.contains("daily"));
-        // A limit of nothing is no limit that is waited for.
+        // A limit of zero does not pass by waiting.
         let is_nothing = || {
             self.text.match_indices("limit: 0").any(|(at, found)| {
                 let next = self.text.get(at + found.len()..).and_then(|rest| rest.chars().next());
@@ -99,7 +99,7 @@ impl<'a> Case<'a> {
                 || (is_fault && self.says(&["credit balance is too low"])))
     }
 
-    /// Whether reasoning of an earlier turn was refused, or what belongs to it was missing.
+    /// Whether reasoning of an earlier turn was refused, or its signature was missing.
     fn is_stale(&self) -> bool {
         let is_sealed = self.says(&["encrypted content", "encrypted_content"])
             && self.says(&["verif", "decrypt", "invalid", "parsed"]);
@@ -118,7 +118,7 @@ impl<'a> Case<'a> {
                 && self.says(&["content filtering policy", "content violates usage guidelines"]))
     }
 
-    /// Whether the model takes what was asked of it on the provider's other interface alone.
+    /// Whether the model supports the request only on the provider's other API.
     pub(super) fn wants_other_api(&self) -> bool {
         let is_effort = self.reported.param == "reasoning_effort" || self.says(&["reasoning_effort"]);
         (self.status == 400 && is_effort && self.says(&["tool"]))
@@ -131,7 +131,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Codes of errors that pass by themselves.
+/// Codes of temporary errors.
 pub(super) const RATE_LIMITED: [&str; 5] =
     ["rate_limit_exceeded", "rate_limit_error", "rate_limited", "resource_exhausted", "too_many_requests"];
 pub(super) const OVERLOADED: [&str; 8] = [
@@ -144,7 +144,7 @@ pub(super) const OVERLOADED: [&str; 8] = [
     "service_unavailable",
     "insufficient_system_resource",
 ];
-/// Types of errors that come again with the same request, and the statuses that they have otherwise.
+/// Types of errors that recur with the same request, and their usual statuses.
 pub(super) const REFUSALS: [(&str, u16); 9] = [
     ("authentication_error", 401),
     ("unauthenticated", 401),
@@ -179,5 +179,5 @@ const NO_MODEL_STATED: [&str; 2] = ["is not a valid model id", "model not exist"
 const NO_KEY: [&str; 4] = ["invalid_api_key", "authentication_error", "api_key_invalid", "unauthenticated"];
 const LATE: [&str; 3] = ["timeout", "timeout_error", "deadline_exceeded"];
 const NOT_ALLOWED: [&str; 3] = ["permission_error", "permission_denied", "failed_precondition"];
-/// What a chat template says that cannot write the turns.
+/// Error messages of a chat template that cannot render the turns.
 const TEMPLATE: [&str; 4] = ["raise_exception", "roles must alternate", "chat template", "jinja"];

@@ -1,4 +1,4 @@
-//! What a response that is no reply means, of whichever provider.
+//! Maps error responses of all providers to [`LlmError`].
 
 mod kinds;
 mod overflow;
@@ -18,10 +18,10 @@ use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RequestChange, RetryAdvic
 use crate::mask;
 use crate::secrets::Secrets;
 
-/// The error that a response with a status other than 2xx stands for.
+/// The error of a response with a status other than 2xx.
 ///
-/// Delays that are dates are held against `now`; `secrets` are the credentials that were sent, and never stand in the
-/// message. Of a long message only the first 4 KiB are judged.
+/// Delays that are dates are compared with `now`. `secrets` are the credentials of the call, which are masked in the
+/// message. Only the first 4 KiB of a long message are classified.
 pub fn classify(
     status: u16,
     headers: &HeaderMap,
@@ -36,13 +36,13 @@ pub fn classify(
     error
 }
 
-/// The error that an error object within a 200 stands for.
+/// The error of an error object in a response with status 200.
 pub(crate) fn within(body: &Value, secrets: &Secrets) -> LlmError {
     let reported = Reported::of(body);
-    // The number beside the text is a status, where it can be one.
+    // A numeric code is used as the status, if it can be one.
     let number: Option<u16> =
         reported.words.iter().find_map(|word| word.parse().ok().filter(|it| (400..600).contains(it)));
-    // What passes is told by a number or a code, whatever the type beside it says.
+    // A number or a code decides whether the error is temporary, even if the type contradicts it.
     let passes = number.is_some_and(|it| it == 429 || it >= 500)
         || reported.has(&RATE_LIMITED)
         || reported.has(&OVERLOADED);
@@ -69,7 +69,7 @@ fn judge(
         let ours = headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
         ours.or_else(|| theirs(name))
     };
-    // No wait at all is no advice: it would be asked for again at once.
+    // A delay of zero is ignored, as the retry would follow at once.
     let requested = delay::requested(header, reported.wait, head(&reported.message, MAX_JUDGED), now)
         .filter(|delay| !delay.is_zero());
     let has_delay = header("retry-after").is_some() || header("retry-after-ms").is_some();
@@ -119,7 +119,7 @@ fn judge(
     error
 }
 
-/// The provider's id of an exchange, for its support.
+/// The provider's request id, for its support.
 pub(crate) fn request_id(headers: &HeaderMap, secrets: &Secrets) -> Option<Arc<str>> {
     let names = ["x-request-id", "request-id", "apim-request-id", "x-ms-request-id", "x-generation-id"];
     let id = names.iter().find_map(|name| headers.get(*name)?.to_str().ok())?;
@@ -131,9 +131,9 @@ fn head(text: &str, max: usize) -> &str {
     text.get(..text.floor_char_boundary(max)).unwrap_or_default()
 }
 
-/// How much of a message is judged.
+/// Maximum bytes of a message that are classified.
 const MAX_JUDGED: usize = 4 << 10;
-/// How much of a code or a type is looked at.
+/// Maximum bytes of a code or a type.
 const MAX_WORD: usize = 256;
-/// How long a model that is being loaded is waited for.
+/// The retry delay while a model is being loaded.
 const LOADING: Duration = Duration::from_secs(10);

@@ -1,8 +1,8 @@
-//! How providers say that a request does not fit into the model.
+//! Recognises error messages about a request that exceeds the model's context window.
 
 use super::head;
 
-/// Whether a text in lower case says that a request does not fit.
+/// Whether a message in lower case reports a request that is too long.
 pub(super) fn is_overflow(text: &str) -> bool {
     let similar = |first: &str, second: &[&str], max: usize| {
         text.match_indices(first).any(|(start, _)| {
@@ -24,7 +24,7 @@ pub(super) fn is_overflow(text: &str) -> bool {
         || similar("reduce the length of", &["tokens", "messages"], 40)
 }
 
-/// Tokens that the request has, and may have, out of a text in lower case.
+/// The tokens of the request, and the limit, from a message in lower case.
 pub(super) fn numbers(text: &str) -> (Option<u64>, Option<u64>) {
     let after = |words: &str| {
         let (_, rest) = text.split_once(words)?;
@@ -43,7 +43,7 @@ pub(super) fn numbers(text: &str) -> (Option<u64>, Option<u64>) {
         "request contains",
         "prompt contains",
     ]);
-    // The sum of input and output is held against the last number.
+    // The sum of input and output is compared with the last number.
     let limit = text.split_once("exceed context limit:").and_then(|(_, sum)| {
         let (_, max) = sum.split_once('>')?;
         let digits: String = max.trim_start().chars().take_while(char::is_ascii_digit).collect();
@@ -63,7 +63,7 @@ pub(super) fn numbers(text: &str) -> (Option<u64>, Option<u64>) {
     (used, max)
 }
 
-/// What says it by itself.
+/// Phrases that are sufficient by themselves.
 const STATED: [&str; 7] = [
     "prompt is too long",
     "input is too long",
@@ -73,6 +73,6 @@ const STATED: [&str; 7] = [
     "context the overflows",
     "context length of only",
 ];
-/// What says it beside a word on what is exceeded.
+/// Phrases that need a word for exceeding as well.
 const WINDOWS: [&str; 6] =
     ["context length", "context window", "context size", "context_length", "context_window", "context_size"];

@@ -1,4 +1,4 @@
-//! What the body of an error tells, whatever its form.
+//! Parses the body of an error response, in the formats of all providers.
 
 use std::time::Duration;
 
@@ -7,31 +7,30 @@ use serde_json::Value;
 use super::{MAX_WORD, head};
 use crate::delay;
 
-/// What an error body tells.
 #[derive(Debug, Default)]
 pub(super) struct Reported {
     pub(super) message: String,
     /// Codes, types and reasons, in lower case.
     pub(super) words: Vec<String>,
-    /// The names of the quotas that were met, in lower case.
+    /// The names of the exceeded quotas, in lower case.
     pub(super) quotas: Vec<String>,
     pub(super) param: String,
     pub(super) used: Option<u64>,
     pub(super) max: Option<u64>,
-    /// The wait that it asks for.
+    /// The requested delay.
     pub(super) wait: Option<Duration>,
-    /// Whether it says that the same call may succeed later, or not.
+    /// Whether the body says that a retry may succeed. `None` if it says nothing.
     pub(super) retryable: Option<bool>,
-    /// Headers of the server behind the one that answered, in lower case.
+    /// Headers of the upstream server, in lower case.
     pub(super) headers: Vec<(String, String)>,
-    /// What a filter found.
+    /// The names of the content filters that matched.
     pub(super) filters: Vec<String>,
-    /// The provider's id of the exchange.
+    /// The provider's request id.
     pub(super) request: Option<String>,
 }
 
 impl Reported {
-    /// A body that is text: JSON, a proxy's page, or a line.
+    /// A body as text: JSON, a proxy's HTML page, or a line.
     pub(super) fn of_text(text: &str) -> Self {
         if let Ok(body) = serde_json::from_str::<Value>(text.trim()) {
             return Self::of(&body);
@@ -42,7 +41,7 @@ impl Reported {
     }
 
     pub(super) fn of(body: &Value) -> Self {
-        // A stream of values that ends with an error is a list.
+        // A stream of JSON values that ends with an error is a list.
         let listed = body.as_array().and_then(|list| list.iter().find(|value| value.is_object()));
         let body = listed.unwrap_or(body);
         let error = body.get("error").filter(|error| !error.is_null());
@@ -81,7 +80,7 @@ impl Reported {
         reported
     }
 
-    /// Anthropic's details, an object; Google's, a list of objects of many kinds.
+    /// Anthropic's `details` object, or Google's list of objects of many types.
     fn details(&mut self, details: Option<&Value>) {
         let Some(details) = details else { return };
         self.words.extend(word(details.get("error_code")));
@@ -95,7 +94,7 @@ impl Reported {
         }
     }
 
-    /// What Azure's filters and OpenRouter's moderation found.
+    /// Results of Azure's content filters and OpenRouter's moderation.
     fn filters(&mut self, object: &Value, metadata: Option<&Value>) {
         let inner = object.get("innererror");
         let one = [inner, Some(object)].into_iter().flatten();
@@ -117,7 +116,7 @@ impl Reported {
     }
 }
 
-/// The names under which Azure's filters found something that they stopped.
+/// The names of Azure's content filters that stopped the call.
 pub(crate) fn filtered(results: &Value) -> impl Iterator<Item = &String> {
     let found = results.as_object().into_iter().flatten();
     found.filter(|(_, found)| found.get("filtered") == Some(&Value::Bool(true))).map(|(name, _)| name)
@@ -139,7 +138,7 @@ fn text_of(value: Option<&Value>) -> Option<String> {
     }
 }
 
-/// Field and text of each fault, as some frameworks list them.
+/// Field and message of each validation error, as some frameworks list them.
 fn faults(detail: Option<&Value>) -> Option<String> {
     let Some(faults) = detail.and_then(Value::as_array) else { return text_of(detail) };
     let line = |fault: &Value| {
