@@ -1,4 +1,4 @@
-//! Tools: admitted, announced, settled, numbered.
+//! Tool calls: admitted, announced, settled, numbered as evidence.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::run::step::{Place, Rest};
 use crate::spec::{OnInvalid, OnToolError, Setting};
 use crate::types::{CommandKey, Digest, Effect, Evidence, Millis, Observation, Status};
 
-/// How often the program may end while a tool runs before the tool is given up.
+/// How often a driver may end while a tool runs before the tool is not run again.
 const KILLS: u32 = 3;
 
 impl Rest<'_> {
-    /// The place of the work that an event announces, if it may start now.
+    /// The index of the work that an event announces, if it may start now.
     pub(super) fn may_start(&self, batch: &Batch, key: &CommandKey, attempt: u32) -> Option<usize> {
         if batch.is_held(self.inbox, self.spec) {
             return None;
@@ -32,7 +32,7 @@ impl Rest<'_> {
         batch.in_turn(self.calls, self.spec).find(|(_, work)| is_it(work)).map(|(at, _)| at)
     }
 
-    /// A tool has ended: it is asked again where it was not ready, else it has settled.
+    /// Applies the result of a tool: polls it again if it was not ready, else settles it.
     pub(super) fn tool_finished(&mut self, batch: &mut Batch, at: usize, observation: &Observation) {
         let Some(work) = batch.work.get(at) else { return };
         let effect = self.calls.effect(work, self.spec);
@@ -46,7 +46,7 @@ impl Rest<'_> {
         }
     }
 
-    /// A tool has ended after the reason to stop was fixed: it is not run again.
+    /// Applies the result of a tool after the stop reason was fixed. The tool is not run again.
     pub(super) fn finished_too_late(
         &mut self,
         mut stopping: Stopping,
@@ -64,8 +64,8 @@ impl Rest<'_> {
         self.stopping_settled(stopping)
     }
 
-    /// When a tool that is not ready is asked again, if it is: what may be done twice, as often as its rules say, as
-    /// long as the run's time lasts.
+    /// When a tool that is not ready is polled again. `None`: it is not. Only a read or a repeatable write is polled,
+    /// up to the tool's limit of polls and within the run's time.
     fn asks_again_at(&self, batch: &Batch, work: &Work, observation: &Observation) -> Option<Millis> {
         let after = observation.retry_after_ms.filter(|_| observation.status == Status::Pending)?;
         let tool = self.calls.tool(work, self.spec)?;
@@ -79,14 +79,14 @@ impl Rest<'_> {
         may.then_some(not_before)
     }
 
-    /// Commands a tool that is not ready once more, under its key, without a model.
+    /// Commands another poll of a tool, under its key and without a model call.
     fn ask_again(&mut self, batch: &mut Batch, at: usize, last: Observation, not_before: Millis) {
         let Some(work) = batch.work.get_mut(at) else { return };
         let (key, attempt, used) = (work.key, work.attempt, last.sub_call.clone());
         let times = work.poll.take().map_or(0, |poll| poll.times) + 1;
         work.poll = Some(Box::new(Poll { times, not_before, last: Observation { sub_call: None, ..last } }));
         work.attempt += 1;
-        // Its start is told, also where it only reads: until then nothing of it is in flight.
+        // Each poll is announced, also that of a read. Until then it is not in flight.
         work.announced = false;
         self.notes.push(Note::Polled { key, attempt: attempt + 1, not_before });
         if work.sub_call.take().is_some() {
@@ -95,7 +95,7 @@ impl Rest<'_> {
         }
     }
 
-    /// What the actions of a pass are judged against.
+    /// The context in which the actions of a pass are judged.
     pub(super) fn context(&self, pass: u32, quota: Quota) -> JudgeContext<'_> {
         let spec = self.spec;
         let sources = RunSources {
@@ -116,7 +116,7 @@ impl Rest<'_> {
         }
     }
 
-    /// Records verdicts and makes a batch of what runs and what waits for a person.
+    /// Records verdicts. Returns a batch of the actions that run and those that wait for an approver.
     pub(super) fn admit(&mut self, judged: Vec<Judged>) -> Batch {
         let mut batch = Batch::default();
         for Judged { mut judged, fingerprint, run_as } in judged {
@@ -130,7 +130,7 @@ impl Rest<'_> {
                 self.budget.totals.tool_calls += 1;
                 let tool = judged.tool.as_deref().and_then(|name| self.spec.tool(name));
                 let smart = tool.is_some_and(|tool| tool.smart);
-                // Where an order is kept each waits for its turn.
+                // With ordered execution each call waits for its turn.
                 let waits = self.spec.protocol.execution().is_ordered();
                 let announced = !waits && tool.is_some_and(|tool| tool.effect.is_read());
                 let sub_call = if smart { self.grant_sub_call() } else { None };
@@ -159,7 +159,7 @@ impl Rest<'_> {
         batch
     }
 
-    /// A call to a model is granted to a smart tool as long as one is left for the document after it (S0-65).
+    /// Grants a smart tool a model call as long as one is left for the document after it.
     fn grant_sub_call(&mut self) -> Option<SubCallBudget> {
         let limits = &self.spec.limits;
         let taken = self.budget.totals.model_calls.saturating_add(self.budget.granted_sub_calls);
@@ -174,7 +174,7 @@ impl Rest<'_> {
         })
     }
 
-    /// Settles one piece of work.
+    /// Settles one piece of work with its result.
     fn settle(&mut self, batch: &mut Batch, at: usize, observation: Observation) {
         let Some(work) = batch.work.get_mut(at) else { return };
         let (key, attempt, evidence) = (work.key, work.attempt, work.evidence);
@@ -189,12 +189,12 @@ impl Rest<'_> {
         }
     }
 
-    /// What follows once a piece of a batch has settled: the rest is waited for, or its results are kept, and a person is
-    /// asked, or an output is validated, or the next pass begins, or the run ends.
+    /// Decides what follows once a piece of a batch has settled: wait for the rest, or store the results and then ask
+    /// an approver, validate an output, begin the next pass, or end the run.
     pub(super) fn batch_settled(&mut self, mut batch: Batch, stage: Stage) -> Phase {
         self.hold_back_doubtful(&mut batch);
         self.take_turns(&mut batch);
-        // What was not started, and will not be, is not waited for.
+        // Work that was not started, and will not be, does not delay the end.
         let waits_for_all = !batch.is_held(self.inbox, self.spec);
         if batch.is_in_flight() || waits_for_all && batch.work.iter().any(|work| work.observation.is_none()) {
             return Phase::running(batch, stage);
@@ -204,14 +204,14 @@ impl Rest<'_> {
         let first = self.knowledge.evidence.len();
         let asks = self.keep_evidence(batch);
         let ended = self.ended_by_trouble(first);
-        // A run that has failed asks nobody about what would not run any more.
+        // A failed run does not ask for approvals of actions that could not run.
         let ended = ended.or_else(|| self.submitted_nothing().filter(|_| is_open));
         if let Some(certificate) = ended {
             self.leave_undone(&asks, certificate.reason());
             return self.stop(place, certificate);
         }
         if self.out_of_time().is_some() {
-            // What a person would allow could not run any more.
+            // An approved action could not run any more.
             self.leave_undone(&asks, StopReason::Timeout);
         } else if is_open && !asks.is_empty() {
             let since = self.clock.now;
@@ -219,13 +219,13 @@ impl Rest<'_> {
             let asks = asks.into_iter().map(|action| Ask { action, deadline, answered: false, answer: None });
             return Phase::waiting(asks.collect(), since);
         }
-        // A stop comes before the validation of an output.
+        // A requested stop precedes the validation of an output.
         let validation = if is_open { self.validation() } else { None };
         validation.unwrap_or_else(|| self.next_pass(place))
     }
 
-    /// Settles writes that wait for their turn while the same call before them may or may not have happened: they are
-    /// not started, and a model that still wants one asks for it again.
+    /// Settles waiting writes that are duplicates of a write in doubt in the same batch: they are not started. A model
+    /// that still needs one requests it again.
     fn hold_back_doubtful(&mut self, batch: &mut Batch) {
         let is_doubtful = |work: &&Work| {
             work.observation.as_ref().is_some_and(|observation| observation.status == Status::InDoubt)
@@ -235,7 +235,7 @@ impl Rest<'_> {
         if doubtful.is_empty() {
             return;
         }
-        // What was started before and lost has a doubt of its own.
+        // A write that was started before and lost is in doubt itself.
         let is_untried = |work: &Work| !work.announced && work.attempt == 1 && work.observation.is_none();
         for at in 0..batch.work.len() {
             let Some(work) = batch.work.get(at).filter(|work| is_untried(work)) else { continue };
@@ -247,21 +247,21 @@ impl Rest<'_> {
         }
     }
 
-    /// Where an order is kept: lets the next call start, if it only reads and nothing stops it. One that changes
-    /// something is announced first.
+    /// With ordered execution, lets the next call start if it is a read and no stop prevents it. A write is announced
+    /// first.
     fn take_turns(&self, batch: &mut Batch) {
         if !self.spec.protocol.execution().is_ordered() || batch.is_held(self.inbox, self.spec) {
             return;
         }
         let next = batch.work.iter_mut().find(|work| work.observation.is_none());
-        // What is asked again is announced each time.
+        // A poll is announced each time.
         let is_free = |work: &&mut Work| self.calls.is_read(work, self.spec) && work.poll.is_none();
         if let Some(work) = next.filter(is_free) {
             work.announced = true;
         }
     }
 
-    /// Judges what a reply asks for that came when the reason was fixed already: nothing of it is run.
+    /// Judges the calls of a reply that arrived after the stop reason was fixed. None of them runs.
     pub(super) fn leave_all_undone(&mut self, proposal: &Proposal, reason: StopReason) {
         if !self.spec.protocol.properties().answers_every_call {
             return;
@@ -278,7 +278,7 @@ impl Rest<'_> {
         self.admit(judged);
     }
 
-    /// Records that these actions will not be run, since the run ends for this reason.
+    /// Records that these actions do not run, because the run ends for this reason.
     pub(super) fn leave_undone(&mut self, actions: &[u32], reason: StopReason) {
         for at in actions {
             if let Some(action) = self.calls.actions.get_mut(*at as usize) {
@@ -288,9 +288,9 @@ impl Rest<'_> {
         }
     }
 
-    /// Why the run ends with the calls that have just settled, if it does: a tool failed and that is the end, or it
-    /// failed too often, the domain declares an end for what was found, or too many calls were of no use. `first` is
-    /// where their evidence begins.
+    /// Why the run ends after the calls that have just settled. `None`: it continues. Reasons are a tool failure that
+    /// ends the run, too many failures, a declared stop reason, or an open breaker for invalid calls. `first` is the
+    /// index of their first evidence.
     fn ended_by_trouble(&self, first: usize) -> Option<Certificate> {
         let gate = &self.spec.gate;
         let settled = self.knowledge.evidence.get(first..)?;
@@ -315,10 +315,10 @@ impl Rest<'_> {
         Certificate::of(requested.into_iter().chain(reached).chain(ends).chain(before_next))
     }
 
-    /// Moves the batch's observations to the evidence, in request order (I-20); gives what waits for a person.
+    /// Moves the batch's observations to the evidence, in request order. Returns the actions that wait for an approver.
     pub(super) fn keep_evidence(&mut self, mut batch: Batch) -> Vec<u32> {
         self.give_up_work(&mut batch);
-        // Not before all have settled: the order in which they do must not matter.
+        // The ledger is updated once all have settled, so that their order of completion does not matter.
         let first = self.knowledge.evidence.len();
         let settled: Vec<Settled> = batch.work.iter().filter_map(|work| self.settled(work)).collect();
         self.calls.ledger.settled(&settled);
@@ -355,7 +355,7 @@ impl Rest<'_> {
         batch.asks
     }
 
-    /// What a piece of work returned, as the ledger takes it.
+    /// The result of a piece of work, for the ledger. `None`: it has not settled.
     fn settled(&self, work: &Work) -> Option<Settled> {
         let observation = work.observation.as_ref()?;
         let rules = &self.calls.tool(work, self.spec)?.policy.repeats;
@@ -363,7 +363,7 @@ impl Rest<'_> {
         Some(Settled::of(work.signature, work.key, work.attempt, polled, observation, rules))
     }
 
-    /// Settles what will never settle by itself: a write that may have been started is in doubt.
+    /// Settles work that cannot settle by itself any more. A write that may have been started is in doubt.
     fn give_up_work(&mut self, batch: &mut Batch) {
         for at in 0..batch.work.len() {
             let Some(work) = batch.work.get_mut(at).filter(|work| work.observation.is_none()) else {
@@ -372,7 +372,7 @@ impl Rest<'_> {
             let is_read = self.calls.is_read(work, self.spec);
             let sub_call = work.lost_sub_call();
             let observation = if let Some(poll) = work.poll.as_ref().filter(|_| is_read || !work.announced) {
-                // It is as ready as it was when it was asked last.
+                // The last poll's result is the result.
                 let last = poll.last.clone();
                 if !work.announced {
                     work.attempt = work.attempt.saturating_sub(1);
@@ -389,12 +389,13 @@ impl Rest<'_> {
         }
     }
 
-    /// Settles the tools whose driver is gone: what may be done twice is run again while the run still works.
+    /// Handles the tools in flight whose driver is gone. A read or a repeatable write runs again while the run still
+    /// works.
     pub(super) fn lose_tools(&mut self, batch: &mut Batch, is_working: bool) {
         for at in 0..batch.work.len() {
             let Some(work) = batch.work.get(at).filter(|work| work.is_in_flight()) else { continue };
             self.notes.push(Note::Lost { key: work.key, attempt: work.attempt });
-            // It may be what ends the program. Once the reason is fixed nothing is started again.
+            // The tool may be what ends the driver. After the stop reason is fixed nothing is started again.
             let is_last = work.lost + 1 >= KILLS || !is_working;
             let effect = self.calls.effect(work, self.spec);
             let (status, message) = match effect {
@@ -416,7 +417,7 @@ impl Rest<'_> {
         }
     }
 
-    /// Commands a lost piece of work once more; what its sub-call may have used is charged.
+    /// Commands a lost piece of work again, and charges what its sub-call may have used.
     fn work_again(&mut self, batch: &mut Batch, at: usize, effect: Effect) {
         let Some(work) = batch.work.get_mut(at) else { return };
         let (key, attempt, used) = (work.key, work.attempt, work.lost_sub_call());
@@ -430,13 +431,13 @@ impl Rest<'_> {
     }
 }
 
-/// Whether a tool was cut off: it may have happened all the same.
+/// Whether a tool was stopped before its end. Its effect may have happened.
 fn is_cut_off(observation: &Observation) -> bool {
     matches!(observation.status, Status::Timeout | Status::Cancelled)
 }
 
-/// Whether the outcome of an effect that ended so is unknown; `None` where that is as it was before. An effect that
-/// may be repeated answers for all its tries under one key.
+/// Whether the outcome of a write with this status is unknown. `None`: the status does not say, so the earlier state
+/// stays. The status of a repeatable write covers all its tries under one key.
 fn is_unknown(work: &Work, effect: Effect, status: Status) -> Option<bool> {
     if effect.is_read() {
         return None;
@@ -444,7 +445,7 @@ fn is_unknown(work: &Work, effect: Effect, status: Status) -> Option<bool> {
     match status {
         Status::InDoubt | Status::Timeout => Some(true),
         Status::Cancelled => work.announced.then_some(true),
-        // An earlier try may have happened: the program ended while it ran.
+        // An earlier try may have happened: its driver ended while it ran.
         Status::RetryableError | Status::Pending => (work.lost > 0).then_some(true),
         Status::Ok | Status::Empty => Some(false),
         Status::PermanentError | Status::InvalidInput | Status::MalformedResult => {
@@ -454,7 +455,7 @@ fn is_unknown(work: &Work, effect: Effect, status: Status) -> Option<bool> {
     }
 }
 
-/// The condition that a tool failed, where that ends the run (S4-84).
+/// The condition that a tool failed, where the setting ends the run for it.
 fn tool_failure(evidence: &Evidence, setting: OnToolError) -> Condition {
     let Evidence { tool, observation, .. } = evidence;
     let what = format!("{tool}: {}: {}", observation.status.name(), observation.summary);

@@ -27,16 +27,16 @@ use crate::types::{CommandKey, Digest, Evidence, Millis, RunId, Taint, Tier, Tot
 
 /// A run of the loop: its spec and its state.
 ///
-/// Drive it like this: read [`commands`](Self::commands), do what they command, tell what happened with
-/// [`apply`](Self::apply), until there is an [`outcome`](Self::outcome) and nothing is commanded any more.
+/// To drive a run: read [`commands`](Self::commands), carry them out, and report what happened with
+/// [`apply`](Self::apply), until there is an [`outcome`](Self::outcome) and no more commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     pub(super) spec: Arc<RunSpec>,
     pub(super) state: State,
 }
 
-/// Everything about a run but its spec: what a checkpoint stores. Each part has a module that holds what is always true of
-/// it.
+/// The state of a run, without its spec: the content of a checkpoint. Each part has a module that states its
+/// invariants.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct State {
     /// The first event's data; it never changes.
@@ -56,7 +56,7 @@ pub struct State {
 pub struct Facts {
     /// Wall-clock time of the start, in milliseconds since 1970 (UTC).
     pub unix_ms: u64,
-    /// A random text that outside text cannot guess. It marks contract block and fences.
+    /// A random text that outside text cannot guess. It marks the contract block and fences.
     pub nonce: Arc<str>,
     /// The digest of the prompt templates.
     pub prompts: Digest,
@@ -149,13 +149,14 @@ pub enum Rejected {
 }
 
 impl Run {
-    /// Makes the first event and opens it: a run that commands its first call, or that a limit of 0 has stopped (S4-d3).
+    /// Makes the first event and applies it. The run then commands its first call, or has stopped at a limit of 0.
     pub fn start(id: RunId, spec: Arc<RunSpec>, item: WorkItem, facts: Facts) -> (Self, Event, Vec<Note>) {
         let names = SpecNames::of(&spec);
         Self::start_named(id, spec, names, item, facts)
     }
 
-    /// The same with the names of the spec, which cost more than all the rest where many runs have one spec.
+    /// As [`start`](Self::start), with precomputed digests of the spec. They are the main cost of a start, so many runs
+    /// of one spec share them.
     pub fn start_named(
         id: RunId,
         spec: Arc<RunSpec>,
@@ -179,10 +180,10 @@ impl Run {
         (run, Event { at: Millis(0), kind: EventKind::Started(Box::new(started)) }, notes)
     }
 
-    /// How a replay begins: the first event, and the spec that it names by hash.
+    /// Begins a replay: the first event, and the spec that it names by digest.
     ///
     /// # Errors
-    /// When the event is not `started`, or names another spec, or the spec has a version that this crate does not know.
+    /// If the event is not `started` or names another spec, or the spec has an unknown version.
     pub fn open(first: &Event, spec: Arc<RunSpec>) -> Result<(Self, Vec<Note>), Rejected> {
         let EventKind::Started(started) = &first.kind else {
             return Err(Rejected::NotTheStart(first.kind.name()));
@@ -191,25 +192,25 @@ impl Run {
         Ok(Self::begin(spec, (**started).clone()))
     }
 
-    /// The run that a checkpoint holds.
+    /// Restores a run from a checkpoint.
     ///
     /// # Errors
-    /// When the spec is not the one that the run was started with, or has a version that this crate does not know.
+    /// If the spec is not the one that the run was started with, or has an unknown version.
     pub fn restore(state: State, spec: Arc<RunSpec>) -> Result<Self, Rejected> {
         check_spec(&spec, state.started.spec)?;
         Ok(Self { spec, state })
     }
 
-    /// The only way to change a run. Pure. Refuses what cannot follow from the state, and then changes nothing.
+    /// Applies an event, the only way to change a run. Returns the decisions. A rejected event changes nothing.
     ///
     /// # Errors
-    /// What was wrong with the event, as a sentence.
+    /// Why the event cannot follow.
     pub fn apply(&mut self, event: &Event) -> Result<Vec<Note>, Rejected> {
         let (before, at) = (self.state.clock.now, event.at);
         if at < before {
             return Err(Rejected::BackInTime { event: event.kind.name(), at: at.0, now: before.0 });
         }
-        // What is due is read before the clock moves: an instant that has come is no deadline any more.
+        // Read the deadline before the clock moves: an instant that has passed is no deadline any more.
         if event.kind == EventKind::DeadlineReached && self.deadline().is_none_or(|due| due > at) {
             return Err(Rejected::Early { at: at.0 });
         }
@@ -257,32 +258,32 @@ impl Run {
         given.unwrap_or(&self.state.started.run.0)
     }
 
-    /// What there is at the end: from `Saving` on; `saved` is filled in `Done`.
+    /// The outcome, from `Saving` on. Its `saved` is set in `Done`.
     pub fn outcome(&self) -> Option<&Outcome> {
         self.state.phase.outcome()
     }
 
-    /// Whether nothing more can happen.
+    /// Whether the run is done: no event is accepted any more.
     pub fn is_done(&self) -> bool {
         self.state.phase.is_done()
     }
 
-    /// The run's name.
+    /// The run's id.
     pub fn id(&self) -> &RunId {
         &self.state.started.run
     }
 
-    /// The spec that it runs by.
+    /// The run's spec.
     pub fn spec(&self) -> &Arc<RunSpec> {
         &self.spec
     }
 
-    /// Everything but the spec, to be stored.
+    /// The state without the spec, for a checkpoint.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// The first event's data: work item, nonce, hashes.
+    /// The first event's data: work item, nonce, digests.
     pub fn started(&self) -> &Started {
         &self.state.started
     }
@@ -292,7 +293,7 @@ impl Run {
         self.state.clock.now
     }
 
-    /// What it is doing.
+    /// The current phase.
     pub fn phase(&self) -> &Phase {
         &self.state.phase
     }
@@ -303,7 +304,7 @@ impl Run {
         self.state.phase.call().map_or(read, |call| call.key.pass)
     }
 
-    /// How many calls the reply of this pass asked for beyond `limits.requested_calls`, which were not read; pass 0 is the
+    /// How many calls of this pass's reply were not read, because they exceeded `limits.requested_calls`. Pass 0 is the
     /// selection.
     pub fn unread_calls(&self, pass: u32) -> u32 {
         if pass == 0 {
@@ -314,9 +315,9 @@ impl Run {
         at.ok().and_then(|at| self.state.draft.passes.get(at)).map_or(0, |record| record.unread_calls)
     }
 
-    /// Takes an announcement back that was applied as the last event, and could not be made durable: what it announces is
-    /// not begun, costs nothing and is not in doubt. Other facts announce nothing and are left as they are. A run whose
-    /// journal fails ends here; it cannot be driven on.
+    /// Takes back an announcement that was applied as the last event and could not be journaled. The announced call is
+    /// not begun, costs nothing and is not in doubt. Other events change nothing here. A run whose journal fails ends
+    /// here: it must not be driven on.
     pub fn take_back(&mut self, announced: &EventKind) {
         match (announced, &mut self.state.phase) {
             (EventKind::CallStarted { key, .. }, Phase::Calling { call, .. }) if call.key == *key => {
@@ -334,18 +335,18 @@ impl Run {
         }
     }
 
-    /// The main calls whose replies were read.
+    /// The main calls whose replies were read, in order.
     pub fn passes(&self) -> &[PassRecord] {
         &self.state.draft.passes
     }
 
-    /// The calls to models that settled, in that order: which model each was for, and which served it.
+    /// The model calls that settled, in order of settling, each with the requested model and the one that served.
     pub fn model_calls(&self) -> Vec<ServedCall> {
         self.state.budget.served_calls(&self.spec)
     }
 
-    /// What came of a reply that broke off and that no other has taken the place of: the last thing that was said, and
-    /// part of no pass.
+    /// The text of a partial reply that no later reply replaced. It is the last text of the run, and belongs to no
+    /// pass.
     pub fn broken_off(&self) -> Option<&Arc<str>> {
         self.state.draft.broken_off()
     }
@@ -355,22 +356,22 @@ impl Run {
         &self.state.draft.document
     }
 
-    /// Settled observations by number.
+    /// The settled results, by number.
     pub fn evidence(&self) -> &[Evidence] {
         &self.state.knowledge.evidence
     }
 
-    /// Every action that was asked for, with its verdict.
+    /// Every requested action, with its verdict.
     pub fn actions(&self) -> &[JudgedAction] {
         &self.state.calls.actions
     }
 
-    /// What was used so far.
+    /// Usage and cost so far.
     pub fn totals(&self) -> &Totals {
         &self.state.budget.totals
     }
 
-    /// Whether a stop at the next gate is asked for.
+    /// Whether a stop is requested.
     pub fn is_stop_requested(&self) -> bool {
         self.state.inbox.stop_requested.is_some()
     }
@@ -380,17 +381,17 @@ impl Run {
         self.state.route.tier
     }
 
-    /// The tier of small calls: repairs, and those that smart tools make.
+    /// The tier of auxiliary calls: repairs, and the sub-calls of smart tools.
     pub fn auxiliary_tier(&self) -> Tier {
         self.state.route.auxiliary_tier(&self.spec)
     }
 
-    /// What was missing when this pass was granted to repair the answer before it; `None` for any other pass.
+    /// What was missing when this pass was granted to revise the answer. `None` for any other pass.
     pub fn revisions(&self, pass: u32) -> Option<&[Arc<str>]> {
         self.state.draft.revisions(pass)
     }
 
-    /// What the domain demands and the document does not have yet: required sections, citations and what they cite,
+    /// What the domain requires and the document does not have yet: required sections, valid citations, results of
     /// required tools.
     pub fn missing(&self) -> Vec<Arc<str>> {
         self.state.draft.missing(&self.spec, &self.state.knowledge)
@@ -441,7 +442,7 @@ impl Run {
             reached.insert(at.unwrap_or(reached.len()), gate::no_tool_calls());
         }
         if rest.spec.limits.cost_mode != CostMode::After {
-            // What the first call takes is not known before it is rendered: no amount can be named that would do.
+            // The first call's cost is unknown before its prompt is rendered, so no sufficient limit can be named.
             let is_amount = |reason| matches!(reason, StopReason::BudgetExceeded | StopReason::TokenLimit);
             reached.iter_mut().filter(|limit| is_amount(limit.reason)).for_each(|limit| limit.change = None);
         }
@@ -455,7 +456,7 @@ impl Run {
         (run, notes)
     }
 
-    /// A limit of money that nobody could keep, since the price is not known.
+    /// The condition that a cost limit cannot be enforced, because the price is not known. `None`: it can.
     fn unpriced_limit(&self) -> Option<Condition> {
         let model = &self.spec.models.base;
         let limit = self.spec.unpriced_limit()?;
@@ -468,7 +469,7 @@ impl Run {
     }
 }
 
-/// Whether a run can go on by this spec: it is the one that the run was started with, and its rules are known.
+/// Checks that the spec is the one that the run was started with, and that its version is known.
 fn check_spec(spec: &RunSpec, expected: Digest) -> Result<(), Rejected> {
     let found = spec.hash();
     if found != expected {

@@ -91,7 +91,7 @@ pub(super) struct Asking<'a> {
     pub(super) calls: &'a Calls,
     /// The actions that a person is asked about now.
     pub(super) asks: &'a [Ask],
-    /// The actions that a person will be asked about.
+    /// Indices of the actions that a person will be asked about later.
     pub(super) later: &'a [u32],
 }
 

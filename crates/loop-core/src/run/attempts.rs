@@ -1,4 +1,4 @@
-//! Attempts at an output: begun, ended by an output, validated, begun again (S2-14).
+//! Attempts at an output: begun, ended by an output, validated, rejected and begun again.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::spec::{RepeatScope, Repeats};
 use crate::types::{CommandKey, Evidence, Slot, Status};
 
 impl Run {
-    /// The attempts at an output so far; none in other protocols.
+    /// The attempts at an output so far. Empty in other protocols.
     pub fn attempts(&self) -> &[Attempt] {
         &self.state.draft.attempts
     }
 }
 
 impl Rest<'_> {
-    /// Begins an attempt, where the protocol has some and none is open.
+    /// Begins an attempt if the protocol has outputs and no attempt is open.
     pub(super) fn open_attempt(&mut self) {
         if self.spec.protocol.output().is_none() {
             return;
@@ -40,15 +40,15 @@ impl Rest<'_> {
         self.notes.push(Note::AttemptBegan { attempt: self.draft.attempts.len() as u32, pass });
     }
 
-    /// The passes of the attempt so far, and how many it may take.
+    /// The number of passes of the attempt so far, and its limit. `None`: the protocol has no outputs.
     pub(super) fn attempt_passes(&self) -> Option<(u32, u32)> {
         let limit = self.spec.protocol.output()?.passes_per_attempt;
         let before = self.draft.attempts.last()?.from_pass.saturating_sub(1);
         Some(((self.draft.passes.len() as u32).saturating_sub(before), limit))
     }
 
-    /// Takes back an output whose tool has said that it does not fit: the last one before it stands again (S2-d2).
-    /// `first` is where the evidence begins that has just come.
+    /// Takes back an output whose tool reported a schema violation. The last valid output before it counts again.
+    /// `first` is the index of the first evidence that has just settled.
     pub(super) fn take_back_schema_violations(&mut self, first: usize) {
         let Some(output) = self.spec.protocol.output().filter(|output| output.submit.is_some()) else {
             return;
@@ -72,21 +72,22 @@ impl Rest<'_> {
         }
     }
 
-    /// Why the run ends where an attempt was submitted with an output that was taken back, and there is no other.
+    /// Why the run ends if an attempt was submitted, its output was taken back and there is no other. `None`: that is
+    /// not so.
     pub(super) fn submitted_nothing(&self) -> Option<Certificate> {
         let is_nothing = |attempt: &&Attempt| attempt.state == AttemptState::Ends && attempt.output.is_none();
         self.draft.attempts.last().filter(is_nothing)?;
         Certificate::of(std::iter::once(gate::submit_before_output()).chain(self.limits_reached()))
     }
 
-    /// The validation of an output that is due, if an attempt has ended with one.
+    /// The phase that validates an output, if an attempt has ended with one.
     pub(super) fn validation(&self) -> Option<Phase> {
         let ended = self.draft.attempts.last().filter(|attempt| attempt.state == AttemptState::Ends)?;
         let key = CommandKey::new(self.draft.passes.len() as u32, Slot::Validate);
         Some(Phase::Validating { key, attempt: 1, output: ended.output.clone()? })
     }
 
-    /// An output was validated.
+    /// Applies the result of a validation.
     pub(super) fn validated(&mut self, result: &Validation) -> Phase {
         let number = self.draft.attempts.len() as u32;
         let mut reached = Vec::new();
@@ -97,7 +98,7 @@ impl Rest<'_> {
                 let what = Measure::Text("the output is valid".into());
                 Some(match missing.is_empty() {
                     true => Condition::new(StopReason::Completed, what),
-                    // A required tool was asked for beside the output, and returned nothing.
+                    // A required tool was called in the same reply as the output, and returned nothing.
                     false => gate::evidence_missing(missing),
                 })
             }
@@ -124,7 +125,7 @@ impl Rest<'_> {
         }
     }
 
-    /// A validation whose driver is gone is made once more.
+    /// Repeats a validation whose driver is gone.
     pub(super) fn lose_validation(&mut self, key: CommandKey, attempt: u32, output: Arc<str>) -> Phase {
         self.notes.push(Note::Lost { key, attempt });
         if attempt < ATTEMPTS {
@@ -147,7 +148,7 @@ impl Rest<'_> {
         }
     }
 
-    /// The condition that the last attempt has failed.
+    /// The condition that the last permitted attempt has failed. `None`: another one is permitted.
     fn no_attempt_left(&self, number: u32) -> Option<Condition> {
         let limit = self.spec.protocol.output().map_or(0, |output| output.attempts);
         let count = |n: u32| Measure::Count(n.into());

@@ -8,42 +8,42 @@ use crate::run::outcome::ServedCall;
 use crate::spec::RunSpec;
 use crate::types::{CommandKey, Tier, Totals};
 
-/// What a run has used so far, call by call and in sum.
+/// What a run has used so far, call by call and in total.
 ///
-/// Totals only grow, but for a call that is taken back since its announcement could not be journaled.
+/// Totals only grow, except that a call is taken back if its announcement could not be journaled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Budget {
     pub(super) totals: Totals,
-    /// Sub-calls that are granted to smart tools and not yet settled.
+    /// The number of sub-calls that are granted to smart tools and have not settled.
     pub(super) granted_sub_calls: u32,
-    /// The calls to models that settled, in that order.
+    /// The model calls that settled, in order of settling.
     settled: Vec<CallRecord>,
 }
 
-/// A call to a model that settled.
+/// A model call that settled.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct CallRecord {
     key: CommandKey,
     attempt: u32,
     tier: Tier,
-    /// The model that served, where the provider says.
+    /// The model that served, as the provider reports it. `None`: not reported.
     served: Option<Arc<str>>,
 }
 
 impl Budget {
-    /// Keeps a call that settled; which model served it is told by [`served_by`](Self::served_by).
+    /// Records a settled call. [`served_by`](Self::served_by) adds the model that served it.
     pub(super) fn keep(&mut self, key: CommandKey, attempt: u32, tier: Tier) {
         self.settled.push(CallRecord { key, attempt, tier, served: None });
     }
 
-    /// Keeps the name of the model that served the call which settled last.
+    /// Records the model that served the last settled call.
     pub(super) fn served_by(&mut self, model: Option<&Arc<str>>) {
         if let Some(call) = self.settled.last_mut() {
             call.served = model.map(Arc::clone);
         }
     }
 
-    /// The calls that settled: which model each was for, and which served it.
+    /// The settled calls, each with the requested model and the one that served.
     pub(super) fn served_calls(&self, spec: &RunSpec) -> Vec<ServedCall> {
         let served = |call: &CallRecord| {
             let requested = spec.model(call.tier);
@@ -60,7 +60,7 @@ impl Budget {
         self.settled.iter().map(served).collect()
     }
 
-    /// Gives back what was held for a sub-call, which has settled.
+    /// Releases the reserve of a settled sub-call.
     pub(super) fn release_sub_call(&mut self) {
         self.granted_sub_calls = self.granted_sub_calls.saturating_sub(1);
     }

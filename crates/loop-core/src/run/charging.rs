@@ -1,4 +1,5 @@
-//! What a call to a model is charged: its usage as it was reported, or as what was received and its reserve bound it.
+//! Charges model calls to the budget: by their reported usage, or by an estimate from the received bytes and the
+//! reserve.
 
 use crate::reply::Reply;
 use crate::run::event::Reserve;
@@ -8,21 +9,21 @@ use crate::run::step::Rest;
 use crate::spec::CostMode;
 use crate::types::{CallExtent, CommandKey, ModelFailure, PicoUsd, Received, SubCallUse, Tier, Usage};
 
-/// Bytes of a reply for each token that is estimated: English has more, and most other languages, code and JSON less.
+/// Bytes of a reply for each estimated token. English has more, and most other languages, code and JSON have fewer.
 const ESTIMATED_BYTES_A_TOKEN: u64 = 3;
-/// Bytes of a reply for each token at most, on average.
+/// The maximum average of bytes for each token of a reply.
 const MAX_BYTES_A_TOKEN: u64 = 8;
 
-/// What a call is charged for.
+/// The data by which a call is charged.
 #[derive(Clone, Copy, Debug)]
 struct Charge {
     key: CommandKey,
     attempt: u32,
     tier: Tier,
-    /// `None`: it is estimated from what was received.
+    /// The reported usage. `None`: it is estimated from what was received.
     usage: Option<Usage>,
     received: Received,
-    /// As the provider itself reports it.
+    /// The cost that the provider reports. `None`: it follows from the price.
     reported: Option<PicoUsd>,
     reserve: Reserve,
 }
@@ -58,7 +59,7 @@ impl Rest<'_> {
         self.budget.served_by(failure.served_model.as_ref());
     }
 
-    /// Charges a call in flight whose driver is gone, or that did not settle in time: its whole reserve.
+    /// Charges the whole reserve of a call in flight whose driver is gone, or that did not settle in time.
     pub(super) fn charge_lost(&mut self, call: &Call) {
         let Some(StartedCall { tier, reserve, .. }) = call.started else { return };
         let (key, attempt, received) = (call.key, call.attempt, Received::default());
@@ -66,7 +67,7 @@ impl Rest<'_> {
         self.charge(Charge { key, attempt, tier, usage: None, received, reported: None, reserve });
     }
 
-    /// Charges what a smart tool asked a model, and gives back what was held for it.
+    /// Charges the sub-call of a smart tool, and releases its reserve.
     pub(super) fn settle_sub_call(&mut self, key: CommandKey, attempt: u32, used: Option<SubCallUse>) {
         self.budget.release_sub_call();
         let Some(SubCallUse { usage, received, served_model, .. }) = used else { return };
@@ -78,13 +79,13 @@ impl Rest<'_> {
         self.budget.served_by(served_model.as_ref());
     }
 
-    /// Adds a call's tokens and cost to the cost.
+    /// Adds a call's usage and cost to the totals.
     fn charge(&mut self, charge: Charge) {
         let Charge { key, attempt, tier, .. } = charge;
         self.budget.keep(key, attempt, tier);
         let usage = charge.usage.unwrap_or_else(|| self.estimated(&charge));
         let price = self.spec.model(tier).price.as_ref();
-        // What is estimated is counted as its reserve was, which may be at a dearer price.
+        // Estimated usage is priced like its reserve, which may be at a higher rate.
         let own = price.map(|price| match charge.usage {
             Some(_) => price.of(&usage),
             None => self.quoting().price(price, usage.total_input(), usage.total_output()),
@@ -95,12 +96,12 @@ impl Rest<'_> {
         self.notes.push(Note::CallCharged { key, attempt, tier, usage, cost });
     }
 
-    /// The tokens of a call whose provider reports none: what was received is known, and the reserve bounds the rest.
+    /// The estimated usage of a call without a report, from the received bytes and bounded by the reserve.
     fn estimated(&self, charge: &Charge) -> Usage {
         let Reserve { input_tokens, output_tokens, .. } = charge.reserve;
         let received = charge.received.bytes.div_ceil(ESTIMATED_BYTES_A_TOKEN);
         let extent = match self.spec.limits.cost_mode {
-            // Only a report releases a reserve.
+            // In `strict` mode only a report releases a reserve.
             CostMode::Strict => CallExtent::Open,
             CostMode::Estimated | CostMode::After => charge.received.extent,
         };
@@ -111,7 +112,7 @@ impl Rest<'_> {
         };
         let reported = charge.received.reported;
         let output = output.max(reported.total_output()) - reported.reasoning;
-        // What was read is known once it was reported; in `strict` the reserve stands all the same.
+        // A reported input replaces the reserved one, except in `strict` mode.
         let keeps = self.spec.limits.cost_mode == CostMode::Strict || reported.total_input() == 0;
         if keeps && input >= reported.total_input() {
             let reasoning = reported.reasoning;
@@ -121,8 +122,8 @@ impl Rest<'_> {
     }
 }
 
-/// What was reported before a reply broke off, which may be a count from its beginning, and never less than what was
-/// received proves.
+/// The reported usage of a reply that broke off, raised to the minimum that the received bytes prove. The report may be
+/// a count from the beginning of the reply.
 fn proven(usage: Usage, bytes: u64) -> Usage {
     let received = bytes / MAX_BYTES_A_TOKEN;
     let lacks = received.saturating_sub(usage.total_output());

@@ -1,4 +1,4 @@
-//! Conversations that grow: how many messages there are, and what becomes of the older ones when a call does not fit.
+//! Compaction: counts the messages of a conversation, and shortens the older ones when a call does not fit.
 
 use crate::gate::{Condition, Measure, StopReason};
 use crate::run::apply::{Run, State};
@@ -11,28 +11,28 @@ use crate::run::step::Rest;
 use crate::spec::Setting;
 
 impl Run {
-    /// How many messages the next call would be made with, results counted one by one (S1-32): those before the run that
-    /// count or the work item, replies, results, what was said to rejected outputs and to answers that lack
-    /// something, and what people told the run.
+    /// The number of messages of the next call, each tool result counted as one: the counted messages before the run or
+    /// the work item, replies, results, rejections, and the instructions of people.
     pub fn messages(&self) -> u32 {
         let State { started, inbox, draft, calls, .. } = &self.state;
         messages(started, inbox, draft, calls)
     }
 
-    /// The passes, from the first on, whose results are shown as their summaries alone, and whose replies go back
-    /// without what only their provider can read.
+    /// The last compacted pass, 0 if none. In passes up to it, results are shown as summaries, and replies have no data
+    /// that only their provider can read.
     pub fn compacted_through(&self) -> u32 {
         self.state.knowledge.compacted.through
     }
 
-    /// Whether the messages before the run are shown like that as well.
+    /// Whether the messages before the run are compacted as well.
     pub fn is_history_compacted(&self) -> bool {
         self.state.knowledge.compacted.history
     }
 }
 
 impl Rest<'_> {
-    /// The condition that the next call would have more messages than it may, or that after it none could be made.
+    /// The condition that the next call, with `more` further messages, would exceed `limits.messages`. `None`: it would
+    /// not.
     pub(super) fn too_many_messages(&self, more: u32) -> Option<Condition> {
         let limit = self.spec.limits.messages.filter(|_| self.spec.protocol.properties().counts_messages)?;
         let messages = messages(self.started, self.inbox, self.draft, self.calls).saturating_add(more);
@@ -44,8 +44,8 @@ impl Rest<'_> {
         })
     }
 
-    /// Makes a conversation shorter, because a call did not fit: first the messages before the run, then the older half
-    /// of what is still whole, at last everything. False where nothing is left to shorten.
+    /// Compacts a conversation because a call did not fit: first the messages before the run, then the older half of
+    /// the passes that are still whole, at last all of them. False if nothing is left to compact.
     pub(super) fn compact(&mut self) -> bool {
         let passes = self.draft.passes.len() as u32;
         let whole = passes.saturating_sub(self.knowledge.compacted.through);
@@ -54,14 +54,14 @@ impl Rest<'_> {
         } else if whole > 0 {
             self.knowledge.compacted.through += whole.div_ceil(2);
             let through = self.knowledge.compacted.through;
-            // By the pass that asked for it: the key of a retry is an older one's.
+            // By the pass of the request: the key of a retry may belong to an older pass.
             for evidence in self.knowledge.evidence.iter_mut().filter(|evidence| evidence.pass <= through) {
                 evidence.shortened = true;
             }
         } else {
             return false;
         }
-        // Another prefix: what was reported for the last one says nothing about it.
+        // The prompt's prefix changes, so the last reported usage says nothing about it.
         self.route.last_main = None;
         self.notes.push(Note::Compacted {
             through: self.knowledge.compacted.through,

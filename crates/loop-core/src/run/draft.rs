@@ -12,37 +12,37 @@ use crate::run::outcome::{Output, PassSummary, Rejection};
 use crate::spec::{Cite, RunSpec, SectionSpec};
 use crate::types::{Confidence, Millis, Tier};
 
-/// What the replies returned: the document, an answer, attempts at an output.
+/// The content of the replies: the document, an answer, attempts at an output.
 ///
-/// Passes are numbered from 1 on without a gap. What a run says of its confidence is what its last pass says.
+/// Passes are numbered from 1 without a gap. The run's confidence is that of its last pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Draft {
     pub(super) passes: Vec<PassRecord>,
     pub(super) document: Document,
-    /// The passes that were granted to revise an answer, and what was missing then.
+    /// The passes that were granted to revise an answer, with what was missing.
     pub(super) revisions: Vec<Revision>,
     pub(super) attempts: Vec<Attempt>,
-    /// The final answer of a conversation.
+    /// The final answer of a conversation. `None`: there is none yet.
     pub(super) answer: Option<Arc<str>>,
-    /// What came of a reply that failed midway. It is not an answer: one may still be requested.
+    /// The text of a reply that failed midway. It is not an answer: a retry may still return one.
     pub(super) partial: Option<Partial>,
 }
 
-/// What came of a reply that failed midway.
+/// A partial reply: it failed midway.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Partial {
-    /// The pass that it would have been.
+    /// The pass of its call. The pass has no record if no retry succeeded.
     pub(super) pass: u32,
     pub(super) text: Arc<str>,
 }
 
 impl Draft {
-    /// What the last pass said of its confidence.
+    /// The confidence of the last pass. `unknown` before the first.
     pub(super) fn confidence(&self) -> Confidence {
         self.passes.last().map_or(Confidence::Unknown, |pass| pass.confidence)
     }
 
-    /// Why it said so.
+    /// The model's reason for it. Empty if it gave none.
     pub(super) fn confidence_reason(&self) -> Arc<str> {
         self.passes.last().map_or_else(|| "".into(), |pass| Arc::clone(&pass.confidence_reason))
     }
@@ -52,7 +52,7 @@ impl Draft {
         self.passes.last().map_or(0, |pass| pass.evidence_seen)
     }
 
-    /// What the domain demands and the document does not have yet: required sections, citations and what they cite,
+    /// What the domain requires and the document does not have yet: required sections, valid citations, results of
     /// required tools.
     pub(super) fn missing(&self, spec: &RunSpec, knowledge: &Knowledge) -> Vec<Arc<str>> {
         let mut missing = Vec::new();
@@ -67,7 +67,7 @@ impl Draft {
                     };
                     missing.push(format!("{what} in section `{id}`").into());
                 }
-                // One that is sound does not vouch for the others.
+                // One valid citation is not enough: each must be valid.
                 Some(section) if *cite != Cite::No => {
                     let bad: Vec<String> =
                         section.bad_citations().iter().map(|id| format!("[{id}]")).collect();
@@ -82,13 +82,13 @@ impl Draft {
         missing
     }
 
-    /// What was missing when this pass was granted to repair the answer before it.
+    /// What was missing when this pass was granted to revise the answer. `None` for any other pass.
     pub(super) fn revisions(&self, pass: u32) -> Option<&[Arc<str>]> {
         let granted = self.revisions.iter().find(|revisions| revisions.pass == pass);
         granted.map(|revisions| revisions.missing.as_slice())
     }
 
-    /// Keeps what a reply ends with: an answer, or the last output.
+    /// Stores the end of a reply: an answer, or the last output.
     pub(super) fn take_ending(&mut self, ending: &Ending, last: Option<Arc<str>>) {
         if let Ending::Answer(text) | Ending::Cut(text) = ending
             && !text.is_empty()
@@ -100,25 +100,25 @@ impl Draft {
         }
     }
 
-    /// Keeps what came of a reply that failed midway. It is not an answer: one may still be requested.
+    /// Stores the text of a partial reply. It is not an answer: a retry may still return one.
     pub(super) fn take_partial(&mut self, pass: u32, ending: &Ending) {
         if let Ending::Answer(text) | Ending::Cut(text) = ending {
             self.partial = Some(Partial { pass, text: Arc::clone(text) });
         }
     }
 
-    /// The final answer; without one, what came of a reply that failed midway.
+    /// The final answer, else the text of a partial reply.
     pub(super) fn answer_or_partial(&self) -> Option<Arc<str>> {
         self.answer.clone().or_else(|| self.partial.as_ref().map(|partial| Arc::clone(&partial.text)))
     }
 
-    /// What came of a reply that broke off and that no other has taken the place of.
+    /// The text of a partial reply that no later reply replaced.
     pub(super) fn broken_off(&self) -> Option<&Arc<str>> {
         let is_last = |partial: &&Partial| partial.pass as usize > self.passes.len();
         self.partial.as_ref().filter(is_last).map(|partial| &partial.text)
     }
 
-    /// The last output there is, from whichever attempt.
+    /// The last output of any attempt.
     pub(super) fn last_output(&self) -> Option<Output> {
         self.attempts.iter().rev().find_map(|attempt| {
             let value = attempt.output.clone()?;
@@ -126,7 +126,7 @@ impl Draft {
         })
     }
 
-    /// Why the last output that was rejected was.
+    /// Why the last rejected output was rejected.
     pub(super) fn last_rejection(&self) -> Option<Rejection> {
         self.attempts.iter().rev().find_map(|attempt| match &attempt.state {
             AttemptState::Rejected(rejection) => Some(rejection.clone()),
@@ -135,7 +135,7 @@ impl Draft {
     }
 }
 
-/// One attempt at an output: its passes, and what became of it.
+/// One attempt at an output: its passes, its last output and its state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Attempt {
     /// Its first pass, from 1.
@@ -198,7 +198,7 @@ pub struct PassRecord {
 }
 
 impl PassRecord {
-    /// What the outcome tells of it.
+    /// The pass as the outcome reports it.
     pub(super) fn summary(&self) -> PassSummary {
         PassSummary {
             pass: self.pass,
@@ -225,11 +225,11 @@ pub struct Cut {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Revision {
     pub(super) pass: u32,
-    /// What was demanded and not there.
+    /// The required parts that were missing.
     pub(super) missing: Vec<Arc<str>>,
 }
 
-/// The sections that tries before returned, and behind them those of the next that are not among them.
+/// Appends the sections of the next try to those of earlier tries, without duplicates.
 pub(super) fn with_new(mut sections: Vec<Arc<str>>, next: Vec<Arc<str>>) -> Vec<Arc<str>> {
     let known: BTreeSet<Arc<str>> = sections.iter().map(Arc::clone).collect();
     sections.extend(next.into_iter().filter(|id| !known.contains(id)));

@@ -11,7 +11,7 @@ use crate::spec::RepeatScope;
 use crate::types::{CommandKey, Millis, Slot};
 
 impl Rest<'_> {
-    /// The next main call, or the final pass where it is the last one that is permitted.
+    /// The next main call, or the final pass if it is the last call that is permitted.
     pub(super) fn next_pass(&mut self, place: Place) -> Phase {
         if self.inbox.stop_requested.is_some() {
             return self.stop_as_requested(place);
@@ -32,7 +32,7 @@ impl Rest<'_> {
         self.main_call(place, Call::commanded(key, self.route.tier))
     }
 
-    /// A main call, or the final pass where no other call is left after it.
+    /// A main call, or the final pass if no other call is left after it.
     fn main_call(&mut self, place: Place, call: Call) -> Phase {
         if let Some(cause) = self.last_call() {
             return final_pass(call, cause);
@@ -44,7 +44,7 @@ impl Rest<'_> {
         Phase::calling(call, Purpose::Main)
     }
 
-    /// Commands a call once more. A main call becomes the final pass where it is the last one left.
+    /// Commands a retry. A main call becomes the final pass if it is the last one left.
     pub(super) fn call_again(
         &mut self,
         mut call: Call,
@@ -60,7 +60,7 @@ impl Rest<'_> {
         if let Some(cause) = self.last_call() {
             return final_pass(call, cause);
         }
-        // A stop that is asked for comes before the time.
+        // A requested stop precedes a timeout.
         if self.inbox.stop_requested.is_some() {
             return Phase::calling(call, purpose);
         }
@@ -68,8 +68,8 @@ impl Rest<'_> {
         self.main_call(place, call)
     }
 
-    /// A main call may not be made: older evidence gives way to its summary and the call is asked for again, or
-    /// the run makes its final pass, or it ends.
+    /// Applies the refusal of a main call: shortens evidence and commands the call again, makes the final pass, or ends
+    /// the run.
     pub(super) fn main_call_refused(
         &mut self,
         call: Call,
@@ -86,7 +86,7 @@ impl Rest<'_> {
         {
             oldest.shortened = true;
             self.notes.push(Note::EvidenceShortened { evidence: oldest.id });
-            // Another prefix: what was reported for the last one says nothing about it.
+            // The prompt's prefix changes, so the last reported usage says nothing about it.
             self.route.last_main = None;
             return Phase::calling(call, purpose);
         }
@@ -99,7 +99,7 @@ impl Rest<'_> {
         }
         let place = Place::of(&call, &purpose);
         let failed = call.failed.map(model_failure);
-        // Without any reply no limit ended anything: the model did.
+        // Without any reply the model's failure ended the run, not a limit.
         let (failed_first, failed_last) =
             if self.draft.passes.is_empty() { (failed, None) } else { (None, failed) };
         let limits = purpose.final_cause().cloned().into_iter().chain([refused]);
@@ -108,17 +108,18 @@ impl Rest<'_> {
         self.stop_for(place, conditions)
     }
 
-    /// What a pass that brings no reply was granted to repair, and does not.
+    /// The condition that a pass was granted to revise an answer and returned no reply. `None` for any other pass.
     pub(super) fn unrevised(&self, pass: u32) -> Option<Condition> {
         self.draft.revisions(pass).map(|missing| evidence_missing(missing.to_vec()))
     }
 
-    /// The final pass, where it would bring something; otherwise the end, for the same cause.
+    /// The final pass if it would help, else the end for the same cause.
     pub(super) fn final_pass_or_stop(&mut self, place: Place, call: Call, cause: Condition) -> Phase {
         if self.final_pass_helps() { final_pass(call, cause) } else { self.stop_for(place, [cause]) }
     }
 
-    /// Whether a final pass would bring something: a required section is not there, or evidence waits unseen.
+    /// Whether a final pass would help: a required section or an answer is missing, or evidence has not been shown to
+    /// the model.
     pub(super) fn final_pass_helps(&self) -> bool {
         if !self.spec.finishes() {
             return false;
@@ -132,7 +133,7 @@ impl Rest<'_> {
             || self.spec.sections().iter().any(|section| section.required && missing(&section.id))
     }
 
-    /// Why the next main call would be the last one that is permitted, if it would.
+    /// Why the next main call would be the last one that is permitted. `None`: it would not be.
     fn last_call(&self) -> Option<Condition> {
         if !self.spec.finishes() {
             return None;
@@ -143,16 +144,16 @@ impl Rest<'_> {
         gate::limits_reached(&self.spec.limits, &after, 0)
             .into_iter()
             .find(|condition| matches!(condition.reason, StopReason::MaxPasses | StopReason::MaxModelCalls))
-            // A reply and a result, and no call could be made any more.
+            // After a reply and a result no other call could be made.
             .or_else(|| self.too_many_messages(2))
     }
 
-    /// Why only the time for a final pass is left, if it is.
+    /// Why only the time reserved for a final pass is left. `None`: more is left.
     pub(super) fn out_of_time(&self) -> Option<Condition> {
         self.out_of_time_at(self.clock.now)
     }
 
-    /// The same at an instant to come.
+    /// As [`out_of_time`](Self::out_of_time), at a later instant.
     pub(super) fn out_of_time_at(&self, at: Millis) -> Option<Condition> {
         let elapsed = self.elapsed_ms().saturating_add(at.since(self.clock.now));
         let is_over = self.spec.finishes() && elapsed >= self.spec.working_ms();
@@ -160,13 +161,13 @@ impl Rest<'_> {
     }
 }
 
-/// The call as the last one, which is told so.
+/// Turns a call into the final pass, whose prompt says that it is the last call.
 pub(super) fn final_pass(mut call: Call, cause: Condition) -> Phase {
     call.key.slot = Slot::Final;
     Phase::calling(call, Purpose::Final { cause })
 }
 
-/// The condition of a refusal that no smaller call would have escaped.
+/// The condition of a refusal that a smaller call would not have avoided.
 fn no_room(refusal: Refusal) -> Condition {
     let reason = match refusal {
         Refusal::ModelCalls => StopReason::MaxModelCalls,

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::{Instruction, Millis};
 
-/// Instructions for passes to come, and a stop that is asked for.
+/// Instructions for later passes, and a requested stop.
 ///
-/// Instructions are in the order in which they came, and each is for the same pass as the one before it or for a later one.
+/// Instructions are in order of arrival, and their passes never decrease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Inbox {
-    /// Since when a stop at the next gate is asked for.
+    /// When a stop at the next gate was requested. `None`: none is requested.
     pub(super) stop_requested: Option<Millis>,
     instructions: Vec<Instruction>,
 }
@@ -22,18 +22,18 @@ impl Inbox {
         &self.instructions
     }
 
-    /// The instructions for this pass alone: what its prompt holds and no prompt before it did.
+    /// The instructions that the prompt of this pass adds.
     pub(super) fn instructions_for(&self, pass: u32) -> &[Instruction] {
         let from = self.instructions.partition_point(|instructions| instructions.from_pass < pass);
         self.instructions.get(from..self.count_through(pass)).unwrap_or_default()
     }
 
-    /// How many instructions the prompts up to this pass hold.
+    /// The number of instructions in the prompts up to this pass.
     pub(super) fn count_through(&self, pass: u32) -> usize {
         self.instructions.partition_point(|instructions| instructions.from_pass <= pass)
     }
 
-    /// Keeps an instruction for the prompts from `from_pass` on.
+    /// Stores an instruction for the prompts from `from_pass` on.
     pub(super) fn keep(&mut self, from_pass: u32, text: &Arc<str>) {
         self.instructions.push(Instruction { from_pass, text: Arc::clone(text) });
     }

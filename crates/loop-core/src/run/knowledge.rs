@@ -1,4 +1,4 @@
-//! Knowledge: what a run has read, and how it is shown.
+//! Knowledge: the evidence that a run has read, its taint, and how much of it is compacted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,36 +10,36 @@ use crate::reply::Echoes;
 use crate::spec::RunSpec;
 use crate::types::{Digest, Evidence, EvidenceId, Status, Taint};
 
-/// What was observed, and what follows from having read it.
+/// The observations, and what follows from having read them.
 ///
-/// Evidence is in the order of its numbers, from 1 on without a gap, and is only ever added.
+/// Evidence is in the order of its numbers, from 1 without a gap, and is only ever added.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Knowledge {
     pub(super) evidence: Vec<Evidence>,
-    /// Contracts that stand in what was read, so that an echo of one is known.
+    /// Contract blocks in the texts that were read, so that a reply that echoes one is recognised.
     pub(super) echoes: Echoes,
-    /// Whether something untrusted, or something private, was read.
+    /// The taint: whether untrusted text or private data was read.
     pub(super) taint: Taint,
-    /// What of a conversation is shown in short.
+    /// Which part of a conversation is compacted.
     pub(super) compacted: Compacted,
 }
 
-/// What of a conversation is shown in short.
+/// Which part of a conversation is compacted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Compacted {
-    /// The last pass that is; 0 for none.
+    /// The last compacted pass, from 1. 0: none.
     pub(super) through: u32,
-    /// Whether the messages before the run are.
+    /// Whether the messages before the run are compacted.
     pub(super) history: bool,
 }
 
 impl Knowledge {
-    /// The evidence of this number.
+    /// The evidence with this number.
     pub(super) fn find(&self, id: EvidenceId) -> Option<&Evidence> {
         Evidence::find(&self.evidence, id)
     }
 
-    /// Whether a call of the output tool was answered by its schema that it does not fit, or repeats one that was.
+    /// Whether a call of the output tool was a schema violation, or repeats one.
     pub(super) fn is_violation(&self, judged: &JudgedAction) -> bool {
         let settled = match &judged.verdict {
             Verdict::Duplicate { of, evidence: None, .. } => {
@@ -51,12 +51,12 @@ impl Knowledge {
         settled.is_some_and(|evidence| evidence.observation.status == Status::InvalidInput)
     }
 
-    /// The number that the next evidence gets, after `waiting` others that have one and have not settled.
+    /// The number of the next evidence. `waiting` others have a number and have not settled.
     pub(super) fn next_id(&self, waiting: usize) -> EvidenceId {
         EvidenceId((self.evidence.len() + waiting) as u32 + 1)
     }
 
-    /// The required tools that returned nothing: neither a failure nor an empty result is what was demanded.
+    /// The required tools without a result. A failure or an empty result is not enough.
     pub(super) fn unobserved<'s>(&self, spec: &'s RunSpec) -> impl Iterator<Item = &'s Arc<str>> {
         let observed = |tool: &Arc<str>| {
             let found = |it: &Evidence| it.tool == *tool && it.observation.status == Status::Ok;
@@ -65,13 +65,13 @@ impl Knowledge {
         spec.gate.required_tools.iter().filter(move |tool| !observed(tool))
     }
 
-    /// What a section may cite, in ascending order: the work item, and what was found or found to be absent.
+    /// The evidence that a section may cite, in ascending order: the work item, and results of status `ok` or `empty`.
     pub(super) fn citable(&self) -> Vec<EvidenceId> {
         let found = self.evidence.iter().filter(|it| it.observation.status.is_citable()).map(|it| it.id);
         std::iter::once(EvidenceId::ITEM).chain(found).collect()
     }
 
-    /// Whether evidence with a content that none before had has come after the first `seen`.
+    /// Whether evidence after the first `seen` has a content that no earlier evidence had.
     pub(super) fn has_new_since(&self, seen: u32) -> bool {
         let (old, new) = self.evidence.split_at(self.evidence.len().min(seen as usize));
         let content = |it: &Evidence| it.observation.status.is_citable().then_some(it.observation.digest);

@@ -6,6 +6,8 @@
 //!
 //! It does not read a clock, the bytes of a prompt or a provider's messages: sizes and instants come with the events.
 //!
+//! # Phases
+//!
 //! ```text
 //!             ┌───────── selection failed: default tools ─────────┐
 //! Calling ────┴▶ Running ─▶ Calling ─▶ (Calling) ─▶ gate ─▶ Running ─▶ (WaitingForPerson) ─┐
@@ -17,6 +19,14 @@
 //! ```
 //!
 //! If an attempt has ended with an output, `Validating` precedes the next pass. A valid output ends the run.
+//!
+//! # State
+//!
+//! Nine parts, each a type in a module that states its invariants: `started` (the first event's data), `clock`, `phase`,
+//! `inbox`, `route`, `knowledge`, `calls`, `draft`, `budget`. What follows from another part is computed. `step` matches
+//! phase and event. The transitions are in `model_calls`, `model_failures`, `charging`, `acting`, `asking`, `gating`,
+//! `attempts`, `select`, `final_pass`, `compact` and `stopping`. `requested` reads commands and deadlines from the
+//! state, and `quote` computes the budget of a call.
 
 mod acting;
 mod apply;

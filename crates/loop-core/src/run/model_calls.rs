@@ -16,12 +16,12 @@ use crate::run::step::{Place, Rest};
 use crate::spec::Setting;
 use crate::types::{CommandKey, Confidence, Slot, Tier};
 
-/// The size of a prompt, and what its call may take or why it may not be made.
+/// The size of a prompt, and the quote of its call or the refusal.
 pub(super) type Announced = (PromptSize, Result<Quote, Refusal>);
 
 impl Rest<'_> {
-    /// What an event announces of a call: its quote or its refusal, which must be what the state gives. Nothing where the
-    /// event names another call, or the call may not start.
+    /// The quote or refusal that an event announces for the call. It must equal the one that the state gives. `None`:
+    /// the event names another call, or the call may not start.
     pub(super) fn announced(&self, call: &Call, event: &EventKind) -> Option<Result<Announced, Rejected>> {
         let (key, attempt, bytes, shared_bytes, announced) = match event {
             EventKind::CallStarted {
@@ -56,7 +56,7 @@ impl Rest<'_> {
         })
     }
 
-    /// A call is about to be sent.
+    /// Applies an announced call: the driver is about to send it.
     pub(super) fn call_started(
         &mut self,
         mut call: Call,
@@ -74,7 +74,7 @@ impl Rest<'_> {
         Phase::calling(call, purpose)
     }
 
-    /// A call may not be made.
+    /// Applies a refused call.
     pub(super) fn call_refused(
         &mut self,
         call: Call,
@@ -91,7 +91,7 @@ impl Rest<'_> {
         }
     }
 
-    /// A reply is complete: it is charged for what it took, and what follows depends on what it was for.
+    /// Applies a complete reply: charges its usage, and decides by the call's purpose what follows.
     pub(super) fn model_replied(
         &mut self,
         mut call: Call,
@@ -122,12 +122,12 @@ impl Rest<'_> {
             }
             Purpose::Main => {
                 let proposal = self.read_main(key, call.kept, granted, reply);
-                // A repair takes time that may be the final pass's.
+                // A repair takes time that may be reserved for the final pass.
                 let may_repair = self.inbox.stop_requested.is_none() && self.out_of_time().is_none();
                 if proposal.has_contract || !may_repair {
                     return self.judge_and_decide(place, proposal, None);
                 }
-                // It states the reply's confidence, so the reply's own model is asked for it.
+                // The contract states the reply's confidence, so the reply's own model is asked to repair it.
                 let call = Call::commanded(CommandKey::new(key.pass, Slot::Repair), granted.tier);
                 Phase::calling(call, Purpose::Repair { proposal: Box::new(proposal) })
             }
@@ -138,7 +138,7 @@ impl Rest<'_> {
         }
     }
 
-    /// A reply came after the reason to stop was fixed: what it says is kept, and nothing that it asks for is run.
+    /// Applies a reply after the stop reason was fixed: its text is kept, and none of its calls run.
     pub(super) fn replied_too_late(
         &mut self,
         mut stopping: Stopping,
@@ -158,7 +158,7 @@ impl Rest<'_> {
         self.stopping_settled(stopping)
     }
 
-    /// A main call's reply as a proposal, whose size the next call is estimated by.
+    /// Reads a main call's reply as a proposal, and stores its size to estimate the next call.
     fn read_main(
         &mut self,
         key: CommandKey,
@@ -172,8 +172,8 @@ impl Rest<'_> {
         self.read(key, kept, granted, reply)
     }
 
-    /// A main call's reply as a proposal: the calls that it may ask for, and a confidence that counts. Its pass is recorded;
-    /// `kept` are the sections that tries before it returned.
+    /// Reads a main call's reply as a proposal, with the calls within the limit and the discounted confidence, and
+    /// records its pass. `kept` are the sections that earlier tries returned.
     fn read(
         &mut self,
         key: CommandKey,
@@ -188,7 +188,7 @@ impl Rest<'_> {
         proposal
     }
 
-    /// Leaves the calls of a reply that it may ask for, in its order, and counts the rest.
+    /// Truncates the calls of a reply to the limit, and counts the rest.
     fn cap_calls(&mut self, proposal: &mut Proposal, key: CommandKey) {
         let count = self.count_unread(proposal.actions.len(), proposal.unread, key);
         proposal.actions.truncate(self.spec.limits.read_calls() as usize);
@@ -199,8 +199,8 @@ impl Rest<'_> {
         }
     }
 
-    /// How many calls are not read, which is noted: those of `requested` beyond the limit, and those that the model's client
-    /// left unread.
+    /// Counts and notes the calls that are not read: those of `requested` beyond the limit, and those that the model
+    /// client did not read.
     pub(super) fn count_unread(&mut self, requested: usize, left: u32, key: CommandKey) -> u32 {
         let limit = self.spec.limits.read_calls();
         let count = u32::try_from(requested).unwrap_or(u32::MAX).saturating_sub(limit).saturating_add(left);
@@ -211,14 +211,14 @@ impl Rest<'_> {
         count
     }
 
-    /// The condition that the last reply which was read was cut at its output limit, where it was.
+    /// The condition that the last reply was cut at its output limit. `None`: it was not.
     pub(super) fn last_cut(&self) -> Option<Condition> {
         self.draft.passes.last().and_then(|pass| pass.cut).map(|cut| self.output_limit(cut))
     }
 
     pub(super) fn output_limit(&self, cut: Cut) -> Condition {
         let granted = cut.granted;
-        // Where the model, the context, the money or the provider left less, that setting would have changed nothing.
+        // If the model, the context, the budget or the provider allowed less, raising the setting would change nothing.
         let is_the_setting = !cut.written.capped && granted >= self.spec.limits.output_tokens;
         let to = Measure::Count(granted.saturating_add(1));
         let reached = Condition::new(StopReason::OutputLimit, Measure::Output(cut.written));
@@ -246,7 +246,7 @@ impl Rest<'_> {
             pass: key.pass,
             final_pass: key.slot == Slot::Final,
             reply: Arc::clone(&reply.text),
-            // Results of calls that were not read would be missing in it.
+            // The raw turn contains calls that were not read and so have no results. Providers refuse that.
             raw: reply.raw.clone().filter(|_| proposal.unread == 0),
             reasoning: reply.reasoning.clone().filter(|_| self.spec.protocol.properties().keeps_reasoning),
             evidence_seen,
@@ -264,7 +264,7 @@ impl Rest<'_> {
         self.budget.totals.passes += 1;
     }
 
-    /// Merges a reply's sections into the document; the ones that it changed.
+    /// Merges a reply's sections into the document. Returns the ids of the changed sections.
     pub(super) fn merge(&mut self, pass: u32, proposal: &Proposal) -> Vec<Arc<str>> {
         if !self.spec.protocol.properties().has_sections {
             return Vec::new();
@@ -279,7 +279,7 @@ impl Rest<'_> {
         changed
     }
 
-    /// Keeps what a reply that is read to its end says of its confidence.
+    /// Stores the confidence of a reply, once it is read completely.
     pub(super) fn take_confidence(&mut self, proposal: &Proposal) {
         if let Some(pass) = self.draft.passes.last_mut() {
             pass.confidence = proposal.confidence;
@@ -295,7 +295,7 @@ impl Rest<'_> {
     }
 }
 
-/// What a cheaper tier's model says of its confidence is not what the base model would say: it counts as unknown.
+/// Sets the confidence of a cheaper tier's model to unknown: it is not comparable with the base model's.
 fn discount(proposal: &mut Proposal, tier: Tier) {
     let stated = proposal.confidence;
     if tier != Tier::Selector || stated == Confidence::Unknown {
@@ -305,7 +305,7 @@ fn discount(proposal: &mut Proposal, tier: Tier) {
     proposal.parse_warnings.push(ParseWarning::CheaperConfidence { stated });
 }
 
-/// What a reply had written that was cut at its output limit.
+/// How much a reply had written when it was cut at its output limit. `None`: it was not cut.
 fn cut_of(reply: &Reply, started: StartedCall) -> Option<Cut> {
     let written = Written {
         tokens: reply.usage.map(|usage| usage.total_output()),

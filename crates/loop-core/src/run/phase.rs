@@ -61,7 +61,7 @@ pub enum Phase {
     },
     /// The end.
     Done {
-        /// What there is.
+        /// The final outcome.
         outcome: Box<Outcome>,
     },
 }
@@ -333,7 +333,7 @@ impl Call {
         self.started.filter(|_| self.key == *key && self.attempt == attempt)
     }
 
-    /// Whether it waits for nothing but its announcement.
+    /// Whether it may be announced at `now`.
     pub(super) fn is_due(&self, now: Millis) -> bool {
         self.started.is_none() && self.not_before.is_none_or(|at| at <= now)
     }

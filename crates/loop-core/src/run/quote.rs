@@ -1,4 +1,4 @@
-//! Quotes: may a call be made, on which tier, with how many output tokens, against which reserve?
+//! Quotes: whether a model call is granted, on which tier, with how many output tokens and which reserve.
 
 use crate::gate::{Condition, Measure, StopReason, TierCause};
 use crate::run::Run;
@@ -10,9 +10,9 @@ use crate::spec::Setting;
 use crate::spec::{CostMode, FINAL_PASS_OUTPUT_TOKENS, RunSpec, held_back, least_limit};
 use crate::types::{CommandKey, PicoUsd, Price, Rates, Slot, Tier};
 
-/// A call for fewer output tokens than this is not worth making.
+/// The minimum output tokens of a call.
 const LEAST_OUTPUT_TOKENS: u64 = 256;
-/// Tokens by which providers frame the turns of a call, at most: no bytes of ours.
+/// The maximum number of tokens with which providers frame the turns of a call. They are not bytes of the prompt.
 const FRAME_TOKENS: u64 = 256;
 
 /// The size of a rendered prompt.
@@ -35,22 +35,22 @@ pub struct Quote {
     pub reserve: Reserve,
 }
 
-/// A limit of money or tokens, and what a call takes from it.
+/// A cost or token limit, and what a call takes from it: in pico-dollars or in tokens.
 #[derive(Clone, Copy, Debug)]
 struct Headroom {
     limit: u64,
-    /// Settled, and reserved by what is in flight.
+    /// Used by settled calls, or reserved by calls in flight.
     taken: u64,
-    /// What the call's input takes.
+    /// The call's input.
     input: u64,
-    /// What one output token takes.
+    /// One output token.
     output_token: u64,
-    /// What the final pass would take; nothing where the call is the final pass.
+    /// The reserve of the final pass. 0: the call is the final pass.
     final_pass: u64,
 }
 
 impl Headroom {
-    /// The output tokens that it pays for, if it pays for `least` of them.
+    /// The output tokens that the rest of the limit covers. `None`: fewer than `least`.
     fn output_tokens(&self, mode: CostMode, least: u64) -> Option<u64> {
         let all = self.limit.saturating_sub(self.taken);
         let for_output = match mode {
@@ -64,12 +64,12 @@ impl Headroom {
         (tokens >= least).then_some(tokens)
     }
 
-    /// What a call of `least` output tokens takes.
+    /// The cost of a call with `least` output tokens.
     fn needs(&self, least: u64) -> u64 {
         self.input.saturating_add(least.saturating_mul(self.output_token))
     }
 
-    /// The smallest limit that would pay for `least` output tokens.
+    /// The smallest limit that would cover `least` output tokens.
     fn least_limit(&self, mode: CostMode, least: u64) -> u64 {
         match mode {
             CostMode::After => self.taken.saturating_add(1),
@@ -80,18 +80,17 @@ impl Headroom {
     }
 }
 
-/// What of a prompt and its reply fits into a model.
+/// How much of a prompt and its reply fits into a model's context and the token limit.
 #[derive(Clone, Copy, Debug)]
 struct Fits {
     input_tokens: u64,
-    /// The most output tokens.
+    /// The maximum output tokens.
     output_tokens: u64,
-    /// The fewest that are worth a call.
+    /// The minimum output tokens with which the call is made.
     least: u64,
 }
 
-/// What a quote is made from, and nothing else: the spec, what was used, which tier's model is called, and what the call in
-/// flight was granted.
+/// The input of a quote: the spec, the used budget, the route, and the grant of the call in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quoting<'a> {
     pub(super) spec: &'a RunSpec,
@@ -101,16 +100,15 @@ pub(super) struct Quoting<'a> {
 }
 
 impl Run {
-    /// May the commanded call `key` be made with a prompt of this size? Pure.
+    /// Whether the commanded call `key` is granted with a prompt of this size. It does not change the run.
     ///
-    /// How its input is estimated is told by [`CostMode`]. Output tokens are cut to what the model, the context and
-    /// the limits leave, while a part of money and tokens is held back for the final pass: a quarter of the limit at the
-    /// most, otherwise what the same input would take again with 1,500 output tokens. Where the money does not pay for
-    /// 256 output tokens, cheaper tiers are tried if
-    /// [`cheaper_tier`](crate::GateSettings::cheaper_tier) is on.
+    /// [`CostMode`] says how the input is estimated. Output tokens are cut to what the model, the context and the
+    /// limits allow. A part of the cost and token limits is reserved for the final pass: what the same input would cost
+    /// again with 1,500 output tokens, but at most a quarter of the limit. Where the cost budget does not cover 256
+    /// output tokens, cheaper tiers are tried if [`cheaper_tier`](crate::GateSettings::cheaper_tier) is on.
     ///
     /// # Errors
-    /// Why it may not. Selector and repair calls leave one model call for the document.
+    /// Why the call is refused. Selector and repair calls leave one model call for the document.
     pub fn quote(&self, key: &CommandKey, prompt: PromptSize) -> Result<Quote, Refusal> {
         match self.state.phase.call() {
             Some(call)
@@ -125,7 +123,7 @@ impl Run {
         }
     }
 
-    /// What is in flight is held to cost at most, or to be in the estimate.
+    /// What the calls in flight reserve until they settle.
     pub fn reserved(&self) -> Reserve {
         self.quoting().reserved()
     }
@@ -137,7 +135,7 @@ impl Run {
 }
 
 impl Quoting<'_> {
-    /// What a call is granted, on its own tier or on another.
+    /// The quote of a call, on its own tier or on another.
     pub(super) fn quote_call(&self, call: &Call, prompt: PromptSize) -> Result<Quote, Refusal> {
         let wanted = match call.key.slot {
             Slot::Select | Slot::Repair => 2,
@@ -157,20 +155,20 @@ impl Quoting<'_> {
         other.filter_map(|tier| self.quote_on(*tier, call.key.slot, prompt).ok()).next().map_or(quote, Ok)
     }
 
-    /// The tiers that are tried when the money does not pay for one.
+    /// The tiers that are tried when the cost budget does not cover this one.
     fn cheaper_than(&self, tier: Tier) -> &'static [Tier] {
         match tier {
             Tier::Escalated if self.spec.gate.cheaper_tier => &[Tier::Base, Tier::Selector],
-            // The base model is the run's own: it needs no permission.
+            // The base model needs no setting.
             Tier::Escalated => &[Tier::Base],
             Tier::Base if self.spec.gate.cheaper_tier => &[Tier::Selector],
             Tier::Base => &[],
-            // A route that is taken because another cannot be had is not left for that one.
+            // The fallback route is taken because the base model is unavailable.
             Tier::Selector | Tier::Fallback => &[],
         }
     }
 
-    /// Why a call is granted on another tier than the one that it was to be made on.
+    /// Why a call is granted on another tier than the commanded one.
     pub(super) fn why_elsewhere(&self, call: &Call, prompt: PromptSize) -> TierCause {
         match self.quote_on(call.tier, call.key.slot, prompt) {
             Err(Refusal::Context) => TierCause::Context,
@@ -178,7 +176,7 @@ impl Quoting<'_> {
         }
     }
 
-    /// Whether a tier has a model of its own beside the commanded one.
+    /// Whether a tier has another model than the commanded one.
     fn is_another(&self, tier: Tier, commanded: Tier) -> bool {
         self.spec.model(tier) != self.spec.model(commanded)
     }
@@ -202,7 +200,7 @@ impl Quoting<'_> {
         Ok(Quote { tier, max_output_tokens, reserve })
     }
 
-    /// What of a prompt and its reply fits into a tier's model, whatever it costs.
+    /// How much of a prompt and its reply fits into a tier's model and the token limit, regardless of cost.
     fn fits(&self, tier: Tier, prompt: PromptSize) -> Result<Fits, Refusal> {
         let model = self.spec.model(tier);
         let input_tokens = self.input_bound(tier, prompt);
@@ -212,7 +210,7 @@ impl Quoting<'_> {
             return Err(Refusal::Context);
         }
         let output_tokens = quota.min(wanted);
-        // 256, or all that the limit or the model would ever grant where that is less.
+        // 256, or all that the limit or the model can grant if that is less.
         let least = LEAST_OUTPUT_TOKENS.min(wanted.max(1));
         if output_tokens < least {
             return Err(Refusal::Tokens);
@@ -220,7 +218,7 @@ impl Quoting<'_> {
         Ok(Fits { input_tokens, output_tokens, least })
     }
 
-    /// What is in flight is held to cost at most, or to be in the estimate.
+    /// What the calls in flight reserve until they settle: the model call, and the granted sub-calls.
     fn reserved(&self) -> Reserve {
         let call = self.in_flight.map_or(NOTHING, |started| started.reserve);
         if self.budget.granted_sub_calls == 0 {
@@ -235,7 +233,7 @@ impl Quoting<'_> {
         }
     }
 
-    /// What a smart tool's sub-call is held to cost.
+    /// The reserve of a smart tool's sub-call.
     pub(super) fn sub_call_reserve(&self) -> Reserve {
         let limits = &self.spec.limits;
         let input_tokens = match limits.cost_mode {
@@ -248,7 +246,7 @@ impl Quoting<'_> {
         Reserve { input_tokens, output_tokens, cost }
     }
 
-    /// Whether money and tokens are left for one more sub-call.
+    /// Whether the cost and token budgets cover another sub-call.
     pub(super) fn pays_for_sub_call(&self) -> bool {
         let reserve = self.sub_call_reserve();
         let pays = |headroom: Option<Headroom>| {
@@ -262,7 +260,7 @@ impl Quoting<'_> {
             && self.money(self.route.auxiliary_tier(self.spec), slot, reserve.input_tokens).is_ok_and(pays)
     }
 
-    /// The limit that refused a call, with what the cheapest way to make it would have needed.
+    /// The limit that refused a call, with the value that the cheapest way to make it needs.
     pub(super) fn refused_by(&self, refusal: Refusal, call: &Call, prompt: PromptSize) -> Option<Condition> {
         let slot = call.key.slot;
         let mode = self.spec.limits.cost_mode;
@@ -281,7 +279,7 @@ impl Quoting<'_> {
                 return None;
             }
         };
-        // A tier that refuses for another reason is opened by no smaller limit of this kind.
+        // A tier that refuses for another reason does not count: a higher limit of this kind would not open it.
         let cheaper = if refusal == Refusal::Cost { self.cheaper_than(call.tier) } else { &[] };
         let cheaper = cheaper.iter().filter(|tier| self.is_another(**tier, call.tier));
         let headrooms = std::iter::once(&call.tier).chain(cheaper).filter_map(|tier| {
@@ -303,7 +301,7 @@ impl Quoting<'_> {
         let held = held_back(headroom.limit, headroom.final_pass);
         let (spent, needs, to) = (headroom.taken, headroom.needs(least), headroom.least_limit(mode, least));
         let (value, threshold, setting, to) = match refusal {
-            // Whatever the call needs: nothing is left.
+            // Nothing is left, whatever the call needs.
             Refusal::Cost if mode == CostMode::After => (
                 Measure::PicoUsd(PicoUsd(spent)),
                 Measure::PicoUsd(PicoUsd(headroom.limit)),
@@ -368,7 +366,7 @@ impl Quoting<'_> {
         }))
     }
 
-    /// The input that a final pass would have: that of the call at hand, or of the last main call if it was larger.
+    /// The assumed input of a final pass: that of this call, or of the last main call if it was larger.
     fn final_pass_input(&self, input: u64) -> u64 {
         self.route.last_main.map_or(input, |last| last.input_tokens.max(input))
     }
@@ -380,7 +378,7 @@ impl Quoting<'_> {
         }
     }
 
-    /// The rates at which [`Self::price`] counts output.
+    /// The output rates of [`Self::price`].
     fn rates(&self, price: &Price, input: u64) -> Rates {
         match self.spec.limits.cost_mode {
             CostMode::Strict => price.dearest_rates(input),
@@ -399,7 +397,7 @@ impl Quoting<'_> {
                 if last.tier == tier {
                     last.input_tokens.saturating_add(added)
                 } else {
-                    // Another model counts otherwise, and hardly to less than half.
+                    // Another model has another tokenizer, but hardly one with fewer than half the tokens.
                     first.max(last.input_tokens.saturating_add(added.div_ceil(2)))
                 }
             }

@@ -9,8 +9,8 @@ use crate::run::stopping::grace_ends;
 use crate::types::{Action, Millis, Slot};
 
 impl Run {
-    /// What is wanted now. Calling it twice gives the same list; a command stays until it is settled, and a driver
-    /// knows by (key, attempt) what it has in flight already.
+    /// The commands that the driver must carry out now. Calling it twice gives the same list. A command stays until it
+    /// is settled, so the driver compares (key, attempt) with what it has in flight.
     pub fn commands(&self) -> Vec<Command> {
         match &self.state.phase {
             Phase::Calling { call, .. } => self.command_call(call).into_iter().collect(),
@@ -21,7 +21,7 @@ impl Run {
                 .filter_map(|ask| {
                     let action = self.state.calls.actions.get(ask.action as usize)?;
                     let (key, tool) = (action.key, action.tool_name().into());
-                    // What would run is shown, not what was written.
+                    // The approver sees the rebuilt parameters that would run, not those that the model wrote.
                     let action =
                         Action { tool, parameters: action.parameters.clone(), ..action.action.clone() };
                     Some(Command::AskPerson { key, action, deadline: ask.deadline })
@@ -46,8 +46,8 @@ impl Run {
         }
     }
 
-    /// The next instant at which the run wants [`DeadlineReached`](crate::EventKind::DeadlineReached), if any. Earlier
-    /// ones are rejected.
+    /// The next instant at which the driver must apply [`DeadlineReached`](crate::EventKind::DeadlineReached). `None`:
+    /// there is none. An earlier event of this kind is rejected.
     pub fn deadline(&self) -> Option<Millis> {
         let wall = self.state.clock.ends_at(self.spec.limits.wall_ms);
         match &self.state.phase {
@@ -94,7 +94,7 @@ impl Run {
         }))
     }
 
-    /// A time that leaves the final pass its own.
+    /// The timeout, cut to leave the time reserved for the final pass. At least 1 ms.
     fn in_time(&self, timeout_ms: u64) -> u64 {
         timeout_ms.min(self.spec.working_ms().saturating_sub(self.elapsed_ms())).max(1)
     }
@@ -114,7 +114,7 @@ impl Run {
                     parameters: action.parameters.clone(),
                     effect: tool.effect,
                     announced: work.announced,
-                    // What changes the world is not cut short for the final pass's sake.
+                    // The timeout of a write is not cut for the final pass.
                     timeout_ms: if tool.effect.is_read() {
                         self.in_time(tool.timeout_ms)
                     } else {

@@ -1,4 +1,4 @@
-//! The route: which tier's model is called, and why.
+//! The route: the tier whose model is called, and why.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,16 +6,16 @@ use crate::gate::{TierCause, TierChange};
 use crate::spec::RunSpec;
 use crate::types::Tier;
 
-/// The tier of main calls, with the changes that led there.
+/// The tier of main calls, with the changes that led to it.
 ///
-/// Each kind of change (from, to, why) is kept once, with the pass in which it came first.
+/// Each kind of change (from, to, why) is stored once, with its first pass.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Route {
     /// The tier of the next main call.
     pub(super) tier: Tier,
     changes: Vec<TierChange>,
-    /// Bytes and input tokens of the last main call, by which the next one is estimated; nothing once the next prompt, or
-    /// the model, is another one.
+    /// Bytes and input tokens of the last main call, for the estimate of the next one. `None` once the prefix or the
+    /// model has changed.
     pub(super) last_main: Option<MainCall>,
 }
 
@@ -25,22 +25,22 @@ pub(super) struct MainCall {
     pub(super) tier: Tier,
     /// Bytes of its prompt.
     pub(super) bytes: u64,
-    /// Input tokens as reported, or as reserved where none were.
+    /// Input tokens as reported, or as reserved if not reported.
     pub(super) input_tokens: u64,
 }
 
 impl Route {
-    /// The route of a run that begins.
+    /// The route at the start of a run.
     pub(super) fn start() -> Self {
         Self { tier: Tier::Base, changes: Vec::new(), last_main: None }
     }
 
-    /// The main calls that another tier's model took.
+    /// The changes of tier, in order.
     pub(super) fn changes(&self) -> &[TierChange] {
         &self.changes
     }
 
-    /// Keeps a change of a main call's tier.
+    /// Records a change of tier, once for each kind.
     pub(super) fn keep(&mut self, change: TierChange) {
         let is_same =
             |known: &TierChange| (known.from, known.to, known.why) == (change.from, change.to, change.why);
@@ -49,20 +49,20 @@ impl Route {
         }
     }
 
-    /// The pass that the escalated model took over with.
+    /// The first pass of the escalated model. `None`: the run was not escalated.
     pub(super) fn escalated(&self) -> Option<u32> {
         self.changes.iter().find(|change| change.why == TierCause::LowConfidence).map(|change| change.pass)
     }
 
-    /// Whether another route was taken, since the base model could not be had.
+    /// Whether the base model was left because it was unavailable.
     fn left_base(&self) -> bool {
         let is_it = |it: &TierChange| it.why == TierCause::Unavailable && it.from == Tier::Base;
         self.changes.iter().any(is_it)
     }
 
-    /// The tier of small calls: repairs, and those that smart tools make.
+    /// The tier of auxiliary calls: repairs, and the sub-calls of smart tools.
     pub(super) fn auxiliary_tier(&self, spec: &RunSpec) -> Tier {
-        // Without a model of its own the selector is the base model, which cannot be had.
+        // Without a model of its own the selector tier uses the base model, which is unavailable.
         if self.left_base() && spec.models.selector.is_none() { Tier::Fallback } else { Tier::Selector }
     }
 }

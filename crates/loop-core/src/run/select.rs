@@ -1,4 +1,4 @@
-//! Selection: which tools run before the first pass, by the auxiliary model or by the domain's defaults.
+//! Tool selection: which tools run before the first pass, by the auxiliary model or by the domain's defaults.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ impl Rest<'_> {
     }
 }
 
-/// A reply that selects tools.
+/// The selections of a reply.
 #[derive(Debug)]
 struct Selections {
     actions: Vec<Action>,
@@ -97,9 +97,8 @@ struct Selections {
     repeated: Vec<String>,
 }
 
-/// The selector's reply: a JSON array of `{tool, params, reason}`, with or without a fence or prose around it (S0-92).
-/// The first array that is meant for one has to be whole: a reply that is garbled says nothing, least of all that no tool
-/// is needed.
+/// Parses the selector's reply: a JSON array of `{tool, params, reason}`, with or without a fence or prose around it.
+/// `None`: the first such array is malformed. A malformed reply does not count as a selection of no tools.
 fn read_selection(text: &str) -> Option<Selections> {
     let (at, is_empty) = array_in(text)?;
     let rest = text.get(at..).unwrap_or_default();
@@ -134,8 +133,8 @@ fn read_selection(text: &str) -> Option<Selections> {
     Some(Selections { actions, repeated: written.repeated() })
 }
 
-/// Where the array begins, and whether it is one without entries: that has to stand for itself, on a line of its own or as
-/// the whole of the reply, and no other bracket may come before it.
+/// Where the array begins, and whether it is empty. An empty array counts only on a line of its own and without any
+/// other bracket in the reply, since prose may contain `[]`.
 fn array_in(text: &str) -> Option<(usize, bool)> {
     for (at, _) in text.match_indices('[') {
         let inner = text.get(at + 1..).unwrap_or_default().trim_start();

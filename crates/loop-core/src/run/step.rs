@@ -1,4 +1,4 @@
-//! One step of a run: which event may come in which phase, and which phase comes after it.
+//! One step of a run: which event is accepted in which phase, and which phase follows.
 
 use crate::reply::Reading;
 use crate::run::apply::Rejected;
@@ -17,12 +17,12 @@ use crate::run::route::Route;
 use crate::spec::RunSpec;
 use crate::types::{CommandKey, Slot};
 
-/// Everything of a run but its phase, while an event is applied: what a step reads and changes.
+/// The parts of a run except its phase, while an event is applied.
 #[derive(Debug)]
 pub(super) struct Rest<'a> {
     pub(super) spec: &'a RunSpec,
     pub(super) started: &'a Started,
-    /// At the instant of the event.
+    /// The clock, set to the instant of the event.
     pub(super) clock: &'a mut Clock,
     pub(super) inbox: &'a mut Inbox,
     pub(super) route: &'a mut Route,
@@ -30,32 +30,35 @@ pub(super) struct Rest<'a> {
     pub(super) calls: &'a mut Calls,
     pub(super) draft: &'a mut Draft,
     pub(super) budget: &'a mut Budget,
-    /// What was decided in this step.
+    /// The decisions of this step.
     pub(super) notes: Vec<Note>,
     /// Milliseconds between the event before and this one.
     pub(super) since_last_ms: u64,
 }
 
-/// What a run is doing, as it is told where it stops.
+/// The phase and pass in which a run stops, for the outcome.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     /// The name of the phase.
     pub(super) phase: &'static str,
-    /// The pass.
+    /// The pass, from 1. 0: before the first.
     pub(super) pass: u32,
 }
 
 impl Place {
-    /// Of a run that makes a call for this purpose.
+    /// The place of a run that makes a call for this purpose.
     pub(super) fn of(call: &Call, purpose: &Purpose) -> Self {
         Self { phase: purpose.phase_name(), pass: call.key.pass }
     }
 }
 
-/// The phase that follows an event; where the event cannot follow, the phase as it was, and why.
+/// The phase that follows an event.
 ///
-/// An arm is taken only if all that it asks is so, and nothing is changed before: an event that is refused leaves a run as
-/// it was. `DeadlineReached` comes here only when it is due.
+/// An arm is taken only if all its conditions are true, and nothing is changed before: a rejected event leaves the run
+/// unchanged. `DeadlineReached` arrives here only when it is due.
+///
+/// # Errors
+/// The phase as it was, and why the event cannot follow.
 pub(super) fn step(
     phase: Phase,
     rest: &mut Rest<'_>,
@@ -96,7 +99,7 @@ pub(super) fn step(
             rest.stop_at_gate(phase)
         }
 
-        // Tools: those that change something are announced, all settle.
+        // Tools: writes are announced, all settle.
         (Running { mut batch, stage }, ToolStarted { key, attempt })
             if let Some(at) = rest.may_start(&batch, key, *attempt) =>
         {
@@ -145,7 +148,7 @@ pub(super) fn step(
             rest.lose_validation(key, attempt, output)
         }
 
-        // People, at any time before the reason to stop is fixed.
+        // Instructions and requested stops, at any time before the stop reason is fixed.
         (phase, Instruction { text }) if phase.takes_instruction() && !text.trim().is_empty() => {
             rest.take_instruction(&phase, text);
             phase
@@ -156,7 +159,7 @@ pub(super) fn step(
             phase
         }
 
-        // The reason is fixed: what was in flight settles, and nothing of it is tried again.
+        // The stop reason is fixed: what was in flight settles and is not retried.
         (Stopping(stopping), ModelReplied { key, attempt, reply })
             if let Some(granted) = stopping.call_in_flight(key, *attempt) =>
         {
@@ -179,7 +182,7 @@ pub(super) fn step(
             rest.finish(stopping)
         }
 
-        // The outcome is saved. A save that had to wait may start: the commands show it.
+        // The outcome is saved. After its deadline a save that had to wait becomes due.
         (Saving { outcome, attempt, not_before }, SaveFinished { attempt: tried, result })
             if attempt == *tried && not_before.is_none_or(|at| at <= rest.clock.now) =>
         {
@@ -250,28 +253,28 @@ impl Rest<'_> {
         }
     }
 
-    /// Milliseconds that count against the wall clock. A wait for a person is left out of it when it ends, before anything
-    /// else is decided.
+    /// Milliseconds that count against the wall clock. A wait for a person is excluded when it ends, before any other
+    /// decision.
     pub(super) fn elapsed_ms(&self) -> u64 {
         self.clock.elapsed_ms(None)
     }
 
-    /// Takes time without a driver out of the wall clock. No more can have passed without one than has passed at all.
+    /// Excludes time without a driver from the wall clock. It is at most the time since the last event.
     fn leave_out(&mut self, away_ms: u64) {
         self.clock.leave_out(away_ms.min(self.since_last_ms));
     }
 
-    /// What an answer of a person is checked against.
+    /// The data against which a person's answer is validated.
     fn asking<'s>(&'s self, asks: &'s [Ask], later: &'s [u32]) -> Asking<'s> {
         Asking { spec: self.spec, started: self.started, calls: self.calls, asks, later }
     }
 
-    /// What a call that is not in flight yet is quoted from.
+    /// The input of a quote for a call that is not in flight.
     pub(super) fn quoting(&self) -> Quoting<'_> {
         Quoting { spec: self.spec, budget: self.budget, route: self.route, in_flight: None }
     }
 
-    /// What a reply is read with.
+    /// The context in which a reply is read.
     pub(super) fn reading(&self) -> Reading<'_> {
         Reading {
             spec: self.spec,
