@@ -1,7 +1,7 @@
-//! Trouble that repeats: tools that fail, calls that policy denies, arguments that do not fit (S4-67).
+//! Circuit breakers: they open after consecutive tool failures, denied calls or invalid arguments.
 //!
-//! Failures are counted once all calls of a pass have settled, in the order in which they were asked for: the order in
-//! which they end must not matter. A success takes back what was counted.
+//! Failures are counted once all calls of a pass have settled, in request order, so that the order of completion does
+//! not matter. A success resets the counts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,35 +15,35 @@ use crate::spec::Setting;
 use crate::spec::{Breakers, OnToolError};
 use crate::types::Status;
 
-/// What went wrong in a row, up to the last call.
+/// The counts of consecutive failures, up to the last call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Trouble {
     /// Tools whose last call failed.
     failing: BTreeMap<Arc<str>, Failing>,
     /// Calls that policy denied, since the last success.
     denied: u32,
-    /// Calls with an unknown tool or with arguments that do not fit, since the last success.
+    /// Calls with an unknown tool or invalid arguments, since the last success.
     bad_arguments: u32,
 }
 
 /// A tool whose last call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Failing {
-    /// Failures in a row.
+    /// Consecutive failures, from 1.
     times: u32,
-    /// Whether the last one was for good.
+    /// Whether the last failure was permanent.
     for_good: bool,
 }
 
 impl Trouble {
-    /// Counts the verdict on a call of a reply.
+    /// Counts the verdict of a call.
     pub(crate) fn judged(&mut self, verdict: &Verdict) {
         match verdict {
             Verdict::Denied { .. } => self.denied = self.denied.saturating_add(1),
             Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. } => {
                 self.bad_arguments = self.bad_arguments.saturating_add(1);
             }
-            // The protocol took it: a call that was of use.
+            // The protocol handled the call, which counts as a success.
             Verdict::Kept => (self.denied, self.bad_arguments) = (0, 0),
             Verdict::Run
             | Verdict::Duplicate { .. }
@@ -56,7 +56,7 @@ impl Trouble {
         }
     }
 
-    /// Counts how a call of a tool ended.
+    /// Counts the status of a settled call.
     pub(crate) fn settled(&mut self, tool: &str, status: Status) {
         if status.is_citable() {
             self.failing.remove(tool);
@@ -70,13 +70,14 @@ impl Trouble {
         }
     }
 
-    /// Whether a tool is not run any more.
+    /// Whether the breaker of a tool is open.
     pub(crate) fn is_broken(&self, tool: &str, breakers: &Breakers) -> bool {
         let max = breakers.tool_failures;
         max > 0 && self.failing.get(tool).is_some_and(|failing| failing.times >= max)
     }
 
-    /// The condition that a tool is not run any more: a person may know when it works again, if it can.
+    /// The condition that the breaker of a tool is open. After a permanent failure the reason is the failure; otherwise
+    /// a person may know when the tool works again.
     pub(crate) fn broken(&self, tool: &str, breakers: &Breakers) -> Option<Condition> {
         let failing = self.failing.get(tool).filter(|_| self.is_broken(tool, breakers))?;
         let reason = if failing.for_good { StopReason::ToolFailure } else { StopReason::NeedsHuman };
@@ -87,7 +88,7 @@ impl Trouble {
         })
     }
 
-    /// The condition that a tool failed so often in a row that a person has to go on (S4-57).
+    /// The condition that a tool failed so often in a row that a person has to continue. `None`: it did not.
     pub(crate) fn escalated(&self, tool: &str, setting: OnToolError) -> Option<Condition> {
         let max = setting.escalates_after()?;
         let times = self.failing.get(tool).map(|failing| failing.times).filter(|times| *times >= max)?;
@@ -104,7 +105,7 @@ impl Trouble {
         opened("calls that policy denied", self.denied, breakers.denied, Breaker::Denied)
     }
 
-    /// The condition that too many calls in a row were of no use to any tool.
+    /// The condition that too many calls in a row had an unknown tool or invalid arguments.
     pub(crate) fn useless(&self, breakers: &Breakers) -> Option<Condition> {
         let what = "calls with an unknown tool or with arguments that do not fit";
         opened(what, self.bad_arguments, breakers.bad_arguments, Breaker::BadArguments)

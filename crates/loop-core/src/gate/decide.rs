@@ -1,4 +1,4 @@
-//! The gate: the decision after each pass. A pure function of what is known.
+//! The gate: the decision after each pass, a pure function of [`View`].
 
 use std::sync::Arc;
 
@@ -9,104 +9,104 @@ use crate::spec::Setting;
 use crate::spec::{FINAL_PASS_MS, GateSettings, Limits, OwnReason, Stale, least_limit};
 use crate::types::{Confidence, Evidence, Millis, PicoUsd, Totals, is_blank};
 
-/// Everything that the gate looks at.
+/// The input of the gate.
 #[derive(Clone, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) totals: &'a Totals,
     /// Milliseconds that count against the wall clock.
     pub(crate) elapsed_ms: u64,
-    /// Since when a stop is asked for.
+    /// When a stop was requested, since the start of the run. `None`: none is requested.
     pub(crate) stop_requested: Option<Millis>,
     pub(crate) confidence: Confidence,
     pub(crate) refused: Option<&'a Refused>,
     pub(crate) escalated: Option<&'a Arc<str>>,
     pub(crate) candidates: Candidates,
     pub(crate) settings: &'a GateSettings,
-    /// What the domain demands and is not there.
+    /// What the domain requires and is missing.
     pub(crate) missing: &'a [Arc<str>],
-    /// What the passes before tell; nothing under the rules of version 1.
+    /// The gate's view of earlier passes.
     pub(crate) history: History,
-    /// What the reply ends by itself, where calls are native; nothing where confidence tells.
+    /// The end that the reply states, for native calls. `None`: the protocol states confidence.
     pub(crate) native: Option<Native<'a>>,
-    /// Trouble that repeats.
+    /// Denials that end the run, and open breakers.
     pub(crate) trouble: Found,
-    /// The condition that the reply was cut at its output limit, where it was.
+    /// The condition that the reply was cut at its output limit. `None`: it was not.
     pub(crate) cut: Option<Condition>,
     /// Whether limits of passes and model calls are checked before a call and not after it.
     pub(crate) acts_last: bool,
 }
 
-/// What the gate knows of trouble that repeats, and of a denial that ends the run.
+/// Denials that end the run, and open breakers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
-    /// A call of the reply was denied, and that is the end (S4-27).
+    /// A call of the reply was denied or invalid, and the setting ends the run for it.
     pub(crate) denied: Option<Condition>,
-    /// Too many calls in a row were denied, or of no use.
+    /// Too many calls in a row were denied, unknown or invalid.
     pub(crate) opened: Option<Condition>,
-    /// A call of the reply is of a tool that failed so often that it is not run any more.
+    /// The reply calls a tool whose breaker is open.
     pub(crate) broken: Option<Condition>,
 }
 
-/// What the gate knows of a protocol whose calls are native.
+/// The gate's view of a reply with native calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Native<'a> {
     /// What the reply ends.
     pub(crate) ending: &'a Ending,
-    /// The passes of the attempt so far, and how many it may take.
+    /// The number of passes of the attempt so far, and its limit. `None`: the protocol has no outputs.
     pub(crate) attempt: Option<(u32, u32)>,
-    /// Whether an output comes before what the domain demands, which none of the reply's own calls could bring.
+    /// Whether an output is premature: a demanded tool has no result, and the reply's other calls cannot return it.
     pub(crate) lacks: bool,
 }
 
-/// What the gate knows of the passes so far.
+/// The gate's view of earlier passes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct History {
-    /// The pass that it decides after.
+    /// The pass after which it decides, from 1.
     pub(crate) pass: u32,
-    /// The confidence of the pass before, where this one may be held against it.
+    /// The confidence of the pass before. `None`: the two are not comparable.
     pub(crate) before: Option<Confidence>,
     /// Whether this pass saw new evidence.
     pub(crate) fresh: bool,
     /// How many passes in a row returned neither new evidence nor a changed section.
     pub(crate) idle: u32,
-    /// Whether the confidence was low for as long as it takes, and there is a model to escalate to.
+    /// Whether the confidence was low in the last `gate.escalate_after` passes and there is a model to escalate to.
     pub(crate) may_escalate: bool,
-    /// Whether a pass to repair the answer can be granted.
+    /// Whether a pass to revise the answer can be granted.
     pub(crate) may_revise: bool,
-    /// Whether only the time for a final pass is left.
+    /// Whether only the time reserved for a final pass is left.
     pub(crate) is_out_of_time: bool,
 }
 
-/// What follows a pass.
+/// The decision after a pass.
 #[derive(Clone, Debug)]
 pub(crate) enum Ruling {
-    /// The end, and why.
+    /// Stop, for the reason in the certificate.
     Stop(Certificate),
-    /// Another pass, to repair what is missing; nothing runs before it.
+    /// Another pass, to complete what is missing. No action runs before it, unless each call needs a result.
     Revise,
-    /// What may run runs.
+    /// The admitted actions run.
     Act {
         /// Whether the next pass is the escalated model's.
         escalate: bool,
     },
-    /// What may run runs; then this output is validated.
+    /// The admitted actions run, then this output is validated.
     Validate(Arc<str>),
 }
 
-/// How many required and recommended actions got which verdict.
+/// The number of required and recommended actions by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Candidates {
     pub(crate) all: u32,
     pub(crate) run: u32,
-    /// The protocol takes them itself.
+    /// The protocol handles them itself.
     pub(crate) kept: u32,
     pub(crate) needs_person: u32,
     pub(crate) denied: u32,
     pub(crate) over_limit: u32,
 }
 
-/// A limit that a pass has reached, if any: the gate's step 2, also asked before the first call.
+/// The conditions of reached limits. They are also checked before the first call.
 pub(crate) fn limits_reached(limits: &Limits, totals: &Totals, elapsed_ms: u64) -> Vec<Condition> {
     let count = |n: u32| Measure::Count(n.into());
     let mut reached = Vec::new();
@@ -159,8 +159,8 @@ pub(crate) fn limits_reached(limits: &Limits, totals: &Totals, elapsed_ms: u64) 
     reached
 }
 
-/// The limits that end what is going on, and those that only forbid another call: where the last permitted pass acts,
-/// they are those of passes and model calls.
+/// Splits reached limits into those that end the run now and those that only forbid another call. Where the last
+/// permitted pass acts, the limits of passes and model calls are of the second kind.
 pub(crate) fn split(mut reached: Vec<Condition>, acts_last: bool) -> (Vec<Condition>, Vec<Condition>) {
     let is_next = |limit: &mut Condition| {
         acts_last && matches!(limit.reason, StopReason::MaxPasses | StopReason::MaxModelCalls)
@@ -169,7 +169,7 @@ pub(crate) fn split(mut reached: Vec<Condition>, acts_last: bool) -> (Vec<Condit
     (reached, next)
 }
 
-/// The condition that only the time for a final pass is left.
+/// The condition that only the time reserved for a final pass is left.
 pub(crate) fn over_time(limits: &Limits, elapsed_ms: u64) -> Condition {
     let to = Measure::Millis(least_limit(elapsed_ms.saturating_add(1), FINAL_PASS_MS));
     Condition::new(StopReason::Timeout, Measure::NextTime { elapsed_ms, held_ms: limits.final_pass_ms() })
@@ -177,19 +177,19 @@ pub(crate) fn over_time(limits: &Limits, elapsed_ms: u64) -> Condition {
         .change(Setting::WallMs, to)
 }
 
-/// The condition of a confident answer that lacks what is demanded.
+/// The condition of a confident answer without everything that the domain requires.
 pub(crate) fn evidence_missing(missing: Vec<Arc<str>>) -> Condition {
     let value = Measure::Names(missing);
     Condition::new(StopReason::EvidenceMissing, value)
 }
 
-/// The condition that a reply is not valid, where that ends the run (S4-27).
+/// The condition that a reply is invalid, where the setting ends the run for it.
 pub(crate) fn not_valid(what: Arc<str>) -> Condition {
     Condition::new(StopReason::Refused, Measure::Text(what))
         .change(Setting::OnInvalid, Measure::Text("feed_back".into()))
 }
 
-/// The condition that there are tools, and none may be called (S4-d3).
+/// The condition that the spec has tools and permits no tool call.
 pub(crate) fn no_tool_calls() -> Condition {
     let count = Measure::Count;
     Condition::new(StopReason::MaxToolCalls, count(0))
@@ -197,21 +197,21 @@ pub(crate) fn no_tool_calls() -> Condition {
         .change(Setting::ToolCalls, count(1))
 }
 
-/// The condition that an output is submitted that is not there.
+/// The condition that the model submitted before there was an output.
 pub(crate) fn submit_before_output() -> Condition {
     let value = Measure::Text("the reply submits, and there is no output yet".into());
     Condition::new(StopReason::SubmitBeforeOutput, value)
 }
 
 impl View<'_> {
-    /// Whether something is left to run, or to ask a person about.
+    /// Whether an action is left to run or to ask an approver about.
     fn is_open(&self) -> bool {
         let asks = if self.settings.people { self.candidates.needs_person } else { 0 };
         self.candidates.run + asks > 0
     }
 
-    /// The end where a condition is true; else what may run runs. What would forbid another call, and a reply that was
-    /// cut, end nothing by that alone, and where the run ends they are told after everything else.
+    /// Stops if a condition is true, else the admitted actions run. Limits that only forbid another call, and a cut
+    /// reply, do not stop the run by themselves. At a stop they are appended to the conditions.
     fn rule(&self, conditions: Vec<Condition>, before_next: Vec<Condition>, escalate: bool) -> Ruling {
         if conditions.is_empty() {
             return Ruling::Act { escalate };
@@ -221,7 +221,7 @@ impl View<'_> {
     }
 }
 
-/// The conditions of step 4: why nothing is left to run, or why that does not matter. Empty where it does.
+/// The conditions of step 4: why no action is left to run, or why that does not matter. Empty if the run continues.
 fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     let candidates = view.candidates;
     let is_open = view.is_open();
@@ -242,7 +242,7 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
         found.extend(view.trouble.broken.clone());
     }
     if candidates.needs_person > 0 && !is_open {
-        // No setting brings somebody who can be asked.
+        // No setting makes an approver available.
         found.push(Condition::new(StopReason::NeedsHuman, Measure::Count(candidates.needs_person.into())));
     }
     let confidence = Measure::Confidence(view.confidence);
@@ -265,8 +265,8 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     found
 }
 
-/// The conditions of step 4 where calls are native: what the reply ends, or why nothing of it can go on. Where a call
-/// cannot be run its result says so, and the model goes on from there.
+/// The conditions of step 4 for native calls: the end that the reply states, or why none of its calls can run. The
+/// result of a call that cannot run says so, and the model continues from it.
 fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
     let candidates = view.candidates;
     let mut found = Vec::new();
@@ -276,7 +276,7 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
     match native.ending {
         Ending::Output(_) if native.lacks => found.push(evidence_missing(view.missing.to_vec())),
         Ending::None | Ending::Output(_) => {}
-        // Elsewhere it is asked for again, and does not come here.
+        // With other settings a blank reply is retried and does not arrive here.
         Ending::Answer(text) if is_blank(text) => found.push(not_valid("the answer is blank".into())),
         Ending::Answer(_) if view.missing.is_empty() => {
             found
@@ -292,7 +292,7 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
     let idle = view.history.idle;
     if !view.is_open() && candidates.kept == 0 {
         found.extend(view.trouble.opened.clone());
-        // What it says of a tool that is not run any more is given to the model once.
+        // The model reads once that the breaker of a tool is open.
         found.extend(view.trouble.broken.clone().filter(|_| idle > 1));
     }
     if candidates.needs_person > 0 && !view.is_open() {
@@ -320,7 +320,7 @@ fn refusal(refused: &Refused) -> Condition {
     Condition::new(StopReason::Refused, value)
 }
 
-/// The condition that the passes of an attempt are used up (S2-39).
+/// The condition that the passes of an attempt are used up. `None`: they are not.
 fn attempt_over(native: Native<'_>) -> Option<Condition> {
     let (passes, limit) = native.attempt.filter(|(passes, limit)| passes >= limit)?;
     let count = |n: u32| Measure::Count(n.into());
@@ -332,7 +332,7 @@ fn attempt_over(native: Native<'_>) -> Option<Condition> {
     )
 }
 
-/// The condition that tool calls are wanted, and none is left.
+/// The condition that tool calls are requested and none is left.
 fn no_tool_calls_left(view: &View<'_>) -> Condition {
     let to = Measure::Count(u64::from(view.totals.tool_calls) + 1);
     Condition::new(StopReason::MaxToolCalls, Measure::Count(view.totals.tool_calls.into()))
@@ -340,7 +340,7 @@ fn no_tool_calls_left(view: &View<'_>) -> Condition {
         .change(Setting::ToolCalls, to)
 }
 
-/// The condition that so many passes in a row returned nothing.
+/// The condition that this many passes in a row returned nothing new.
 fn no_progress(settings: &GateSettings, idle: u32) -> Condition {
     let count = |passes: u32| Measure::Count(passes.into());
     Condition::new(StopReason::NoProgress, count(idle))
@@ -348,7 +348,7 @@ fn no_progress(settings: &GateSettings, idle: u32) -> Condition {
         .change(Setting::NoProgress, count(idle.saturating_add(1)))
 }
 
-/// The conditions of step 6: something would run, and it would not help.
+/// The conditions of step 6: actions could run, but would not help.
 fn stuck(view: &View<'_>, history: History) -> Vec<Condition> {
     let settings = view.settings;
     let mut found = Vec::new();
@@ -360,7 +360,7 @@ fn stuck(view: &View<'_>, history: History) -> Vec<Condition> {
             Stale::Off => false,
         };
         if is_stale && !(settings.stale_unless_new_evidence && history.fresh) {
-            // A fall is stale by one of the settings only.
+            // A lower confidence is stale under only one of the settings.
             let to = if now < then { Stale::Equal } else { Stale::Off };
             let stale = Condition::new(StopReason::StaleConfidence, Measure::Confidence(view.confidence));
             let stale = stale.threshold(Measure::Confidence(before));
@@ -373,22 +373,23 @@ fn stuck(view: &View<'_>, history: History) -> Vec<Condition> {
     found
 }
 
-/// Stop, and why; or what follows. `cause` is what a final pass was entered for: it comes first.
+/// Decides what follows a pass. `cause` is the limit for which a final pass was made: it precedes all other conditions
+/// except a requested stop.
 pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
     let is_final_pass = cause.is_some();
     let requested = view.stop_requested.map(manual_stop);
     let mut conditions: Vec<Condition> = requested.into_iter().chain(cause).collect();
-    // What would only forbid another call does not keep this reply's calls from running.
+    // Limits that only forbid another call do not stop this reply's calls.
     let reached = limits_reached(view.limits, view.totals, view.elapsed_ms);
     let (reached, before_next) = split(reached, view.acts_last);
     if let Some(Native { ending: Ending::Output(output), lacks: false, .. }) = view.native
         && conditions.is_empty()
         && view.trouble.denied.is_none()
     {
-        // It is paid for, and to validate it takes nothing: limits count again once it is rejected.
+        // The output is paid for and validation is free. Limits apply again once it is rejected.
         return Ruling::Validate(Arc::clone(output));
     }
-    // Before the limit of all passes, which may be reached with it: an attempt's own says more.
+    // The attempt's own limit precedes the limit of all passes, since it is more specific.
     conditions.extend(view.native.and_then(attempt_over));
     conditions.extend(reached);
     if view.history.is_out_of_time && !is_final_pass {
@@ -403,7 +404,7 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
         if may_revise && revises(&end) {
             return Ruling::Revise;
         }
-        // The answer of a final pass had no choice but to be one.
+        // The reply of a final pass is always an answer, so that it does not complete the work.
         conditions
             .extend(end.into_iter().filter(|end| !is_final_pass || end.reason != StopReason::Completed));
         return view.rule(conditions, before_next, /*escalate*/ false);
@@ -420,15 +421,15 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
     view.rule(conditions, before_next, escalate)
 }
 
-/// From which pass on a confidence can be stale (S0-55).
+/// The first pass whose confidence can be stale.
 const STALE_FROM: u32 = 3;
 
-/// The condition of a stop that was asked for at `at`.
+/// The condition of a stop requested at `at`.
 pub(crate) fn manual_stop(at: Millis) -> Condition {
     Condition::new(StopReason::ManualStop, Measure::Millis(at.0))
 }
 
-/// The condition that a domain declares as an end of its own, where one of these results brings it about.
+/// The condition of a stop reason that the domain declares, if one of these results meets it.
 pub(crate) fn declared(reason: &OwnReason, settled: &[Evidence]) -> Option<Condition> {
     let fits = |it: &&Evidence| it.tool == reason.tool && it.observation.status == reason.status;
     let evidence = settled.iter().find(fits)?;

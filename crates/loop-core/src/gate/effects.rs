@@ -1,4 +1,4 @@
-//! What became of the calls that change something.
+//! Counts the requested effects by how they ended.
 
 use std::fmt;
 
@@ -30,8 +30,8 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// The effects among `actions`, whose observations are in `evidence`; `is_in_doubt` says whether what was begun under a key
-    /// may have happened.
+    /// Counts the effects among `actions`, whose observations are in `evidence`. `is_in_doubt` says whether the call
+    /// with a key is in doubt.
     pub(crate) fn of(
         spec: &RunSpec,
         actions: &[JudgedAction],
@@ -53,7 +53,7 @@ impl Effects {
                             Status::Ok | Status::Empty => &mut effects.executed,
                             Status::Pending => &mut effects.waiting,
                             Status::Denied => &mut effects.denied,
-                            // A later try under the same key has settled what this one left open.
+                            // A later try under the same key has resolved the doubt of this one.
                             Status::InDoubt
                             | Status::Timeout
                             | Status::RetryableError
@@ -81,14 +81,14 @@ impl Effects {
         effects
     }
 
-    /// Whether none was asked for.
+    /// Whether no effect was requested.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 }
 
 impl fmt::Display for Effects {
-    /// The counts that are not 0, for example `1 executed, 2 denied`; `none` where all are.
+    /// The counts that are not 0, for example `1 executed, 2 denied`, or `none`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { executed, failed, denied, waiting, in_doubt, not_run } = *self;
         let all = [

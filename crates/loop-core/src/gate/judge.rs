@@ -12,41 +12,41 @@ use crate::repeats::{CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, Rep
 use crate::spec::{Execution, OnDuplicate, Repeats, RunSpec, ToolSpec};
 use crate::types::{Action, Arguments, CommandKey, Priority, Slot, Taint};
 
-/// What actions are judged against.
+/// The context in which actions are judged.
 #[derive(Clone, Copy)]
 pub(crate) struct JudgeContext<'a> {
     pub(crate) spec: &'a RunSpec,
     pub(crate) ledger: &'a Ledger,
-    /// What went wrong in a row.
+    /// The counts of the circuit breakers.
     pub(crate) trouble: &'a Trouble,
-    /// What the run has read.
+    /// The taint of the run.
     pub(crate) taint: Taint,
-    /// What it has been given.
+    /// The authorised sources of values.
     pub(crate) sources: RunSources<'a>,
-    /// The pass that asks; 0 for selecting.
+    /// The pass that requests the actions, from 1. 0: the selection.
     pub(crate) pass: u32,
-    /// How many calls may be admitted, and the limit that says so.
+    /// The remaining quota of calls, and the limit behind it.
     pub(crate) quota: Quota,
 }
 
-/// How many calls may be admitted.
+/// A quota of calls that may be admitted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quota {
     pub(crate) left: u32,
     pub(crate) limit: Limit,
 }
 
-/// An action, its verdict, and what it takes to run it.
+/// An action with its verdict, its fingerprint and its key.
 #[derive(Clone, Debug)]
 pub(crate) struct Judged {
     pub(crate) judged: JudgedAction,
-    /// What it is known by, where its tool and arguments are sound.
+    /// The fingerprint. `None`: the tool is unknown or the arguments are invalid.
     pub(crate) fingerprint: Option<Fingerprint>,
     /// The key and the try under which it runs.
     pub(crate) run_as: (CommandKey, u32),
 }
 
-/// Verdicts for `actions`, in their order. Over the limit, required actions are admitted first.
+/// Judges `actions` in order. Over the limit, required actions are admitted first.
 pub(crate) fn judge(actions: &[Action], context: JudgeContext<'_>) -> Vec<Judged> {
     let mut seen = OtherCalls::default();
     let mut judged: Vec<Judged> = (0..)
@@ -61,7 +61,7 @@ pub(crate) fn judge(actions: &[Action], context: JudgeContext<'_>) -> Vec<Judged
         for entry in judged.iter_mut().filter(|entry| entry.judged.action.priority == wanted) {
             let may_run = match entry.judged.verdict {
                 Verdict::Run => true,
-                // An approval must not pass the limit either.
+                // An approved call must not exceed the limit either.
                 Verdict::NeedsPerson { .. } => context.spec.gate.people,
                 Verdict::Kept
                 | Verdict::UnknownTool { .. }
@@ -86,7 +86,7 @@ pub(crate) fn judge(actions: &[Action], context: JudgeContext<'_>) -> Vec<Judged
     judged
 }
 
-/// Leaves the first call that may run, or that a person may allow, and none after it (C3).
+/// Admits the first call that may run or be approved, and no other.
 fn keep_first(judged: &mut [Judged]) {
     let may_run = |verdict: &Verdict| matches!(verdict, Verdict::Run | Verdict::NeedsPerson { .. });
     let runnable = judged.iter_mut().filter(|entry| may_run(&entry.judged.verdict));
@@ -118,7 +118,7 @@ fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut O
         return judged;
     }
     judged.judged.verdict = match tool {
-        // To ask for what policy does not let run is no slip, be it there or not (S4-79, S4-83).
+        // A request that policy does not permit is denied, whether or not the tool exists.
         None => match policy::bars_name(context.spec, &action.tool) {
             Some(reason) => denied(&mut judged.judged, &reason),
             None => Verdict::UnknownTool { similar: policy::similar(context.spec, &action.tool) },
@@ -128,14 +128,14 @@ fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut O
     judged
 }
 
-/// What policy denies for one reason, whatever the arguments are.
+/// Denies an action for one reason of policy, whatever its arguments are.
 fn denied(judged: &mut JudgedAction, reason: &policy::Reason) -> Verdict {
     judged.rules = vec![reason.rule()];
     Verdict::Denied { why: reason.to_string().into(), by: DeniedBy::Policy }
 }
 
-/// The verdict on an action whose tool is known: what may never run is denied whatever its arguments are (S4-79, S4-80),
-/// what fits the tool is then judged by policy, as a repeat, by the tool's breaker, and at last by who has to consent.
+/// Judges an action whose tool is known. A forbidden tool is denied whatever its arguments are. Valid arguments are
+/// then checked by policy, as a repeat, by the tool's breaker, and last for an approval.
 fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: &mut OtherCalls) -> Verdict {
     if let Some(reason) = policy::forbidden(context.spec, tool) {
         return denied(&mut judged.judged, &reason);
@@ -155,7 +155,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
             return Verdict::InvalidArguments { pointer: "".into(), message: Arc::clone(error) };
         }
     };
-    // Which of them would be meant? Of what changes something, nobody guesses.
+    // Which of the repeated members is meant is unknown, so a write is rejected.
     if !tool.effect.is_read()
         && let Some(pointer) = written.repeated().first()
     {
@@ -164,7 +164,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
     }
     let is_output = context.spec.protocol.output().is_some_and(|output| output.tool == tool.name);
     let rebuilt = match tool.args.rebuild(requested) {
-        // What an output holds is judged by its own validation.
+        // The content of an output is checked by its validation.
         Ok(parameters) if !is_output => tool.args.filled(&parameters).map(|()| parameters),
         rebuilt => rebuilt,
     };
@@ -179,7 +179,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
     };
     let arguments = Arguments::of(parameters);
     judged.judged.parameters = arguments.clone();
-    // What was made of a value has one.
+    // Arguments that were made from a value have one.
     let parameters = arguments.value().unwrap_or(&Value::Null);
     let JudgeContext { spec, taint, sources, .. } = context;
     let ask = PolicyAsk { spec, tool, parameters, taint, sources: &sources };
@@ -197,7 +197,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
     let fingerprint =
         judged.fingerprint.insert(Fingerprint::of_canonical(&facts, &judged.judged.parameters, &rules));
     match context.ledger.call_status(fingerprint, &rules, seen) {
-        // Not the same call: it is told of its limit, whatever is said to repeats.
+        // It is not a repeat of a call, so the verdict names the limit.
         CallStatus::Repeat { rule: Some(RepeatRule::Limit { limit: calls }), .. } => {
             return Verdict::OverLimit { limit: Limit::OfTool { calls } };
         }
@@ -208,7 +208,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
         CallStatus::Repeat { of, evidence, rule } => {
             return Verdict::Duplicate { of: of.unwrap_or(judged.judged.key), evidence, rule };
         }
-        // What may have happened already is not done again without anybody knowing.
+        // A call in doubt is not repeated without an approval.
         CallStatus::InDoubt => {
             let doubt = "it may have happened already";
             let why = match by_policy {

@@ -11,7 +11,7 @@ use crate::policy::PolicyRule;
 use crate::repeats::RepeatRule;
 use crate::types::{Action, Arguments, CommandKey, Evidence, EvidenceId, Status, is_default};
 
-/// An action with its verdict. It is kept for the whole run.
+/// An action with its verdict. The run keeps it until its end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JudgedAction {
     /// The action's key, fixed when the reply was read.
@@ -26,8 +26,8 @@ pub struct JudgedAction {
     pub verdict: Verdict,
     /// The number of its result. `None`: the action was not admitted.
     pub evidence: Option<EvidenceId>,
-    /// The rules of policy that speak against the call, each once, also where another rule or a person decided in the end.
-    /// Empty: none does, or it was not asked.
+    /// The rules of policy that deny the call or require an approver, each once, even if another rule or a person
+    /// decided. Empty: there are none, or policy was not checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<PolicyRule>,
     /// Whether the tool was found by a part of its name. Such a match is a repair.
@@ -41,8 +41,8 @@ impl JudgedAction {
         self.tool.as_deref().unwrap_or(&self.action.tool)
     }
 
-    /// The reason of its verdict in one line. Of a repeat it says as well where the earlier call never ran: policy or a person
-    /// refused it, or nobody answered in time; and of an unknown tool where none was named. `evidence` is the run's.
+    /// The reason of its verdict in one line. For a repeat of a call that never ran it says so, and for a call without
+    /// a tool name as well. `evidence` is the run's.
     pub fn reason(&self, evidence: &[Evidence]) -> String {
         let (of, earlier, rule) = match &self.verdict {
             Verdict::Duplicate { of, evidence: Some(earlier), rule } => (of, earlier, rule),

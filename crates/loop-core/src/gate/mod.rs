@@ -5,7 +5,7 @@
 //! proposal, verdicts, what is missing, what the passes before returned. A stop carries a [`Certificate`] with every
 //! condition that was true.
 //!
-//! It never looks at a prompt, a phase or a clock, and it changes nothing but its own counts.
+//! It does not read prompts, phases or a clock, and it changes nothing but its own counts.
 
 mod breakers;
 mod decide;

@@ -1,4 +1,4 @@
-//! Which calls of a reply are an output, once they are judged.
+//! Finds the outputs among the judged calls of a reply.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::gate::verdict::Verdict;
 use crate::reply::Ending;
 use crate::spec::RunSpec;
 
-/// Whether a call of the output tool is an output. With a reflection one that does not fit, by what is known here or by
-/// its whole schema, was answered with an error and is none (S2-d2).
+/// Whether a call of the output tool is an output. With a submit tool, a call with a schema violation is not: the model
+/// has read an error as its result.
 pub(crate) fn counts(judged: &JudgedAction, is_violation: impl Fn(&JudgedAction) -> bool) -> bool {
     match judged.verdict {
         Verdict::Run | Verdict::Kept | Verdict::Duplicate { .. } => !is_violation(judged),
@@ -25,10 +25,10 @@ pub(crate) fn counts(judged: &JudgedAction, is_violation: impl Fn(&JudgedAction)
     }
 }
 
-/// What the calls of a reply end once they are judged, and the last output among them; `stored` is the last output of the
-/// attempt before them.
+/// The end that the calls of a reply state once they are judged, and the last output among them. `stored` is the
+/// attempt's last output before them.
 ///
-/// All of them are processed, whatever their order (S2-73, S2-74); of several outputs the last counts (S2-75).
+/// All calls are processed, in any order. Of several outputs the last counts.
 pub(crate) fn ending(
     ending: Ending,
     judged: &[Judged],

@@ -26,7 +26,7 @@ pub enum Measure {
     Names(Vec<Arc<str>>),
     /// A text for people, for example the message of a failure.
     Text(Arc<str>),
-    /// The name of a check of the output that could not be made, and why.
+    /// A validation of the output that failed to run: its name, and why.
     BrokenCheck(Arc<str>),
     /// A content filter of the provider stopped the reply.
     ContentFilter,
@@ -164,17 +164,17 @@ impl Condition {
         Self { reason, value, threshold: None, change: None }
     }
 
-    /// The same, compared with this threshold.
+    /// Adds the threshold with which the value was compared.
     pub(crate) fn threshold(self, threshold: Measure) -> Self {
         Self { threshold: Some(threshold), ..self }
     }
 
-    /// The same, not true if `setting` were `to`.
+    /// Adds the setting and the value `to` under which the condition would not have been true.
     pub(crate) fn change(self, setting: Setting, to: Measure) -> Self {
         self.change_if(true, setting, to)
     }
 
-    /// The same; if this is so, `setting` alone decides it, and at `to` it would not be true.
+    /// As [`change`](Self::change), if `decides`: the setting alone decides the condition.
     pub(crate) fn change_if(self, decides: bool, setting: Setting, to: Measure) -> Self {
         Self { change: decides.then_some(Change { setting, to }), ..self }
     }
@@ -247,7 +247,7 @@ pub struct Change {
 }
 
 impl fmt::Display for Change {
-    /// As a domain file takes it, for example `limits.cost_usd = 0.045`: dollars and milliseconds without a unit.
+    /// In the form of a domain file, for example `limits.cost_usd = 0.045`: dollars and milliseconds without a unit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} = ", self.setting)?;
         match &self.to {
@@ -280,9 +280,9 @@ pub struct Certificate {
 impl Certificate {
     /// The certificate of conditions in the gate's order, `primary` first.
     ///
-    /// The class is `answered` when `confident` or `completed` is among them, unless the primary is `manual_stop`, `refused`,
-    /// `needs_human` or of class `failed`. Where `in_doubt` is among them it is `in_doubt`, unless the run was stopped by
-    /// hand.
+    /// The class is `answered` when `confident` or `completed` is among them, unless the primary is `manual_stop`,
+    /// `refused`, `needs_human` or of class `failed`. Where `in_doubt` is among them it is `in_doubt`, unless the run
+    /// was stopped by hand.
     pub fn new(primary: Condition, also: Vec<Condition>) -> Self {
         let own = primary.class();
         let is_declared = matches!(primary.reason, StopReason::Domain(_));
@@ -301,7 +301,7 @@ impl Certificate {
         Self { class, primary, also, effects: Effects::default() }
     }
 
-    /// The same certificate with the effects whose outcome is unknown, and the class that follows.
+    /// Adds the effects in doubt, and the class that follows.
     pub(crate) fn doubting(self, effects: Vec<Arc<str>>) -> Self {
         let Self { primary, mut also, .. } = self;
         also.retain(|condition| condition.reason != StopReason::InDoubt);
@@ -312,7 +312,7 @@ impl Certificate {
         Self::new(primary, also)
     }
 
-    /// The certificate of conditions in the gate's order, each reason told once; `None` where nothing was true.
+    /// The certificate of conditions in the gate's order, each reason once. `None`: there is no condition.
     pub(crate) fn of(conditions: impl IntoIterator<Item = Condition>) -> Option<Self> {
         let mut reported: Vec<Condition> = Vec::new();
         for condition in conditions {
@@ -324,7 +324,7 @@ impl Certificate {
         Some(Self::new(reported.next()?, reported.collect()))
     }
 
-    /// The same certificate with more conditions, each reason told once.
+    /// Adds more conditions, each reason once.
     pub(crate) fn and(self, conditions: impl IntoIterator<Item = Condition>) -> Self {
         let mut also = self.also;
         for condition in conditions {

@@ -1,10 +1,10 @@
-//! What each founding document calls a reason to stop (C22).
+//! The names of stop reasons in the error styles of other loops.
 
 use crate::gate::stop_reason::StopReason;
 use crate::spec::ErrorStyle;
 
 impl StopReason {
-    /// The reason in the words of one of the founding documents; our own where that document has none.
+    /// The name of the reason in an error style, else the loop's own name.
     ///
     /// ```
     /// use loop_core::{ErrorStyle, StopReason};

@@ -1,4 +1,4 @@
-//! Why a loop ends: one enum for every protocol.
+//! Stop reasons: one enum for every protocol.
 
 use std::fmt;
 
@@ -101,7 +101,7 @@ impl StopReason {
         Self::TierChanged,
     ];
 
-    /// The reason as it is written, for example `no_new_actions`.
+    /// The reason's name in JSON, for example `no_new_actions`.
     pub fn name(&self) -> &str {
         match self {
             Self::Domain(name) => name.as_str(),
@@ -134,8 +134,8 @@ impl StopReason {
         }
     }
 
-    /// The class that this reason alone would give. A domain's own reason gives `partial` here: what it means stands
-    /// with its condition, [`Condition::class`](crate::Condition::class).
+    /// The class that this reason alone gives. For a domain's own reason it is `partial`: the declared class is in
+    /// [`Condition::class`](crate::Condition::class).
     pub fn class(self) -> StopClass {
         match self {
             Self::Confident | Self::Completed => StopClass::Answered,

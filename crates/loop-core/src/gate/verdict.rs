@@ -1,6 +1,6 @@
 //! Verdicts on actions, and the one place that words each of them.
 //!
-//! A decision is taken on the variant, never on its words: they are for people and for the model.
+//! Programs decide by the variant, never by the text, which is for people and for the model.
 
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// The setting that holds it. The limit of a tool stands in the tool's own settings, or in a table of the policy.
+    /// The setting of the limit. The limit of a tool is in the tool's own settings, or in a table of the policy.
     pub fn setting(self) -> Setting {
         match self {
             Self::ToolCalls => Setting::ToolCalls,
@@ -119,7 +119,7 @@ impl Limit {
         }
     }
 
-    /// The limit as a code, for a model that is told no more than that: `limit_exceeded` is S3's (S3-31).
+    /// The limit as a code, for a model that reads the code alone.
     pub fn code(self) -> &'static str {
         match self {
             Self::ToolCalls => "max_tool_calls",
@@ -142,7 +142,7 @@ pub enum Breaker {
 }
 
 impl Breaker {
-    /// The setting that says after how many it opens.
+    /// The setting that says after how many of them it opens.
     pub fn setting(self) -> Setting {
         match self {
             Self::ToolFailures => Setting::ToolFailuresBreaker,
@@ -169,7 +169,7 @@ impl Verdict {
         "ended",
     ];
 
-    /// The verdict as it is written, for example `unknown_tool`.
+    /// The verdict's name in JSON, for example `unknown_tool`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -187,8 +187,7 @@ impl Verdict {
         }
     }
 
-    /// The code of the rule that refused a repeat, where one did: `limit_exceeded`, `exact_duplicate` and `similar_query`
-    /// are S3's (S3-31).
+    /// The code of the rule that refused a repeat. `None`: the call is not a repeat.
     pub fn repeat_code(&self) -> Option<&'static str> {
         match self {
             Self::Duplicate { rule, .. } => Some(rule.as_ref().unwrap_or(&RepeatRule::Exact).code()),
@@ -253,11 +252,11 @@ impl Verdict {
     }
 }
 
-/// Why a repeat was refused. An earlier call is named only where it is the same call.
+/// Why a repeat was refused. The earlier call is named only if it is the same call.
 fn repeat(of: CommandKey, evidence: Option<EvidenceId>, rule: Option<&RepeatRule>) -> String {
     let see = evidence.map_or_else(String::new, |evidence| format!(", see {evidence}"));
     match rule {
-        // It may have been asked for and denied: what became of it stands in the evidence.
+        // The earlier call may have been denied. Its evidence says so.
         None | Some(RepeatRule::Exact) => format!("already asked for as {of}{see}"),
         Some(RepeatRule::SameResult { times, .. }) => {
             format!(
@@ -283,12 +282,12 @@ fn over_tool_limit(calls: u32) -> String {
     }
 }
 
-/// The verdict of policy on a call, or nothing where it may run as far as policy goes: consent to its effect included.
+/// The verdict of policy on a call. `None`: it may run, and its effect needs no approval.
 pub fn policy_verdict(ask: &PolicyAsk<'_>) -> Option<Verdict> {
     ruled(&policy::ruling(ask), ask.tool.effect)
 }
 
-/// What policy decided about a call of this effect, as a verdict; nothing where it may run.
+/// A decision of policy about a call of this effect, as a verdict. `None`: it may run.
 pub(crate) fn ruled(ruling: &policy::Ruling, effect: Effect) -> Option<Verdict> {
     match ruling {
         policy::Ruling::Runs => None,

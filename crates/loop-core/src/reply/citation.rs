@@ -18,7 +18,7 @@ pub fn citations(body: &str) -> Vec<EvidenceId> {
     cited.into_iter().collect()
 }
 
-/// Whether a body has words of its own: a letter or a digit outside of citations.
+/// Whether a body has text of its own: a letter or a digit outside of citations.
 pub(crate) fn has_words(body: &str) -> bool {
     let mut rest = body;
     while let Some((before, after)) = rest.split_once('[') {
@@ -31,9 +31,10 @@ pub(crate) fn has_words(body: &str) -> bool {
     rest.contains(char::is_alphanumeric)
 }
 
-/// What the citation that an open bracket begins cites, and the text behind it. `text` is what follows the bracket.
+/// The evidence cited by the citation that begins here, and the text after it. `text` follows the opening bracket.
+/// `None`: it is not a citation.
 fn citation(text: &str) -> Option<(Vec<EvidenceId>, &str)> {
-    // A citation holds nothing but this, so that no text is looked at from two brackets.
+    // Only these characters occur in a citation, so no text is scanned from two brackets.
     let is_inside = |c: char| matches!(c, 'E' | '0'..='9' | ',' | ';') || c.is_whitespace();
     let (inner, rest) = text.split_at(text.find(|c| !is_inside(c)).unwrap_or(text.len()));
     steps::count(inner.len());
@@ -61,10 +62,10 @@ fn prose(text: &str, cited: &mut BTreeSet<EvidenceId>) {
     }
 }
 
-/// A run of back-ticks outside of fences.
+/// A run of backticks outside of fences.
 struct TickRun {
     start: usize,
-    /// Behind the code span that it opens; behind the run itself where no run of the same length follows.
+    /// The end of the code span that it opens, or of the run itself if no run of the same length follows.
     code_end: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The contract: the fenced JSON block that holds the confidence, its reason and the actions (S0-96, S0-102).
+//! The contract: the fenced JSON block with the confidence, its reason and the actions.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -14,10 +14,10 @@ use crate::types::{
     Action, Arguments, Confidence, Digest, Observation, Priority, Written, digest, is_clean, is_default,
 };
 
-/// The member by which a contract block is known.
+/// The member that identifies a contract block.
 const MARK: &str = "analysis_confidence";
 
-/// What a contract says.
+/// The content of a contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contract {
     pub(crate) confidence: Confidence,
@@ -27,7 +27,7 @@ pub(crate) struct Contract {
     pub(crate) escalated: Option<Arc<str>>,
 }
 
-/// A reply's contract, where one counts, and what to leave out of the sections.
+/// The contract of a reply if one counts, and the byte ranges to leave out of the sections.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) contract: Option<Contract>,
@@ -35,23 +35,23 @@ pub(crate) struct Found {
     pub(crate) parse_warnings: Vec<ParseWarning>,
 }
 
-/// Which blocks count.
+/// The rules by which a contract block counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules<'a> {
     pub(crate) nonce: &'a str,
     pub(crate) mode: NonceMode,
-    /// Contracts that stand in tool texts or in the work item.
+    /// The contracts in tool results and in the work item.
     pub(crate) echoes: &'a Echoes,
 }
 
-/// The contract among the top-level fenced blocks of a reply: of those that count, the last.
+/// Finds the contract among the top-level fenced blocks of a reply: the last block that counts.
 pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
     let mut found = Found::default();
     let mut unmarked = None;
     let mut marked = None;
     for block in &layout.blocks {
         let content = text.get(block.content.clone()).unwrap_or_default();
-        // A block of anything else, such as a text that speaks of contracts, is part of its section.
+        // Any other block, such as a text about contracts, is part of its section.
         let opening = content.trim_start();
         let is_meant = opening.starts_with(['{', '[']) || opening.trim_start_matches('"').starts_with(MARK);
         if !content.contains(MARK) || !is_meant {
@@ -59,7 +59,8 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
         }
         let repaired = found.parse_warnings.len();
         let parsed = match parse_object(content, &mut found.parse_warnings) {
-            // What had to be repaired cannot be held against what was read, so only the nonce vouches for it.
+            // A repaired block cannot be compared with earlier contracts, so only the nonce shows that it is not an
+            // echo.
             Ok(object) if found.parse_warnings.len() > repaired && !object.contains_key("nonce") => {
                 Err("trailing commas, and no nonce".to_owned())
             }
@@ -69,7 +70,7 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
             Err(why) => {
                 found.hidden.push(block.whole.clone());
                 found.parse_warnings.push(ParseWarning::GarbledContract { why: why.into() });
-                // The last block is what counts, and it cannot be read.
+                // The last block counts, and it cannot be parsed.
                 if let Some((_, earlier)) = unmarked.take() {
                     found.hidden.push(earlier);
                     found
@@ -125,7 +126,7 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
     found
 }
 
-/// The contract in the reply to a repair call: a fenced block, or the whole text as one object.
+/// Finds the contract in the reply to a repair call: a fenced block, or the whole text as one object.
 pub(crate) fn find_repaired(text: &str, rules: Rules<'_>) -> Found {
     let found = find(text, &Layout::of(text), rules);
     if found.contract.is_some() || !text.trim_start().starts_with('{') {
@@ -135,27 +136,28 @@ pub(crate) fn find_repaired(text: &str, rules: Rules<'_>) -> Found {
     find(&fenced, &Layout::of(&fenced), rules)
 }
 
-/// Tells the characters that a way of reading leaves out.
+/// Whether a reading of a text leaves out this character.
 type Invisible = fn(char) -> bool;
 
-/// The ways in which a text can be read that a model was shown: as a prompt shows it, and as a model may repeat that,
-/// without the joiners.
+/// The ways in which a text that a model was shown can be read: as a prompt shows it, and without the joiners, which a
+/// model may drop when it repeats the text.
 const READINGS: [Invisible; 2] = [|c| !is_clean(c), |c| !is_clean(c) || matches!(c, '\u{200c}' | '\u{200d}')];
 
-/// The contracts that stand in what was read, as digests: a reply that repeats one of them without a nonce says nothing.
+/// The digests of the contracts in texts that the run has read. A contract without a nonce that equals one of them is
+/// an echo and does not count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Echoes {
     known: BTreeSet<Digest>,
-    /// Whether a text was too tangled to be searched whole: what it holds is not known then.
+    /// Whether a text could not be searched completely. Its contracts are then unknown.
     #[serde(default, skip_serializing_if = "is_default")]
     gave_up: bool,
 }
 
 impl Echoes {
-    /// Adds what stands in a text.
+    /// Adds the contracts in a text.
     ///
-    /// One scan forward: an object that parses is passed over whole, its members looked at once. The text is looked at
-    /// as it is, and in each way in which it can be read.
+    /// The scan goes forward once: an object that parses is skipped as a whole, and its members are visited once. The
+    /// text is scanned unchanged and in each of its readings.
     pub(crate) fn read(&mut self, text: &str) {
         if text.contains(MARK) {
             self.scan(text);
@@ -170,7 +172,7 @@ impl Echoes {
         }
     }
 
-    /// Adds what stands in any part of an observation.
+    /// Adds the contracts in each part of an observation.
     pub(crate) fn read_observation(&mut self, observation: &Observation) {
         self.read(&observation.summary);
         self.read(observation.text());
@@ -180,7 +182,7 @@ impl Echoes {
         self.read_data(&observation.data);
     }
 
-    /// Adds what stands in JSON, also inside its strings.
+    /// Adds the contracts in JSON, including those inside its strings.
     fn read_data(&mut self, data: &str) {
         match serde_json::from_str(data) {
             Ok(value) => self.value(&value),
@@ -189,7 +191,8 @@ impl Echoes {
     }
 
     fn scan(&mut self, text: &str) {
-        /// How often the text may be parsed over in all: braces that lead nowhere must not cost its square.
+        /// The bytes parsed in all are at most this many times the text, so that unbalanced braces do not cost its
+        /// square.
         const TIMES: usize = 8;
         let mut spare = text.len().saturating_mul(TIMES);
         let mut at = 0;
@@ -216,7 +219,7 @@ impl Echoes {
         }
     }
 
-    /// Contracts in a value, and in the texts that it holds.
+    /// Adds the contracts in a value and in its strings.
     fn value(&mut self, value: &Value) {
         match value {
             Value::Object(object) => {
@@ -231,12 +234,12 @@ impl Echoes {
         }
     }
 
-    /// Why a block without a nonce does not count, if it does not.
+    /// Why a block without a nonce does not count. `None`: it counts.
     fn objection(&self, object: &Map<String, Value>) -> Option<&'static str> {
         if !self.known.is_empty() && self.known.contains(&contract_digest(object)) {
             return Some("an echo of what was read");
         }
-        // A search that gave up cannot vouch for what it did not see.
+        // After an incomplete search an echo cannot be excluded.
         self.gave_up.then_some("no nonce, and what was read could not be searched whole")
     }
 }
@@ -245,7 +248,7 @@ fn contract_digest(object: &Map<String, Value>) -> Digest {
     digest("contract", &Value::Object(object.clone()))
 }
 
-/// Strict JSON, then the same without trailing commas; anything else goes back to the model.
+/// Parses strict JSON, then JSON with trailing commas. Anything else is an error for the model.
 fn parse_object(text: &str, parse_warnings: &mut Vec<ParseWarning>) -> Result<Map<String, Value>, String> {
     let error = match serde_json::from_str(text.trim()) {
         Ok(Value::Object(object)) => return Ok(object),
@@ -285,7 +288,7 @@ fn without_trailing_commas(text: &str) -> String {
     out
 }
 
-/// `content` is the block that the object was read from.
+/// Reads a contract. `content` is the block that the object was parsed from.
 fn read(
     object: &Map<String, Value>,
     content: &str,
@@ -329,7 +332,7 @@ fn read(
     })
 }
 
-/// `written` is what its parameters were read from, with every member.
+/// Reads an action. `written` is the source of its parameters, with repeated members.
 fn read_action(
     n: usize,
     value: &Value,
@@ -364,7 +367,7 @@ fn read_action(
     }
 }
 
-/// Canonical JSON; where members are given more than once, all of them as they were written.
+/// The parameters as canonical JSON. With repeated members, all of them as the model wrote them.
 pub(crate) fn parameters_of(parameters: &Value, written: Option<&Written>) -> Arguments {
     match written.filter(|written| !written.repeated().is_empty()) {
         Some(written) => written.to_text().into(),
@@ -376,7 +379,7 @@ fn text_of(value: Option<&Value>) -> Arc<str> {
     value.and_then(Value::as_str).unwrap_or_default().into()
 }
 
-/// `refuse` and `escalate` hold a reason; `true` holds none, `false` and blank say nothing.
+/// Reads `refuse` or `escalate`: a text is the reason, `true` has no reason, `false` and a blank text mean no.
 fn statement(value: Option<&Value>) -> Option<Arc<str>> {
     match value? {
         Value::String(reason) if !reason.trim().is_empty() => Some(reason.trim().into()),

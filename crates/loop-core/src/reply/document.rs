@@ -15,7 +15,7 @@ use crate::types::{Confidence, ToolCall};
 
 pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>) -> Proposal {
     if reply.finish == FinishReason::Capped {
-        // Our own cap fell anywhere, as a connection that breaks does.
+        // The client's cap may have cut anywhere, as a lost connection does.
         let mut proposal = salvage(&reply.text, document, reading);
         proposal.parse_warnings.push(ParseWarning::CutReply);
         return proposal;
@@ -59,7 +59,7 @@ pub(super) fn repair(proposal: &mut Proposal, reply: &Reply, document: &Document
 }
 
 pub(super) fn salvage(partial: &str, document: &DocumentSpec, reading: Reading<'_>) -> Proposal {
-    // What follows the last heading may be cut anywhere; what stands before it is complete.
+    // The text after the last heading may be cut anywhere. The text before it is complete.
     let layout = Layout::of(partial);
     let complete = layout.headings.last().map_or(0, |heading| heading.line.start);
     let text = partial.get(..complete).unwrap_or_default();
@@ -73,7 +73,8 @@ fn rules<'a>(document: &DocumentSpec, reading: Reading<'a>) -> Rules<'a> {
     Rules {
         nonce: reading.nonce,
         mode: match document.nonce {
-            // A model can decode or join what stands nowhere as it repeats it, so only the nonce tells the two apart.
+            // A model can decode or join untrusted text into a contract that no text contained, so only the nonce
+            // proves its origin.
             NonceMode::Prefer if reading.has_read_untrusted => NonceMode::Require,
             mode => mode,
         },

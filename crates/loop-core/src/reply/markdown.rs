@@ -1,4 +1,4 @@
-//! The lines of a reply: headings, fenced blocks, and where a broken fence is taken to end.
+//! The Markdown layout of a reply: headings, fenced blocks, and the assumed end of an unclosed fence.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::types::steps;
 /// Fences of more marks than this count as fences of this many.
 const FENCE_MAX: usize = 64;
 
-/// Where headings and fenced blocks stand in a text. Offsets are bytes.
+/// The positions of headings and fenced blocks in a text, in bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     pub(crate) headings: Vec<Heading>,
@@ -19,7 +19,7 @@ pub(crate) struct Layout {
 pub(crate) struct Heading {
     /// The whole line, its line break included.
     pub(crate) line: Range<usize>,
-    /// The heading's text without marks.
+    /// The heading's text without the `#` characters.
     pub(crate) text: Range<usize>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Heading {
 pub(crate) struct Block {
     /// From the opening fence to the end of the closing one, line breaks included.
     pub(crate) whole: Range<usize>,
-    /// What stands between the fences.
+    /// The text between the fences.
     pub(crate) content: Range<usize>,
     /// Whether a closing fence was found.
     pub(crate) closed: bool,
@@ -79,7 +79,7 @@ impl Fence {
     /// The fence that `line` opens, if it opens one.
     pub(crate) fn opened_by(line: &str) -> Option<Self> {
         let (fence, rest) = Self::split(line)?;
-        // A back-tick in the info string makes it inline code.
+        // A backtick in the info string makes it inline code.
         (fence.mark == b'~' || !rest.contains('`')).then_some(fence)
     }
 
@@ -100,7 +100,7 @@ impl Fence {
             return None;
         }
         let length = trimmed.bytes().take_while(|byte| *byte == mark).count();
-        // With few lengths to tell apart, no line is looked at more than a fixed number of times by `end_of_block`.
+        // With few distinct lengths, `end_of_block` visits each line at most a fixed number of times.
         let counted = length.min(FENCE_MAX);
         (length >= 3).then(|| (Self { mark, length: counted }, trimmed.get(length..).unwrap_or_default()))
     }
@@ -125,7 +125,8 @@ fn end_of_block(text: &str, lines: &[Range<usize>], open: usize, fence: Fence) -
         }
         let opens_another = Fence::split(content)
             .is_some_and(|(other, _)| other.mark == fence.mark && other.length >= fence.length);
-        // A nested block with an info string is legal inside a fence; behind a heading it shows a forgotten close.
+        // A nested block with an info string is legal inside a fence. After a heading it shows that the fence was not
+        // closed.
         if opens_another && next_heading.is_some() {
             break;
         }

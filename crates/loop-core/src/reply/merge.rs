@@ -1,4 +1,4 @@
-//! The document: a map of typed sections that lives through the passes (S0-113).
+//! The document: typed sections that are kept and replaced over the passes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -92,13 +92,13 @@ pub struct MergeContext<'a> {
 }
 
 impl Document {
-    /// The section of this type.
+    /// The section with this id.
     pub fn get(&self, id: &str) -> Option<&Section> {
         self.sections.iter().find(|section| &*section.id == id)
     }
 
-    /// This document with `proposed` merged in, and what that did. Pure (S0-116): a section that is not proposed
-    /// stays as it is, byte for byte (S0-108); merging nothing changes nothing; merging twice is merging once.
+    /// Merges `proposed` into a copy of this document, and returns it with the changes. A section that is not proposed
+    /// stays unchanged, byte for byte. Merging nothing changes nothing, and merging twice equals merging once.
     pub fn merged(&self, proposed: &[ProposedSection], context: MergeContext<'_>) -> (Self, Merge) {
         let mut draft = Draft::of(self, context.declared);
         let mut merge = Merge::default();
@@ -129,7 +129,7 @@ impl Document {
 
 /// A document while a reply is merged into it: sections and declarations are found by their ids.
 struct Draft<'a> {
-    /// A section that was removed leaves its place empty.
+    /// A removed section leaves its position empty.
     sections: Vec<Option<Section>>,
     places: BTreeMap<Arc<str>, usize>,
     declared: BTreeMap<&'a str, (usize, &'a SectionSpec)>,
@@ -148,7 +148,7 @@ impl<'a> Draft<'a> {
 
     fn into_document(self) -> Document {
         let mut sections: Vec<Section> = self.sections.into_iter().flatten().collect();
-        // Preamble, then as declared, then the others as they came.
+        // Preamble, then the declared sections in their order, then the others in order of arrival.
         sections.sort_by_key(|section| match &*section.id {
             PREAMBLE => 0,
             id => 1 + self.declared.get(id).map_or(self.declared.len(), |(at, _)| *at),
@@ -162,14 +162,14 @@ impl<'a> Draft<'a> {
         let before = at.and_then(|at| self.sections.get(at)).and_then(Option::as_ref);
         let is_citable = |id: &EvidenceId| context.citable.binary_search(id).is_ok();
         if before.is_some_and(|before| before.body == proposal.body) {
-            // What it cites may have come since.
+            // Evidence that it cites may have settled since.
             if let Some(same) = at.and_then(|at| self.sections.get_mut(at)?.as_mut()) {
                 same.evidence = citations(&same.body).into_iter().filter(is_citable).collect();
             }
             merge.identical.push(Arc::clone(&proposal.id));
             return;
         }
-        // A body of citations alone says nothing: what is there stays, and what is not there is not written.
+        // A body with citations alone has no content: an earlier body stays, and a new section is not written.
         if !proposal.body.is_empty() && !has_words(&proposal.body) {
             merge.kept.push(Arc::clone(&proposal.id));
             return;
@@ -200,7 +200,7 @@ impl<'a> Draft<'a> {
             proposal.heading.trim_start().strip_prefix(emoji).unwrap_or(&proposal.heading).trim();
         let section = Section {
             id: Arc::clone(&proposal.id),
-            // Later passes may write the heading without its emoji; the first form stays (S0-109).
+            // Later passes may write the heading without its emoji. The first form stays.
             heading: before
                 .map_or_else(|| Arc::clone(&proposal.heading), |before| Arc::clone(&before.heading)),
             heading_text: before
@@ -224,7 +224,7 @@ impl<'a> Draft<'a> {
 }
 
 impl Section {
-    /// What it cites that does not exist, or that failed.
+    /// Citations in the body of evidence that does not exist or that failed.
     pub fn bad_citations(&self) -> Vec<EvidenceId> {
         citations(&self.body).into_iter().filter(|id| !self.evidence.contains(id)).collect()
     }

@@ -1,9 +1,9 @@
-//! Reply: what a model's reply proposes. Sections of a document, a contract, calls, an ending.
+//! Parses a model's reply into a proposal: sections of a document, a contract, calls, an ending.
 //!
-//! This module turns text and native calls into a [`Proposal`], and merges sections into the [`Document`], from the reply,
-//! the spec and the texts that a contract may be an echo of. Each protocol has a file, and `read.rs` chooses it.
+//! This module turns text and native calls into a [`Proposal`], and merges sections into the [`Document`]. It reads the
+//! reply, the spec and the texts that a contract may be an echo of. Each protocol has a file, and `read.rs` chooses it.
 //!
-//! It never decides what runs or whether the run ends, and it never looks at limits or at the ledger.
+//! It does not decide what runs or whether the run ends, and it does not read limits or the ledger.
 
 mod citation;
 mod contract;

@@ -45,7 +45,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// A text that ended by itself, of which nothing else is told.
+    /// A reply with this text that ended its turn. All other fields are unset.
     pub fn text(text: impl Into<Arc<str>>) -> Self {
         Self {
             text: text.into(),
@@ -92,7 +92,7 @@ pub enum FinishReason {
 }
 
 impl FinishReason {
-    /// Whether the end of the reply is missing, because of a limit.
+    /// Whether the reply was cut at a limit, so that its end is missing.
     pub fn is_cut(self) -> bool {
         match self {
             Self::MaxTokens | Self::Capped => true,

@@ -1,4 +1,4 @@
-//! What protocols with native calls have in common.
+//! Parsing that all protocols with native calls share.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::reply::proposal::{Ending, Proposal, Refused};
 use crate::spec::RunSpec;
 use crate::types::{Action, Confidence, Priority, invisible};
 
-/// The calls of a reply as actions, and what else it says. What it ends is left to its protocol.
+/// The calls of a reply as actions. The protocol decides what the reply ends.
 pub(super) fn read(reply: &Reply) -> Proposal {
     let actions = reply.calls.iter().map(|call| Action {
         id: Arc::clone(&call.id),
@@ -25,7 +25,7 @@ pub(super) fn read(reply: &Reply) -> Proposal {
         actions: actions.collect(),
         refused: refused(reply),
         escalated: None,
-        // There is none that could be asked for again.
+        // These protocols have no contract to repair.
         has_contract: true,
         unread: reply.unread_calls,
         parse_warnings: cut.into_iter().chain(repeated(reply)).collect(),
@@ -33,7 +33,7 @@ pub(super) fn read(reply: &Reply) -> Proposal {
     }
 }
 
-/// The members that are given more than once in the arguments of its calls.
+/// Warnings about repeated members in the arguments of its calls.
 fn repeated(reply: &Reply) -> impl Iterator<Item = ParseWarning> {
     reply.calls.iter().enumerate().flat_map(|(n, call)| {
         let pointers = call.arguments.repeated().iter();
@@ -41,29 +41,29 @@ fn repeated(reply: &Reply) -> impl Iterator<Item = ParseWarning> {
     })
 }
 
-/// The text of a reply that failed midway.
+/// The proposal of a partial reply: its text, if it has any.
 pub(super) fn salvage(partial: &Arc<str>) -> Proposal {
     let reply = Reply { finish: FinishReason::Other, ..Reply::text(Arc::clone(partial)) };
     let ending = if is_blank(&reply) { Ending::None } else { Ending::Cut(Arc::clone(partial)) };
     Proposal { ending, ..read(&reply) }
 }
 
-/// Whether it calls nothing and says nothing that anybody could see.
+/// Whether a reply has no call and no visible text.
 pub(super) fn is_blank(reply: &Reply) -> bool {
     reply.calls.is_empty() && says_nothing(&reply.text)
 }
 
-/// Whether nothing of a text can be seen.
+/// Whether a text has no visible character.
 pub(super) fn says_nothing(text: &str) -> bool {
     invisible::is_blank(text)
 }
 
-/// Whether it ends to have tools run, and names none.
+/// Whether a reply stops for tool calls and contains none.
 pub(super) fn lacks_its_calls(reply: &Reply, spec: &RunSpec) -> bool {
     spec.protocol.properties().native_calls && reply.finish == FinishReason::ToolUse && reply.calls.is_empty()
 }
 
-/// Who refused the work, by how the reply ended.
+/// The refusal of the work, by the reply's finish reason. `None`: it was not refused.
 pub(super) fn refused(reply: &Reply) -> Option<Refused> {
     match reply.finish {
         FinishReason::Refusal => Some(Refused::ByModel(first_line(&reply.text))),
@@ -76,7 +76,7 @@ pub(super) fn refused(reply: &Reply) -> Option<Refused> {
     }
 }
 
-/// What a refusal says, in a line of at most 500 characters.
+/// The first line of a refusal, cut to 500 characters.
 pub(super) fn first_line(text: &str) -> Arc<str> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason given");
     match line.char_indices().nth(MAX_LINE) {
@@ -85,5 +85,5 @@ pub(super) fn first_line(text: &str) -> Arc<str> {
     }
 }
 
-/// The most characters of what a refusal says.
+/// The maximum characters of a refusal's first line.
 const MAX_LINE: usize = 500;

@@ -1,4 +1,4 @@
-//! The `output` protocol: tools are called until an output is; with a reflection, until it is submitted (S2-16).
+//! The `output` protocol: tools are called until the output tool is; with a submit tool, until that is called.
 
 use crate::reply::model_reply::{FinishReason, Reply};
 use crate::reply::native;
@@ -8,7 +8,7 @@ use crate::spec::OutputSpec;
 pub(super) fn read(reply: &Reply, output: &OutputSpec) -> Proposal {
     let mut proposal = native::read(reply);
     if reply.calls.is_empty() && proposal.refused.is_none() {
-        // S2-92: without a call there is nothing to go on with.
+        // A reply without a call cannot be continued, so the run ends.
         let what = match reply.finish {
             FinishReason::MaxTokens | FinishReason::Capped => "was cut at the output limit before it called",
             _ => "calls no tool and not",

@@ -1,4 +1,4 @@
-//! Proposals: what a reply means, in whichever protocol.
+//! Proposals: the meaning of a reply, the same type for each protocol.
 
 use std::sync::Arc;
 

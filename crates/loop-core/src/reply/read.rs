@@ -1,4 +1,4 @@
-//! Protocols: how a reply becomes a proposal. One file each; nothing outside of this folder asks which one it is.
+//! Chooses the protocol that parses a reply. Code outside of this folder does not depend on which one it is.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::reply::{conversation, document, native, output};
 use crate::spec::{OnInvalid, ProtocolSpec, RunSpec};
 use crate::types::{FailureKind, ModelFailure};
 
-/// What a reply is read against.
+/// The context in which a reply is parsed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading<'a> {
     pub(crate) spec: &'a RunSpec,
@@ -28,22 +28,21 @@ pub(crate) fn read(reply: &Reply, reading: Reading<'_>) -> Proposal {
     }
 }
 
-/// Completes `proposal`, whose contract was missing or garbled, from the reply to a repair call.
+/// Completes `proposal`, whose contract was missing or malformed, from the reply to a repair call.
 pub(crate) fn repair(proposal: &mut Proposal, reply: &Reply, reading: Reading<'_>) {
     match &reading.spec.protocol {
         ProtocolSpec::Document(document) => document::repair(proposal, reply, document, reading),
-        // Neither has a contract.
+        // These protocols have no contract.
         ProtocolSpec::Conversation(_) | ProtocolSpec::Output(_) => {}
     }
 }
 
-/// Whether a reply calls a tool, or says anything that can be seen.
+/// Whether a reply has a call or visible text.
 pub(crate) fn is_visible(reply: &Reply) -> bool {
     !native::is_blank(reply)
 }
 
-/// What is kept of a reply that failed midway: its complete sections (S0-130, I-19), or its text. Actions of such a
-/// reply are never run.
+/// The proposal of a partial reply that failed midway: its complete sections, or its text. Its actions never run.
 pub(crate) fn salvage(partial: &Arc<str>, reading: Reading<'_>) -> Proposal {
     match &reading.spec.protocol {
         ProtocolSpec::Document(document) => document::salvage(partial, document, reading),
@@ -51,18 +50,19 @@ pub(crate) fn salvage(partial: &Arc<str>, reading: Reading<'_>) -> Proposal {
     }
 }
 
-/// Why a reply is asked for again and never a success, where it is: it says nothing at all, or is not what it says.
+/// Why a reply is unusable, so that the call counts as failed and may be retried. `None`: it is usable. An unusable
+/// reply is blank, or its content contradicts its finish reason.
 pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
     let is_native = spec.protocol.properties().native_calls;
     let is_blank = if is_native { native::is_blank(reply) } else { native::says_nothing(&reply.text) };
     let (kind, message): (_, Arc<str>) = match reply.finish {
         FinishReason::Refusal | FinishReason::Filtered => return None,
-        // Its protocol has an end for it.
+        // The protocol itself handles a cut reply.
         FinishReason::MaxTokens | FinishReason::Capped if is_native => return None,
         FinishReason::MaxTokens | FinishReason::Capped if is_blank => {
             (FailureKind::OutputLimit, "all output tokens were used before any text was visible".into())
         }
-        // It is no answer, and that ends the run.
+        // A blank reply is not an answer, and the setting ends the run for it.
         FinishReason::EndTurn | FinishReason::Other
             if is_blank
                 && spec.gate.on_invalid == OnInvalid::Stop
@@ -101,7 +101,7 @@ pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
     })
 }
 
-/// What is wrong with a reply that does nothing but call a tool natively, and what would take it.
+/// The message about a reply that only calls a tool natively, with the setting that would permit it.
 fn native_call(tool: Option<&str>) -> String {
     let what = tool.map_or_else(|| "a tool".to_owned(), |tool| format!("the tool `{tool}`"));
     format!(

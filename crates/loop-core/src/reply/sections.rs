@@ -46,7 +46,7 @@ pub(crate) fn parse(
         reply.parse_warnings.push(ParseWarning::UnclosedFence);
     }
     let mut drafts: Vec<Draft> = Vec::new();
-    // By id, since a reply may hold as many headings as it has lines.
+    // A map by id, since a reply may have as many headings as lines.
     let mut places: BTreeMap<Arc<str>, usize> = BTreeMap::new();
     let names = Names::of(declared);
     let first = layout.headings.first().map_or(text.len(), |heading| heading.line.start);
@@ -99,7 +99,7 @@ pub(crate) fn parse(
     reply
 }
 
-/// A section while its reply is read: its body may still grow.
+/// A section while its reply is parsed. A repeated heading appends to its body.
 struct Draft<'a> {
     id: Arc<str>,
     heading: &'a str,
@@ -115,7 +115,7 @@ impl Draft<'_> {
     }
 }
 
-/// The declared sections by the plain forms of their headings and ids.
+/// The declared sections by the normalised forms of their headings and ids.
 struct Names<'a>(BTreeMap<String, &'a SectionSpec>);
 
 impl<'a> Names<'a> {
@@ -123,7 +123,7 @@ impl<'a> Names<'a> {
         let mut names = BTreeMap::new();
         for section in declared {
             for name in [&section.heading, &section.id] {
-                // The section that is declared first has the name.
+                // The first declared section with a name has it.
                 names.entry(plain_heading(name)).or_insert(section);
             }
         }
@@ -136,7 +136,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The text of a heading without emoji, case and punctuation: by it headings are matched.
+/// The text of a heading without emoji, case and punctuation. Headings are compared in this form.
 pub(crate) fn plain_heading(heading: &str) -> String {
     let mut plain = String::new();
     for (c, next) in heading.chars().zip(heading.chars().skip(1).map(Some).chain([None])) {
@@ -150,7 +150,7 @@ pub(crate) fn plain_heading(heading: &str) -> String {
     plain.trim_end().to_owned()
 }
 
-/// The emoji in front of a heading, or nothing (S0-115).
+/// The emoji before a heading. Empty if there is none.
 pub(crate) fn emoji_of(heading: &str) -> &str {
     let mut end = 0;
     let mut chars = heading.char_indices().peekable();
@@ -168,7 +168,7 @@ pub(crate) fn emoji_of(heading: &str) -> &str {
 fn slug(heading: &str) -> String {
     let plain = plain_heading(heading).replace(' ', "_");
     match plain.as_str() {
-        // Neither an empty id nor that of the preamble may come from a heading.
+        // A heading must not give an empty id or that of the preamble.
         "" | PREAMBLE => format!("section_{plain}"),
         _ => plain,
     }
@@ -185,7 +185,7 @@ fn body(text: &str, range: Range<usize>, hidden: &[Range<usize>]) -> String {
         at = gap.end.min(range.end).max(at);
     }
     out.push_str(text.get(at..range.end).unwrap_or_default());
-    // Indentation of the first line may be code, so only whole blank lines are cut in front.
+    // Indentation of the first line may be code, so only whole blank lines are removed before it.
     let lead = out.lines().take_while(|line| line.trim().is_empty()).count();
     let trimmed: String = out.split_inclusive('\n').skip(lead).collect();
     trimmed.trim_end().to_owned()
@@ -206,7 +206,7 @@ pub struct LiveText {
 }
 
 impl LiveText {
-    /// Takes a piece of the reply; gives what may be shown now.
+    /// Adds a piece of the reply, and returns the text that may be shown now.
     pub fn push(&mut self, piece: &str) -> String {
         let mut shown = String::new();
         for part in piece.split_inclusive('\n') {
@@ -219,7 +219,7 @@ impl LiveText {
         shown
     }
 
-    /// Gives the rest when the reply has ended.
+    /// Ends the reply, and returns the rest of the text.
     pub fn finish(&mut self) -> String {
         let mut shown = String::new();
         let line = std::mem::take(&mut self.line);

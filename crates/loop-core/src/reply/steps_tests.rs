@@ -1,4 +1,4 @@
-//! Reading a reply takes steps in proportion to its length.
+//! Tests that parsing a reply takes time in proportion to its length, counted in steps.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::spec::NonceMode;
 use crate::types::steps::counted;
 use crate::types::{Arguments, Millis};
 
-/// Reads a reply and merges it, twice, as a run does.
+/// Parses a reply and merges it twice, as a run does.
 fn read(text: &str) {
     let echoes = Echoes::default();
     let rules = Rules { nonce: "n", mode: NonceMode::Prefer, echoes: &echoes };
@@ -24,7 +24,7 @@ fn read(text: &str) {
     citations(text);
 }
 
-/// A text of a thousand and one of four thousand pieces: the second may take four times the steps, and not more.
+/// Compares 1,000 and 4,000 pieces: four times the text may take about four times the steps.
 #[track_caller]
 fn check(piece: impl Fn(usize) -> String) {
     let steps = |pieces: usize| counted::of(|| read(&(0..pieces).map(&piece).collect::<String>()));
