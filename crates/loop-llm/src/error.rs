@@ -1,4 +1,4 @@
-//! What can go wrong with a call.
+//! Errors of a call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,43 +7,43 @@ use std::time::Duration;
 use loop_core::{CallExtent, FailureKind, Usage};
 use serde::{Deserialize, Serialize};
 
-/// A call that failed: what, when, and whether the same call may succeed later.
+/// A failed call: the kind, the phase, and whether the same call may succeed later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{kind}: {message}")]
 pub struct LlmError {
-    /// What failed.
+    /// The kind of error.
     pub kind: LlmErrorKind,
     /// How far the call had come.
     pub phase: ErrorPhase,
-    /// Whether to try again, and when.
+    /// Whether and when to retry.
     pub retry: RetryAdvice,
-    /// One line for people, secrets masked.
+    /// One line for people, with secrets masked.
     pub message: Arc<str>,
-    /// What had come until then.
+    /// The partial reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Box<Partial>>,
-    /// What else was told.
+    /// Further details from the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Box<ErrorDetail>>,
 }
 
 impl LlmError {
-    /// An error with the advice that its kind gives.
+    /// An error with the retry advice of its kind.
     pub fn new(kind: LlmErrorKind, phase: ErrorPhase, message: impl Into<Arc<str>>) -> Self {
         Self { kind, phase, retry: kind.advice(), message: message.into(), partial: None, detail: None }
     }
 
-    /// A request that cannot be sent as it is.
+    /// A request that is refused before it is sent.
     pub(crate) fn unsendable(kind: LlmErrorKind, message: impl Into<Arc<str>>) -> Self {
         Self::new(kind, ErrorPhase::Encode, message)
     }
 
-    /// A reply that cannot be read.
+    /// A reply that cannot be parsed.
     pub(crate) fn unreadable(message: impl Into<Arc<str>>) -> Self {
         Self::new(LlmErrorKind::BadResponse, ErrorPhase::Stream, message)
     }
 
-    /// The same error of a call of which an earlier try may be billed; it came as far as `extent`.
+    /// The same error, for a call of which an earlier attempt may be billed. That attempt came as far as `extent`.
     pub(crate) fn after_a_billed_one(mut self, extent: CallExtent) -> Self {
         let detail = self.detail.get_or_insert_default();
         detail.may_be_billed = true;
@@ -59,23 +59,23 @@ impl LlmError {
         }
         match (self.phase, self.detail.as_ref().and_then(|detail| detail.status)) {
             (ErrorPhase::Encode | ErrorPhase::Connect, _) => true,
-            // 503 and 529 are what a server says that is too busy to begin.
+            // 503 and 529 mean that the server was too busy to start.
             (ErrorPhase::Headers, Some(status)) => matches!(status, 300..500 | 503 | 529),
-            // Without a status nobody knows how far the server had come.
+            // Without a status it is unknown how far the server had come.
             (ErrorPhase::Headers, None) => false,
             (ErrorPhase::Stream, _) => false,
         }
     }
 
-    /// Whether the same call may be made again within the reserve of the first: nothing is charged for this one. That holds
-    /// for a [free](Self::is_free) call, and for one that was answered with an error status unless the cost mode is
-    /// `strict`: there only reported usage releases a reserve.
+    /// Whether the same call may be repeated within its budget reserve, since the failed one is not charged. True for a
+    /// [free](Self::is_free) call, and for an error status unless the cost mode is `strict`, where only reported usage
+    /// releases a reserve.
     pub(crate) fn repeats_within_reserve(&self, strict: bool) -> bool {
         let has_status = self.phase == ErrorPhase::Headers && self.extent() == CallExtent::NoReply;
         self.is_free() || !strict && has_status
     }
 
-    /// How far the call came, where nobody but the error says: whether a model may have been at work.
+    /// How far the call came, as far as the error shows: whether a model may have been at work.
     pub fn extent(&self) -> CallExtent {
         let detail = self.detail.as_deref();
         if detail.is_some_and(|detail| detail.may_have_begun) {
@@ -95,7 +95,7 @@ impl LlmError {
             )
             | (ErrorPhase::Headers, _) => CallExtent::Open,
             (ErrorPhase::Stream, LlmErrorKind::BadResponse) if self.has_content() => CallExtent::Open,
-            // What the provider itself says in place of a reply.
+            // An error that the provider sent in place of a reply.
             (ErrorPhase::Stream, _) if self.has_content() => CallExtent::Ended,
             (ErrorPhase::Stream, _) => CallExtent::NoReply,
         }
@@ -105,54 +105,54 @@ impl LlmError {
         self.partial.as_ref().is_some_and(|it| !it.text.is_empty() || !it.reasoning.is_empty())
     }
 
-    /// Whether the same call may succeed later, or another one in its place at once.
+    /// Whether the same call may succeed later, or a changed one at once.
     pub fn is_retryable(&self) -> bool {
         self.retry != RetryAdvice::Never
     }
 }
 
-/// What else a provider told of a failed call.
+/// Details of a failed call from the provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ErrorDetail {
-    /// The status of the response.
+    /// The HTTP status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The provider's id of the call, for its support.
+    /// The provider's request id, for its support.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Arc<str>>,
-    /// Whether an earlier try of the same call reached a model.
+    /// Whether an earlier attempt of the same call reached a model.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_be_billed: bool,
-    /// Whether a model may have been at work on an earlier try of the same call.
+    /// Whether a model may have been at work on an earlier attempt of the same call.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_have_begun: bool,
-    /// Of a request that does not fit: how many tokens it has.
+    /// The tokens of a request that exceeds the context window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used_tokens: Option<u64>,
-    /// Of a request that does not fit: how many tokens there may be.
+    /// The context window that the request exceeds, in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// Of a request that was filtered: why, in the provider's word.
+    /// The provider's name of the content filter that refused the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub category: Option<Arc<str>>,
 }
 
-/// What had come before a call failed.
+/// The partial reply of a failed call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partial {
-    /// Visible text.
+    /// The visible text.
     pub text: Arc<str>,
-    /// What it reasoned, as far as the provider shows it.
+    /// The reasoning, as far as the provider shows it.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub reasoning: Arc<str>,
-    /// The model that really served, where the provider had said so.
+    /// The model that actually served the call, if the provider had reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_model: Option<Arc<str>>,
-    /// Tokens of all that was generated, where the provider had reported them.
+    /// Tokens of the whole reply, if the provider had reported them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Tokens that the provider had reported before the end came: of a part, and so the least that it bills.
+    /// Tokens that were reported before the end. They cover a part of the reply, so the provider bills at least these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage_so_far: Option<Usage>,
 }
@@ -217,7 +217,7 @@ pub enum LlmErrorKind {
 }
 
 impl LlmErrorKind {
-    /// The kind as it is written.
+    /// The name as it is serialized.
     pub fn name(self) -> &'static str {
         match self {
             Self::InvalidRequest => "invalid_request",
@@ -245,7 +245,7 @@ impl LlmErrorKind {
         }
     }
 
-    /// What to do about it, where nobody said otherwise.
+    /// The default retry advice of the kind.
     fn advice(self) -> RetryAdvice {
         match self {
             Self::RateLimited
@@ -263,7 +263,7 @@ impl LlmErrorKind {
 }
 
 impl From<LlmErrorKind> for FailureKind {
-    /// The same kind, as the core decides on it.
+    /// The kind in the core's terms.
     fn from(kind: LlmErrorKind) -> Self {
         match kind {
             LlmErrorKind::InvalidRequest => Self::InvalidRequest,
@@ -313,36 +313,36 @@ pub enum ErrorPhase {
     Stream,
 }
 
-/// Whether to try again.
+/// Whether and when to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryAdvice {
-    /// The same call fails again.
+    /// The same call would fail again.
     Never,
-    /// After as long as the provider said.
+    /// After the delay that the provider requested.
     After(Duration),
-    /// After a while.
+    /// After a delay with backoff.
     Backoff,
-    /// At once, but not as it is.
+    /// At once, with a changed request.
     AfterChange(RequestChange),
 }
 
-/// How a request has to change before it is tried again.
+/// The change that a request needs before it is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestChange {
-    /// Without the reasoning of earlier turns.
+    /// Remove the reasoning of earlier turns.
     StripReasoning,
-    /// With everything that it builds on.
+    /// Send the whole history, without provider-side state.
     RebuildState,
-    /// On the provider's other interface.
+    /// Use the provider's other API.
     OtherApi,
-    /// With a word on what was wrong with the reply.
+    /// Tell the model what was wrong with its reply.
     Feedback,
 }
 
 impl RequestChange {
-    /// The change as it is written.
+    /// The name as it is serialized.
     pub fn name(self) -> &'static str {
         match self {
             Self::StripReasoning => "strip_reasoning",

@@ -1,20 +1,21 @@
 //! Chat models behind one streaming trait.
 //!
 //! **What it is.** A neutral request, the events of a streamed reply, the reply, and errors that say whether the same
-//! call may succeed later; the trait [`ChatModel`] between them. **What it does not do.** It decides nothing about a
-//! loop: no retries of what may be billed, no limits, no prompts. **The nouns.** [`ModelRequest`], [`ModelEvent`],
+//! call may succeed later, with the trait [`ChatModel`]. **What it does not do.** It decides nothing about a loop: no
+//! retries of calls that may be billed, no limits, no prompts. **The nouns.** [`ModelRequest`], [`ModelEvent`],
 //! [`ModelReply`], [`LlmError`].
 //!
 //! [`Scripted`] needs no network: it replies from a list, for tests and demonstrations.
 //!
-//! [`HttpModel`] asks a provider over HTTP: which of four wire protocols it speaks, and how, is said by its [`Profile`],
-//! a row of data. The protocols' codecs, behind [`Codec`], do no I/O: bytes out of a request, events out of bytes. One
-//! client serves the process ([`http_client`]): it follows no redirect and asks for no compression; the proxies that
-//! the environment names are used.
+//! [`HttpModel`] calls a provider over HTTP. Its [`Profile`], a row of data, selects one of four wire protocols and its
+//! details. The codecs of the protocols, in [`Codec`], do no I/O: they encode requests to bytes and decode bytes to
+//! events. All calls of a process share one client ([`http_client`]), which follows no redirects, asks for no compression
+//! and uses the proxies of the environment.
 //!
-//! Wrappers compose over any model: [`Retrying`] tries again what failed before the first byte of a reply and costs
-//! nothing; [`CircuitBreaker`] stops asking a provider that keeps failing; calls take turns behind [`RateLimited`]. With the
-//! feature `recordings`, `RecordedModel` replays what `RecordingModel` wrote into a file. A credential is never shown, logged or put into a message.
+//! Wrappers can be combined around any model: [`Retrying`] retries calls that failed before the first byte of a reply and
+//! cost nothing, [`CircuitBreaker`] stops calling a provider that keeps failing, and [`RateLimited`] enforces rate
+//! limits. With the feature `recordings`, `RecordedModel` replays what `RecordingModel` wrote to a file. Credentials are
+//! never shown, logged or included in messages.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {

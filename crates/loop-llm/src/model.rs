@@ -1,4 +1,4 @@
-//! The trait that every model has, and what comes out of it.
+//! The trait of all models, with the events and the reply of a call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use crate::raw::Raw;
 use crate::request::{AssistantTurn, Message, ModelRequest};
 use crate::secrets::Secrets;
 
-/// A model that can be talked to. Streaming first: whole replies are drained streams.
+/// A chat model. Replies are streamed: [`complete`] collects a stream into a whole reply.
 ///
-/// Dropping the stream ends the call.
+/// Dropping the stream cancels the call.
 #[async_trait]
 pub trait ChatModel: Send + Sync + fmt::Debug {
     /// Starts a call.
     ///
-    /// The stream ends with exactly one [`ModelEvent::Finished`], or with exactly one error.
+    /// The stream ends with exactly one [`ModelEvent::Finished`] or exactly one error.
     ///
     /// # Errors
-    /// What failed before the first byte of a reply.
+    /// The call failed before the first byte of a reply.
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError>;
 
-    /// The credentials that it uses. A run takes them out of everything that it reads, journals, saves and shows. A model
-    /// that wraps another gives those of the other.
+    /// The credentials that it uses. A run masks them in everything that it reads, journals, saves and shows. A wrapper
+    /// returns those of the inner model.
     fn secrets(&self) -> Secrets {
         Secrets::default()
     }
@@ -40,103 +40,103 @@ pub trait ChatModel: Send + Sync + fmt::Debug {
 /// The events of one call, in order.
 pub type EventStream = BoxStream<'static, Result<ModelEvent, LlmError>>;
 
-/// Something that a model said while it was replying.
+/// One event of a streamed reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum ModelEvent {
-    /// The provider has begun.
+    /// The provider has begun the reply.
     Started {
         /// The provider's id of the reply.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reply: Option<Arc<str>>,
-        /// The model that really serves.
+        /// The model that actually serves the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<Arc<str>>,
     },
-    /// A piece of visible text.
+    /// A delta of the visible text.
     TextDelta {
-        /// It follows what came before without a gap.
+        /// Appended to the text so far.
         text: Arc<str>,
     },
-    /// A piece of reasoning.
+    /// A delta of the reasoning.
     ReasoningDelta {
-        /// It follows what came before without a gap.
+        /// Appended to the reasoning so far.
         text: Arc<str>,
     },
-    /// A call has begun. It may be run once the whole reply is there, and not before.
+    /// A tool call has begun. It must not be run before the reply is complete.
     ToolCallStarted {
-        /// Which one, from 0, in the order in which they began.
+        /// The number of the call, from 0, in the order in which the calls began.
         nth: u32,
-        /// The tool's name as the request gave it.
+        /// The name of the tool in the request.
         name: Arc<str>,
     },
-    /// A piece of a call's arguments.
+    /// A fragment of a call's arguments.
     ToolArgumentsDelta {
-        /// Which call.
+        /// The number of the call.
         nth: u32,
-        /// It follows what came before of this call without a gap.
+        /// Appended to the arguments of this call so far.
         text: Arc<str>,
     },
-    /// Tokens so far; replaces the one before.
+    /// Tokens so far. Replaces the event before.
     Usage(Usage),
-    /// Nothing but a sign of life.
+    /// The connection is alive, without new content.
     KeepAlive,
-    /// The whole reply: once, and last.
+    /// The complete reply. It is the last event.
     Finished(Box<ModelReply>),
 }
 
-/// A complete reply.
+/// The complete reply to one call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelReply {
-    /// The visible text, without a refusal's words.
+    /// The visible text, without a refusal.
     pub text: Arc<str>,
-    /// Why the model ended.
+    /// The stop reason in the loop's terms.
     pub finish: FinishReason,
-    /// Tokens; `None` where the provider does not say.
+    /// Tokens; `None` if the provider does not report them.
     pub usage: Option<Usage>,
-    /// The cost where the provider itself reports one.
+    /// The cost, if the provider reports one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<PicoUsd>,
-    /// The model that really served.
+    /// The model that actually served the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_model: Option<Arc<str>>,
-    /// The class of service that really served, in the provider's word.
+    /// The provider's name of the service tier that served the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_tier: Option<Arc<str>>,
-    /// The provider's own turn, where text and calls do not say all that has to go back.
+    /// The provider's own form of the turn, if text and calls are not enough for later requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<Raw>,
-    /// What was not as it should be, and was borne.
+    /// Warnings: irregularities that did not fail the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Arc<str>>,
-    /// The tools that it wants run, in order; complete ones alone.
+    /// The complete tool calls, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// How many tools more it wants run: what comes after the first 128 is counted and not read.
+    /// The number of further tool calls, which were counted and not parsed: those after the first 128.
     #[serde(default, skip_serializing_if = "crate::request::is_default")]
     pub unread_calls: u32,
-    /// The words of a refusal, where the provider marks them as such.
+    /// The text of a refusal, if the provider marks it as one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Arc<str>>,
-    /// What it reasoned, as far as the provider shows it.
+    /// The reasoning, as far as the provider shows it.
     #[serde(default = "nothing", skip_serializing_if = "str::is_empty")]
     pub reasoning: Arc<str>,
-    /// Why it ended, more finely than `finish`; `None` where nobody said.
+    /// The stop reason in more detail than `finish`; `None` if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<ReplyEnd>,
-    /// More on why: the category of a refusal or a filter, the text at which it ended, what is wrong with a call.
+    /// Details of the stop reason: the category of a refusal or a filter, the stop sequence, the error in a tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_detail: Option<Arc<str>>,
-    /// Where a filter stopped it: which side of the call.
+    /// Whether a content filter stopped the input or the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filtered: Option<Filtered>,
-    /// The provider's own word for why it ended.
+    /// The provider's own stop reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_stop: Option<Arc<str>>,
     /// The provider's id of the reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<Arc<str>>,
-    /// The provider's id of the exchange, for its support.
+    /// The provider's request id, for its support.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Arc<str>>,
 }
@@ -146,7 +146,7 @@ fn nothing() -> Arc<str> {
 }
 
 impl ModelReply {
-    /// A reply that ended by itself.
+    /// A reply with this text that ended normally.
     pub fn text(text: impl Into<Arc<str>>, usage: Option<Usage>) -> Self {
         Self {
             text: text.into(),
@@ -170,7 +170,7 @@ impl ModelReply {
         }
     }
 
-    /// The reply as a turn of the history.
+    /// The reply as a turn of later requests.
     pub fn turn(&self) -> Message {
         Message::Assistant(AssistantTurn {
             text: Arc::clone(&self.text),
@@ -187,23 +187,23 @@ impl ModelReply {
         (self.text.len() + refusal + self.reasoning.len() + calls.sum::<usize>()) as u64
     }
 
-    /// The visible text, or the words of a refusal where there is no other.
+    /// The visible text, or the refusal if there is none.
     pub fn shown(&self) -> &Arc<str> {
         self.refusal.as_ref().filter(|_| self.text.is_empty()).unwrap_or(&self.text)
     }
 }
 
-/// How a model that needs no network paces its reply.
+/// The pace of a model without network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// Between two pieces of text.
+    /// Delay between two text deltas.
     pub pause: Duration,
 }
 
-/// Drains a call.
+/// Collects a call's stream into a reply.
 ///
 /// # Errors
-/// What failed, with what had come until then.
+/// The call failed. The error contains the partial reply.
 pub async fn complete(model: &dyn ChatModel, request: &ModelRequest) -> Result<ModelReply, LlmError> {
     let mut events = model.stream(request).await?;
     while let Some(event) = events.next().await {
@@ -214,10 +214,10 @@ pub async fn complete(model: &dyn ChatModel, request: &ModelRequest) -> Result<M
     Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
 }
 
-/// How many bytes of a call's arguments come in one piece.
+/// Bytes of one fragment of a call's arguments.
 const ARGUMENTS_PIECE: usize = 16;
 
-/// A reply as a stream of pieces: text and reasoning cut at line ends, arguments after a few bytes.
+/// A reply as a stream of deltas: text and reasoning split at line ends, arguments after a few bytes.
 pub fn stream_of(reply: ModelReply, timing: Timing) -> EventStream {
     let mut events = vec![Ok(ModelEvent::Started { reply: None, model: reply.served_model.clone() })];
     events.extend(pieces_of(&reply).map(Ok));
@@ -235,7 +235,7 @@ pub fn stream_of(reply: ModelReply, timing: Timing) -> EventStream {
         .boxed()
 }
 
-/// What a reply says, piece by piece and in the order in which providers say it.
+/// The events of a reply, in the order in which providers send them.
 pub(crate) fn pieces_of(reply: &ModelReply) -> impl Iterator<Item = ModelEvent> {
     let reasoning = reply.reasoning.split_inclusive('\n');
     let text = reply.text.split_inclusive('\n');
@@ -252,7 +252,7 @@ pub(crate) fn pieces_of(reply: &ModelReply) -> impl Iterator<Item = ModelEvent> 
         .chain(calls)
 }
 
-/// A text in pieces of at most so many bytes, but for a character that is longer.
+/// A text in pieces of at most `max` bytes, or of one longer character.
 fn cut(text: &str, max: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! What may be asked of a model beside the conversation.
+//! The options of a request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -177,11 +177,11 @@ pub enum Effort {
 }
 
 impl Effort {
-    /// All of them, the least first.
+    /// All efforts, in ascending order.
     pub const ALL: [Self; 7] =
         [Self::None, Self::Minimal, Self::Low, Self::Medium, Self::High, Self::XHigh, Self::Max];
 
-    /// The effort as it is written.
+    /// The name as it is serialized.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -194,7 +194,7 @@ impl Effort {
         }
     }
 
-    /// The nearest of those that a model offers, the lower of two that are as near; `None` where it offers none.
+    /// The nearest effort that a model supports, the lower of two that are equally near. `None` if it supports none.
     pub(crate) fn nearest(self, offered: &[Self]) -> Option<Self> {
         let distance = |other: &Self| (*other as i32 - self as i32).abs();
         offered.iter().copied().min_by_key(|other| (distance(other), *other))
@@ -222,7 +222,7 @@ pub struct Caching {
 }
 
 impl Caching {
-    /// A key for providers that take one; for all others it is nothing.
+    /// A key for providers that support one. Others ignore it without a warning.
     pub fn hint(key: impl Into<Arc<str>>) -> Self {
         Self { key: Some(key.into()), is_hint: true, ..Self::default() }
     }

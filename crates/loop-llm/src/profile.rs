@@ -1,4 +1,4 @@
-//! How endpoints differ, as data: one row for each.
+//! The differences between endpoints as data: one row for each.
 
 use std::sync::{Arc, OnceLock};
 
@@ -186,12 +186,12 @@ words! {
 }
 
 impl Profile {
-    /// The profile of this name.
+    /// The profile with this name.
     pub fn named(name: &str) -> Option<Arc<Self>> {
         Self::all().iter().find(|profile| &*profile.name == name).map(Arc::clone)
     }
 
-    /// All that are known.
+    /// All known profiles.
     pub fn all() -> &'static [Arc<Self>] {
         static ALL: OnceLock<Vec<Arc<Profile>>> = OnceLock::new();
         ALL.get_or_init(|| rows().into_iter().map(Arc::new).collect())
@@ -199,7 +199,7 @@ impl Profile {
 }
 
 impl Profile {
-    /// The efforts that a model takes by the rows of this profile; `None` where it has none.
+    /// The efforts of a model according to this profile. `None` if the profile has no rows.
     pub(crate) fn efforts_of(&self, model: &str) -> Option<&[Effort]> {
         if self.efforts.is_empty() {
             return None;
@@ -211,7 +211,7 @@ impl Profile {
 }
 
 impl Default for Profile {
-    /// A server that speaks Chat Completions and of which nothing else is known.
+    /// A server that is compatible with Chat Completions, without known extras.
     fn default() -> Self {
         compatible()
     }
@@ -266,7 +266,7 @@ fn openai_chat() -> Profile {
     }
 }
 
-/// Any server that is compatible with it.
+/// Any compatible server.
 fn compatible() -> Profile {
     Profile {
         name: "compatible".into(),
@@ -276,7 +276,7 @@ fn compatible() -> Profile {
         max_tokens_field: MaxTokensField::MaxTokens,
         system_role: SystemRole::System,
         null_content: NullContent::EmptyString,
-        // In `extra_content` Google's compatible surface signs its calls, and demands the signature back.
+        // Google's compatible API signs tool calls in `extra_content`, and requires the signature back.
         members_back: ["extra_content".into()].into(),
         refusal_back: false,
         allowed_tools: false,
@@ -338,12 +338,12 @@ fn rows() -> Vec<Profile> {
         },
         Profile {
             max_tokens_field: MaxTokensField::MaxCompletionTokens,
-            // It answers members that it does not know with 400.
+            // It refuses unknown members with status 400.
             members_back: Arc::default(),
             top_k: false,
             efforts: efforts([
                 ("gpt-oss", &[Effort::Low, Effort::Medium, Effort::High]),
-                // It reasons unless it is told not to.
+                // It reasons by default.
                 ("qwen3", &[Effort::None]),
             ]),
             ..hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
@@ -355,10 +355,10 @@ fn rows() -> Vec<Profile> {
             seed_field: text("random_seed"),
             reasoning_back: ReasoningBack::Always,
             cache_key: true,
-            // It streams usage unasked, and refuses fields that it does not know.
+            // It streams usage by default, and refuses unknown members.
             ask_usage: false,
             members_back: Arc::default(),
-            // The hybrid models; those with an earlier date in their name reason not at all.
+            // The hybrid models. Those with an earlier date in their name do not reason.
             efforts: efforts([
                 ("magistral", &[Effort::None, Effort::High]),
                 ("mistral-small-24", &[]),

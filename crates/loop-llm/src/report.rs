@@ -1,4 +1,4 @@
-//! What came of a call, as one object that never fails: for people and programs that look from outside.
+//! The result of a call, reply or error, as one serializable object for people and other programs.
 
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ struct Buckets {
 }
 
 impl ModelReport {
-    /// What came of a call.
+    /// The report of a call's result.
     pub fn of(result: Result<ModelReply, LlmError>) -> Self {
         match result {
             Ok(reply) => Self::of_reply(reply),

@@ -82,12 +82,12 @@ pub struct ModelRequest {
     /// What the call belongs to, for traces; it changes nothing that the model sees.
     #[serde(default)]
     pub meta: RequestMeta,
-    /// What encoders keep of the turns, so that only new ones are encoded: one for each conversation, a clone with each
-    /// of its requests. A new one keeps nothing and is never wrong.
+    /// The cache of encoded turns, so that only new turns are encoded: one for each conversation, of which each request
+    /// has a clone. An empty one is always correct.
     #[serde(skip)]
     #[cfg_attr(feature = "schema", schemars(skip))]
     pub memory: Memory,
-    /// Who hears what the call waits for before its reply begins.
+    /// Notified of what the call waits for before its reply begins.
     #[serde(skip)]
     #[cfg_attr(feature = "schema", schemars(skip))]
     pub progress: ProgressListener,
@@ -102,7 +102,7 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl ModelRequest {
-    /// A request of one user turn, with 4,096 output tokens.
+    /// A request with one user turn and a limit of 4,096 output tokens.
     pub fn new(model: impl Into<Arc<str>>, system: impl Into<Arc<str>>, user: impl Into<Arc<str>>) -> Self {
         Self {
             model: model.into(),
@@ -152,12 +152,12 @@ impl Message {
         Self::User { text: text.into(), images: Vec::new() }
     }
 
-    /// A text of the model's.
+    /// A text of the model.
     pub fn assistant(text: impl Into<Arc<str>>) -> Self {
         Self::Assistant(AssistantTurn { text: text.into(), ..AssistantTurn::default() })
     }
 
-    /// The turn's text; of results, none.
+    /// The turn's text; empty for results.
     pub fn text(&self) -> &str {
         match self {
             Self::User { text, .. } | Self::Operator { text } => text,
@@ -187,7 +187,7 @@ impl Message {
         }
     }
 
-    /// Whether it is the same turn; the same texts need not be read for that.
+    /// Whether it is the same turn. Texts that both share are not compared.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let same = |one: &Arc<str>, two: &Arc<str>| Arc::ptr_eq(one, two) || one == two;
         match (self, other) {
