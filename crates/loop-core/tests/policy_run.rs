@@ -224,22 +224,7 @@ fn every_status_marks_the_run_but_those_of_a_tool_that_was_not_run() {
         | Status::Pending
         | Status::InDoubt => true,
     };
-    let all = [
-        Status::Ok,
-        Status::Empty,
-        Status::RetryableError,
-        Status::PermanentError,
-        Status::InvalidInput,
-        Status::MalformedResult,
-        Status::Denied,
-        Status::Duplicate,
-        Status::Skipped,
-        Status::Timeout,
-        Status::Cancelled,
-        Status::Pending,
-        Status::InDoubt,
-    ];
-    for status in all {
+    for status in STATUSES {
         let after = |tool: &str, item_untrusted: bool, requested: &str| {
             let setup = desk().with(|spec| spec.gate.item_untrusted = item_untrusted);
             let world = setup.start().replied(&asks(tool, "x"));

@@ -454,15 +454,7 @@ mod tests {
     use super::*;
 
     fn model(price: Option<u64>) -> ModelSpec {
-        ModelSpec {
-            provider: "x".into(),
-            model: "x".into(),
-            base_model: None,
-            price: price.map(|input| Price::flat(input, input)),
-            context_tokens: 1,
-            max_output_tokens: 1,
-            timeout_ms: 1,
-        }
+        ModelSpec { price: price.map(|input| Price::flat(input, input)), ..ModelSpec::new("x", "x") }
     }
 
     #[test]

@@ -4,8 +4,8 @@ use crate::common;
 
 use common::{Wire, foreign};
 use loop_llm::{
-    AssistantTurn, CacheMarks, Caching, Effort, ErrorPhase, Image, LlmErrorKind, Memory, Message,
-    ModelRequest, OutputFormat, Profile, Raw, Strictness, ToolChoice, ToolDefinition, Unsupported,
+    AssistantTurn, CacheMarks, Caching, Effort, Image, LlmErrorKind, Memory, Message, ModelRequest,
+    OutputFormat, Profile, Raw, Strictness, ToolChoice, ToolDefinition, Unsupported,
 };
 use loop_testkit::{call, llm::result};
 use serde_json::{Value, json};
@@ -101,13 +101,6 @@ fn marks(value: &Value) -> usize {
         Value::Array(values) => values.iter().map(marks).sum(),
         _ => 0,
     }
-}
-
-#[track_caller]
-fn refused(wire: &Wire) -> LlmErrorKind {
-    let error = wire.codec.encode(&wire.request).unwrap_err();
-    assert_eq!(error.phase, ErrorPhase::Encode);
-    error.kind
 }
 
 fn body(wire: &Wire) -> String {
@@ -219,7 +212,7 @@ fn sampling_goes_where_it_is_taken() {
     assert!(["temperature", "top_p", "top_k"].iter().all(|name| newer.sent().get(*name).is_none()));
     assert!(newer.warnings().contains(&"param_dropped(temperature)".to_owned()));
     assert_eq!(
-        refused(&newer.with(|request| request.unsupported = Unsupported::Reject)),
+        newer.with(|request| request.unsupported = Unsupported::Reject).refused(),
         LlmErrorKind::Unsupported
     );
     assert_eq!(
@@ -255,7 +248,7 @@ fn a_choice_that_cannot_be_forced() {
     let required = choose(NEWER, ToolChoice::Required).sent();
     assert_eq!(required["messages"][0]["content"], stated("Call at least one tool in this turn."));
     let reject = newer.with(|request| request.unsupported = Unsupported::Reject);
-    assert_eq!(refused(&reject), LlmErrorKind::Unsupported);
+    assert_eq!(reject.refused(), LlmErrorKind::Unsupported);
     // Where the model thinks, older ones cannot be forced either.
     let thinks = older.with(|request| request.effort = Some(Effort::High));
     assert_eq!(
@@ -516,7 +509,7 @@ fn schemas_are_made_binding_where_they_can_be() {
             (&wire.sent()["tools"][0]["input_schema"], wire.warnings()),
             (&unbound, vec!["schema_not_strict(look)".into()])
         );
-        assert_eq!(refused(&with(OLDER, &unbound, Strictness::Require)), LlmErrorKind::Unsupported);
+        assert_eq!(with(OLDER, &unbound, Strictness::Require).refused(), LlmErrorKind::Unsupported);
     }
     assert_eq!(
         with(OLDER, &json!({}), Strictness::Off).sent()["tools"][0]["input_schema"],
@@ -551,7 +544,7 @@ fn the_form_of_the_text() {
         json!({"effort": "low", "format": format})
     );
     assert_eq!(shaped(OLDER, Strictness::Off).sent()["output_config"], json!({"format": format}));
-    assert_eq!(refused(&shaped("claude-sonnet-4-0", Strictness::Require)), LlmErrorKind::Unsupported);
+    assert_eq!(shaped("claude-sonnet-4-0", Strictness::Require).refused(), LlmErrorKind::Unsupported);
     let old = shaped("claude-sonnet-4-0", Strictness::Off);
     assert_eq!(
         (old.sent().get("output_config"), old.warnings()),
@@ -565,7 +558,7 @@ fn the_form_of_the_text() {
         "Reply with one JSON object and nothing else."
     );
     assert_eq!(
-        refused(&any.with(|request| request.unsupported = Unsupported::Reject)),
+        any.with(|request| request.unsupported = Unsupported::Reject).refused(),
         LlmErrorKind::Unsupported
     );
 }
@@ -601,7 +594,7 @@ fn a_history_that_would_be_refused_is_not_sent() {
         vec![Message::user("?"), results(&["a"])],
         vec![Message::user("?"), foreign("", vec![a.clone(), a]), results(&["a"])],
     ] {
-        assert_eq!(refused(&wire(NEWER).turns(&turns)), LlmErrorKind::InvalidRequest, "{turns:?}");
+        assert_eq!(wire(NEWER).turns(&turns).refused(), LlmErrorKind::InvalidRequest, "{turns:?}");
     }
 }
 

@@ -4,8 +4,8 @@ use crate::common;
 
 use common::{Wire, foreign};
 use loop_llm::{
-    Api, Effort, ErrorPhase, Image, LlmErrorKind, Message, ModelReply, ModelRequest, OutputFormat, Profile,
-    Strictness, ToolChoice, ToolDefinition, Unsupported,
+    Api, Effort, Image, LlmErrorKind, Message, ModelReply, ModelRequest, OutputFormat, Profile, Strictness,
+    ToolChoice, ToolDefinition, Unsupported,
 };
 use loop_testkit::{call, llm::result};
 use serde_json::{Value, json};
@@ -36,13 +36,6 @@ fn replied(wire: &Wire, parts: &Value) -> ModelReply {
     let body =
         json!({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]});
     wire.end(body.to_string()).unwrap()
-}
-
-#[track_caller]
-fn refused(wire: &Wire) -> LlmErrorKind {
-    let error = wire.codec.encode(&wire.request).unwrap_err();
-    assert_eq!(error.phase, ErrorPhase::Encode);
-    error.kind
 }
 
 #[test]
@@ -250,7 +243,7 @@ fn the_tokens_to_reason_with_leave_room_for_a_reply() {
         (request.max_output_tokens, request.effort) = (Some(100), Some(Effort::Low));
         request.unsupported = Unsupported::Reject;
     });
-    assert_eq!(refused(&strict), LlmErrorKind::Unsupported);
+    assert_eq!(strict.refused(), LlmErrorKind::Unsupported);
 }
 
 // wire WG16
@@ -279,7 +272,7 @@ fn a_choice_is_a_mode() {
         wire.warnings(),
         ["schema_not_strict(a)", "schema_not_strict(b)", "param_dropped(tool_choice)"]
     );
-    assert_eq!(refused(&with_tools(&old(), Strictness::Require)), LlmErrorKind::Unsupported);
+    assert_eq!(with_tools(&old(), Strictness::Require).refused(), LlmErrorKind::Unsupported);
 }
 
 // wire WG17
@@ -300,7 +293,7 @@ fn calls_cannot_be_kept_to_one_at_a_time() {
     let wire = with_tools(&gemini(), Strictness::Off).with(|request| request.one_call_at_a_time = true);
     assert_eq!(wire.warnings(), ["param_dropped(parallel_tool_calls)"]);
     assert_eq!(
-        refused(&wire.with(|request| request.unsupported = Unsupported::Reject)),
+        wire.with(|request| request.unsupported = Unsupported::Reject).refused(),
         LlmErrorKind::Unsupported
     );
 }
@@ -391,7 +384,7 @@ fn a_history_that_would_be_refused_is_not_sent() {
         vec![Message::user("?"), two(), one_result.clone()],
         vec![Message::user("?"), one_result],
     ] {
-        assert_eq!(refused(&gemini().turns(&turns)), LlmErrorKind::InvalidRequest, "{turns:?}");
+        assert_eq!(gemini().turns(&turns).refused(), LlmErrorKind::InvalidRequest, "{turns:?}");
     }
 }
 

@@ -11,25 +11,10 @@ use loop_core::{
     Reply, ResultOrigin, RunSpec, Slot, Status, StopReason, ToolCall, Verdict,
 };
 use loop_prompts::{call_result, observation_text};
+use loop_testkit::STATUSES;
 
 const STYLES: [ErrorStyle; 5] =
     [ErrorStyle::Plain, ErrorStyle::Quoted, ErrorStyle::Named, ErrorStyle::Prefixed, ErrorStyle::Tagged];
-
-const STATUSES: [Status; 13] = [
-    Status::Ok,
-    Status::Empty,
-    Status::RetryableError,
-    Status::PermanentError,
-    Status::InvalidInput,
-    Status::MalformedResult,
-    Status::Denied,
-    Status::Duplicate,
-    Status::Skipped,
-    Status::Timeout,
-    Status::Cancelled,
-    Status::Pending,
-    Status::InDoubt,
-];
 
 fn in_style(mut spec: RunSpec, style: ErrorStyle) -> RunSpec {
     match &mut spec.protocol {

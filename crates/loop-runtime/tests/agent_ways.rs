@@ -13,10 +13,7 @@ use agents::{
 use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::{EventKind, Usage};
-use loop_llm::{
-    Arguments, ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, ScriptedReply,
-    ToolCall,
-};
+use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, ScriptedReply};
 use loop_runtime::{
     Agent, AgentError, Limits, Message, Runner, StopReason, WorkItem,
     agent::{AgentModel, Text},
@@ -247,12 +244,8 @@ impl ChatModel for Endless {
         let mut reply = ModelReply::text(if left == 0 { "Done." } else { "" }, usage);
         if left > 0 {
             self.left.store(left - 1, Ordering::SeqCst);
-            let arguments = Arguments::from(r#"{"target":"on"}"#);
-            reply.tool_calls.push(ToolCall {
-                id: format!("call_{left}").into(),
-                name: "look".into(),
-                arguments,
-            });
+            let id = format!("call_{left}");
+            reply.tool_calls.push(loop_testkit::call(&id, "look", r#"{"target":"on"}"#));
         }
         Ok(futures::stream::iter([Ok(ModelEvent::Finished(Box::new(reply)))]).boxed())
     }

@@ -13,6 +13,23 @@ pub const NONCE: &str = "n-7f3a";
 /// A prompt of 2,000 bytes that shares nothing with the one before it.
 pub const PROMPT: PromptSize = PromptSize { bytes: 2_000, shared_bytes: 0 };
 
+/// Every status that an observation can have.
+pub const STATUSES: [Status; 13] = [
+    Status::Ok,
+    Status::Empty,
+    Status::RetryableError,
+    Status::PermanentError,
+    Status::InvalidInput,
+    Status::MalformedResult,
+    Status::Denied,
+    Status::Duplicate,
+    Status::Skipped,
+    Status::Timeout,
+    Status::Cancelled,
+    Status::Pending,
+    Status::InDoubt,
+];
+
 /// What a run is started with: a fixed instant, [`NONCE`], and no history.
 pub fn facts() -> Facts {
     Facts {

@@ -49,8 +49,8 @@ mod spec;
 mod world;
 
 pub use facts::{
-    NONCE, PROMPT, announced, broken, digest, facts, failure, found, history, item, key, observed, refused,
-    rejected, reread, saved_at, used,
+    NONCE, PROMPT, STATUSES, announced, broken, digest, facts, failure, found, history, item, key, observed,
+    refused, rejected, reread, saved_at, used,
 };
 pub use helpdesk::{conversation, output, reflected, run};
 pub use reply::{DraftReply, bare_draft, call, calls, draft, target, text};

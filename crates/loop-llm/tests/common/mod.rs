@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use loop_llm::{
-    Aliases, Codec, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Profile, Raw, Secrets, ToolCall,
+    Aliases, Codec, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest,
+    Profile, Raw, Secrets, ToolCall,
 };
 use serde_json::Value;
 
@@ -98,6 +99,14 @@ impl Wire {
     pub(crate) fn warnings(&self) -> Vec<String> {
         let encoded = self.codec.encode(&self.request).unwrap();
         encoded.warnings.iter().map(ToString::to_string).collect()
+    }
+
+    /// Why the request cannot be encoded.
+    #[track_caller]
+    pub(crate) fn refused(&self) -> LlmErrorKind {
+        let error = self.codec.encode(&self.request).unwrap_err();
+        assert_eq!(error.phase, ErrorPhase::Encode);
+        error.kind
     }
 
     /// The same with another request.

@@ -18,6 +18,7 @@ use loop_runtime::{
     report::Report,
     tools::{Registry, ToolContext, ToolDeclaration, ToolResult},
 };
+use loop_testkit::bare_draft;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -288,9 +289,10 @@ pub fn answer(confidence: &str, actions: &[Value]) -> String {
 }
 
 pub fn contract(confidence: &str, actions: &[Value]) -> String {
-    let contract = json!({
-        "nonce": "{{nonce}}", "analysis_confidence": confidence, "confidence_reason": "because", "ai_actions": actions});
-    format!("```json\n{contract}\n```\n")
+    bare_draft(confidence)
+        .member("nonce", json!("{{nonce}}"))
+        .member("ai_actions", json!(actions))
+        .whole_text()
 }
 
 pub fn look(target: &str) -> Value {
