@@ -1,7 +1,8 @@
 //! The pure decision gate of bounded AI agent loops: events go in, commands come out.
 //!
 //! A run analyses a work item with a model, decides what it still needs, fetches that with tools, and refines its
-//! answer, until it is sure or a limit is reached. This crate holds every decision of that loop and nothing else.
+//! answer, until its confidence is high or a limit is reached. This crate contains every decision of that loop and
+//! nothing else.
 //!
 //! # What it does not do
 //!
@@ -12,10 +13,12 @@
 //! # The nouns
 //!
 //! - A [`Run`] is one work item's way through the loop: a plain value that can be cloned, compared and stored.
-//! - An [`Event`] is what happened, and when. [`Run::apply`] is the only way in; an event that cannot follow is [`Rejected`].
-//! - A [`Command`] is what the driver must do, read from the state by [`Run::commands`]. [`Run::deadline`] says when to call again.
-//! - A [`Note`] is what was decided while an event was applied, and why, as data. The journal keeps both.
-//! - The [`Outcome`] is the document, the evidence, the reason of the stop with all that was true, and the cost.
+//! - An [`Event`] is something that happened, and when. [`Run::apply`] is the only way to change a run. An event that
+//!   cannot follow is [`Rejected`].
+//! - A [`Command`] is what the driver must do, read from the state by [`Run::commands`]. [`Run::deadline`] says when the
+//!   driver must report that time has passed.
+//! - A [`Note`] is a decision made while an event was applied, with its reason, as data. The journal keeps both.
+//! - The [`Outcome`] is the document, the evidence, the stop reason with all conditions that were true, and the cost.
 //!
 //! # A complete run
 //!
@@ -69,14 +72,14 @@
 //!
 //! # The modules
 //!
-//! The `mod.rs` of each says what the module decides, from what, and what it never looks at.
-//! A module uses the modules before it and none after it; `cargo xtask layers` checks that.
+//! The `mod.rs` of each states what the module decides, from what, and what it does not read. A module uses only the
+//! modules before it; `cargo xtask layers` checks that.
 //!
-//! | module | what it knows |
+//! | module | content |
 //! |---|---|
 //! | [`types`] | shared types: ids, money, work items, results, evidence |
 //! | [`spec`] | configuration: protocol, tools, models, limits, settings of the gate |
-//! | [`reply`] | what a model's reply proposes, and the document that it is merged into |
+//! | [`reply`] | parses a model's reply into a proposal, and merges it into the document |
 //! | [`policy`] | what a call may do |
 //! | [`repeats`] | whether a call is a repeat |
 //! | [`gate`] | the verdict on each call, and whether the run continues: breakers, certificates |
@@ -84,8 +87,8 @@
 //!
 //! # Where to read on
 //!
-//! `docs/how-to/drive-the-core.md` shows step by step how to drive a run without `loop-runtime`; `examples/driving.rs` is its code.
-//! The crate `loop-runtime` is such a driver, with tokio and a durable journal.
+//! `docs/how-to/drive-the-core.md` shows step by step how to drive a run without `loop-runtime`; `examples/driving.rs`
+//! is its code. The crate `loop-runtime` is such a driver, with tokio and a durable journal.
 
 pub mod types;
 

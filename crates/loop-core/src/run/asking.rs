@@ -204,6 +204,9 @@ impl Run {
     }
 
     /// Whether the run accepts an instruction: a pass that could read it is still to come.
+    ///
+    /// # Errors
+    /// Why it does not.
     pub fn takes_instruction(&self, text: &str) -> Result<(), Rejected> {
         let phase = &self.state.phase;
         if !phase.takes_instruction() {

@@ -19,7 +19,7 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// The priority as it is written, for example `nice_to_have`.
+    /// The priority's name in JSON, for example `nice_to_have`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Required => "required",
@@ -38,8 +38,8 @@ pub struct Action {
     pub tool: Arc<str>,
     /// The model's reason for the call, in its own words. Empty where it gave none.
     pub reason: Arc<str>,
-    /// Of a native call the arguments as the model wrote them; of a contract block canonical JSON, or the text as the model
-    /// wrote it if a member was given more than once.
+    /// For a native call, the arguments as the model wrote them. For a contract block, canonical JSON, or the text as
+    /// the model wrote it if a member was repeated.
     pub parameters: Arguments,
     /// How important the model says the call is.
     pub priority: Priority,

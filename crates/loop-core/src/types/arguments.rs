@@ -1,4 +1,4 @@
-//! The arguments of a call: the text as it was written, read once.
+//! The arguments of a call: the text as the model wrote it, parsed once.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,61 +13,60 @@ use serde_json::{Map, Value};
 use crate::types::canonical::canonical;
 use crate::types::members::Written;
 
-/// The arguments of a call: a text to which they deref, and what is read from it.
+/// The arguments of a call: a text, to which they deref, and its parsed value.
 ///
-/// The text is read when its value is first asked for, and never again: all clones share what was read. Equal texts are
-/// equal arguments. Stored, they are the text; who writes them by hand may write the object instead.
+/// The text is parsed when its value is first requested. All clones share the result. Equal texts are equal arguments.
+/// They are stored as the text. JSON input may have the object instead.
 #[derive(Clone)]
 pub struct Arguments {
     text: Arc<str>,
     read: Arc<OnceLock<Read>>,
 }
 
-/// What a text holds.
+/// The parsed form of a text.
 struct Read {
-    /// The value, or what is wrong with the text, in words for the model.
+    /// The value, or the error for the model.
     value: Result<Value, Arc<str>>,
-    /// Pointers to the members that are given more than once.
+    /// JSON pointers to repeated members.
     repeated: Vec<String>,
 }
 
 impl Arguments {
-    /// The canonical text of a value, which need not be read again.
+    /// Arguments from a value: its canonical text, which need not be parsed again.
     pub fn of(value: Value) -> Self {
         let text = canonical(&value).into();
         Self { text, read: Arc::new(Read { value: Ok(value), repeated: Vec::new() }.into()) }
     }
 
-    /// The same arguments as canonical JSON; as they are where they are not JSON.
+    /// The same arguments as canonical JSON. Unchanged if they are not JSON.
     pub fn canonical(&self) -> Self {
         self.value().map_or_else(|_| self.clone(), |value| Self::of(value.clone()))
     }
 
-    /// The text as it was written.
+    /// The text as the model wrote it.
     pub fn text(&self) -> &Arc<str> {
         &self.text
     }
 
-    /// The JSON value; of members that are given more than once, the last. Blank text is an empty object (S1-d2).
+    /// The JSON value. Of repeated members the last counts. Blank text is an empty object.
     ///
     /// # Errors
-    /// What is wrong with the text, in words for the model, where it is not JSON.
+    /// The parser's message, for the model.
     pub fn value(&self) -> Result<&Value, &Arc<str>> {
         self.read().value.as_ref()
     }
 
-    /// The JSON object: the only form that a tool takes.
+    /// The JSON object, the only form that a tool accepts.
     ///
     /// # Errors
-    /// What is wrong with the text, in words for the model, where it is not JSON or not an object.
+    /// The message for the model, if the text is not JSON or not an object.
     pub fn object(&self) -> Result<&Map<String, Value>, &Arc<str>> {
         static NOT_AN_OBJECT: LazyLock<Arc<str>> =
             LazyLock::new(|| "the arguments are not a JSON object".into());
         self.value()?.as_object().ok_or(&NOT_AN_OBJECT)
     }
 
-    /// JSON pointers to the members that are given more than once, in their order, each once; none where the text is not
-    /// JSON.
+    /// JSON pointers to repeated members, in order, each once. Empty if the text is not JSON.
     pub fn repeated(&self) -> &[String] {
         &self.read().repeated
     }

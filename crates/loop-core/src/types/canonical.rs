@@ -10,7 +10,7 @@ use crate::types::ids::Digest;
 
 /// The canonical text of `value`. `1` and `1.0` differ, and so do composed and decomposed letters.
 pub fn canonical(value: &Value) -> String {
-    // Most values are short: room for them at once saves growing step by step.
+    // Most values are short, so this capacity avoids growing step by step.
     let mut out = Vec::with_capacity(SHORT_BYTES);
     write(value, &mut out);
     String::from_utf8(out).expect("JSON is written in UTF-8")
@@ -21,7 +21,7 @@ pub fn digest(tag: &str, value: &Value) -> Digest {
     Digest::of(tag, canonical(value).as_bytes())
 }
 
-/// The digest of a JSON text: canonical where it parses, over its bytes where it does not.
+/// The digest of a JSON text: of its canonical form, or of its bytes if it does not parse.
 pub fn digest_text(tag: &str, text: &str) -> Digest {
     match serde_json::from_str::<Value>(text) {
         Ok(value) => digest(tag, &value),
@@ -43,7 +43,7 @@ fn write(value: &Value, out: &mut Vec<u8>) {
             out.push(b']');
         }
         Value::Object(map) => {
-            // A map keeps the order in which its members were written.
+            // A map keeps the order of its source.
             if map.keys().is_sorted() {
                 return members(map.iter(), out);
             }
@@ -52,8 +52,8 @@ fn write(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// The members of an object by name: whatever a decision, a digest or a line for people is made of is taken in this order,
-/// so that the order in which a model or a tool writes members never matters.
+/// The members of an object, sorted by name. Decisions, digests and lines for people use this order, so that the order
+/// in which a model or a tool writes members does not matter.
 pub(crate) fn sorted(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
     let mut members: Vec<_> = map.iter().collect();
     members.sort_by(|a, b| a.0.cmp(b.0));
@@ -77,7 +77,7 @@ fn scalar(value: &impl Serialize, out: &mut Vec<u8>) {
     serde_json::to_writer(out, value).expect("a scalar is always JSON, and memory takes it");
 }
 
-/// Room that is made for a value at once.
+/// The initial capacity of a canonical text, in bytes.
 const SHORT_BYTES: usize = 128;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How sure a model says it is.
+//! Confidence as the model states it.
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub enum Confidence {
 }
 
 impl Confidence {
-    /// Its place in the order low, medium, high; unknown counts as low.
+    /// Its rank: 0 for low and unknown, 1 for medium, 2 for high.
     pub(crate) fn level(self) -> u8 {
         match self {
             Self::Unknown | Self::Low => 0,
@@ -27,7 +27,7 @@ impl Confidence {
         }
     }
 
-    /// The confidence as it is written.
+    /// The confidence's name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",

@@ -1,4 +1,4 @@
-//! What a tool returned, as JSON. A plain text is stored once, however often a run holds it.
+//! The raw result of a tool, as JSON. A plain text is stored once, however often a run holds it.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -13,8 +13,8 @@ use crate::types::ids::Digest;
 
 /// The raw result of a tool: a JSON text, to which it derefs, opaque to the core.
 ///
-/// Where the JSON is one string, that string is kept in place of its JSON, so that it can be shared with the Markdown
-/// which it often is; the JSON is then written when somebody reads it. Equal JSON texts are equal data.
+/// If the JSON is one string, the string is stored instead, so that it can be shared with the observation's Markdown.
+/// The JSON is then written on first use. Equal JSON texts are equal data.
 #[derive(Clone)]
 pub struct Data(Kind);
 
@@ -25,12 +25,12 @@ enum Kind {
 }
 
 impl Data {
-    /// A plain text, which is kept as it is.
+    /// Data that is one plain text.
     pub fn text(text: impl Into<Arc<str>>) -> Self {
         Self(Kind::Text { text: text.into(), json: OnceLock::new() })
     }
 
-    /// The text, where the data is one.
+    /// The text, if the data is one plain text.
     pub fn as_text(&self) -> Option<&Arc<str>> {
         match &self.0 {
             Kind::Json(_) => None,
@@ -38,7 +38,7 @@ impl Data {
         }
     }
 
-    /// The digest of the data: of a text over its bytes, of any other JSON over its canonical form.
+    /// The digest of the data: of a plain text over its bytes, of any other JSON over its canonical form.
     pub fn digest(&self) -> Digest {
         match &self.0 {
             Kind::Json(json) => digest_text("observation", json),
@@ -56,7 +56,7 @@ impl Data {
 
 impl From<Arc<str>> for Data {
     fn from(json: Arc<str>) -> Self {
-        // A text that was written in another way stays as it was written.
+        // A string with other escapes than ours stays as JSON, so that its bytes do not change.
         let text = json.starts_with('"').then(|| serde_json::from_str::<String>(&json).ok()).flatten();
         match text.filter(|text| *written(text) == *json) {
             Some(text) => Self::text(text),
@@ -99,7 +99,7 @@ impl PartialEq for Data {
         match (&self.0, &other.0) {
             (Kind::Json(one), Kind::Json(other)) => one == other,
             (Kind::Text { text: one, .. }, Kind::Text { text: other, .. }) => one == other,
-            // Every text whose JSON is written as it is written here is kept as a text.
+            // Every string with our escapes is stored as a text, so these two differ.
             (Kind::Json(_), Kind::Text { .. }) | (Kind::Text { .. }, Kind::Json(_)) => false,
         }
     }
@@ -125,7 +125,7 @@ impl fmt::Debug for Data {
 impl Serialize for Data {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
-            // Writing it down is no reason to keep it twice.
+            // Serialising it does not cache the JSON.
             Kind::Text { text, json } if json.get().is_none() => serializer.serialize_str(&written(text)),
             Kind::Json(_) | Kind::Text { .. } => serializer.serialize_str(self),
         }

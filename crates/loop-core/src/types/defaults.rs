@@ -1,4 +1,4 @@
-//! What is left out of a stored text because it has its default.
+//! Fields with their default value are left out of stored texts.
 
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()

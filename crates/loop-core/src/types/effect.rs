@@ -27,12 +27,12 @@ impl Effect {
         self == Self::Read
     }
 
-    /// Whether doing it twice is the same as doing it once.
+    /// Whether running it twice has the effect of running it once.
     pub fn is_repeatable(self) -> bool {
         matches!(self, Self::Read | Self::WriteIdempotent | Self::WriteKeyed)
     }
 
-    /// The effect as it is written, for example `write_keyed`.
+    /// The effect's name in JSON, for example `write_keyed`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",

@@ -30,7 +30,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// The one of this number, or none. `all` is a run's evidence, in the order of its numbers.
+    /// The evidence with this number. `all` is a run's evidence, in the order of its numbers.
     pub fn find(all: &[Self], id: EvidenceId) -> Option<&Self> {
         all.get(all.binary_search_by_key(&id, |evidence| evidence.id).ok()?)
     }

@@ -1,4 +1,4 @@
-//! How a call to a model failed: the kind decides whether it is tried again, and where.
+//! Model failures: the kind decides whether the call is retried, and on which route.
 
 use std::fmt;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ impl ModelFailure {
         format!("{}: {}", self.kind, self.message).into()
     }
 
-    /// Whether the connection was lost after the request was sent, or the reply broke off after it had begun. A client tries
-    /// again what costs nothing; such a call may be billed, and is left to the core.
+    /// Whether the connection was lost after the request was sent, or the reply broke off. Such a call may be charged,
+    /// so the client does not retry it and the core decides.
     pub(crate) fn was_lost(&self) -> bool {
         match self.kind {
             FailureKind::StreamInterrupted => true,
@@ -57,16 +57,16 @@ impl ModelFailure {
         }
     }
 
-    /// Whether the same call may be made again.
+    /// Whether the same call may be retried.
     pub(crate) fn may_pass(&self) -> bool {
         self.retryable && self.kind.may_pass()
     }
 }
 
-/// What kind of failure ended a call to a model, `snake_case` on the wire.
+/// The kind of a model failure, `snake_case` in JSON.
 ///
-/// The first group says something about the request, the second about the provider or the way to it, the third about
-/// the reply; the last one is of the driver.
+/// The first group is about the request, the second about the provider or the connection to it, the third about the
+/// reply. The last group is set by the driver or the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
@@ -158,8 +158,8 @@ impl FailureKind {
         Self::Lost,
     ];
 
-    /// Whether the failure says something about the provider or the way to it, and nothing about what it was asked: then
-    /// the same call may succeed on another route.
+    /// Whether the failure is the provider's or the connection's and not the request's. The same call may then succeed
+    /// on another route.
     pub fn blames_route(self) -> bool {
         match self {
             Self::RequestTooLarge
@@ -191,7 +191,7 @@ impl FailureKind {
         }
     }
 
-    /// Whether the same call may succeed later. Where not, it is not repeated, whatever the provider says.
+    /// Whether a retry may succeed. If not, the call is not retried, whatever the provider says.
     pub fn may_pass(self) -> bool {
         match self {
             Self::RateLimited
@@ -223,7 +223,7 @@ impl FailureKind {
         }
     }
 
-    /// The kind as it is written, for example `rate_limited`.
+    /// The kind's name in JSON, for example `rate_limited`.
     pub fn name(self) -> &'static str {
         match self {
             Self::InvalidRequest => "invalid_request",

@@ -1,4 +1,4 @@
-//! Names of things: runs, commands, evidence, instants, digests.
+//! Identifiers: runs, evidence, instants, digests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -44,7 +44,7 @@ impl Millis {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The same in seconds for a person, with as many digits behind the point as it takes: `120`, `0.5`, `0.001`.
+    /// The instant in seconds for people, without trailing zeros: `120`, `0.5`, `0.001`.
     pub fn in_seconds(self) -> String {
         let text = format!("{}.{:03}", self.0 / 1_000, self.0 % 1_000);
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -127,7 +127,7 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// A text that is no [`Digest`].
+/// A text that is not a [`Digest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a digest is 64 hexadecimal digits")]
 pub struct InvalidDigest;

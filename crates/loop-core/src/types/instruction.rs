@@ -1,4 +1,4 @@
-//! Instructions: what a person asks of a run under way.
+//! Instructions that people give to a run under way.
 
 use std::sync::Arc;
 

@@ -1,24 +1,24 @@
 //! Invisible characters: the one list by which outside text is cleaned and compared.
 
-/// Whether a text says nothing that anybody could see. Characters that only change others, such as joiners and selectors,
-/// count as nothing where they stand alone, and so do control characters and letters that are drawn as a blank.
+/// Whether a text has no visible character. Joiners, variation selectors, control characters and letters that are drawn
+/// as a blank do not count as visible.
 pub fn is_blank(text: &str) -> bool {
     text.chars().all(|c| c.is_whitespace() || c.is_control() || is_invisible(c) || is_drawn_as_nothing(c))
 }
 
-/// Whether a cleaned text keeps this character: line feeds, tabs, and what is neither a control character nor
-/// [invisible](is_invisible). Prompts, tool results and answers of people are cleaned by it.
+/// Whether a cleaned text keeps this character: line feeds, tabs, and every character that is neither a control
+/// character nor [invisible](is_invisible). Prompts, tool results and people's answers are cleaned by it.
 pub fn is_clean(c: char) -> bool {
     matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(c))
 }
 
 /// Whether this character only changes how its neighbours are drawn, as several scripts and emoji need it: joiners, the
-/// grapheme joiner, selectors of text and emoji. Names and secrets are compared without them.
+/// grapheme joiner, variation selectors of text and emoji. Names and secrets are compared without them.
 pub fn is_joiner(c: char) -> bool {
     matches!(c, '\u{200c}' | '\u{200d}' | '\u{34f}' | '\u{fe0e}' | '\u{fe0f}')
 }
 
-/// Whether this character shows nothing by itself, although a text may need it.
+/// Whether this character is drawn as nothing by itself, although a text may need it.
 pub(crate) fn is_drawn_as_nothing(c: char) -> bool {
     match c {
         // Fillers of Hangul, a Khmer inherent vowel, the blank of Braille.
@@ -27,11 +27,10 @@ pub(crate) fn is_drawn_as_nothing(c: char) -> bool {
     }
 }
 
-/// Whether a reader does not see this character, although it changes what is read: marks that turn the direction of
-/// text, zero-width marks, line separators, invisible operators, tags, hidden selectors, private use.
+/// Whether this character is invisible but changes what is read: direction marks, zero-width characters, line
+/// separators, invisible operators, tags, hidden variation selectors, private use.
 ///
-/// [Joiners](is_joiner) are not among them, and control characters are not either: the caller decides which line breaks
-/// stay.
+/// [Joiners](is_joiner) and control characters are not among them. The caller decides which line breaks stay.
 pub fn is_invisible(c: char) -> bool {
     match c {
         // Soft hyphen, Arabic letter mark, Mongolian vowel separator, zero-width space, direction marks.
@@ -42,7 +41,7 @@ pub fn is_invisible(c: char) -> bool {
         '\u{feff}' | '\u{fff9}'..='\u{fffb}' => true,
         // Variation selectors can carry bytes, tags spell ASCII.
         '\u{fe00}'..='\u{fe0d}' | '\u{e0000}'..='\u{e0fff}' => true,
-        // Nobody can say what a reader sees of these.
+        // Private use: how a reader sees these is unknown.
         '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' => true,
         _ => false,
     }

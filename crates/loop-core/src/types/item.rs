@@ -56,12 +56,12 @@ impl WorkItem {
         }
     }
 
-    /// What a user says: an item of kind `message` that its model is shown as the user's own text.
+    /// A user's message: an item of kind `message`, which the model reads as the user's own text.
     pub fn message(id: impl Into<Arc<str>>, title: impl Into<Arc<str>>, text: &str) -> Self {
         Self { form: ItemForm::Message, ..Self::new(id, "message", title, text) }
     }
 
-    /// Whether its text says nothing that anybody could see: there is nothing to work on.
+    /// Whether its text has no visible character, so that there is nothing to work on.
     pub fn is_blank(&self) -> bool {
         is_blank(&self.full)
     }

@@ -4,14 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// How a conversation shows its work item to the model.
 ///
-/// The program that makes the item sets it. It is never read from the item's own words, so an item that claims to be
-/// a message stays data.
-///
-/// The program that makes the item sets it. It is never read from the item's own words, so an item that claims to be
-/// a message stays data.
-///
-/// It is set by the program that makes the item and never read from the item's own words, so that an item that calls
-/// itself a message is data all the same.
+/// The program that makes the item sets it. It is never read from the item's own text, so an item that claims to be a
+/// message stays data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemForm {

@@ -1,5 +1,4 @@
-//! JSON whose objects keep every member, also those that are given more than once. A plain reader silently keeps the
-//! last one only.
+//! JSON whose objects keep repeated members. A standard JSON parser silently keeps only the last of them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,24 +9,24 @@ use serde_json::Value;
 
 use crate::types::steps;
 
-/// A JSON value as it was written.
+/// A JSON value with all members of its source.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Written {
-    /// What has no members.
+    /// A text, number, boolean or null.
     Plain(Value),
     /// A list.
     List(Vec<Written>),
-    /// An object's members in their order.
+    /// An object's members, in order.
     Members(Vec<(String, Written)>),
 }
 
 impl Written {
-    /// Reads a JSON text; nothing where it is none.
+    /// Parses a JSON text. `None`: it is not JSON.
     pub(crate) fn read(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
-    /// JSON pointers to the members that are given more than once, in their order, each once.
+    /// JSON pointers to repeated members, in order, each once.
     pub(crate) fn repeated(&self) -> Vec<String> {
         let mut found = Vec::new();
         self.find(&mut String::new(), &mut found);
@@ -70,7 +69,7 @@ impl Written {
         }
     }
 
-    /// The member of this name that a plain reader keeps.
+    /// The member with this name; of repeated ones the last.
     pub(crate) fn member(&self, name: &str) -> Option<&Self> {
         match self {
             Self::Members(members) => {
@@ -80,7 +79,7 @@ impl Written {
         }
     }
 
-    /// The entry of a list.
+    /// The entry at this index of a list.
     pub(crate) fn entry(&self, n: usize) -> Option<&Self> {
         match self {
             Self::List(entries) => entries.get(n),
@@ -88,7 +87,7 @@ impl Written {
         }
     }
 
-    /// The value that a plain reader reads: of members that are given more than once, the last.
+    /// The value as a standard parser reads it: of repeated members the last.
     pub(crate) fn into_value(self) -> Value {
         match self {
             Self::Plain(value) => value,

@@ -1,7 +1,7 @@
 //! Types that every module uses: ids, amounts, work items, results, evidence.
 //!
-//! This module decides nothing about a run. It says what a value is, how it is written, and what follows from the value
-//! alone: what tokens cost at a price, whether a status is a failure, which characters are invisible.
+//! This module makes no decision about a run. It defines values, their stored form, and what follows from a value
+//! alone: the cost of tokens at a price, whether a status is a failure, which characters are invisible.
 //!
 //! It uses no spec, no state and no other module.
 

@@ -12,19 +12,19 @@ impl PicoUsd {
     /// Pico-dollars in one dollar.
     pub const PER_USD: u64 = 1_000_000_000_000;
 
-    /// The sum, held at the largest amount that can be written.
+    /// The sum, saturating.
     pub fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// The amount in dollars, for showing: not for decisions.
+    /// The amount in dollars, for display only. Decisions use the integer.
     pub fn as_usd(self) -> f64 {
         self.0 as f64 / Self::PER_USD as f64
     }
 }
 
 impl fmt::Display for PicoUsd {
-    /// Dollars, to six decimal places, rounded up so that what was spent never shows as nothing.
+    /// Dollars, to six decimal places. Rounded up, so that a cost above 0 never shows as 0.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let micro = self.0.div_ceil(1_000_000);
         write!(f, "${}.{:06}", micro / 1_000_000, micro % 1_000_000)
@@ -42,12 +42,12 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The whole amount, or `None` while any call's price is unknown.
+    /// The whole amount. `None`: the price of a call is unknown.
     pub fn total(&self) -> Option<PicoUsd> {
         (self.unknown_calls == 0).then_some(self.known)
     }
 
-    /// Adds one call's cost; `None` is a call whose price is unknown.
+    /// Adds the cost of one call. `None`: its price is unknown.
     pub fn add(&mut self, cost: Option<PicoUsd>) {
         match cost {
             Some(cost) => self.known = self.known.plus(cost),

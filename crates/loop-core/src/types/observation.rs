@@ -47,12 +47,12 @@ impl Status {
         matches!(self, Self::Ok | Self::Empty)
     }
 
-    /// Whether the same call may be tried again.
+    /// Whether the same call may be retried.
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::RetryableError | Self::Timeout | Self::Cancelled | Self::Pending)
     }
 
-    /// Whether it was not run at all: whatever is said of it is not the tool's.
+    /// Whether the call was not run, so that its text is the loop's and not the tool's.
     pub fn is_unrun(self) -> bool {
         match self {
             Self::Denied | Self::Duplicate | Self::Skipped => true,
@@ -69,7 +69,7 @@ impl Status {
         }
     }
 
-    /// The status as it is written, for example `permanent_error`.
+    /// The status's name in JSON, for example `permanent_error`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -88,13 +88,13 @@ impl Status {
         }
     }
 
-    /// Whether a tool that ended like this failed, and another try would fail as well.
+    /// Whether the status is a permanent failure: a retry would fail as well.
     pub(crate) fn is_permanent(self) -> bool {
         matches!(self, Self::PermanentError | Self::MalformedResult)
     }
 
-    /// Whether a tool that ended like this has failed. What was refused, was cut off or is not ready has not, and neither
-    /// has one whose arguments were wrong.
+    /// Whether the status is a failure of the tool. A denied, cancelled or pending call is not, nor is one with invalid
+    /// arguments.
     pub(crate) fn is_failure(self) -> bool {
         match self {
             Self::RetryableError
@@ -175,19 +175,19 @@ impl Observation {
         }
     }
 
-    /// The text that came back, in no form: what a tool wrote for the model, or what went wrong.
+    /// The text without a rendering: the tool's text for the model, or the failure's message.
     pub fn text(&self) -> &Arc<str> {
         self.failure.as_ref().map_or(&self.markdown, |failure| &failure.message)
     }
 
-    /// What names the Markdown, where that is the data itself and [`digest`](Self::digest) names both.
+    /// The digest of the Markdown, if the Markdown is the data itself. `None`: it is another text.
     pub fn markdown_digest(&self) -> Option<Digest> {
         let text = self.data.as_text()?;
         let is_same = Arc::ptr_eq(text, &self.markdown) || *text == self.markdown;
         is_same.then_some(self.digest)
     }
 
-    /// An observation of a failure: no data, and a text that the model can act on (S0-67, S0-d4).
+    /// A failed observation: no data, and a message that the model can act on.
     pub fn failed(status: Status, tool: &str, message: &str) -> Self {
         let failure = FailureText { title: tool.into(), message: message.into() };
         Self { failure: Some(failure), ..Self::new(status, message, "", "null") }
@@ -210,7 +210,7 @@ pub struct SubCallUse {
 }
 
 impl SubCallUse {
-    /// A call of which nothing is known but what the provider reported.
+    /// A sub-call with this usage and no other data.
     pub fn new(answered: bool, usage: Option<Usage>) -> Self {
         Self { answered, usage, received: Received::default(), served_model: None }
     }

@@ -8,8 +8,8 @@ use crate::types::usage::Usage;
 
 /// The price of a model's tokens, in pico-dollars per token.
 ///
-/// A large input can make the whole call dearer: [`above`](Self::above) has the prices that then hold for every token
-/// of it. A price that is not known is no price at all, never one of 0.
+/// A large input can raise the price of the whole call: [`above`](Self::above) has the prices that then apply to each
+/// of its tokens. An unknown price is `None`, never 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
@@ -70,7 +70,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// What `usage` costs at these rates.
+    /// The cost of `usage` at these rates.
     pub fn of(&self, usage: &Usage) -> PicoUsd {
         let parts = [
             (usage.input, self.input),
@@ -86,7 +86,7 @@ impl Rates {
         )
     }
 
-    /// The dearer of both, class by class.
+    /// The higher rate of both, for each kind of token.
     fn dearer(self, other: Self) -> Self {
         Self {
             input: self.input.max(other.input),
@@ -103,7 +103,7 @@ impl Rates {
 }
 
 impl Price {
-    /// The same for every input, with cached tokens at the fresh price.
+    /// One price for every input, with cached tokens at the price of `input`.
     pub const fn flat(input: u64, output: u64) -> Self {
         Self { input, output, cache_read: None, cache_write: None, cache_write_long: None, above: Vec::new() }
     }
@@ -114,36 +114,35 @@ impl Price {
         dearest.dearest_input() == 0 && dearest.output == 0
     }
 
-    /// What each token costs in a call with this many input tokens, cached ones included.
+    /// The rates of a call with this many input tokens, cached ones included.
     pub fn rates(&self, total_input: u64) -> Rates {
         let above = self.above.iter().filter(|above| total_input > above.input_tokens);
         above.max_by_key(|above| above.input_tokens).map_or_else(|| self.base_rates(), PriceAbove::rates)
     }
 
-    /// The most that each token can cost in a call with this many input tokens or fewer.
+    /// The maximum rates of a call with at most this many input tokens.
     pub fn dearest_rates(&self, total_input: u64) -> Rates {
         let above = self.above.iter().filter(|above| total_input > above.input_tokens);
         above.map(PriceAbove::rates).fold(self.base_rates(), Rates::dearer)
     }
 
-    /// What fresh input and output cost.
+    /// The cost of uncached input and output.
     pub fn fresh(&self, input: u64, output: u64) -> PicoUsd {
         self.of(&Usage { input, output, ..Usage::default() })
     }
 
-    /// The most that this much input and output, or less, can cost, whatever the provider reads from or writes to its
-    /// cache.
+    /// The maximum cost of at most this much input and output, whatever the provider reads from or writes to its cache.
     pub fn ceiling(&self, input: u64, output: u64) -> PicoUsd {
         let dearest = self.dearest_rates(input);
         Rates { input: dearest.dearest_input(), ..dearest }.of(&Usage { input, output, ..Usage::default() })
     }
 
-    /// What `usage` costs at this price: its whole input decides which threshold was passed.
+    /// The cost of `usage` at this price. Its whole input decides which threshold applies.
     pub fn of(&self, usage: &Usage) -> PicoUsd {
         self.rates(usage.total_input()).of(usage)
     }
 
-    /// A price at which every usage costs at least what it costs at either.
+    /// A price at which every usage costs at least as much as at both.
     pub fn dearer(&self, other: &Self) -> Self {
         if self == other {
             return self.clone();
@@ -179,7 +178,7 @@ impl PriceAbove {
         filled(self.input, self.output, cache)
     }
 
-    /// The rates above a threshold, without those that are what they would be by themselves.
+    /// The rates above a threshold, without those that equal their default.
     fn from_rates(input_tokens: u64, rates: Rates) -> Self {
         let unless = |rate: u64, default: u64| (rate != default).then_some(rate);
         Self {

@@ -1,12 +1,12 @@
-//! Similar names: what an unknown tool's name may have meant. They are suggested, never run.
+//! Similar names: suggestions for an unknown tool name. They are never run.
 
 use std::sync::Arc;
 
-/// A name longer than this, in bytes, is near to nothing.
+/// Names longer than this, in bytes, have no similar names.
 const LONGEST: usize = 128;
 
-/// At most three names that come near `name`, nearest first; none for an empty name. `known` are names, each with others
-/// that mean it.
+/// At most three names similar to `name`, nearest first. Empty for an empty name. `known` are names, each with its
+/// aliases.
 pub(crate) fn similar_names<'a>(
     name: &str,
     known: impl IntoIterator<Item = (&'a Arc<str>, &'a [Arc<str>])>,
@@ -27,7 +27,8 @@ pub(crate) fn similar_names<'a>(
     similar.into_iter().take(3).map(|(_, name)| Arc::clone(name)).collect()
 }
 
-/// Edits between two names if they are near: a third of the longer one at most, or one within the other.
+/// The edit distance of two similar names. `None`: they are not similar. Similar names differ by at most a third of the
+/// longer one, or one contains the other.
 fn distance(wanted: &str, known: &str) -> Option<usize> {
     let edits = edits(wanted, known);
     let longest = wanted.chars().count().max(known.chars().count());
@@ -35,9 +36,9 @@ fn distance(wanted: &str, known: &str) -> Option<usize> {
     (edits * 3 <= longest || contains).then_some(edits)
 }
 
-/// How many letters must be put in, taken out, replaced or swapped with a neighbour to make `b` of `a`.
+/// The edit distance: insertions, deletions, replacements, and swaps of neighbours (optimal string alignment).
 ///
-/// It costs the product of both lengths, so bound what comes from outside.
+/// It costs the product of both lengths, so limit the length of untrusted texts.
 pub fn edits(a: &str, b: &str) -> usize {
     strsim::osa_distance(a, b)
 }

@@ -1,4 +1,4 @@
-//! Keys: which command of which pass.
+//! Command keys: the pass and the purpose of a command.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,8 +29,8 @@ pub enum Slot {
 
 /// Identifies a command. It is fixed when the work is proposed, and printed as `pass/slot`.
 ///
-/// With the run's id before it (`run/pass/slot`) it is the idempotency key that a tool receives.
-/// Parallel other calls of the batch never share it, every retry of one action reuses it (S4-30, S4-d1).
+/// With the run's id before it (`run/pass/slot`) it is the idempotency key that a tool receives. Every retry of an
+/// action reuses its key. Two calls of one batch never share a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandKey {
     /// The pass that requests the command, from 1; 0 for the selection.
@@ -96,7 +96,7 @@ impl<'de> Deserialize<'de> for CommandKey {
     }
 }
 
-/// A text that is no [`CommandKey`].
+/// A text that is not a [`CommandKey`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no command key: expected `pass/slot`, for example `1/main` or `2/action-0`")]
 pub struct InvalidKey(pub String);

@@ -1,6 +1,6 @@
-//! Counts the steps that reading a text takes, so that a test can show that they grow with its length and no faster.
+//! Counts the steps of parsing a text, so that a test can show that they grow in proportion to its length.
 //!
-//! Outside of this crate's own tests it is nothing.
+//! Outside of this crate's own tests it does nothing.
 
 /// Adds to the steps of this thread.
 #[cfg(not(test))]

@@ -37,7 +37,7 @@ impl StopClass {
         }
     }
 
-    /// The class as it is written.
+    /// The class's name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Answered => "answered",

@@ -18,7 +18,7 @@ pub struct Taint {
 }
 
 impl Taint {
-    /// Both together.
+    /// The union of both taints.
     pub fn and(self, other: Self) -> Self {
         Self { untrusted: self.untrusted || other.untrusted, private: self.private || other.private }
     }

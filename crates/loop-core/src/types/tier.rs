@@ -18,7 +18,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// The tier as it is written.
+    /// The tier's name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Selector => "selector",

@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::Arguments;
 
-/// A tool call in a model's reply (S1-26).
+/// A tool call in a model's reply.
 ///
-/// The decoder of a provider's protocol makes it, and it is passed on as it is: to the core, to the journal, and back to
-/// the provider as a part of the history.
+/// The decoder of a provider's protocol makes it. It is passed unchanged to the core, to the journal, and back to the
+/// provider as part of the conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCall {
-    /// Names the call within its reply; its result names it.
+    /// The id of the call within its reply. The tool result refers to it.
     pub id: Arc<str>,
     /// The tool's name as the model wrote it.
     pub name: Arc<str>,
-    /// What it is to be run with: the text as the model wrote it.
+    /// The arguments, as the model wrote them.
     pub arguments: Arguments,
 }

@@ -1,4 +1,4 @@
-//! What a run used.
+//! Usage totals of a run.
 
 use serde::Deserialize;
 use serde::Serialize;

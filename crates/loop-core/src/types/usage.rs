@@ -19,7 +19,7 @@ pub struct Received {
 }
 
 impl Received {
-    /// A reply that the provider ended, whose bytes were not counted apart from what is kept of it.
+    /// A reply that the provider ended, with no separate count of its bytes.
     pub fn ended() -> Self {
         Self { extent: CallExtent::Ended, ..Self::default() }
     }
@@ -82,7 +82,7 @@ impl Usage {
         self.total_input().saturating_add(self.total_output())
     }
 
-    /// The sum by bucket; estimated when either is.
+    /// The sum of each field. It is estimated if either is.
     pub fn plus(&self, other: &Self) -> Self {
         Self {
             input: self.input.saturating_add(other.input),
