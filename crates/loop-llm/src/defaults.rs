@@ -1,4 +1,4 @@
-//! What every request of a model says that does not say otherwise.
+//! Default options for all requests to a model.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -6,24 +6,24 @@ use serde_json::{Map, Value};
 use crate::options::Effort;
 use crate::request::ModelRequest;
 
-/// Options that a request takes over where it has none of its own.
+/// Options for requests that do not set their own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Defaults {
-    /// How long it should reason.
+    /// The reasoning effort.
     pub effort: Option<Effort>,
     /// From 0 to 2.
     pub temperature: Option<f64>,
     /// From 0 to 1.
     pub top_p: Option<f64>,
-    /// For a best effort at the same reply again.
+    /// The seed for reproducible sampling, without a guarantee.
     pub seed: Option<i64>,
-    /// Members of the provider's own request.
+    /// Members of the provider's own request body.
     pub extra: Map<String, Value>,
 }
 
 impl Defaults {
-    /// The request with them; `None` where they change nothing.
+    /// The request with the defaults. `None` if they change nothing.
     pub(crate) fn fill(&self, request: &ModelRequest) -> Option<ModelRequest> {
         let is_whole = (self.effort.is_none() || request.effort.is_some())
             && (self.temperature.is_none() || request.temperature.is_some())

@@ -414,8 +414,8 @@ impl Items {
         parts.get_mut(known)
     }
 
-    /// The item with this id, or else with this index; without both, the last one. `open` leaves out completed items, unless the id
-    /// matches. Some servers use one id for several items: their indexes tell them apart.
+    /// The item with this id, or else with this index; without both, the last one. `open` leaves out completed items,
+    /// unless the id matches. Some servers use one id for several items: their indexes tell them apart.
     fn find(&self, at: At<'_>, open: bool) -> Option<usize> {
         let with_id = |is_it: &dyn Fn(&Item) -> bool| {
             self.list.iter().rposition(|item| item.id == at.id && is_it(item))

@@ -1,4 +1,4 @@
-//! What a scripted model is to say.
+//! The replies of a scripted model.
 
 use loop_core::{FinishReason, Usage};
 use serde::de::Error as _;
@@ -12,61 +12,61 @@ use loop_core::{Arguments, ToolCall};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScriptedReply {
-    /// The purpose that it waits for; any where it is not given.
+    /// The purpose of the call that it waits for; `None` for any.
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
     pub purpose: Option<RequestPurpose>,
-    /// What it says.
+    /// The visible text.
     pub text: String,
-    /// The tools that it wants run, in order.
+    /// Tool calls, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ScriptedCall>,
-    /// What it reasons before it says anything.
+    /// Reasoning before the text.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reasoning: String,
-    /// The provider's own turn, of any form: it comes back as part of the turn.
+    /// The provider's own form of the turn, any JSON, which becomes part of the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<Value>,
-    /// Why it ends; `tool_use` with calls and `end_turn` without where it is not given.
+    /// The stop reason. By default `tool_use` with calls and `end_turn` without.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish: Option<FinishReason>,
-    /// Tokens as reported; a quarter of the bytes where it is not given.
+    /// The reported tokens. By default one for four bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Whether the provider says nothing of tokens.
+    /// Whether no usage is reported.
     pub no_usage: bool,
-    /// It fails after its text and calls, with this message, as a stream that breaks off.
+    /// The message of an error after text and calls, like an interrupted stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fails: Option<String>,
-    /// Milliseconds before it begins.
+    /// Delay before the reply, in milliseconds.
     pub delay_ms: u64,
 }
 
 impl ScriptedReply {
-    /// A reply that says something and ends.
+    /// A reply with this text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// A reply that calls a tool. Arguments that are a text are sent as they stand, sound or not.
+    /// A reply that calls a tool. Arguments that are a string are sent unchanged, valid or not.
     pub fn call(name: impl Into<String>, arguments: Value) -> Self {
         Self::default().and_call(name, arguments)
     }
 
-    /// The same with one more call.
+    /// Adds a call.
     #[must_use]
     pub fn and_call(mut self, name: impl Into<String>, arguments: Value) -> Self {
         self.calls.push(ScriptedCall { id: None, name: name.into(), arguments });
         self
     }
 
-    /// The same with one more call, of this id.
+    /// Adds a call with this id.
     #[must_use]
     pub fn and_call_as(mut self, id: impl Into<String>, name: impl Into<String>, arguments: Value) -> Self {
         self.calls.push(ScriptedCall { id: Some(id.into()), name: name.into(), arguments });
         self
     }
 
-    /// The calls as a model makes them.
+    /// The calls as a decoder would return them.
     pub(super) fn tool_calls(&self) -> Vec<ToolCall> {
         self.calls.iter().map(ScriptedCall::made).collect()
     }
@@ -76,12 +76,12 @@ impl ScriptedReply {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedCall {
-    /// Its id; `call_1`, `call_2` … over the whole script where it is not given.
+    /// The call's id. By default `call_1`, `call_2` … for the whole script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The tool's name.
     pub name: String,
-    /// An object, or a text that is sent as it stands; an empty object where it is not given.
+    /// An object, or a string that is sent unchanged. By default an empty object.
     #[serde(default = "nothing", deserialize_with = "object_or_text")]
     pub arguments: Value,
 }
@@ -100,7 +100,7 @@ impl ScriptedCall {
     }
 }
 
-/// Gives the calls that have no id one that no other call of the script has.
+/// Gives calls without an id one that is unique in the script.
 pub(super) fn number(replies: &mut [ScriptedReply]) {
     let given: Vec<String> =
         replies.iter().flat_map(|reply| &reply.calls).filter_map(|call| call.id.clone()).collect();

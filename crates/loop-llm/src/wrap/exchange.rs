@@ -268,7 +268,7 @@ fn is_piece(event: &ModelEvent) -> bool {
     )
 }
 
-/// What stands in place of a nonce.
+/// Replaces a nonce.
 const WORD: &str = "{{nonce}}";
-/// Bytes of the shortest nonce.
+/// Minimum bytes of a nonce.
 const LEAST: usize = 8;
