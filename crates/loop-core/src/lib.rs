@@ -15,8 +15,8 @@
 //! - A [`Run`] is one work item's way through the loop: a plain value that can be cloned, compared and stored.
 //! - An [`Event`] is something that happened, and when. [`Run::apply`] is the only way to change a run. An event that
 //!   cannot follow is [`Rejected`].
-//! - A [`Command`] is what the driver must do, read from the state by [`Run::commands`]. [`Run::deadline`] says when the
-//!   driver must report that time has passed.
+//! - A [`Command`] is what the driver must do, read from the state by [`Run::commands`]. [`Run::deadline`] says when
+//!   the driver must report that time has passed.
 //! - A [`Note`] is a decision made while an event was applied, with its reason, as data. The journal keeps both.
 //! - The [`Outcome`] is the document, the evidence, the stop reason with all conditions that were true, and the cost.
 //!

@@ -1,6 +1,4 @@
-//! Argument specs: the part of JSON Schema by which actions are checked and rebuilt.
-//!
-//! Keywords beyond it are checked by the tool's own schema before the tool starts.
+//! Argument specs: the part of JSON Schema by which arguments are validated and rebuilt.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,11 +6,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What a value must be. Written and read as JSON Schema.
+/// The schema of a value. Written and read as JSON Schema.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ArgSpec {
-    /// The JSON type; any type where it is not given.
+    /// The JSON type. `None`: any type.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<ArgType>,
     /// What the value means, for the model.
@@ -21,41 +19,41 @@ pub struct ArgSpec {
     /// Values that show the expected form, for the model.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<Value>,
-    /// An object's declared members.
+    /// The declared members of an object.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<Arc<str>, ArgSpec>,
-    /// The names of the declared members in the order in which they were declared; empty where that is the order of the
-    /// alphabet. Models answer in the order of a schema.
+    /// The names of the declared members, in order of declaration. Empty if that is the alphabetical order. Models
+    /// answer in the order of a schema.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub property_order: Vec<Arc<str>>,
-    /// Members that must be there.
+    /// The required members.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<Arc<str>>,
-    /// Whether members that are not declared are kept; they are dropped unless this says `true`.
+    /// Whether undeclared members are kept. They are dropped unless this is `true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub additional_properties: Option<bool>,
-    /// What each element of an array must be.
+    /// The schema of each element of an array.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<Box<ArgSpec>>,
-    /// The values allowed.
+    /// The permitted values. `None`: any.
     #[serde(rename = "enum", skip_serializing_if = "Option::is_none")]
     pub one_of: Option<Vec<Value>>,
-    /// The only value allowed.
+    /// The only permitted value. `None`: any.
     #[serde(rename = "const", skip_serializing_if = "Option::is_none")]
     pub only: Option<Value>,
-    /// The smallest whole number allowed.
+    /// The minimum of a whole number. `None`: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum: Option<i64>,
-    /// The largest whole number allowed.
+    /// The maximum of a whole number. `None`: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maximum: Option<i64>,
-    /// The fewest characters of a string.
+    /// The minimum length of a string, in characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_length: Option<u32>,
-    /// The most characters of a string.
+    /// The maximum length of a string, in characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_length: Option<u32>,
-    /// What a missing member is taken to be, filled in before repeats are compared.
+    /// The default of a missing member. It is filled in before repeats are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
 }
@@ -80,18 +78,18 @@ pub enum ArgType {
     Null,
 }
 
-/// Why a value does not fit: a JSON pointer to it, and what was expected there (`S4-80`).
+/// A schema violation: a JSON pointer to the value, and the expected form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{pointer}: {message}")]
 pub struct SchemaViolation {
-    /// Empty for the whole value.
+    /// JSON pointer to the invalid part. Empty: the whole value.
     pub pointer: String,
     /// What was expected.
     pub message: String,
 }
 
 impl ArgSpec {
-    /// The spec that a JSON Schema describes, as far as it goes: keywords beyond it are left out.
+    /// Reads a JSON Schema. Keywords that this type does not have are left out.
     pub fn from_schema(schema: &Value) -> Self {
         let Value::Object(map) = schema else {
             return Self::default();
@@ -129,25 +127,25 @@ impl ArgSpec {
         }
     }
 
-    /// The declared members in the order in which they were declared.
+    /// The declared members, in order of declaration.
     pub fn ordered(&self) -> impl Iterator<Item = (&Arc<str>, &Self)> {
         let named = self.property_order.iter().filter_map(|name| self.properties.get_key_value(name));
         let is_other = |name: &Arc<str>| !self.property_order.contains(name);
         named.chain(self.properties.iter().filter(move |(name, _)| is_other(name)))
     }
 
-    /// The value rebuilt from declared fields only, with defaults filled in (S4-81, C24).
+    /// Rebuilds the value from declared members only, with defaults filled in.
     ///
     /// # Errors
-    /// The first place that does not fit, as a JSON pointer.
+    /// The first schema violation.
     pub fn rebuild(&self, value: &Value) -> Result<Value, SchemaViolation> {
         self.rebuild_at(value, &mut String::new())
     }
 
-    /// Whether every required text says something: white space alone is no value (S4-80). `minLength: 0` allows it.
+    /// Checks that no required text is blank. `minLength: 0` permits it.
     ///
     /// # Errors
-    /// The first place that does not, as a JSON pointer.
+    /// The first blank text.
     pub fn filled(&self, value: &Value) -> Result<(), SchemaViolation> {
         self.filled_at(value, &mut String::new())
     }
@@ -181,7 +179,7 @@ impl ArgSpec {
         }
     }
 
-    /// Whether the schema itself names this blank text as a value.
+    /// Whether the schema permits this blank text as a value.
     fn may_be_blank(&self, blank: &Value) -> bool {
         let is_listed = self.one_of.as_ref().is_some_and(|values| values.contains(blank));
         self.min_length == Some(0) || is_listed || self.only.as_ref() == Some(blank)
@@ -285,8 +283,8 @@ impl ArgSpec {
     }
 }
 
-/// Whether members that are not declared are kept: where the schema says so, gives them a schema of their own, or
-/// declares none at all. What they hold is for the tool's own schema to judge.
+/// Whether undeclared members are kept: the schema permits them, has a schema for them, or declares no members. The
+/// tool's own schema validates them.
 fn keeps_others(schema: &Map<String, Value>) -> Option<bool> {
     match schema.get("additionalProperties") {
         Some(Value::Bool(keeps)) => Some(*keeps),
@@ -337,7 +335,7 @@ fn name_of(value: &Value) -> &'static str {
     }
 }
 
-/// Runs `visit` with `pointer` one step deeper, and takes the step back.
+/// Runs `visit` with `pointer` one step deeper, and restores the pointer.
 fn at<T>(pointer: &mut String, step: &str, visit: impl FnOnce(&mut String) -> T) -> T {
     let length = pointer.len();
     pointer.push('/');

@@ -1,24 +1,24 @@
-//! The limit of money as a person sets it, and the one place that says when it binds: a limit of money needs a price.
+//! The cost limit as a person sets it, and the rule when it applies: a cost limit needs a price.
 
 use std::str::FromStr;
 
 use crate::types::PicoUsd;
 
-/// What a run may cost, as it was set: not set, an amount, or no limit.
+/// The cost limit of a run, as it was set: not set, an amount, or no limit.
 ///
-/// An amount that equals the default is an amount: it was set.
+/// An amount that equals the default still counts as set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CostLimit {
     /// Not set: [`CostLimit::DEFAULT`] where prices are known, no limit otherwise.
     #[default]
     Default,
-    /// Set to this amount; 0 ends a run before its first call.
+    /// Set to this amount. 0 ends a run before its first call.
     At(PicoUsd),
-    /// Set to no limit: for models whose price is unknown.
+    /// Set to no limit, for models whose price is unknown.
     None,
 }
 
-/// A limit was set, and a price that it needs is unknown: it could not be kept.
+/// A cost limit was set that cannot be enforced, because a price is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a price is unknown, so the limit of {limit} cannot be kept")]
 pub struct LimitWithoutPrice {
@@ -37,9 +37,9 @@ pub struct NotUsd {
 impl FromStr for PicoUsd {
     type Err = NotUsd;
 
-    /// The amount that a decimal text says in dollars, to the last digit: `0.10`. Nothing is rounded.
+    /// Parses a decimal amount in dollars exactly, for example `0.10`. Nothing is rounded.
     fn from_str(text: &str) -> Result<Self, NotUsd> {
-        // What a person wrote may be long; an error of one line shows its beginning.
+        // The text may be long, so the error shows its beginning.
         let refuse = |problem| Err(NotUsd { text: text.chars().take(40).collect(), problem });
         let (whole, places) = text.split_once('.').unwrap_or((text, ""));
         let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
@@ -57,11 +57,11 @@ impl FromStr for PicoUsd {
     }
 }
 
-/// Digits behind the point of a dollar that a pico-dollar can hold.
+/// Decimal places of a dollar that a pico-dollar can represent.
 const PLACES: usize = 12;
 
 impl CostLimit {
-    /// The limit of so many dollars, as a person writes them: exactly, nothing is rounded.
+    /// Parses a limit in dollars exactly. Nothing is rounded.
     ///
     /// ```
     /// use loop_core::{CostLimit, PicoUsd};
@@ -72,20 +72,20 @@ impl CostLimit {
     /// ```
     ///
     /// # Errors
-    /// Where the text is not a decimal number, has more than 12 digits behind the point, or is too much.
+    /// If the text is not a decimal number, has more than 12 decimal places, or is too large.
     pub fn usd(text: &str) -> Result<Self, NotUsd> {
         text.parse().map(Self::At)
     }
 
-    /// The limit where none is set: USD 0.10 (S0-45).
+    /// The default limit: USD 0.10.
     pub const DEFAULT: PicoUsd = PicoUsd(PicoUsd::PER_USD / 10);
 
-    /// The limit that binds, where the prices that it needs are known (`priced`) or not; `None` is no limit.
+    /// The limit that applies; `priced` says whether the prices that it needs are known. `None`: no limit.
     ///
-    /// A default gives way to an unknown price: nobody set it, and a run without it is held by its other limits.
+    /// A default limit does not apply if a price is unknown. The run's other limits still do.
     ///
     /// # Errors
-    /// Where an amount was set and a price is unknown.
+    /// If an amount was set and a price is unknown.
     ///
     /// ```
     /// use loop_core::{CostLimit, PicoUsd};
@@ -105,7 +105,7 @@ impl CostLimit {
         }
     }
 
-    /// The same with the default as an amount: for whoever has to say that there is no limit before there is none.
+    /// Replaces the default by its amount, for callers that must report that a price is missing.
     pub fn explicit(self) -> Self {
         match self {
             Self::Default => Self::At(Self::DEFAULT),
@@ -115,7 +115,7 @@ impl CostLimit {
 }
 
 impl From<Option<PicoUsd>> for CostLimit {
-    /// A limit that was decided on: an amount, or none.
+    /// A limit that was set: an amount, or none.
     fn from(limit: Option<PicoUsd>) -> Self {
         limit.map_or(Self::None, Self::At)
     }

@@ -152,7 +152,7 @@ pub enum Stale {
 }
 
 impl Stale {
-    /// The setting as it is written.
+    /// The setting's value in a domain file.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotImproved => "not_improved",

@@ -1,20 +1,20 @@
-//! Limits: what a run never passes, how that is promised, and what is held back for the final pass.
+//! Limits: the budget of a run, how strictly it is enforced, and the reserve for the final pass.
 
 use serde::{Deserialize, Serialize};
 
 use crate::spec::cost_limit::CostLimit;
 use crate::types::{PicoUsd, is_default};
 
-/// Output tokens that are held back for the final pass.
+/// Output tokens reserved for the final pass.
 pub(crate) const FINAL_PASS_OUTPUT_TOKENS: u64 = 1_500;
-/// Characters of one result where it is said once and not repeated.
+/// Maximum characters of a tool result in protocols with native calls, where each result is shown once.
 const NATIVE_RESULT_CHARS: u32 = 16_000;
-/// Milliseconds that are held back for the final pass, at most.
+/// Maximum milliseconds reserved for the final pass.
 pub(crate) const FINAL_PASS_MS: u64 = 30_000;
 
-/// Calls that one reply may ask for.
+/// Default of [`Limits::requested_calls`].
 const REQUESTED_CALLS: u32 = 64;
-/// The calls of one reply that are ever read, whatever [`Limits::requested_calls`] says.
+/// Maximum calls of one reply that are read, whatever [`Limits::requested_calls`] says.
 pub const MAX_REQUESTED_CALLS: u32 = 128;
 
 fn is_sixty_four(calls: &u32) -> bool {
@@ -41,8 +41,8 @@ pub struct Limits {
     /// Tool calls of the run, including those before the first pass. Default 25. With 0, a run that has tools ends
     /// before its first call.
     pub tool_calls: u32,
-    /// Tool calls that one reply may request, in its order. Default 64, at most [`MAX_REQUESTED_CALLS`]. Further calls are
-    /// counted and not read.
+    /// Tool calls that one reply may request, in its order. Default 64, at most [`MAX_REQUESTED_CALLS`]. Further calls
+    /// are counted and not read.
     #[serde(skip_serializing_if = "is_sixty_four")]
     pub requested_calls: u32,
     /// Model calls of every kind: selection, passes, repairs, sub-calls, failed tries. Default 12.
@@ -98,12 +98,12 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How many calls of one reply are read: `requested_calls`, at most [`MAX_REQUESTED_CALLS`].
+    /// The number of calls of one reply that are read: `requested_calls`, at most [`MAX_REQUESTED_CALLS`].
     pub fn read_calls(&self) -> u32 {
         self.requested_calls.min(MAX_REQUESTED_CALLS)
     }
 
-    /// Those of a conversation: 10 passes (S1-46), 100 messages (S1-39), 50 tool calls, 16,000 characters a result.
+    /// The limits of a conversation: 10 passes, 100 messages, 50 tool calls, 16,000 characters a result.
     pub fn agent() -> Self {
         Self {
             passes: 10,
@@ -115,8 +115,7 @@ impl Limits {
         }
     }
 
-    /// Those of a loop that ends with an output: as many passes as its attempts may take (S2-38), and 5 tool calls for
-    /// each.
+    /// The limits of a loop that ends with an output: the passes of all its attempts, and 5 tool calls for each.
     pub fn extract(attempts: u32, passes_per_attempt: u32) -> Self {
         let passes = attempts.saturating_mul(passes_per_attempt);
         Self {
@@ -128,18 +127,18 @@ impl Limits {
         }
     }
 
-    /// Milliseconds of the wall clock that are held back for the final pass: a quarter, 30 seconds at most.
+    /// Milliseconds of the wall clock reserved for the final pass: a quarter, at most 30 seconds.
     pub fn final_pass_ms(&self) -> u64 {
         (self.wall_ms / 4).min(FINAL_PASS_MS)
     }
 }
 
-/// The part of `limit` that is held back for a final pass that would take `final_pass`: a quarter at most.
+/// The reserve of `limit` for a final pass that needs `final_pass`: at most a quarter of the limit.
 pub(crate) fn held_back(limit: u64, final_pass: u64) -> u64 {
     (limit / 4).min(final_pass)
 }
 
-/// The smallest limit that leaves `needed`, what is held back for a final pass of `final_pass` apart.
+/// The smallest limit that leaves `needed` besides the reserve for a final pass of `final_pass`.
 pub(crate) fn least_limit(needed: u64, final_pass: u64) -> u64 {
     let leaves = |limit: u64| limit.saturating_sub(held_back(limit, final_pass)) >= needed;
     let whole = needed.saturating_add(final_pass);
@@ -150,24 +149,24 @@ pub(crate) fn least_limit(needed: u64, final_pass: u64) -> u64 {
     limit
 }
 
-/// How the limits of money and tokens are kept (C18).
+/// How the cost and token limits are enforced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CostMode {
-    /// A call is made if its estimate fits into what is left: the tokens that were reported for the part of the
-    /// prompt that it shares with the call before, and half a token a byte for a first one. What the calls in flight
-    /// take beyond their estimates is the most by which a limit can be passed: one call, or the sub-calls of a batch.
+    /// A call is made if its estimate fits into the remaining budget. The estimate is the reported tokens for the part
+    /// of the prompt that it shares with the call before, and half a token for each byte of a first prompt. A limit can
+    /// be exceeded by what the calls in flight use beyond their estimates: one call, or the sub-calls of a batch.
     #[default]
     Estimated,
-    /// A call is made only if it fits whatever happens: a token for each byte of input, at the dearest price of
-    /// input. Nothing is ever passed; small limits refuse more.
+    /// A call is made only if its worst case fits into the remaining budget: a token for each byte of input, at the
+    /// highest input price. No limit is exceeded, but small limits refuse more calls.
     Strict,
-    /// A call is made as long as anything is left (S0-51): the last call may pass the limit, none comes after it.
+    /// A call is made as long as any budget is left. The last call may exceed the limit.
     After,
 }
 
 impl CostMode {
-    /// The mode as it is written.
+    /// The mode's name in a domain file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Estimated => "estimated",

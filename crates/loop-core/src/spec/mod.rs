@@ -1,10 +1,9 @@
 //! Spec: everything about a run that is configuration. Protocol, tools, models, limits, settings of the gate.
 //!
-//! This room decides what a setting means and what its default is, from the spec alone: which model a tier has, which
-//! tool a name means, what a limit holds back for the final pass, how a protocol differs from the others
-//! ([`ProtocolSpec`]).
+//! This module decides what a setting means and what its default is, from the spec alone: the model of a tier, the tool
+//! of a name, the reserve of a limit for the final pass, the properties of a protocol ([`ProtocolSpec`]).
 //!
-//! It never looks at what happened in a run.
+//! It does not read the state of a run.
 
 mod args;
 mod cost_limit;

@@ -1,4 +1,4 @@
-//! The models of a route: which, what they cost, what fits into them.
+//! The models of a route: provider, name, price, context.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub struct ModelSpecs {
     pub fallback: Option<ModelSpec>,
 }
 
-/// A model: whose it is, what it costs, what fits into it.
+/// A model: its provider, price, context and time limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSpec {
@@ -48,7 +48,7 @@ pub struct ModelSpec {
 }
 
 impl ModelSpec {
-    /// A model with room for 128,000 tokens, 8,192 of output, two minutes a call, and an unknown price.
+    /// A model with a context of 128,000 tokens, 8,192 output tokens, two minutes for each call, and an unknown price.
     pub fn new(provider: impl Into<Arc<str>>, model: impl Into<Arc<str>>) -> Self {
         Self {
             provider: provider.into(),

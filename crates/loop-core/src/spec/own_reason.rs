@@ -1,4 +1,4 @@
-//! A domain's own reasons to stop, beside the loop's (C22).
+//! Stop reasons that a domain declares in addition to the loop's.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,13 +8,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::types::{Status, StopClass};
 
-/// Bytes of the longest name.
+/// The maximum length of a name, in bytes.
 const LONGEST: usize = 32;
 
 /// The name of a domain's own reason to stop, in `snake_case`, for example `already_refunded`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReasonName {
-    /// What is behind the name is 0.
+    /// Padded with zeros.
     bytes: [u8; LONGEST],
 }
 
@@ -72,21 +72,21 @@ impl<'de> Deserialize<'de> for ReasonName {
 )]
 pub struct InvalidReason(pub String);
 
-/// A domain's own reason to stop: the run ends with it once a call of a tool has settled in a given way.
+/// A stop reason that a domain declares: the run ends with it once a call of a tool has settled with a given status.
 ///
-/// Software finds it, and not a model: what a call returned is data.
+/// The core detects it, not a model, and tool results are only data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OwnReason {
     /// Its name.
     pub name: ReasonName,
-    /// What the stop means: not `cancelled` and not `in_doubt`, which are what happened to the run.
+    /// The class of the stop. Not `cancelled` and not `in_doubt`, which the loop itself sets.
     pub class: StopClass,
-    /// What is so when the run ends with it, as a sentence.
+    /// What the stop means, as a sentence for people.
     pub says: Arc<str>,
     /// The tool, by its own name.
     pub tool: Arc<str>,
-    /// How a call of it has to settle.
+    /// The status with which a call of the tool settles.
     pub status: Status,
 }
 

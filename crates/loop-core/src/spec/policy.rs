@@ -1,4 +1,4 @@
-//! Policy as a spec holds it: what a tool is to policy, and how the gate treats repeats, refusals, failures and taint.
+//! Policy settings of a spec: the tool's own, and those of the gate for repeats, denials, failures and taint.
 
 use std::sync::Arc;
 
@@ -63,26 +63,26 @@ fn is_twenty(n: &u32) -> bool {
     *n == 20
 }
 
-/// How a call that was made before is judged.
+/// How a repeated call is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repeats {
-    /// It is not run again, unless it failed in a way that may pass and tries are left (S0-118).
+    /// It is refused as a repeat, unless it is a retry of a call that failed in a retryable way.
     NeverRerun,
-    /// By its results: it is refused when it has already returned the same result twice with no write between, when it
-    /// failed for good, or when it is part of a cycle; a call that returns something new may continue.
+    /// By its results: it is refused when it has returned the same result twice with no write between, when it failed
+    /// permanently, or when it continues a cycle. A call that returns something new may continue.
     Progress,
     /// Three tiers: a limit for each tool, the same parameters, a near-duplicate search text.
     ThreeTier,
-    /// Its earlier result is given again, as long as that was a success, nothing was changed since, and the attempt is
-    /// the same (S2-100).
+    /// It is not run, and its earlier result is returned, as long as that was a success, no write ran since, and the
+    /// attempt is the same.
     Reuse,
-    /// It is run again.
+    /// It runs again.
     Off,
 }
 
 impl Repeats {
-    /// The setting as it is written.
+    /// The setting's value in a domain file.
     pub fn name(self) -> &'static str {
         match self {
             Self::NeverRerun => "never_rerun",
@@ -98,19 +98,19 @@ impl Repeats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RepeatScope {
-    /// The whole run (S0-118). A turn of a conversation is a run of its own, so this is S3's turn as well (S3-3).
+    /// The whole run. A turn of a conversation is a run of its own.
     #[default]
     // A value that the requirements name (C6), not a second name for a setting.
     #[serde(alias = "turn")]
     Run,
-    /// One attempt at an output (S2-100).
+    /// One attempt at an output.
     Attempt,
-    /// One pass (S3-24).
+    /// One pass.
     Step,
 }
 
 impl RepeatScope {
-    /// The setting as it is written.
+    /// The setting's value in a domain file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -120,20 +120,20 @@ impl RepeatScope {
     }
 }
 
-/// What a model gets for a call that is refused as a repeat (C5).
+/// The tool result that the model reads for a call that is refused as a repeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDuplicate {
-    /// The reason, and where the earlier result stands (S3-23).
+    /// The reason, and the pass of the earlier result.
     #[default]
     SkipMessage,
     /// The earlier result again, marked with its pass.
     ReplayCached,
-    /// A refusal by policy, which counts as one.
+    /// A denial, which counts for the breaker of denials.
     Deny,
 }
 
-/// The three tiers of S3, beside the limits that tools set themselves.
+/// The settings of the repeat policy `three_tier`. Limits that tools set themselves apply as well.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ThreeTier {
@@ -204,35 +204,35 @@ impl Default for ThreeTier {
     }
 }
 
-/// What follows a call that policy denies (C9).
+/// What follows a call that policy denies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDenied {
-    /// The model is told, and goes on; a breaker ends it (S4-67).
+    /// The model reads it as a tool result and continues. A circuit breaker ends repetitions.
     #[default]
     FeedBack,
-    /// The run ends as refused (S4-27).
+    /// The run ends as refused.
     Stop,
 }
 
-/// What follows a tool that fails (C10).
+/// What follows a tool that fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnToolError {
-    /// The model is told, and goes on (S0-129, S2-77).
+    /// The model reads the failure as a tool result and continues.
     #[default]
     Continue,
-    /// The run ends with `tool_failure` (S4-84).
+    /// The run ends with `tool_failure`.
     Stop,
-    /// After so many failures in a row of one tool a person has to go on (S4-57).
+    /// After this many failures in a row of one tool a person has to continue.
     EscalateAfter(u32),
-    /// A permanent failure ends the run with `tool_failure` (S4-84); after so many failures in a row of one tool that
-    /// may pass, a person has to continue (S4-57).
+    /// A permanent failure ends the run with `tool_failure`. After this many retryable failures in a row of one tool a
+    /// person has to continue.
     StopOrEscalateAfter(u32),
 }
 
 impl OnToolError {
-    /// Whether a tool that ended like this ends the run at once.
+    /// Whether this status of a tool ends the run at once.
     pub fn stops_at(self, status: Status) -> bool {
         match self {
             Self::Continue | Self::EscalateAfter(_) => false,
@@ -250,18 +250,18 @@ impl OnToolError {
     }
 }
 
-/// What follows a reply that is not valid: a tool that is not there, arguments that do not fit it, a blank answer.
+/// What follows an invalid reply: an unknown tool, invalid arguments, a blank answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnInvalid {
-    /// The model is told, and goes on; a breaker ends it (S4-67).
+    /// The model reads it as a tool result and continues. A circuit breaker ends repetitions.
     #[default]
     FeedBack,
-    /// The run ends as refused (S4-27, S4-78 to S4-80).
+    /// The run ends as refused.
     Stop,
 }
 
-/// How a tool's name is found (C21).
+/// How a tool's name is resolved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resolve {
@@ -270,19 +270,19 @@ pub enum Resolve {
     Alias,
     /// Exactly.
     Strict,
-    /// Also by a part of the name: at least four characters, one match, never for what changes something.
+    /// Also by a part of the name: at least four characters, exactly one match, and only for reads.
     FuzzyUnique,
 }
 
-/// Whether a run remembers what it has read (K2).
+/// Whether the taint of a run restricts its effects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaintRule {
-    /// After something untrusted was read, an effect needs a person even where it is approved; after something private
-    /// was read as well, nothing leaves unless a person allows it.
+    /// After untrusted text was read, an effect needs an approval even if `gate.approved` names the tool. After private
+    /// data was read as well, data leaves only with an approval.
     #[default]
     Ask,
-    /// It does not matter what was read.
+    /// Taint has no effect.
     Off,
 }
 

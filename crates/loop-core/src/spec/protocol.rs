@@ -1,4 +1,4 @@
-//! Protocols as a spec names them: what a reply is taken for, and what is particular to each.
+//! Protocol settings of a spec: how a reply becomes a proposal, and the properties of each protocol.
 
 use std::sync::Arc;
 
@@ -15,43 +15,43 @@ pub enum ProtocolSpec {
     Document(DocumentSpec),
     /// Messages: tools are called natively, and a reply without calls is the final answer.
     Conversation(ConversationSpec),
-    /// The same with one output tool, whose validated value is the end.
+    /// As a conversation, with an output tool whose validated value ends the run.
     Output(OutputSpec),
 }
 
-/// What is particular to a protocol. Whoever has to know how protocols differ asks for one of these by its name, and not
-/// which protocol it is.
+/// The properties by which protocols differ. Code checks a property by name instead of comparing protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Properties {
-    /// Tools are called natively, by calls of the wire; otherwise actions are entries of a contract block.
+    /// Tools are called with the provider's native tool calls. Otherwise actions are entries of a contract block.
     pub native_calls: bool,
-    /// The history is messages, in which every call has exactly one result, also one that was not run.
+    /// The conversation is messages in which every call has exactly one result, even if it was not run.
     pub answers_every_call: bool,
-    /// Replies carry a contract block with a confidence and actions: one that is missing is asked for again, and one that is
-    /// an echo of something read does not count.
+    /// Replies have a contract block with a confidence and actions. A missing block is requested again, and an echo of
+    /// one does not count.
     pub has_contract: bool,
     /// Replies propose sections of a document, which are merged into it.
     pub has_sections: bool,
-    /// Replies state a confidence, and the gate decides by it; otherwise a reply's calls and its ending tell.
+    /// Replies state a confidence, and the gate decides by it. Otherwise it decides by the calls and the end of a
+    /// reply.
     pub states_confidence: bool,
     /// Tools may be selected, and run, before the first pass.
     pub selects_tools: bool,
     /// A reply without calls is the final answer.
     pub ends_without_calls: bool,
-    /// The last permitted call is a final pass, which is told to end without tools. A loop that must end with an output has
-    /// none: its last call is one like any other.
+    /// The last permitted call is a final pass, which must end without tools. A loop that must end with an output has
+    /// none.
     pub has_final_pass: bool,
-    /// The final pass also follows where no tool call is left or nothing goes on: the model can still say what it has.
+    /// The final pass is also made when no tool call is left or no call can run, so that the model can still answer.
     pub concludes_without_tools: bool,
-    /// What does not fit into the model is made shorter by whole turns; otherwise the oldest evidence body gives way.
+    /// A prompt that does not fit is compacted by whole turns. Otherwise the oldest evidence is shortened.
     pub compacts: bool,
     /// `limits.messages` applies.
     pub counts_messages: bool,
-    /// What the model reasoned goes back with its turns, where a provider wants that.
+    /// The model's reasoning is sent back with its turns, where the provider requires that.
     pub keeps_reasoning: bool,
-    /// Calls that change something are run one at a time, also where reads run side by side.
+    /// Writes run one at a time, even if reads run concurrently.
     pub one_write_at_a_time: bool,
-    /// What becomes of a call that was made before, unless the gate's settings say.
+    /// The default repeat policy. The gate's settings replace it.
     pub repeats: Repeats,
 }
 
@@ -97,7 +97,7 @@ const OUTPUT: Properties = Properties {
 };
 
 impl ProtocolSpec {
-    /// What is particular to this protocol.
+    /// The properties of this protocol.
     pub const fn properties(&self) -> &'static Properties {
         match self {
             Self::Document(_) => &DOCUMENT,
@@ -124,14 +124,13 @@ impl ProtocolSpec {
         }
     }
 
-    /// Whether the protocol handles the call of a tool itself, in place of having it run: the call that submits an
-    /// output, or without a reflection the output's own. Such an output is taken as it is, whatever it looks like:
-    /// validation tells.
+    /// Whether the protocol handles the call of a tool itself instead of running it: the submit tool, or without one
+    /// the output tool. Such an output is stored unchanged and then validated.
     pub fn handles(&self, tool: &str) -> bool {
         self.output().is_some_and(|output| tool == &**output.submit.as_ref().unwrap_or(&output.tool))
     }
 
-    /// The output that ends the loop, where it has one.
+    /// The settings of the output. `None`: the protocol has none.
     pub fn output(&self) -> Option<&OutputSpec> {
         match self {
             Self::Document(_) | Self::Conversation(_) => None,
@@ -140,47 +139,48 @@ impl ProtocolSpec {
     }
 }
 
-/// A conversation: messages and native calls (S1).
+/// A conversation: messages and native calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConversationSpec {
     /// How the calls of one reply are run.
     #[serde(skip_serializing_if = "is_default")]
     pub execution: Execution,
-    /// In whose words the model is told of a call that failed.
+    /// The style of error results that the model reads.
     #[serde(skip_serializing_if = "is_default")]
     pub errors: ErrorStyle,
 }
 
-/// A loop that ends with a validated value (S2).
+/// A loop that ends with a validated value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutputSpec {
-    /// The output tool's name; it stands among the tools. With a reflection it is run, and answers with the value
-    /// formatted; otherwise its call is the end of an attempt.
+    /// The output tool's name, which is one of the spec's tools. With a submit tool it is run, and returns the
+    /// formatted value. Otherwise its call ends an attempt.
     pub tool: Arc<str>,
-    /// With a reflection: the name of the tool that ends an attempt, which stands among the tools as well (S2-20).
+    /// The name of the submit tool, which ends an attempt and is one of the spec's tools. `None`: the output tool ends
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submit: Option<Arc<str>>,
-    /// How many attempts there are: 3.
+    /// The maximum number of attempts. Default 3.
     #[serde(default = "attempts")]
     pub attempts: u32,
-    /// How many passes one attempt may take: 15 (S2-38).
+    /// The maximum number of passes of one attempt. Default 15.
     #[serde(default = "passes_per_attempt")]
     pub passes_per_attempt: u32,
-    /// Milliseconds that validating one output may take: 30,000.
+    /// Time limit of validating one output, in milliseconds. Default 30,000.
     #[serde(default = "validate_ms")]
     pub validate_ms: u64,
     /// How the calls of one reply are run.
     #[serde(default, skip_serializing_if = "is_default")]
     pub execution: Execution,
-    /// In whose words the model is told of a call that failed.
+    /// The style of error results that the model reads.
     #[serde(default, skip_serializing_if = "is_default")]
     pub errors: ErrorStyle,
 }
 
 impl OutputSpec {
-    /// Three attempts of fifteen passes each, without a reflection.
+    /// Three attempts of fifteen passes each, without a submit tool.
     pub fn new(tool: impl Into<Arc<str>>) -> Self {
         Self {
             tool: tool.into(),
@@ -206,16 +206,16 @@ fn validate_ms() -> u64 {
     30_000
 }
 
-/// How the calls of one reply are run (C3). Their results stand in the order of the calls either way.
+/// How the calls of one reply are run. Their results are in the order of the calls either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Execution {
-    /// One after another (S1-25).
+    /// One after another.
     #[default]
     Ordered,
-    /// Those that only look side by side, those that change something one after another (S2-101).
+    /// Reads run concurrently, writes one after another.
     Parallel,
-    /// One call a reply: the first that may run; the others are left undone, and the model is told so (S4-31).
+    /// One call for each reply: the first that may run. The others are left undone, and their results say so.
     Single,
 }
 
@@ -228,7 +228,7 @@ impl Execution {
         }
     }
 
-    /// The setting as it is written.
+    /// The setting's value in a domain file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ordered => "ordered",
@@ -238,25 +238,25 @@ impl Execution {
     }
 }
 
-/// In whose words a model is told of a call that failed (C8).
+/// The style of error results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorStyle {
-    /// S2's words, with the names that come near an unknown one.
+    /// `Error: …`, with similar names for an unknown tool.
     #[default]
     Plain,
-    /// S0's: `Unknown tool` (S0-88), and a quoted line for a failure (S0-67).
+    /// `Unknown tool`, and a quotation for a failure.
     Quoted,
-    /// S1's: `Error executing NAME: …` (S1-29).
+    /// `Error executing NAME: …`.
     Named,
-    /// S2's: `Error: Unknown tool NAME` (S2-76), `Error: …` (S2-77).
+    /// `Error: Unknown tool NAME`, `Error: …`.
     Prefixed,
-    /// S4's: a code (S4-79).
+    /// A code, for example `tool_not_allowed`.
     Tagged,
 }
 
 impl ErrorStyle {
-    /// The style as it is written.
+    /// The style's value in a domain file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -272,14 +272,14 @@ impl ErrorStyle {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DocumentSpec {
-    /// Its typed sections, in the order in which it is shown.
+    /// Its typed sections, in display order.
     pub sections: Vec<SectionSpec>,
     /// Which contract blocks count.
     #[serde(default)]
     pub nonce: NonceMode,
 }
 
-/// One typed section (S0-115).
+/// One typed section of a document.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SectionSpec {
@@ -290,7 +290,7 @@ pub struct SectionSpec {
     /// What belongs in it, for the model.
     #[serde(default)]
     pub describe: Arc<str>,
-    /// Whether an answer without it is unfinished.
+    /// Whether an answer without it is incomplete.
     #[serde(default)]
     pub required: bool,
     /// What it must cite.
@@ -305,9 +305,9 @@ pub enum Cite {
     /// Nothing.
     #[default]
     No,
-    /// Anything; the work item (E0) will do.
+    /// Anything, including the work item (E0).
     Any,
-    /// Evidence: an observation. The work item alone is no support for what is found about it.
+    /// Evidence other than the work item (E0).
     Evidence,
 }
 
@@ -322,7 +322,7 @@ impl Cite {
     }
 }
 
-/// How it is written.
+/// The forms of [`Cite`] in a domain file.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum CiteText {
@@ -362,22 +362,22 @@ impl SectionSpec {
         Self { id: id.into(), heading: heading.into(), describe: "".into(), required: false, cite: Cite::No }
     }
 
-    /// The same section, told to the model in these words.
+    /// The section with this description for the model.
     pub fn describe(self, describe: impl Into<Arc<str>>) -> Self {
         Self { describe: describe.into(), ..self }
     }
 
-    /// The same section, without which an answer is unfinished.
+    /// The section, required.
     pub fn required(self) -> Self {
         Self { required: true, ..self }
     }
 
-    /// The same section, which must cite the work item or evidence.
+    /// The section, which must cite the work item or evidence.
     pub fn cited(self) -> Self {
         self.citing(Cite::Any)
     }
 
-    /// The same section, which must cite what `cite` says.
+    /// The section with this citation rule.
     pub fn citing(self, cite: Cite) -> Self {
         Self { cite, ..self }
     }
@@ -387,11 +387,12 @@ impl SectionSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NonceMode {
-    /// The right nonce wins, a wrong one is ignored. A block without one counts if it is the last, neither a tool's
-    /// text nor the work item holds it, each of those could be searched whole, and the run has read nothing untrusted.
-    /// From the first untrusted text on it is as with [`Require`](Self::Require).
+    /// A block with the right nonce counts before others, and one with a wrong nonce never counts. A block without a
+    /// nonce counts if it is the last, is not an echo of a text that the run has read, all those texts could be
+    /// searched completely, and the run has read no untrusted text. After the first untrusted text the rule is
+    /// [`Require`](Self::Require).
     #[default]
     Prefer,
-    /// Only blocks with the right nonce count: for hostile domains.
+    /// Only blocks with the right nonce count. For domains with hostile text.
     Require,
 }

@@ -1,7 +1,7 @@
-//! The run spec: everything about a run that is configuration rather than fact.
+//! The run spec: the whole configuration of a run.
 //!
-//! It is stored once by its hash, and [`Started`](crate::EventKind::Started) names that hash, so that a replay needs no
-//! other input. Defaults are S0's numbers.
+//! It is stored once by its digest, and [`Started`](crate::EventKind::Started) contains that digest, so that a replay
+//! needs no other input.
 
 use std::sync::Arc;
 
@@ -21,11 +21,10 @@ use crate::spec::select::Selection;
 use crate::spec::tool::ToolSpec;
 use crate::types::{Digest, PicoUsd, Tier, digest};
 
-/// The version of [`RunSpec`] that this crate writes and reads: which rules a run follows. Another one is refused by
-/// its number.
+/// The version of [`RunSpec`] that this crate writes and reads. Any other version is refused.
 pub const SPEC_VERSION: u32 = 1;
 
-/// After how many passes in a row in which nothing could be run a conversation ends.
+/// The default of `gate.no_progress` for native calls: passes in a row in which no call could run.
 const NATIVE_NO_PROGRESS: u32 = 3;
 
 /// What a run is to do, with which tools and models, within which limits.
@@ -69,7 +68,7 @@ pub struct RunSpec {
     pub stop_reasons: Vec<OwnReason>,
 }
 
-/// What names a spec, for whoever starts many runs by one.
+/// The digests of a spec, computed once for callers that start many runs with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpecNames {
     /// [`RunSpec::hash`].
@@ -79,16 +78,16 @@ pub struct SpecNames {
 }
 
 impl SpecNames {
-    /// The names of `spec`.
+    /// The digests of `spec`.
     pub fn of(spec: &RunSpec) -> Self {
         Self { spec: spec.hash(), policy: spec.policy_hash() }
     }
 }
 
 impl RunSpec {
-    /// The spec of a loop that writes these sections with this model, with S0's limits and no tools yet.
+    /// The spec of a loop that writes these sections with this model, with the default limits and no tools yet.
     ///
-    /// Where the model's price is unknown there is no cost limit: nobody could keep it.
+    /// If the model's price is unknown there is no cost limit, since it could not be enforced.
     pub fn document(
         domain: impl Into<Arc<str>>,
         sections: impl IntoIterator<Item = SectionSpec>,
@@ -99,10 +98,10 @@ impl RunSpec {
         Self::of(domain.into(), protocol, model, Limits::default(), GateSettings::default())
     }
 
-    /// The spec of a conversation with this model: tools one after another, with the limits of
-    /// [`Limits::agent`] and no tools yet.
+    /// The spec of a conversation with this model: tools one after another, with the limits of [`Limits::agent`] and no
+    /// tools yet.
     ///
-    /// Where the model's price is unknown there is no cost limit: nobody could keep it.
+    /// If the model's price is unknown there is no cost limit, since it could not be enforced.
     pub fn conversation(domain: impl Into<Arc<str>>, model: ModelSpec) -> Self {
         let protocol = ProtocolSpec::Conversation(ConversationSpec::default());
         let gate = GateSettings { no_progress: NATIVE_NO_PROGRESS, ..GateSettings::default() };
@@ -110,10 +109,10 @@ impl RunSpec {
         Self { selection, ..Self::of(domain.into(), protocol, model, Limits::agent(), gate) }
     }
 
-    /// The spec of a loop that ends with a validated value, with the limits of [`Limits::extract`] and no tools yet:
-    /// the output tool that `output` names has to be among them, and so has the tool that submits.
+    /// The spec of a loop that ends with a validated value, with the limits of [`Limits::extract`] and no tools yet.
+    /// The caller must add the output tool that `output` names, and the submit tool if there is one.
     ///
-    /// Where the model's price is unknown there is no cost limit: nobody could keep it.
+    /// If the model's price is unknown there is no cost limit, since it could not be enforced.
     pub fn output(domain: impl Into<Arc<str>>, output: OutputSpec, model: ModelSpec) -> Self {
         let limits = Limits::extract(output.attempts, output.passes_per_attempt);
         let gate = GateSettings { no_progress: NATIVE_NO_PROGRESS, ..GateSettings::default() };
@@ -146,36 +145,36 @@ impl RunSpec {
         }
     }
 
-    /// The limit of money, where it could not be kept since the price of the base model is unknown. Such a run ends
-    /// before its first call.
+    /// The cost limit, if it cannot be enforced because the price of the base model is unknown. Such a run ends before
+    /// its first call.
     pub fn unpriced_limit(&self) -> Option<PicoUsd> {
         let limit = CostLimit::from(self.limits.cost).resolve(self.models.base.price.is_some());
         limit.err().map(|without| without.limit)
     }
 
-    /// Whether a stop by a limit leaves a final pass: a last call without tools that finishes the answer.
+    /// Whether a stop by a limit is preceded by a final pass: a last call without tools that finishes the answer.
     pub fn finishes(&self) -> bool {
         self.protocol.properties().has_final_pass && self.gate.final_pass
     }
 
-    /// Whether the last permitted pass is one like any other, since there is no final pass: what it asks for runs, and
-    /// the limits of passes and model calls are checked before the next one (S4-26, S4-85).
+    /// Whether there is no final pass: the calls of the last permitted pass run, and the limits of passes and model
+    /// calls are checked before the next pass.
     pub(crate) fn acts_last(&self) -> bool {
         self.protocol.properties().has_final_pass && !self.gate.final_pass
     }
 
-    /// Milliseconds of the wall clock that everything but the final pass may take.
+    /// Milliseconds of the wall clock without the time reserved for the final pass.
     pub(crate) fn working_ms(&self) -> u64 {
         let held = if self.finishes() { self.limits.final_pass_ms() } else { 0 };
         self.limits.wall_ms.saturating_sub(held)
     }
 
-    /// The digest that names this spec.
+    /// The digest of this spec.
     pub fn hash(&self) -> Digest {
         digest("spec", &serde_json::to_value(self).unwrap_or_default())
     }
 
-    /// The digest of the part that decides rather than describes: limits, gate, and what policy knows of each tool.
+    /// The digest of the settings that decide: limits, gate, and the policy of each tool.
     pub fn policy_hash(&self) -> Digest {
         let known = |tool: &ToolSpec| json!([tool.name, tool.aliases, tool.effect, tool.policy]);
         let tools: Vec<Value> = self.tools.iter().map(known).collect();
@@ -183,13 +182,13 @@ impl RunSpec {
         digest("policy", &decides.unwrap_or_default())
     }
 
-    /// The tool with this name or alias (S0-84); never by a part of a name (S0-d1, S0-d2).
+    /// The tool with this name or alias. Parts of names do not match.
     pub fn tool(&self, name: &str) -> Option<&ToolSpec> {
         let by_name = self.tools.iter().find(|tool| &*tool.name == name);
         by_name.or_else(|| self.tools.iter().find(|tool| tool.aliases.iter().any(|alias| &**alias == name)))
     }
 
-    /// The model of a tier; where it has none of its own, the base model.
+    /// The model of a tier, else the base model.
     pub fn model(&self, tier: Tier) -> &ModelSpec {
         let special = match tier {
             Tier::Selector => self.models.selector.as_ref(),
@@ -200,7 +199,7 @@ impl RunSpec {
         special.unwrap_or(&self.models.base)
     }
 
-    /// The sections of the document; none in other protocols.
+    /// The sections of the document. Empty in other protocols.
     pub fn sections(&self) -> &[SectionSpec] {
         match &self.protocol {
             ProtocolSpec::Document(document) => &document.sections,
@@ -208,7 +207,7 @@ impl RunSpec {
         }
     }
 
-    /// What becomes of a call that was made before: what the gate's settings say, or what suits the protocol.
+    /// The repeat policy: the gate's setting, else the protocol's default.
     pub fn repeats(&self) -> Repeats {
         self.gate.repeats.unwrap_or(self.protocol.properties().repeats)
     }

@@ -11,9 +11,9 @@ use crate::types::Arguments;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Selection {
-    /// Whether a model is asked to select; without it the first pass begins at once.
+    /// Whether a model selects tools. If not, the first pass begins at once.
     pub enabled: bool,
-    /// What runs when the selector fails or cannot be called (S0-127).
+    /// The calls that run when the selector fails or cannot be called.
     pub defaults: Vec<DefaultCall>,
 }
 

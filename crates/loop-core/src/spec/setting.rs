@@ -1,4 +1,4 @@
-//! The settings that a decision can name: what bound, and what would have let a run continue.
+//! The settings that a decision can name: the limit that was reached, or the one to change.
 //!
 //! A setting is compared as this type and written as its path in a domain file, for example `limits.passes`.
 
@@ -11,11 +11,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 pub enum Setting {
     /// Main calls of a run.
     Passes,
-    /// Money of a run.
+    /// Cost of a run.
     Cost,
     /// Tokens of a run.
     Tokens,
-    /// Calls to models of every kind.
+    /// Model calls of every kind.
     ModelCalls,
     /// Tool calls of a run.
     ToolCalls,
@@ -25,33 +25,33 @@ pub enum Setting {
     Selected,
     /// Output tokens of one call.
     OutputTokens,
-    /// Messages that one call may be made with.
+    /// Messages of one call.
     Messages,
-    /// What a call does that cannot be run.
+    /// What follows an invalid reply or call.
     OnInvalid,
-    /// What a call does that policy denies.
+    /// What follows a call that policy denies.
     OnDenied,
-    /// What a tool does that fails.
+    /// What follows a tool that fails.
     OnToolError,
-    /// Whether high confidence ends a run although something would run.
+    /// Whether high confidence ends a run although actions could run.
     HighIsFinal,
-    /// Passes without anything new.
+    /// Passes in a row without anything new.
     NoProgress,
     /// Which confidence counts as stale.
     Stale,
-    /// Whether a cheaper model may reply where the limit of money asks for it.
+    /// Whether a cheaper tier may reply when the cost limit requires it.
     CheaperTier,
     /// Failures of one tool in a row.
     ToolFailuresBreaker,
     /// Denied calls in a row.
     DeniedBreaker,
-    /// Calls in a row that no tool can use.
+    /// Calls in a row with an unknown tool or invalid arguments.
     BadArgumentsBreaker,
     /// Attempts at an output.
     Attempts,
     /// Passes of one attempt.
     PassesPerAttempt,
-    /// Calls of one tool: it stands in the tool's own settings, or in a table of the policy.
+    /// Calls of one tool. It is in the tool's own settings, or in a table of the policy.
     MaxCalls,
 }
 
@@ -82,7 +82,7 @@ impl Setting {
         Self::MaxCalls,
     ];
 
-    /// Where it stands in a domain file.
+    /// Its path in a domain file.
     pub fn path(self) -> &'static str {
         match self {
             Self::Passes => "limits.passes",
@@ -110,12 +110,12 @@ impl Setting {
         }
     }
 
-    /// The setting of this path, where a decision can name it.
+    /// The setting with this path. `None`: no decision names it.
     pub fn of_path(path: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|setting| setting.path() == path)
     }
 
-    /// Whether it says after how much trouble in a row something is not run any more.
+    /// Whether it is the threshold of a circuit breaker.
     pub fn is_breaker(self) -> bool {
         matches!(self, Self::ToolFailuresBreaker | Self::DeniedBreaker | Self::BadArgumentsBreaker)
     }

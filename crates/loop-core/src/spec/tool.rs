@@ -25,16 +25,16 @@ pub struct ToolSpec {
     pub when: Arc<str>,
     /// Its parameters. Arguments are checked against them before the tool starts.
     pub args: ArgSpec,
-    /// What it does to the world. Everything but a read needs consent.
+    /// What it changes outside of the run. Everything but a read needs approval.
     pub effect: Effect,
-    /// Time limit of one call in milliseconds, after which the driver cuts it off.
+    /// Time limit of one call in milliseconds, after which the driver cancels it.
     pub timeout_ms: u64,
-    /// How often one call may be made in total, if it fails in a way that may pass. 1 means no retry.
+    /// The maximum number of tries of one call, if it fails in a retryable way. 1: no retry.
     pub attempts: u32,
     /// Whether it may ask a model about its own result. Default `false`.
     #[serde(default)]
     pub smart: bool,
-    /// What policy knows of it in addition to its effect.
+    /// Its policy settings, in addition to its effect.
     #[serde(default, skip_serializing_if = "is_default")]
     pub policy: ToolPolicy,
 }
