@@ -32,9 +32,17 @@
 //! | begin with nothing | [`Setup::document`], [`Setup::conversation`], [`Setup::output`] |
 //! | change a spec, an item or facts | the methods of [`Setup`], or its fields |
 //! | declare a tool or a model | [`read`], [`tool`], [`model`] |
-//! | write a reply | [`draft`], [`bare_draft`], [`text`], [`calls`] |
-//! | write what a tool returned | [`found`], [`observed`] |
+//! | write a reply | [`draft`], [`bare_draft`], [`text`], [`calls`], [`call`] |
+//! | write what a tool returned | [`found`], [`observed`], [`STATUSES`] |
 //! | drive a run | [`World`]: each method checks the invariants of the core after it |
+//!
+//! With the feature `llm`, the module `llm` has a model of fixed events, a reply that has everything, and results of calls.
+//!
+//! # What is elsewhere
+//!
+//! A model that replies from a list is public: `loop_llm::Scripted`. Servers that misbehave are `loop_mock`, and tools that
+//! return fixed results are made with `loop_tools::Registry`. What one crate alone uses is in the `tests/common` of
+//! that crate: rendered prompts, plays in paused time, a journal that fails.
 //!
 //! Unit tests inside `loop-core` cannot use it: they are compiled into another copy of the core, with other types.
 
