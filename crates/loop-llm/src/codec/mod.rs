@@ -5,7 +5,7 @@
 //! bytes ─ Decoder: one JSON object or an event stream ─▶ Protocol of each codec ─▶ Assembly ─▶ ModelEvent …, one end
 //! ```
 //!
-//! A codec does no I/O and has no clock. It has two parts: a [`TurnWriter`](turns::TurnWriter), which writes one turn
+//! A codec does no I/O and has no clock. It has two parts: a [`TurnWriter`], which writes one turn
 //! without looking at others, and a [`Protocol`], which reports each event to the [`Assembly`].
 
 mod assembly;
