@@ -25,7 +25,7 @@ pub(crate) struct JudgeContext<'a> {
     pub(crate) sources: RunSources<'a>,
     /// The pass that requests the actions, from 1. 0: the selection.
     pub(crate) pass: u32,
-    /// The remaining quota of calls, and the limit behind it.
+    /// The remaining quota of calls, and the limit that sets it.
     pub(crate) quota: Quota,
 }
 

@@ -271,8 +271,7 @@ pub struct Certificate {
     pub primary: Condition,
     /// The other true conditions, in the gate's order. Empty if there are none.
     pub also: Vec<Condition>,
-    /// What became of the requested effects. All zero until everything has settled; filled in an outcome's
-    /// certificate.
+    /// How the requested effects ended. All zero until everything has settled. Filled in an outcome's certificate.
     #[serde(default, skip_serializing_if = "Effects::is_none")]
     pub effects: Effects,
 }

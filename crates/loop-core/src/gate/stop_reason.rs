@@ -71,7 +71,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// Every reason of the loop, in the order in which they are declared here.
+    /// Every reason of the loop, in order of declaration.
     pub const ALL: [Self; 26] = [
         Self::Confident,
         Self::Completed,

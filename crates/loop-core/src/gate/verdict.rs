@@ -153,7 +153,7 @@ impl Breaker {
 }
 
 impl Verdict {
-    /// Every name of a verdict, in the order in which they are declared here.
+    /// Every name of a verdict, in order of declaration.
     pub const NAMES: [&'static str; 12] = [
         "run",
         "kept",

@@ -66,7 +66,7 @@ impl Guard {
         Self { repeats, three_tier, ledger: Ledger::default(), open: Vec::new(), calls: 0 }
     }
 
-    /// Whether a call may run. Calls that were permitted and not reported yet count as running beside it.
+    /// Whether a call may run. Calls that were permitted and not reported yet count as other calls of the same batch.
     ///
     /// # Errors
     /// The rule that refuses the call. A write that may have happened already counts as [`Failed`](RepeatRule::Failed).

@@ -1,11 +1,11 @@
-//! Repeats: when the same call once more is work, and when it is a loop.
+//! Repeats: whether a repeated call is progress or part of an unproductive loop.
 //!
 //! A [`Ledger`] holds the calls of a run and their results. A [`Fingerprint`] identifies a call, and
 //! [`Ledger::call_status`] says what the ledger knows of it under the [`Rules`] of the run:
 //!
 //! - `never_rerun`: one success or final failure is enough;
 //! - `progress`: results count, not calls. A call is a repeat when it returned the same twice with no change between,
-//!   when it failed for good, or when it would begin the third round of a cycle;
+//!   when it failed permanently, or when it would begin the third round of a cycle;
 //! - `three_tier`: a limit for each tool, the same parameters, a similar search text;
 //! - `reuse`: the earlier result, as long as it is valid;
 //! - `off`: nothing is a repeat.

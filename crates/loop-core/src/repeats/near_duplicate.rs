@@ -1,7 +1,8 @@
-//! Near-duplicates: the words of a search in another order, or another page.
+//! Near-duplicates: calls that request nearly the same, such as a search with its words in another order, or another
+//! page.
 //!
-//! Two calls count as the same only if they only read and returned the same twice with no change between. Another page
-//! that returns something, or another search that finds something, is progress.
+//! Two calls count as the same only if both are reads and returned the same result twice with no change between.
+//! Another page that returns something, or another search that finds something, is progress.
 //!
 //! White space, case, quotes, dashes and symbols may be what a repair changes, so they distinguish calls everywhere.
 //! The exceptions are the capital letter and the punctuation at the start and end of a sentence.

@@ -7,7 +7,8 @@ use crate::spec::{Repeats, ThreeTier};
 /// A search text longer than this, in characters, is never similar: the comparison costs the product of both lengths.
 const LONGEST: usize = 1_000;
 
-/// Whether the search texts of this call are compared: the tool says so, or S3's list does.
+/// Whether the search texts of this call are compared: the tool declares a search parameter, or under `three_tier` the
+/// default list names the tool.
 pub(super) fn is_search(call: &CallFacts<'_>, rules: &Rules<'_>) -> bool {
     // A write is never a near-duplicate.
     if !call.is_read && !rules.three_tier.literal {

@@ -40,7 +40,7 @@ pub(crate) struct Found {
 pub(crate) struct Rules<'a> {
     pub(crate) nonce: &'a str,
     pub(crate) mode: NonceMode,
-    /// The contracts in tool results and in the work item.
+    /// The contracts in texts that the run has read.
     pub(crate) echoes: &'a Echoes,
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::types::steps;
 
-/// Fences of more marks than this count as fences of this many.
+/// Longer fences count as fences of this length.
 const FENCE_MAX: usize = 64;
 
 /// The positions of headings and fenced blocks in a text, in bytes.

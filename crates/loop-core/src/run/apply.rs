@@ -437,7 +437,7 @@ impl Run {
         let (phase, mut rest) = run.apart();
         let mut reached = rest.limits_reached();
         if rest.spec.limits.tool_calls == 0 && policy::has_tools(rest.spec) {
-            // In S4's order: steps, tool calls, time.
+            // The order is steps, tool calls, time.
             let at = reached.iter().position(|limit| limit.reason == StopReason::Timeout);
             reached.insert(at.unwrap_or(reached.len()), gate::no_tool_calls());
         }

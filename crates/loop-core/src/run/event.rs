@@ -210,7 +210,7 @@ pub struct Overridden {
     pub value: Arc<str>,
 }
 
-/// The messages before a run, the last of which it answers. The core reads only what is listed here.
+/// The messages before a run, which answers the last of them. The core reads only the fields here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct History {
     /// How many messages there are, each tool result counted as one.
@@ -264,7 +264,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The refusal as it is written.
+    /// The refusal's name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cost => "cost",

@@ -152,7 +152,8 @@ impl Rest<'_> {
         if now.all > 0 && now.run + now.kept + asks == 0 {
             let last_moved = self.calls.actions.iter().rev().find(|action| moves(action));
             let moved = last_moved.map_or(0, |action| action.key.pass);
-            // A pass without calls ended the run or an attempt, so it cannot be in between.
+            // A pass without calls ended the run or an attempt, so idle passes are counted from the attempt's first
+            // pass.
             let began = self.draft.attempts.last().map_or(0, |attempt| attempt.from_pass.saturating_sub(1));
             idle = pass.saturating_sub(moved.max(began));
         }

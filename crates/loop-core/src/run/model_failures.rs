@@ -90,7 +90,7 @@ impl Rest<'_> {
         }
         let is_too_long =
             failure.kind == FailureKind::ContextTooLong && self.spec.protocol.properties().compacts;
-        // Once for each call: a second compaction would not shorten it more.
+        // Once for each call: a call that is still too long after it is not retried.
         if is_too_long && !call.shortened && is_open && self.compact() {
             call.shortened = true;
             return self.try_again(call, purpose, failure, failure.retry_at);

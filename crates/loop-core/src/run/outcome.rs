@@ -87,7 +87,7 @@ pub struct ServedCall {
     pub provider: Arc<str>,
     /// The model that was requested, by the provider's name for it.
     pub model: Arc<str>,
-    /// The model behind the provider's own name, for the price table. `None`: the name is the model's.
+    /// The official name of the model, for the price table. `None`: `model` is the official name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_model: Option<Arc<str>>,
     /// The model that served, as the provider reports it. `None`: not reported.
@@ -161,7 +161,7 @@ pub enum Saved {
         /// Where, for people: a path or an address.
         location: Arc<str>,
     },
-    /// It is not saved. The journal holds it.
+    /// It is not saved. The journal contains it.
     Not {
         /// Why, as one line for people.
         message: Arc<str>,

@@ -41,9 +41,9 @@ struct Headroom {
     limit: u64,
     /// Used by settled calls, or reserved by calls in flight.
     taken: u64,
-    /// The call's input.
+    /// The amount for the call's input.
     input: u64,
-    /// One output token.
+    /// The amount for one output token.
     output_token: u64,
     /// The reserve of the final pass. 0: the call is the final pass.
     final_pass: u64,

@@ -26,7 +26,7 @@ pub struct LimitWithoutPrice {
     pub limit: PicoUsd,
 }
 
-/// A text is not an amount of dollars that can be held exactly.
+/// A text is not an amount of dollars that can be represented exactly.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` {problem}; write dollars such as 0.10")]
 pub struct NotUsd {

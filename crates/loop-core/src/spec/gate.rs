@@ -20,8 +20,8 @@ use crate::types::is_default;
 pub struct GateSettings {
     /// Canonical names of tools that must have returned before a high confidence counts. Empty: none is required.
     pub required_tools: Vec<Arc<str>>,
-    /// Whether a cheaper tier may reply where the cost limit does not pay for the wanted one. Default `false`: such a
-    /// run ends as `budget_exceeded`.
+    /// Whether a cheaper tier may reply if the cost limit does not cover the wanted one. Default `false`: such a run
+    /// ends as `budget_exceeded`.
     #[serde(skip_serializing_if = "is_default")]
     pub cheaper_tier: bool,
     /// Whether an approver can be asked. Default `false`: a call that needs approval is left undone.
@@ -83,8 +83,8 @@ pub struct GateSettings {
     /// What follows a tool that fails. Default: the model reads the failure.
     #[serde(skip_serializing_if = "is_default")]
     pub on_tool_error: OnToolError,
-    /// Whether a stop by a limit leaves a final pass, for which part of each limit is reserved. Without it the last
-    /// permitted pass is one like any other: its calls run, and the run ends before the next (S4-85).
+    /// Whether a stop by a limit is preceded by a final pass, for which part of each limit is reserved. Without it the
+    /// calls of the last permitted pass run, and the run ends before the next pass.
     #[serde(skip_serializing_if = "is_true")]
     pub final_pass: bool,
     /// Which names of a tool count. Default: its own name and its declared aliases.
@@ -142,7 +142,7 @@ impl Default for GateSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stale {
-    /// One that is not higher (S0-120); unknown counts as low.
+    /// One that is not higher. Unknown counts as low.
     #[default]
     NotImproved,
     /// One that is the same: after a fall the run continues.

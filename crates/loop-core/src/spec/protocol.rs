@@ -115,7 +115,7 @@ impl ProtocolSpec {
         }
     }
 
-    /// In whose words a model is told of a call that failed.
+    /// The style of error results.
     pub fn errors(&self) -> ErrorStyle {
         match self {
             Self::Document(_) => ErrorStyle::default(),

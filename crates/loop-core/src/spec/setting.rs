@@ -56,7 +56,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// Every setting, in the order in which they are declared here.
+    /// Every setting, in order of declaration.
     pub const ALL: [Self; 22] = [
         Self::Passes,
         Self::Cost,

@@ -128,7 +128,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// Every kind, in the order in which they are declared here.
+    /// Every kind, in order of declaration.
     pub const ALL: [Self; 26] = [
         Self::InvalidRequest,
         Self::Unsupported,

@@ -17,9 +17,9 @@ pub enum Status {
     Ok,
     /// The tool found nothing. It may be cited as evidence of absence.
     Empty,
-    /// The tool failed in a way that may pass. The core may try it again.
+    /// The tool failed in a retryable way. The core may retry the call.
     RetryableError,
-    /// The tool failed for good. The same call is not tried again.
+    /// The tool failed permanently. The same call is not retried.
     PermanentError,
     /// The tool, or the full check of its schema, refused the arguments.
     InvalidInput,
