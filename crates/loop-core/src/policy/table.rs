@@ -22,7 +22,7 @@ pub struct PolicyRow {
     pub returns_untrusted: bool,
     /// JSON pointers to the parameters that name a recipient or a target. Empty if there are none.
     pub authority: Vec<Arc<str>>,
-    /// The decision while the run has read nothing untrusted.
+    /// The decision at the start of the run, with the taint of the work item alone.
     pub at_start: Cell,
     /// The decision after untrusted text was read.
     pub untrusted: Cell,

@@ -16,32 +16,32 @@ pub enum ParseWarning {
         /// The heading as written.
         heading: Arc<str>,
     },
-    /// A heading that came more than once; the bodies were joined.
+    /// A repeated heading. The bodies were joined.
     DoubledHeading {
         /// The section's id.
         section: Arc<str>,
     },
     /// A code fence without an end. It is taken to end at the next heading.
     UnclosedFence,
-    /// A contract block that does not count: its nonce is wrong, or it repeats one that was read.
+    /// A contract block that does not count: its nonce is wrong, or it is an echo of one that the run has read.
     IgnoredContract {
         /// Why it does not count.
         why: Arc<str>,
     },
     /// A contract block that is not a JSON object of the agreed form.
     GarbledContract {
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: Arc<str>,
     },
-    /// A member that is given more than once, in the contract, a selection of tools or a native call. The last one
-    /// counts, but a call that changes something is refused.
+    /// A repeated member in the contract, a selection of tools or a native call. The last one counts, but a call that
+    /// changes something is refused.
     RepeatedMember {
         /// JSON pointer to it; in native calls it begins with the position of the call, from 0.
         pointer: Arc<str>,
     },
     /// A part of the contract that was repaired or left out.
     RepairedContract {
-        /// What was done.
+        /// The repair.
         what: Arc<str>,
     },
     /// The reply was cut at the output limit.

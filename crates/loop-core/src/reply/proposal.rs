@@ -30,7 +30,7 @@ pub struct Proposal {
     /// How many requested calls were counted and not read, beyond `limits.requested_calls`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unread: u32,
-    /// What the reply ends, in protocols without confidence.
+    /// The end that the reply states, in protocols without confidence.
     #[serde(default, skip_serializing_if = "Ending::is_none")]
     pub ending: Ending,
 }
@@ -45,7 +45,7 @@ pub enum Refused {
     ByFilter,
 }
 
-/// What a reply ends, in protocols without confidence.
+/// The end that a reply states, of the run or of an attempt, in protocols without confidence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "ending", content = "what", rename_all = "snake_case")]
 pub enum Ending {

@@ -53,7 +53,7 @@ pub enum Note {
         /// The earliest instant of that try, since the start of the run. `None`: at once.
         not_before: Option<Millis>,
     },
-    /// A tool was not ready. It is asked again without a model call.
+    /// A tool was not ready (`pending`). It is polled again without a model call.
     Polled {
         /// The action's key.
         key: CommandKey,

@@ -385,18 +385,18 @@ pub struct Work {
     pub sub_call: Option<SubCallBudget>,
     /// Its result. `None`: it has not settled.
     pub observation: Option<Observation>,
-    /// When it is asked again. `None`: its tool has not answered that it is not ready.
+    /// The next poll of its tool. `None`: its tool has not answered `pending`.
     pub poll: Option<Box<Poll>>,
     /// How many tries ended with the program. They do not count as failures.
     pub lost: u32,
 }
 
-/// A tool that was not ready and is asked again, without a model.
+/// A tool that answered `pending` and is polled again, without a model call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Poll {
-    /// How many times it has been asked again, the next time included.
+    /// The number of polls, the next one included.
     pub times: u32,
-    /// The earliest instant of the next time, since the start of the run.
+    /// The earliest instant of the next poll, since the start of the run.
     pub not_before: Millis,
     /// Its last answer.
     pub last: Observation,

@@ -1,4 +1,6 @@
 //! Argument specs: the part of JSON Schema by which arguments are validated and rebuilt.
+//!
+//! The tool's own schema checks all other keywords before the tool starts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
