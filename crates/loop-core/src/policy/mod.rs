@@ -6,10 +6,10 @@
 //!  only reads ────────────────▶ runs            who approved it ────────┘
 //! ```
 //!
-//! [`ruling`] decides that a call runs, needs an approver or is denied, and why. It decides from the spec, the call, what
-//! the run has read and where the values of the call come from. The spec's `gate.people` says whether there is an
-//! approver. Without one, a call that could leak data or reach an unauthorised recipient is denied, and a call that merely
-//! lacks an approval is left undone.
+//! [`ruling`] decides that a call runs, needs an approver or is denied, and why. It decides from the spec, the call,
+//! the taint of the run and the sources of the call's values. The spec's `gate.people` says whether there is an
+//! approver. Without one, a call that could leak data or reach an unauthorised recipient is denied, and a call that
+//! merely lacks an approval is left undone.
 //!
 //! Policy does not read earlier calls (see `repeats`), limits, or the text of a reply.
 

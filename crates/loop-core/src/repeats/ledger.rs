@@ -14,7 +14,7 @@ use crate::repeats::waiting::waits;
 use crate::spec::{Repeats, ToolRepeats};
 use crate::types::{CommandKey, Digest, EvidenceId, Observation, Status, is_default};
 
-/// How many search texts of one tool are remembered.
+/// The maximum number of search texts of one tool that are remembered.
 const QUERIES: usize = 32;
 
 /// Consecutive equal results of a call after which the next call is a repeat.
@@ -33,8 +33,9 @@ pub struct Ledger {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     near_duplicate: BTreeMap<Digest, LastResult>,
     trace: Trace,
-    /// The number of observed changes: settled writes that may have changed something, and reads whose result differs
-    /// from the result before. A result is compared only with results between which this number did not grow.
+    /// The number of observed changes: writes with a new result that may have changed something, reads whose result
+    /// differs from the one before, and reads that report work in progress. Two results count as the same result only
+    /// if no other call added to this number in between.
     changes: u64,
     /// The number of writes that ran, whatever their result.
     writes: u64,
@@ -90,7 +91,7 @@ struct Entry {
     /// How many results in a row reported work in progress.
     waited: u32,
     polls: u32,
-    /// How many of the ledger's changes are its own.
+    /// How many of the ledger's `changes` this call made.
     own: u64,
     /// The ledger's number of `writes` before the last result.
     writes_at: u64,
@@ -199,7 +200,7 @@ pub struct OtherCalls {
     calls: BTreeMap<Digest, OtherCall>,
     tools: BTreeMap<Arc<str>, (u32, CommandKey)>,
     queries: Vec<(Arc<str>, Query, CommandKey)>,
-    /// How many may change something.
+    /// The number of calls that may change something.
     changes: u32,
 }
 
@@ -419,8 +420,8 @@ impl Ledger {
             is_failure: !status.is_citable(),
         };
         entry.writes_at = self.writes;
-        // A write that reports work in progress has been done. Another one would start the work again, so it is not
-        // polled.
+        // A write that reports work in progress has been done. Another one would start the work again, so it does not
+        // count as waiting.
         let waits = settled.waits && (entry.is_read || status == Status::Pending);
         entry.waited = if waits { entry.waited + 1 } else { 0 };
         let is_waiting = waits && entry.waited <= entry.polls;

@@ -22,11 +22,11 @@
 //!
 //! # State
 //!
-//! Nine parts, each a type in a module that states its invariants: `started` (the first event's data), `clock`, `phase`,
-//! `inbox`, `route`, `knowledge`, `calls`, `draft`, `budget`. What follows from another part is computed. `step` matches
-//! phase and event. The transitions are in `model_calls`, `model_failures`, `charging`, `acting`, `asking`, `gating`,
-//! `attempts`, `select`, `final_pass`, `compact` and `stopping`. `requested` reads commands and deadlines from the
-//! state, and `quote` computes the budget of a call.
+//! Nine parts, each a type in a module that states its invariants: `started` (the first event's data), `clock`,
+//! `phase`, `inbox`, `route`, `knowledge`, `calls`, `draft`, `budget`. What follows from another part is computed.
+//! `step` matches phase and event. The transitions are in `model_calls`, `model_failures`, `charging`, `acting`,
+//! `asking`, `gating`, `attempts`, `select`, `final_pass`, `compact` and `stopping`. `requested` reads commands and
+//! deadlines from the state, and `quote` computes the budget of a call.
 
 mod acting;
 mod apply;
