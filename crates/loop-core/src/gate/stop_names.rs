@@ -1,4 +1,4 @@
-//! The names of stop reasons in the error styles of other loops.
+//! The names of stop reasons in each error style.
 
 use crate::gate::stop_reason::StopReason;
 use crate::spec::ErrorStyle;

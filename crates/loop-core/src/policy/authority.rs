@@ -13,7 +13,7 @@ use crate::policy::sources::Sources;
 use crate::spec::{ArgSpec, ToolSpec};
 use crate::types::sorted;
 
-/// The maximum number of values that are checked in one call. With more, an approver decides.
+/// The maximum number of values that are checked in one call. With more, the call needs an approval.
 const MAX: usize = 256;
 
 /// The maximum number of unauthorised values that are reported. One is enough to stop the call.

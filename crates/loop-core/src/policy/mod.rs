@@ -290,7 +290,7 @@ pub(crate) fn forbidden(spec: &RunSpec, tool: &ToolSpec) -> Option<Reason> {
         return Some(Reason::Forbidden);
     }
     let listed = gate.allow.is_empty() || names(&gate.allow, &tool.name);
-    // The tool that ends the run is always permitted.
+    // The tool that ends the run need not be on `gate.allow`.
     (!listed && !spec.protocol.handles(&tool.name)).then_some(Reason::NotAllowed)
 }
 

@@ -10,8 +10,8 @@ use crate::types::{Status, Taint};
 
 /// The origin of a tool result's text.
 ///
-/// The loop sets it when it answers a call. A program that composes a history may set it as well. As JSON it is `{"by":
-/// "verdict"}` or `{"by": "tool", "untrusted": false, "private": false}`.
+/// The loop sets it when it answers a call. A program that composes a history may set it as well. As JSON it is
+/// `{"by": "verdict"}` or `{"by": "tool", "untrusted": false, "private": false}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ResultOrigin {
