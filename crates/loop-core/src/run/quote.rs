@@ -10,7 +10,7 @@ use crate::spec::Setting;
 use crate::spec::{CostMode, FINAL_PASS_OUTPUT_TOKENS, RunSpec, held_back, least_limit};
 use crate::types::{CommandKey, PicoUsd, Price, Rates, Slot, Tier};
 
-/// The minimum output tokens of a call.
+/// A call that could have fewer output tokens than this is refused.
 const LEAST_OUTPUT_TOKENS: u64 = 256;
 /// The maximum number of tokens with which providers frame the turns of a call. They are not bytes of the prompt.
 const FRAME_TOKENS: u64 = 256;
