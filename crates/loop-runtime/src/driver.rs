@@ -37,7 +37,7 @@ use crate::alarm::Alarm;
 use crate::callbacks::{CallbackError, Caller, Progress};
 use crate::conversation::{self, Conversation};
 use crate::events::{Control, Feed, RunEvent};
-use crate::journal::{Entry, JournalError, RunWriter};
+use crate::journal::{Durability, Entry, JournalError, RunWriter};
 use crate::model::{self, Settled};
 use crate::parts::Parts;
 use crate::save::{SaveError, Saver};
@@ -673,7 +673,8 @@ impl Driver {
         // Journals may keep them for long.
         notes.shrink_to_fit();
         let entry = Arc::new(Entry { seq: self.seq, event, notes });
-        if let Err(error) = self.writer.append(&entry).await {
+        let durability = Durability::of(&entry.event.kind, &self.run);
+        if let Err(error) = self.writer.append(&entry, durability).await {
             self.run.take_back(&entry.event.kind);
             return Err(error.into());
         }

@@ -25,7 +25,7 @@ use crate::conversation::{Offered, Rules};
 use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::events::Events;
 use crate::handle::Remote;
-use crate::journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded};
+use crate::journal::{Durability, Entry, Header, Journal, JournalError, MemoryJournal, Recorded};
 use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
 use crate::save::Saver;
@@ -432,7 +432,8 @@ impl Runner {
         let opening = self.reopen_with(run, stated).await?;
         let Opening { run, mut writer, mut seq, first, .. } = opening;
         for (event, notes) in first {
-            writer.append(&Arc::new(Entry { seq, event, notes })).await?;
+            // People are told that it is recorded.
+            writer.append(&Arc::new(Entry { seq, event, notes }), Durability::Synced).await?;
             seq += 1;
         }
         Ok(run)
@@ -625,7 +626,7 @@ pub async fn expire(journal: &dyn Journal, run: &RunId) -> Result<bool, StartErr
     let seq = recorded.entries.len() as u64;
     let broken = |rejected| StartError::Broken { run: run.clone(), seq, rejected };
     let notes = state.apply(&event).map_err(broken)?;
-    writer.append(&Arc::new(Entry { seq, event, notes })).await?;
+    writer.append(&Arc::new(Entry { seq, event, notes }), Durability::Synced).await?;
     Ok(true)
 }
 

@@ -15,7 +15,9 @@ use std::sync::Arc;
 
 use history::{MANIFEST, blank, history};
 use loop_core::{RunId, StopReason};
-use loop_runtime::journal::{Entry, Header, Journal, JournalError, MemoryJournal, RunWriter, SqliteJournal};
+use loop_runtime::journal::{
+    Durability, Entry, Header, Journal, JournalError, MemoryJournal, RunWriter, SqliteJournal,
+};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -45,7 +47,7 @@ async fn open(
 async fn write(journal: &dyn Journal, header: &Header, entries: &[Entry]) {
     let mut writer = journal.create(header, &Arc::new(entries[0].clone())).await.unwrap();
     for entry in &entries[1..] {
-        writer.append(&Arc::new(entry.clone())).await.unwrap();
+        writer.append(&Arc::new(entry.clone()), Durability::Committed).await.unwrap();
     }
 }
 
@@ -95,7 +97,7 @@ async fn entries_survive_reopening_and_a_writer_goes_on_behind_them() {
     let (recorded, mut writer) = journal.resume(&run()).await.unwrap();
     assert_eq!(recorded.entries, entries[..3]);
     for entry in &entries[3..] {
-        writer.append(&Arc::new(entry.clone())).await.unwrap();
+        writer.append(&Arc::new(entry.clone()), Durability::Committed).await.unwrap();
     }
     assert_eq!(journal.read(&run()).await.unwrap().entries, entries);
 }
@@ -107,10 +109,10 @@ async fn a_number_that_does_not_follow_is_refused_and_nothing_is_written() {
     let journal = SqliteJournal::open(&path).unwrap();
     let mut writer = open(&journal, &header, &entries).await.unwrap();
     for wrong in [0, 2, u64::MAX] {
-        let error = writer.append(&Arc::new(blank(wrong))).await.unwrap_err();
+        let error = writer.append(&Arc::new(blank(wrong)), Durability::Committed).await.unwrap_err();
         assert!(error.to_string().contains("cannot follow 1 entries"), "{error}");
     }
-    writer.append(&Arc::new(entries[1].clone())).await.unwrap();
+    writer.append(&Arc::new(entries[1].clone()), Durability::Committed).await.unwrap();
     assert_eq!(journal.read(&run()).await.unwrap().entries, entries[..2]);
 }
 
@@ -149,7 +151,7 @@ async fn a_list_says_of_an_open_run_whether_it_is_being_written() {
         assert!(!is_written().await);
         let (_, mut writer) = journal.resume(&run()).await.unwrap();
         for entry in &entries[1..] {
-            writer.append(&Arc::new(entry.clone())).await.unwrap();
+            writer.append(&Arc::new(entry.clone()), Durability::Committed).await.unwrap();
         }
         assert!(!is_written().await, "it has stopped");
     }
@@ -230,9 +232,15 @@ async fn a_take_over_raises_the_epoch_and_the_stale_writer_is_refused() {
     let mut stale = open(&journal, &header, &entries).await.unwrap();
     fs::remove_dir_all(format!("{}.locks", path.display())).unwrap();
     let (_, mut writer) = journal.resume(&header.run).await.unwrap();
-    assert!(matches!(stale.append(&Arc::new(entries[1].clone())).await, Err(JournalError::Busy { .. })));
-    writer.append(&Arc::new(entries[1].clone())).await.unwrap();
-    assert!(matches!(stale.append(&Arc::new(entries[2].clone())).await, Err(JournalError::Busy { .. })));
+    assert!(matches!(
+        stale.append(&Arc::new(entries[1].clone()), Durability::Committed).await,
+        Err(JournalError::Busy { .. })
+    ));
+    writer.append(&Arc::new(entries[1].clone()), Durability::Committed).await.unwrap();
+    assert!(matches!(
+        stale.append(&Arc::new(entries[2].clone()), Durability::Committed).await,
+        Err(JournalError::Busy { .. })
+    ));
     drop(stale);
     assert!(
         matches!(journal.resume(&header.run).await, Err(JournalError::Busy { .. })),
@@ -260,7 +268,7 @@ async fn a_killed_process_gives_up_its_lock_and_loses_nothing_that_was_acknowled
         let (recorded, mut writer) = journal.resume(&run()).await.unwrap();
         let next = recorded.entries.len() as u64;
         assert!(next > last, "{last} was acknowledged, {next} entries are there");
-        writer.append(&Arc::new(blank(next))).await.unwrap();
+        writer.append(&Arc::new(blank(next)), Durability::Committed).await.unwrap();
     }
 }
 
@@ -304,7 +312,7 @@ async fn appends_until_it_is_killed() {
     println!("\nappended 0");
     // It ends by itself should nobody kill it.
     for seq in 1..100_000 {
-        writer.append(&Arc::new(blank(seq))).await.unwrap();
+        writer.append(&Arc::new(blank(seq)), Durability::Committed).await.unwrap();
         println!("\nappended {seq}");
     }
 }
@@ -318,12 +326,12 @@ async fn a_journal_in_use_is_a_clear_line() {
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     check_line(
-        &writer.append(&Arc::new(entries[1].clone())).await.unwrap_err(),
+        &writer.append(&Arc::new(entries[1].clone()), Durability::Committed).await.unwrap_err(),
         &path,
         "in use by another process; try again",
     );
     other.execute_batch("ROLLBACK").unwrap();
-    writer.append(&Arc::new(entries[1].clone())).await.unwrap();
+    writer.append(&Arc::new(entries[1].clone()), Durability::Committed).await.unwrap();
 }
 
 #[test]

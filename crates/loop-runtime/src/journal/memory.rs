@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use loop_core::{Note, RunId};
 
-use crate::journal::{Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
+use crate::journal::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
 
 /// Runs that are kept in memory as long as the value exists. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -115,7 +115,7 @@ impl Journal for MemoryJournal {
 
 #[async_trait]
 impl RunWriter for Writer {
-    async fn append(&mut self, entry: &Arc<Entry>) -> Result<(), JournalError> {
+    async fn append(&mut self, entry: &Arc<Entry>, _: Durability) -> Result<(), JournalError> {
         let mut stored = lock(&self.stored);
         if stored.entries.len() as u64 != entry.seq {
             let message = format!("entry {} cannot follow {} entries", entry.seq, stored.entries.len());

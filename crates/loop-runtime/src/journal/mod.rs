@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use loop_core::{Digest, Event, EventKind, Millis, Note, RunId, RunSpec, StopReason};
+use loop_core::{CommandKey, Digest, Event, EventKind, Millis, Note, Phase, Run, RunId, RunSpec, StopReason};
 use serde::{Deserialize, Serialize};
 
 pub use crate::parts::{expire, replay};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
-pub use sqlite::SqliteJournal;
+pub use sqlite::{SqliteJournal, SyncPolicy};
 
 /// Where runs are recorded.
 #[async_trait]
@@ -50,11 +50,42 @@ pub trait Journal: Send + Sync + fmt::Debug {
 /// Appends to one run. There is one writer a run at a time; dropping it lets another take over.
 #[async_trait]
 pub trait RunWriter: Send + fmt::Debug {
-    /// Makes an entry durable. Its number must follow the last one's.
+    /// Makes an entry durable, and all entries before it at least as much. Its number must follow the last one's.
     ///
     /// # Errors
     /// When it is not durable: then nothing may follow from it.
-    async fn append(&mut self, entry: &Arc<Entry>) -> Result<(), JournalError>;
+    async fn append(&mut self, entry: &Arc<Entry>, durability: Durability) -> Result<(), JournalError>;
+}
+
+/// What an entry has to survive before the run does what it allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    /// The end of the process, also by `kill -9`.
+    Committed,
+    /// A power failure too.
+    Synced,
+}
+
+impl Durability {
+    /// What the entry of an event asks for that was just applied to `run`: an effect that begins or ended, what a person
+    /// said, a wait for a person and the end survive a power failure.
+    pub(crate) fn of(event: &EventKind, run: &Run) -> Self {
+        let is_told = match event {
+            EventKind::ToolStarted { key, .. } | EventKind::ToolFinished { key, .. } => changes(run, key),
+            EventKind::PersonAnswered { .. } | EventKind::Instruction { .. } => true,
+            _ => false,
+        };
+        let rests =
+            matches!(run.phase(), Phase::WaitingForPerson { .. } | Phase::Saving { .. } | Phase::Done { .. });
+        if is_told || rests { Self::Synced } else { Self::Committed }
+    }
+}
+
+/// Whether the action under a key may change something; yes where its tool is not known.
+fn changes(run: &Run, key: &CommandKey) -> bool {
+    let action = run.actions().iter().find(|action| action.key == *key);
+    let tool = action.and_then(|action| run.spec().tool(action.tool_name()));
+    tool.is_none_or(|tool| !tool.effect.is_read())
 }
 
 /// What a run is opened with in a journal.

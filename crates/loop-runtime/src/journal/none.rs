@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use loop_core::RunId;
 
-use crate::journal::{Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
+use crate::journal::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
 
 /// Stores nothing. A run with it cannot be read and cannot be resumed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,7 +32,7 @@ impl Journal for NoJournal {
 
 #[async_trait]
 impl RunWriter for NoJournal {
-    async fn append(&mut self, _: &Arc<Entry>) -> Result<(), JournalError> {
+    async fn append(&mut self, _: &Arc<Entry>, _: Durability) -> Result<(), JournalError> {
         Ok(())
     }
 }

@@ -12,7 +12,9 @@ use loop_core::{DefaultCall, Effect, EventKind, FinishReason, Note, RunId, Usage
 use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest};
 use loop_runtime::{
     Outcome, RunSpec, Runner,
-    journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded, RunLine, RunWriter},
+    journal::{
+        Durability, Entry, Header, Journal, JournalError, MemoryJournal, Recorded, RunLine, RunWriter,
+    },
     models::{ChatModel, Models},
     observe::{Events, RunEvent},
     report::Report,
@@ -394,7 +396,7 @@ pub async fn journal_of(recorded: &Recorded, entries: &[Entry]) -> Arc<MemoryJou
     let header = header_of(&entries[0], &recorded.spec, &recorded.manifest);
     let mut writer = journal.create(&header, &Arc::new(entries[0].clone())).await.unwrap();
     for entry in &entries[1..] {
-        writer.append(&Arc::new(entry.clone())).await.unwrap();
+        writer.append(&Arc::new(entry.clone()), Durability::Committed).await.unwrap();
     }
     Arc::new(journal)
 }
@@ -468,9 +470,9 @@ impl Journal for Watched {
 
 #[async_trait]
 impl RunWriter for Writer {
-    async fn append(&mut self, entry: &Arc<Entry>) -> Result<(), JournalError> {
+    async fn append(&mut self, entry: &Arc<Entry>, durability: Durability) -> Result<(), JournalError> {
         self.journal.admit(entry).await?;
-        self.inner.append(entry).await?;
+        self.inner.append(entry, durability).await?;
         for line in allowances(entry) {
             self.journal.log.say(line);
         }

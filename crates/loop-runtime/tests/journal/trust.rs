@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loop_core::{EventKind, RunId};
-use loop_runtime::journal::{Entry, Header, Journal as _, JournalError, Recorded, RunWriter, SqliteJournal};
+use loop_runtime::journal::{
+    Durability, Entry, Header, Journal as _, JournalError, Recorded, RunWriter, SqliteJournal,
+};
 use rusqlite::Connection;
 
 use super::history::{blank, history};
@@ -54,7 +56,7 @@ async fn a_run_that_was_rolled_back_with_its_own_old_row_is_not_resumed() {
     let journal = SqliteJournal::open(&path).unwrap();
     let (_, mut writer) = journal.resume(&header.run).await.unwrap();
     for entry in &entries[3..5] {
-        writer.append(&Arc::new(entry.clone())).await.unwrap();
+        writer.append(&Arc::new(entry.clone()), Durability::Committed).await.unwrap();
     }
     drop((writer, journal));
     let (count, head, seal) = old;
@@ -81,7 +83,7 @@ async fn a_journal_that_lost_its_log_is_not_resumed() {
     checkpoint.query_row("PRAGMA wal_checkpoint(FULL)", [], |_| Ok(())).unwrap();
     drop(checkpoint);
     for entry in &entries[1..4] {
-        writer.append(&Arc::new(entry.clone())).await.unwrap();
+        writer.append(&Arc::new(entry.clone()), Durability::Committed).await.unwrap();
     }
     // As a kill leaves it: without a last checkpoint.
     let kept = folder.path().join("kept/journal.db");
@@ -131,7 +133,7 @@ async fn a_head_that_lags_behind_is_no_fault() {
     let before = fs::read(&head).unwrap();
     let journal = SqliteJournal::open(&path).unwrap();
     let (_, mut writer) = journal.resume(&header.run).await.unwrap();
-    writer.append(&Arc::new(entries[3].clone())).await.unwrap();
+    writer.append(&Arc::new(entries[3].clone()), Durability::Committed).await.unwrap();
     drop(writer);
     fs::write(&head, before).unwrap();
     assert_eq!(journal.resume(&run()).await.unwrap().0.entries, entries[..4]);
@@ -156,9 +158,13 @@ async fn a_journal_that_is_moved_removed_or_replaced_takes_no_more_entries() {
         let (header, entries) = history("r1");
         let journal = SqliteJournal::open(&path).unwrap();
         let mut writer = open(&journal, &header, &entries).await.unwrap();
-        writer.append(&Arc::new(entries[1].clone())).await.unwrap();
+        writer.append(&Arc::new(entries[1].clone()), Durability::Committed).await.unwrap();
         harm(&path);
-        let error = writer.append(&Arc::new(entries[2].clone())).await.unwrap_err().to_string();
+        let error = writer
+            .append(&Arc::new(entries[2].clone()), Durability::Committed)
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("moved, removed or replaced") && error.contains("--journal"), "{at}: {error}");
         assert!(!error.contains('\n'), "{at}: {error}");
     }
@@ -213,11 +219,11 @@ async fn an_entry_that_is_too_large_is_one_clear_line_and_nothing_is_written() {
     let mut writer = open(&journal, &header, &entries).await.unwrap();
     let mut large = blank(1);
     large.event.kind = EventKind::Instruction { text: "x".repeat(max).into() };
-    let error = writer.append(&Arc::new(large)).await.unwrap_err().to_string();
+    let error = writer.append(&Arc::new(large), Durability::Committed).await.unwrap_err().to_string();
     let expected = format!("more than the journal takes ({max})");
     assert!(error.contains(&expected) && !error.contains('\n'), "{error}");
     assert_eq!(journal.read(&run()).await.unwrap().entries.len(), 1);
-    writer.append(&Arc::new(blank(1))).await.unwrap();
+    writer.append(&Arc::new(blank(1)), Durability::Committed).await.unwrap();
 }
 
 #[tokio::test]

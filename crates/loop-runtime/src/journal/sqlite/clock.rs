@@ -1,12 +1,13 @@
 //! A clock that nobody sets: milliseconds since this machine was started, its sleep included.
 
 use std::fs;
+use std::sync::{Arc, LazyLock};
 
 /// An instant of one start of one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SinceBoot {
     /// Names the start.
-    pub(super) boot: String,
+    pub(super) boot: Arc<str>,
     /// Milliseconds since then.
     pub(super) millis: u64,
 }
@@ -20,21 +21,28 @@ impl SinceBoot {
 
 /// Now; `None` on a system that does not tell.
 pub(super) fn now() -> Option<SinceBoot> {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let uptime = fs::read_to_string("/proc/uptime").ok()?;
-    let boot = boot.trim();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    if boot.is_empty() || boot.len() > 64 || !boot.chars().all(is_plain) {
-        return None;
-    }
-    Some(SinceBoot { boot: boot.to_owned(), millis: millis(uptime.split_whitespace().next()?)? })
+    // A process does not outlive its machine's start, so the name of the start is read once.
+    static BOOT: LazyLock<Option<Arc<str>>> = LazyLock::new(boot);
+    Some(SinceBoot { boot: BOOT.clone()?, millis: since_boot_ms()? })
 }
 
-/// `12.34` seconds in milliseconds.
-fn millis(text: &str) -> Option<u64> {
-    let (seconds, hundredths) = text.split_once('.')?;
-    let hundredths: u64 = hundredths.get(..2)?.parse().ok()?;
-    seconds.parse::<u64>().ok()?.checked_mul(1_000)?.checked_add(hundredths * 10)
+fn boot() -> Option<Arc<str>> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let boot = boot.trim();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    (!boot.is_empty() && boot.len() <= 64 && boot.chars().all(is_plain)).then(|| boot.into())
+}
+
+#[cfg(target_os = "linux")]
+fn since_boot_ms() -> Option<u64> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let (seconds, nanos) = (u64::try_from(time.tv_sec).ok()?, u64::try_from(time.tv_nsec).ok()?);
+    seconds.checked_mul(1_000)?.checked_add(nanos / 1_000_000)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn since_boot_ms() -> Option<u64> {
+    None
 }
 
 #[cfg(test)]
@@ -45,8 +53,7 @@ mod tests {
     #[test]
     fn the_time_since_the_start_goes_forward_and_ends_with_it() {
         // B11, H7
-        assert_eq!((millis("12.34"), millis("12"), millis("x.yz")), (Some(12_340), None, None));
-        let at = |boot: &str, millis| SinceBoot { boot: boot.to_owned(), millis };
+        let at = |boot: &str, millis| SinceBoot { boot: boot.into(), millis };
         assert_eq!(at("a", 10).until(&at("a", 25)), Some(15));
         assert_eq!(at("a", 10).until(&at("b", 25)), None);
         if cfg!(target_os = "linux") {

@@ -1,12 +1,14 @@
 //! The head of each run, kept beside the journal: how many entries it had at the last, and the hash of the last one.
 //!
 //! A journal that was rolled back, or that lost the log which holds its last entries, knows less than the head. A head
-//! is written after its entry is durable, so it may lag by an entry after a kill and by more after a power cut; it is
-//! never ahead of an honest journal.
+//! is written after its entry is committed, so it may lag by an entry after a kill and by more after a power failure. As
+//! long as the machine was not started anew, it is never ahead of an honest journal. A power failure may take entries
+//! that were not synced; so the head names the last one that was, and no honest journal has less than that.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use loop_core::{Digest, RunId};
 
@@ -14,6 +16,7 @@ use super::clock;
 use super::lock::file_name;
 use super::seal::Key;
 use crate::files;
+use crate::journal::Durability;
 
 /// The folder of heads of one journal.
 #[derive(Debug)]
@@ -28,8 +31,28 @@ pub(super) struct Head {
     pub(super) entries: u64,
     /// The hash of the last one; of the run itself where there were none.
     pub(super) hash: Digest,
+    /// The last entry that was synced to the disk.
+    pub(super) synced: Synced,
     /// When it was written, by the clock of the machine that counts from its start.
     pub(super) written: Option<clock::SinceBoot>,
+}
+
+/// How far a run was synced to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Synced {
+    /// How many entries.
+    pub(super) entries: u64,
+    /// The hash of the last one; of the run itself where there were none.
+    pub(super) hash: Digest,
+}
+
+impl Head {
+    /// How many entries a journal has at the least that nobody rolled back, and the hash of the last of them: all that
+    /// were committed, or those that were synced where the machine was started anew since.
+    pub(super) fn at_least(&self, now: Option<&clock::SinceBoot>) -> Synced {
+        let is_same_start = self.written.as_ref().zip(now).is_some_and(|(then, now)| then.boot == now.boot);
+        if is_same_start { Synced { entries: self.entries, hash: self.hash } } else { self.synced }
+    }
 }
 
 /// Where a run's head is written.
@@ -37,6 +60,7 @@ pub(super) struct Head {
 pub(super) struct HeadFile {
     file: File,
     run: RunId,
+    synced: Mutex<Synced>,
 }
 
 impl Heads {
@@ -48,21 +72,36 @@ impl Heads {
     }
 
     /// The file of a new run's head, with nothing of it. It is there before the run is, so that no run is without one.
-    pub(super) fn create(&self, run: &RunId, key: &Key, hash: Digest) -> io::Result<HeadFile> {
+    pub(super) fn create(
+        &self,
+        run: &RunId,
+        key: &Key,
+        hash: Digest,
+        is_synced: bool,
+    ) -> io::Result<HeadFile> {
         files::create_folder(&self.folder)?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         let file = files::private(&mut options).open(self.path(run))?;
-        let head = HeadFile { file, run: run.clone() };
-        head.write(key, 0, hash)?;
-        head.file.sync_all()?;
+        let synced = Mutex::new(Synced { entries: 0, hash });
+        let head = HeadFile { file, run: run.clone(), synced };
+        head.write(key, 0, hash, Durability::Committed)?;
+        if is_synced {
+            head.file.sync_all()?;
+        }
         Ok(head)
     }
 
-    /// The file of a run's head, to continue writing it.
-    pub(super) fn open(&self, run: &RunId) -> io::Result<HeadFile> {
+    /// The file of a run's head, to continue writing it behind what the journal has now.
+    pub(super) fn open(&self, run: &RunId, key: &Key, head: &Head, has: Synced) -> io::Result<HeadFile> {
         let file = OpenOptions::new().read(true).write(true).open(self.path(run))?;
-        Ok(HeadFile { file, run: run.clone() })
+        let opened = HeadFile { file, run: run.clone(), synced: Mutex::new(head.synced) };
+        if has.entries < head.entries {
+            // What a power failure took: neither record may speak of it any more.
+            opened.write_at_turn(key, has.entries, has.hash, has.entries + 1)?;
+            opened.write_at_turn(key, has.entries, has.hash, has.entries)?;
+        }
+        Ok(opened)
     }
 
     /// A run's head: the newest whole record of its file. `None` where there is none that the key made.
@@ -84,26 +123,48 @@ impl Heads {
 
 impl HeadFile {
     /// Writes the head after an entry. Two records take turns, so that one that is torn leaves the one before it.
-    pub(super) fn write(&self, key: &Key, entries: u64, hash: Digest) -> io::Result<()> {
-        let (count, hash, written) = (entries.to_string(), hash.to_string(), clock::now());
-        let (boot, since) = written.map_or_else(
-            || ("-".to_owned(), "-".to_owned()),
-            |written| (written.boot, written.millis.to_string()),
-        );
-        let seal = key.seal(TAG, &[self.run.as_str(), &count, &hash, &boot, &since]);
-        let text = format!("{count} {hash} {boot} {since} {seal}");
+    pub(super) fn write(
+        &self,
+        key: &Key,
+        entries: u64,
+        hash: Digest,
+        durability: Durability,
+    ) -> io::Result<()> {
+        if durability == Durability::Synced {
+            *self.synced.lock().unwrap_or_else(PoisonError::into_inner) = Synced { entries, hash };
+        }
+        self.write_at_turn(key, entries, hash, entries)
+    }
+
+    fn write_at_turn(&self, key: &Key, entries: u64, hash: Digest, turn: u64) -> io::Result<()> {
+        let synced = *self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = record(&self.run, key, &Head { entries, hash, synced, written: clock::now() });
         let record = format!("{text:<width$}\n", width = RECORD - 1);
-        write_at(&self.file, record.as_bytes(), (entries % 2) * RECORD as u64)
+        write_at(&self.file, record.as_bytes(), (turn % 2) * RECORD as u64)
     }
 }
 
+/// The line that holds a head.
+pub(super) fn record(run: &RunId, key: &Key, head: &Head) -> String {
+    let (count, hash) = (head.entries.to_string(), head.hash.to_string());
+    let (synced, synced_hash) = (head.synced.entries.to_string(), head.synced.hash.to_string());
+    let (boot, since) = match &head.written {
+        None => ("-", "-".to_owned()),
+        Some(written) => (&*written.boot, written.millis.to_string()),
+    };
+    let seal = key.seal(TAG, &[run.as_str(), &count, &hash, &synced, &synced_hash, boot, &since]);
+    format!("{count} {hash} {synced} {synced_hash} {boot} {since} {seal}")
+}
+
 fn parse(line: &str, run: &RunId, key: &Key) -> Option<Head> {
-    let [count, hash, boot, since, seal] = line.split(' ').collect::<Vec<_>>().try_into().ok()?;
-    if key.check(seal, TAG, &[run.as_str(), count, hash, boot, since]).is_some() {
+    let fields: [&str; 7] = line.split(' ').collect::<Vec<_>>().try_into().ok()?;
+    let [count, hash, synced, synced_hash, boot, since, seal] = fields;
+    if key.check(seal, TAG, &[run.as_str(), count, hash, synced, synced_hash, boot, since]).is_some() {
         return None;
     }
-    let written = since.parse().ok().map(|millis| clock::SinceBoot { boot: boot.to_owned(), millis });
-    Some(Head { entries: count.parse().ok()?, hash: hash.parse().ok()?, written })
+    let written = since.parse().ok().map(|millis| clock::SinceBoot { boot: boot.into(), millis });
+    let synced = Synced { entries: synced.parse().ok()?, hash: synced_hash.parse().ok()? };
+    Some(Head { entries: count.parse().ok()?, hash: hash.parse().ok()?, synced, written })
 }
 
 #[cfg(unix)]
@@ -120,7 +181,7 @@ fn write_at(mut file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
 
 const TAG: &str = "head";
 /// Bytes of one record, its line break included.
-const RECORD: usize = 256;
+const RECORD: usize = 384;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -135,9 +196,9 @@ mod tests {
         let (key, heads, run) = (Key::make(&path).unwrap(), Heads::beside(&path), RunId::new("R 1"));
         let hash = |n: u64| Digest::of("test", &n.to_be_bytes());
         assert_eq!(heads.read(&run, &key).unwrap(), None);
-        let file = heads.create(&run, &key, hash(0)).unwrap();
+        let file = heads.create(&run, &key, hash(0), false).unwrap();
         for entries in 0..=12 {
-            file.write(&key, entries, hash(entries)).unwrap();
+            file.write(&key, entries, hash(entries), Durability::Committed).unwrap();
             let head = heads.read(&run, &key).unwrap().unwrap();
             assert_eq!((head.entries, head.hash), (entries, hash(entries)));
         }

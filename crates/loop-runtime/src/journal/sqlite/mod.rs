@@ -1,4 +1,5 @@
-//! A journal in one SQLite file: every entry is on the disk before anything follows from it.
+//! A journal in one SQLite file: every entry is committed before anything follows from it, and synced to the disk where the
+//! [`SyncPolicy`] says so.
 //!
 //! A run has one writer. It holds a lock file that the system releases when its process ends, however it ends; and
 //! because a lock can fail where folders are shared over a network, every take-over raises the run's epoch, and an
@@ -23,18 +24,19 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use loop_core::RunId;
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::journal::{Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
+use crate::journal::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
 use fault::Fault;
-use heads::{Head, HeadFile, Heads};
+use heads::{Head, HeadFile, Heads, Synced};
 use lock::{Locks, NotTaken, RunLock};
 use place::Place;
-use rows::{Claim, Stored};
+use rows::{Claim, RunRow, Stored};
 use seal::{Broken, Key};
 
 /// All runs in one SQLite file. Clones share the connection.
@@ -53,13 +55,44 @@ struct Store {
     place: Place,
     /// How many bytes an entry may take.
     limit: u64,
+    sync: SyncPolicy,
+    synced_commits: AtomicU64,
     connection: Mutex<Connection>,
+}
+
+/// Which entries are synced to the disk before the run does what they allow. Every entry is committed first in any case,
+/// so that none is lost when the process is killed; the policy decides what a power failure may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// Every entry. A power failure takes nothing.
+    Full,
+    /// What announces an effect, its result, what people said, a wait for a person, and the end. A power failure may take
+    /// model calls and reads behind the last of these; a resumed run makes them again, and pays for them again.
+    #[default]
+    Effects,
+    /// None. A power failure may take entries of any kind, and with them the knowledge that an effect was begun.
+    None,
+}
+
+impl SyncPolicy {
+    /// What it makes of what an entry asks for.
+    fn of(self, asked: Durability) -> Durability {
+        match self {
+            Self::Full => Durability::Synced,
+            // Where nobody can tell that the machine was started anew, what it lost would count as rolled back.
+            Self::Effects if clock::now().is_none() => Durability::Synced,
+            Self::Effects => asked,
+            Self::None => Durability::Committed,
+        }
+    }
 }
 
 #[derive(Debug)]
 struct Writer {
     journal: SqliteJournal,
     claim: Claim,
+    /// The run's row as the last append left it. `None`: it has to be read.
+    row: Option<RunRow>,
     head: Arc<HeadFile>,
     /// Held as long as the writer lives.
     _lock: RunLock,
@@ -89,9 +122,22 @@ impl SqliteJournal {
 
     /// The same journal, which takes no entry of more than so many bytes as JSON.
     pub fn with_entry_limit(self, bytes: u64) -> Self {
-        let store = Arc::try_unwrap(self.store);
+        self.with(|store| Store { limit: bytes, ..store })
+    }
+
+    /// The same journal under another policy. Runs of one file may be written under several.
+    pub fn with_sync(self, sync: SyncPolicy) -> Self {
+        self.with(|store| Store { sync, ..store })
+    }
+
+    /// How many commits were synced to the disk since the journal was opened here.
+    pub fn synced_commits(&self) -> u64 {
+        self.store.synced_commits.load(Ordering::Relaxed)
+    }
+
+    fn with(self, change: impl FnOnce(Store) -> Store) -> Self {
         // Nobody else has it yet: it was just opened.
-        let store = store.map(|store| Arc::new(Store { limit: bytes, ..store }));
+        let store = Arc::try_unwrap(self.store).map(|store| Arc::new(change(store)));
         Self { store: store.unwrap_or_else(|shared| shared) }
     }
 
@@ -113,7 +159,18 @@ impl SqliteJournal {
             key => key.map_err(|error| Fault::from(error).at(&path))?,
         };
         let (heads, connection) = (Heads::beside(&path), Mutex::new(connection));
-        let store = Store { path, locks, heads, key, place, limit: ENTRY_LIMIT, connection };
+        let sync = SyncPolicy::default();
+        let store = Store {
+            path,
+            locks,
+            heads,
+            key,
+            place,
+            limit: ENTRY_LIMIT,
+            sync,
+            synced_commits: AtomicU64::new(0),
+            connection,
+        };
         Ok(Self { store: Arc::new(store) })
     }
 
@@ -146,8 +203,11 @@ impl SqliteJournal {
         }
     }
 
-    fn writer(&self, (claim, head, lock): (Claim, HeadFile, RunLock)) -> Box<dyn RunWriter> {
-        Box::new(Writer { journal: self.clone(), claim, head: Arc::new(head), _lock: lock })
+    fn writer(
+        &self,
+        (claim, row, head, lock): (Claim, Option<RunRow>, HeadFile, RunLock),
+    ) -> Box<dyn RunWriter> {
+        Box::new(Writer { journal: self.clone(), claim, row, head: Arc::new(head), _lock: lock })
     }
 }
 
@@ -194,20 +254,41 @@ impl Store {
             recorded.unverified = Some(message.into());
             return Ok(recorded);
         };
-        let known = usize::try_from(head.entries).unwrap_or(usize::MAX);
-        let hash = if known == 0 { Some(&beginning) } else { hashes.get(known - 1) };
-        match hash {
-            None => recorded.unverified = Some(behind(hashes.len() as u64, head.entries).into()),
-            Some(hash) if *hash != head.hash => {
-                return Err(rows::corrupt(run, head.entries.saturating_sub(1), rows::CHANGED));
+        let now = clock::now();
+        let hash_at = |entries: u64| match usize::try_from(entries) {
+            Ok(0) => Some(&beginning),
+            entries => entries.ok().and_then(|entries| hashes.get(entries - 1)),
+        };
+        let least = head.at_least(now.as_ref());
+        let newest = Synced { entries: head.entries, hash: head.hash };
+        for known in [least, newest] {
+            match hash_at(known.entries) {
+                Some(hash) if *hash != known.hash => {
+                    return Err(rows::corrupt(run, known.entries.saturating_sub(1), rows::CHANGED));
+                }
+                None if known == least => {
+                    recorded.unverified = Some(behind(hashes.len() as u64, head.entries).into());
+                    return Ok(recorded);
+                }
+                Some(_) | None => {}
             }
-            Some(_) if known == hashes.len() => {
-                let now = clock::now();
-                recorded.since_last_ms = head.written.zip(now).and_then(|(then, now)| then.until(&now));
-            }
-            Some(_) => {}
+        }
+        if head.entries == hashes.len() as u64 {
+            recorded.since_last_ms = head.written.zip(now).and_then(|(then, now)| then.until(&now));
         }
         Ok(recorded)
+    }
+
+    /// A transaction that writes, and whether its commit is synced.
+    fn begin<'c>(
+        &self,
+        connection: &'c mut Connection,
+        durability: Durability,
+    ) -> Result<Transaction<'c>, Fault> {
+        let is_synced = durability == Durability::Synced;
+        schema::sync_commits(connection, is_synced)?;
+        self.synced_commits.fetch_add(is_synced.into(), Ordering::Relaxed);
+        Ok(connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
     }
 
     /// A run's head, where there is one that can be read.
@@ -248,14 +329,16 @@ impl Journal for SqliteJournal {
             store.place.holds(&store.path)?;
             let key = store.key(&header.run)?;
             let lock = store.lock(&header.run, None)?;
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let durability = store.sync.of(Durability::Committed);
+            let transaction = store.begin(connection, durability)?;
             let made = rows::create(&transaction, &header, &first, key, store.limit)?;
-            let (claim, hash) = made.ok_or_else(|| store.exists(&header.run))?;
-            let head = store.heads.create(&header.run, key, rows::beginning(&header))?;
+            let (claim, row) = made.ok_or_else(|| store.exists(&header.run))?;
+            let is_synced = store.sync != SyncPolicy::None;
+            let head = store.heads.create(&header.run, key, rows::beginning(&header), is_synced)?;
             transaction.commit()?;
             store.place.holds(&store.path)?;
-            head.write(key, 1, hash)?;
-            Ok((claim, head, lock))
+            head.write(key, 1, row.hash()?, durability)?;
+            Ok((claim, Some(row), head, lock))
         });
         Ok(self.writer(made.await?))
     }
@@ -272,16 +355,23 @@ impl Journal for SqliteJournal {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let head = store.head(&run)?;
             let stored = rows::recorded(&transaction, &run, store.key.as_ref())?;
-            let recorded = store.verify(&run, stored.ok_or_else(|| store.unknown(&run))?, head)?;
+            let stored = stored.ok_or_else(|| store.unknown(&run))?;
+            let has = Synced {
+                entries: stored.hashes.len() as u64,
+                hash: stored.hashes.last().copied().unwrap_or(stored.beginning),
+            };
+            let recorded = store.verify(&run, stored, head.clone())?;
             if let Some(message) = &recorded.unverified {
                 let message = message.to_string();
                 return Err(JournalError::Unverified { run, message }.into());
             }
-            let head = store.heads.open(&run)?;
-            let claim = rows::take_over(&transaction, &run, store.key(&run)?)?;
+            let key = store.key(&run)?;
+            let head = head.ok_or_else(|| store.unknown(&run))?;
+            let claim = rows::take_over(&transaction, &run, key)?;
             let claim = claim.ok_or_else(|| store.unknown(&run))?;
             transaction.commit()?;
-            Ok((recorded, (claim, head, lock)))
+            let head = store.heads.open(&run, key, &head, has)?;
+            Ok((recorded, (claim, None, head, lock)))
         });
         let (recorded, claimed) = taken.await?;
         Ok((recorded, self.writer(claimed)))
@@ -311,6 +401,7 @@ impl Journal for SqliteJournal {
                 }
             }
             if !heads.is_empty() {
+                let now = clock::now();
                 // Its writer may have ended it after it was read; nobody writes it, so the second answer holds.
                 let again = rows::lines(connection, store.key.as_ref())?;
                 let again: BTreeMap<_, _> = again.into_iter().map(|line| (line.run.clone(), line)).collect();
@@ -319,7 +410,8 @@ impl Journal for SqliteJournal {
                         line.clone_from(again);
                     }
                     let head = heads.get(&line.run).and_then(Option::as_ref);
-                    if let Some(head) = head.filter(|head| head.entries > line.entries) {
+                    let is_behind = |head: &&Head| head.at_least(now.as_ref()).entries > line.entries;
+                    if let Some(head) = head.filter(is_behind) {
                         line.trouble.get_or_insert_with(|| behind(line.entries, head.entries).into());
                     }
                 }
@@ -332,20 +424,24 @@ impl Journal for SqliteJournal {
 
 #[async_trait]
 impl RunWriter for Writer {
-    async fn append(&mut self, entry: &Arc<Entry>) -> Result<(), JournalError> {
+    async fn append(&mut self, entry: &Arc<Entry>, asked: Durability) -> Result<(), JournalError> {
         let (claim, entry, head) = (self.claim.clone(), Arc::clone(entry), Arc::clone(&self.head));
+        let known = self.row.take();
         let appended = self.journal.blocking(move |store, connection| {
             let key = store.key(&claim.run)?;
             store.place.holds(&store.path)?;
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let hash = rows::append(&transaction, &claim, &entry, key, store.limit)?;
-            let hash = hash.ok_or_else(|| store.unknown(&claim.run))?;
+            let durability = store.sync.of(asked);
+            let transaction = store.begin(connection, durability)?;
+            let row = rows::append(&transaction, &claim, known, &entry, key, store.limit)?;
+            let row = row.ok_or_else(|| store.unknown(&claim.run))?;
             transaction.commit()?;
             // What the entry announces is begun only where the entry is found again.
             store.place.holds(&store.path)?;
-            Ok(head.write(key, entry.seq + 1, hash)?)
+            head.write(key, entry.seq + 1, row.hash()?, durability)?;
+            Ok(row)
         });
-        appended.await
+        self.row = Some(appended.await?);
+        Ok(())
     }
 }
 
@@ -366,6 +462,11 @@ fn path_below(state_home: Option<OsString>, home: Option<PathBuf>) -> PathBuf {
     let folder = state_home.unwrap_or_else(|| home.unwrap_or_default().join(".local/state"));
     folder.join("loopgate/journal.db")
 }
+
+#[cfg(test)]
+#[path = "power_tests.rs"]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod power_tests;
 
 #[cfg(test)]
 mod tests {

@@ -24,7 +24,7 @@ pub(super) struct Claim {
 
 /// A run's row. All of it but the process that writes it stands under its seal.
 #[derive(Clone, Debug)]
-struct RunRow {
+pub(super) struct RunRow {
     run: RunId,
     unix_ms: i64,
     domain: String,
@@ -108,7 +108,7 @@ impl RunRow {
         u64::try_from(self.entries).unwrap_or_default()
     }
 
-    fn hash(&self) -> Result<Digest, Fault> {
+    pub(super) fn hash(&self) -> Result<Digest, Fault> {
         self.head.parse().map_err(|_| corrupt(&self.run, self.count().saturating_sub(1), CHANGED))
     }
 
@@ -144,7 +144,7 @@ pub(super) fn create(
     first: &Entry,
     key: &Key,
     limit: u64,
-) -> Result<Option<(Claim, Digest)>, Fault> {
+) -> Result<Option<(Claim, RunRow)>, Fault> {
     // The canonical text is what the spec's hash is over, so that a reader can check the one against the other.
     let spec = canonical(&serde_json::to_value(&*header.spec)?);
     let (spec_hash, manifest_hash) = (header.spec.hash().to_string(), header.manifest_hash.to_string());
@@ -200,7 +200,7 @@ pub(super) fn create(
         return Ok(None);
     }
     text.insert(connection, &header.run, 0, row.epoch, &prev)?;
-    Ok(Some((claim, hash)))
+    Ok(Some((claim, row)))
 }
 
 /// Raises a run's epoch, so that whoever wrote it until then writes no more (I-29).
@@ -220,15 +220,23 @@ pub(super) fn take_over(connection: &Connection, run: &RunId, key: &Key) -> Resu
     Ok(Some(Claim { run: run.clone(), epoch: row.epoch, token: row.writer_token }))
 }
 
-/// Appends an entry and gives its hash; `None` when the run is gone.
+/// Appends an entry and gives the run's row behind it; `None` when the run is gone. `known` is the row as this writer left
+/// it: where it still is so, it is not read and checked again.
 pub(super) fn append(
     connection: &Connection,
     claim: &Claim,
+    known: Option<RunRow>,
     entry: &Entry,
     key: &Key,
     limit: u64,
-) -> Result<Option<Digest>, Fault> {
-    let Some(mut row) = RunRow::find(connection, &claim.run)? else {
+) -> Result<Option<RunRow>, Fault> {
+    let text = Text::of(&claim.run, entry, limit)?;
+    if let Some(row) = known.filter(|row| row.count() == entry.seq)
+        && let Some(row) = advance(connection, row, entry, &text, key)?
+    {
+        return Ok(Some(row));
+    }
+    let Some(row) = RunRow::find(connection, &claim.run)? else {
         return Ok(None);
     };
     if (row.epoch, &row.writer_token) != (claim.epoch, &claim.token) {
@@ -242,20 +250,37 @@ pub(super) fn append(
     if row.check(key).is_some() {
         return Err(corrupt(&claim.run, entry.seq.saturating_sub(1), CHANGED));
     }
-    let text = Text::of(&claim.run, entry, limit)?;
-    let prev = row.hash()?;
-    let (at, hash) = (row.entries, text.link(&prev, row.epoch));
-    text.insert(connection, &claim.run, at, row.epoch, &prev)?;
-    row.take(entry, hash, key);
-    let advance = "UPDATE runs SET entries = ?2, head = ?3, stop = ?4, seal = ?5 WHERE run = ?1";
-    connection.prepare_cached(advance)?.execute(params![
-        claim.run.as_str(),
+    advance(connection, row, entry, &text, key)
+}
+
+/// Writes an entry behind those of a row and the row itself; `None` where the stored row is another.
+fn advance(
+    connection: &Connection,
+    mut row: RunRow,
+    entry: &Entry,
+    text: &Text,
+    key: &Key,
+) -> Result<Option<RunRow>, Fault> {
+    let (prev, at, before) = (row.hash()?, row.entries, row.seal.clone());
+    row.take(entry, text.link(&prev, row.epoch), key);
+    let advance = "UPDATE runs SET entries = ?2, head = ?3, stop = ?4, seal = ?5
+                   WHERE run = ?1 AND seal = ?6 AND writer_token = ?7 AND entries = ?8 AND epoch = ?9";
+    let changed = connection.prepare_cached(advance)?.execute(params![
+        row.run.as_str(),
         row.entries,
         row.head,
         row.stop,
-        row.seal
+        row.seal,
+        before,
+        row.writer_token,
+        at,
+        row.epoch
     ])?;
-    Ok(Some(hash))
+    if changed == 0 {
+        return Ok(None);
+    }
+    text.insert(connection, &row.run, at, row.epoch, &prev)?;
+    Ok(Some(row))
 }
 
 /// An entry as it is stored.

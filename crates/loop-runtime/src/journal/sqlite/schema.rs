@@ -124,11 +124,16 @@ fn open(path: &Path, mode: Mode) -> Result<Connection, Fault> {
         }
     };
     connection.busy_timeout(BUSY)?;
-    // With a write-ahead log only `FULL` keeps the last commits when the power goes; `fullfsync` says the same to
-    // macOS. What is in the file is input: its tables must not call functions of their own.
-    let settings = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA trusted_schema = OFF;";
-    connection.execute_batch(settings)?;
+    // What is in the file is input: its tables must not call functions of their own.
+    connection.execute_batch("PRAGMA fullfsync = ON; PRAGMA trusted_schema = OFF;")?;
+    sync_commits(&connection, false)?;
     Ok(connection)
+}
+
+/// Whether the next commits are synced to the disk, together with all before them. With a write-ahead log a commit that is
+/// not survives the end of the process; only `FULL` keeps it when the power fails (`fullfsync` says the same to macOS).
+pub(super) fn sync_commits(connection: &Connection, synced: bool) -> rusqlite::Result<()> {
+    connection.execute_batch(if synced { "PRAGMA synchronous = FULL" } else { "PRAGMA synchronous = NORMAL" })
 }
 
 /// A path as it is in a URI.

@@ -16,11 +16,13 @@ use crate::files;
 #[derive(Clone)]
 pub(super) struct Key {
     bytes: [u8; BYTES],
+    /// Names the key without telling it.
+    name: String,
 }
 
 impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Key({})", self.name())
+        write!(f, "Key({})", self.name)
     }
 }
 
@@ -47,7 +49,11 @@ impl Key {
             .map(|pair| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok()));
         let bytes: Option<Vec<u8>> = digits.collect();
         let bytes = bytes.filter(|_| text.len() == 2 * BYTES).and_then(|bytes| bytes.try_into().ok());
-        bytes.map(|bytes| Some(Self { bytes })).ok_or_else(damaged)
+        bytes.map(|bytes| Some(Self::of(bytes))).ok_or_else(damaged)
+    }
+
+    fn of(bytes: [u8; BYTES]) -> Self {
+        Self { bytes, name: hex(&hmac(&bytes, b"name")[..4]) }
     }
 
     /// Makes a key where there is none. The caller is alone.
@@ -70,7 +76,7 @@ impl Key {
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&beside, &place)?;
-        Ok(Self { bytes })
+        Ok(Self::of(bytes))
     }
 
     /// The seal of these fields under a tag: the key's name and an HMAC-SHA-256. With their lengths before them, no
@@ -81,7 +87,7 @@ impl Key {
             message.extend((field.len() as u64).to_be_bytes());
             message.extend(field.as_bytes());
         }
-        format!("{}-{}", self.name(), hex(&hmac(&self.bytes, &message)))
+        format!("{}-{}", self.name, hex(&hmac(&self.bytes, &message)))
     }
 
     /// Why a seal does not hold; `None` where it does.
@@ -89,13 +95,8 @@ impl Key {
         if same(self.seal(tag, fields).as_bytes(), seal.as_bytes()) {
             return None;
         }
-        let is_own = seal.split_once('-').is_some_and(|(name, _)| name == self.name());
+        let is_own = seal.split_once('-').is_some_and(|(name, _)| name == self.name);
         Some(if is_own { Broken::Changed } else { Broken::OtherKey })
-    }
-
-    /// Names the key without telling it.
-    fn name(&self) -> String {
-        hex(&hmac(&self.bytes, b"name")[..4])
     }
 }
 
