@@ -107,6 +107,8 @@ impl Machine {
         let has = recorded.entries.len();
         for seq in has..has + 3 {
             writer.append(&blank(seq as u64), Durability::Committed).await?;
+            // From here on nothing may be missing again: the head speaks of this start alone.
+            assert_eq!(self.head().2.entries, seq as u64 + 1);
         }
         drop(writer);
         // What is written behind the gap is read and resumed like everything else.
