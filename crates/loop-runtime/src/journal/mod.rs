@@ -70,14 +70,14 @@ impl Durability {
     /// What the entry of an event asks for that was just applied to `run`: an effect that begins or ended, what a person
     /// said, a wait for a person and the end survive a power failure.
     pub(crate) fn of(event: &EventKind, run: &Run) -> Self {
-        let is_told = match event {
+        let is_effect_or_person = match event {
             EventKind::ToolStarted { key, .. } | EventKind::ToolFinished { key, .. } => changes(run, key),
             EventKind::PersonAnswered { .. } | EventKind::Instruction { .. } => true,
             _ => false,
         };
         let rests =
             matches!(run.phase(), Phase::WaitingForPerson { .. } | Phase::Saving { .. } | Phase::Done { .. });
-        if is_told || rests { Self::Synced } else { Self::Committed }
+        if is_effect_or_person || rests { Self::Synced } else { Self::Committed }
     }
 }
 
