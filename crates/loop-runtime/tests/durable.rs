@@ -8,7 +8,7 @@ use common::world::{
 use loop_core::{EventKind, Run, Saved};
 use loop_runtime::{
     RunSpec, Runner, StopReason,
-    journal::replay,
+    journal::{Journal as _, SqliteJournal, SyncPolicy, replay},
     observe::RunEvent,
     run::{StartError, StopClass},
     save::{SaveError, Saver},
@@ -69,6 +69,35 @@ async fn nothing_is_started_before_what_wants_it_is_written_down() {
         }
     }
     assert_eq!(started, 5 + 6 + 1, "{lines:#?}");
+}
+
+#[tokio::test]
+async fn what_is_synced_is_effects_and_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let synced = async |name: &str, policy: SyncPolicy, stage: Stage| {
+        let journal = SqliteJournal::open(folder.path().join(name)).unwrap().with_sync(policy);
+        let runner = runner(spec(|spec| spec.gate.approved = vec!["change".into()]), &Log::new(), stage);
+        let runner = runner.with_journal(Arc::new(journal.clone()));
+        let outcome = runner.run(common::item()).await.unwrap();
+        assert_eq!(outcome.stop.reason(), StopReason::Confident);
+        let entries = journal.read(&outcome.run).await.unwrap().entries.len() as u64;
+        (entries, journal.synced_commits(), outcome.stop.effects.executed)
+    };
+    let reads = || stage(&Log::new());
+    let (entries, of_all, _) = synced("full", SyncPolicy::Full, reads()).await;
+    assert_eq!(of_all, entries);
+    assert_eq!(synced("none", SyncPolicy::None, reads()).await.1, 0);
+    // Many entries, and one sync beside that of the new run's head: no effect, nobody who is asked, nothing saved.
+    let (entries, of_reads, effects) = synced("reads", SyncPolicy::Effects, reads()).await;
+    assert_eq!((of_reads, effects), (1, 0));
+    assert!(entries >= 15, "{entries}");
+    // The start of a write, its result, and the end.
+    let writes = Stage::new(&Log::new()).on("select", [says(selections(&["ok-1"]))]).on(
+        "main",
+        [says(answer("medium", &[change("ok-2"), look("ok-3")])), says(answer("high", &[]))],
+    );
+    let (_, of_writes, effects) = synced("writes", SyncPolicy::Effects, writes).await;
+    assert_eq!((of_writes, effects), (3, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -75,9 +75,9 @@ fn words(text: &str) -> Vec<&str> {
 /// The words of a text that name one certain thing, as their characters show: a number, a version, an address, a path,
 /// an id. Dots and dashes inside them are kept, since they distinguish them.
 fn names(text: &str) -> Vec<String> {
-    let is_edge = |c: char| !c.is_alphanumeric() && !"_@#/\\".contains(c);
-    let is_name =
-        |word: &&str| word.contains(|c: char| c.is_numeric() || "_@#/\\".contains(c)) || has_dot(word);
+    let is_mark = |c: char| matches!(c, '_' | '@' | '#' | '/' | '\\');
+    let is_edge = |c: char| !c.is_alphanumeric() && !is_mark(c);
+    let is_name = |word: &&str| word.contains(|c: char| c.is_numeric() || is_mark(c)) || has_dot(word);
     let words = text.split_whitespace().map(|word| word.trim_matches(is_edge));
     let mut names: Vec<String> = words.filter(is_name).map(str::to_lowercase).collect();
     names.sort_unstable();

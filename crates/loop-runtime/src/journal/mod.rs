@@ -83,7 +83,7 @@ impl Durability {
 
 /// Whether the action under a key may change something; yes where its tool is not known.
 fn changes(run: &Run, key: &CommandKey) -> bool {
-    let action = run.actions().iter().find(|action| action.key == *key);
+    let action = run.actions().iter().rev().find(|action| action.key == *key);
     let tool = action.and_then(|action| run.spec().tool(action.tool_name()));
     tool.is_none_or(|tool| !tool.effect.is_read())
 }
