@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use memchr::memmem;
+use memchr::{memchr2, memchr3, memmem};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::IgnoredAny;
 
@@ -119,7 +119,11 @@ impl Secrets {
         let mut found = Found { end: text.len(), ..Found::default() };
         let forms: Vec<&str> = texts(&self.forms).filter(|form| form.len() >= least).collect();
         let keys: Vec<&str> = texts(&self.keys).collect();
-        let is_escaped = text.bytes().any(|byte| matches!(byte, b'%' | b'\\' | b'&' | b'<' | 0x1b));
+        if forms.is_empty() && keys.is_empty() {
+            return found;
+        }
+        let is_escaped = memchr3(b'%', b'\\', b'&', text.as_bytes()).is_some()
+            || memchr2(b'<', 0x1b, text.as_bytes()).is_some();
         for (decodes, alone) in [(false, false), (false, true), (true, false), (true, true)] {
             let patterns = if alone { &keys } else { &forms };
             if (is_escaped || !decodes) && !patterns.is_empty() {

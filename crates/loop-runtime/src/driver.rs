@@ -494,7 +494,9 @@ impl Driver {
                 CallEvent::Part(part) => RunEvent::Part { key, attempt, part },
                 CallEvent::News(news) => RunEvent::Call { key, attempt, news: sink::news(&secrets, news) },
             };
-            feeds.iter().for_each(|feed| feed.tell(event.clone()));
+            let Some((last, others)) = feeds.split_last() else { return };
+            others.iter().for_each(|feed| feed.tell(event.clone()));
+            last.tell(event);
         })
     }
 

@@ -92,10 +92,9 @@ async fn what_is_synced_is_effects_and_the_end() {
     assert_eq!((of_reads, effects), (1, 0));
     assert!(entries >= 15, "{entries}");
     // The start of a write, its result, and the end.
-    let writes = Stage::new(&Log::new()).on("select", [says(selections(&["ok-1"]))]).on(
-        "main",
-        [says(answer("medium", &[change("ok-2"), look("ok-3")])), says(answer("high", &[]))],
-    );
+    let writes = Stage::new(&Log::new())
+        .on("select", [says(selections(&["ok-1"]))])
+        .on("main", [says(answer("medium", &[change("ok-2"), look("ok-3")])), says(answer("high", &[]))]);
     let (_, of_writes, effects) = synced("writes", SyncPolicy::Effects, writes).await;
     assert_eq!((of_writes, effects), (3, 1));
 }

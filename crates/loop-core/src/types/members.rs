@@ -58,7 +58,11 @@ impl Written {
                 twice.dedup();
                 for (name, member) in members {
                     at.push('/');
-                    at.push_str(&name.replace('~', "~0").replace('/', "~1"));
+                    name.chars().for_each(|c| match c {
+                        '~' => at.push_str("~0"),
+                        '/' => at.push_str("~1"),
+                        c => at.push(c),
+                    });
                     if twice.binary_search(&name.as_str()).is_ok() {
                         found.push(at.clone());
                     }
