@@ -505,8 +505,8 @@ fn last_is_answered_only_together_with_what_was_shown() {
     assert_eq!((ran.code, ran.out.as_str()), (0, "Updated Bob.\n"), "{}", ran.err);
 }
 
-/// A library that sets the clock of the wall back by `CLOCK_BACK` seconds, for a program that cannot see for how long the
-/// machine has been up.
+/// A library that sets the wall clock back by `CLOCK_BACK` seconds, for a program that cannot see since when the
+/// machine has been up, because it cannot name the boot.
 fn clocks_back(shell: &Shell) -> PathBuf {
     let source = shell.file(
         "clock.c",
@@ -514,7 +514,7 @@ fn clocks_back(shell: &Shell) -> PathBuf {
          #include <time.h>\n#include <unistd.h>\n\
          int open64(const char *path, int flags, ...) {\n\
            va_list more; va_start(more, flags); int mode = va_arg(more, int); va_end(more);\n\
-           if (strcmp(path, \"/proc/uptime\") == 0) { errno = ENOENT; return -1; }\n\
+           if (strcmp(path, \"/proc/sys/kernel/random/boot_id\") == 0) { errno = ENOENT; return -1; }\n\
            return syscall(SYS_openat, AT_FDCWD, path, flags, mode);\n}\n\
          int clock_gettime(clockid_t id, struct timespec *at) {\n\
            int told = syscall(SYS_clock_gettime, id, at);\n\
