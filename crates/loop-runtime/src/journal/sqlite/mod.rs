@@ -43,6 +43,7 @@ use seal::{Broken, Key};
 #[derive(Clone, Debug)]
 pub struct SqliteJournal {
     store: Arc<Store>,
+    sync: SyncPolicy,
 }
 
 #[derive(Debug)]
@@ -55,7 +56,6 @@ struct Store {
     place: Place,
     /// How many bytes an entry may take.
     limit: u64,
-    sync: SyncPolicy,
     synced_commits: AtomicU64,
     connection: Mutex<Connection>,
 }
@@ -122,23 +122,20 @@ impl SqliteJournal {
 
     /// The same journal, which takes no entry of more than so many bytes as JSON.
     pub fn with_entry_limit(self, bytes: u64) -> Self {
-        self.with(|store| Store { limit: bytes, ..store })
+        let store = Arc::try_unwrap(self.store);
+        // Nobody else has it yet: it was just opened.
+        let store = store.map(|store| Arc::new(Store { limit: bytes, ..store }));
+        Self { store: store.unwrap_or_else(|shared| shared), ..self }
     }
 
-    /// The same journal under another policy. Runs of one file may be written under several.
+    /// The same journal; runs that are begun or resumed by this value are written under this policy.
     pub fn with_sync(self, sync: SyncPolicy) -> Self {
-        self.with(|store| Store { sync, ..store })
+        Self { sync, ..self }
     }
 
     /// How many commits were synced to the disk since the journal was opened here.
     pub fn synced_commits(&self) -> u64 {
         self.store.synced_commits.load(Ordering::Relaxed)
-    }
-
-    fn with(self, change: impl FnOnce(Store) -> Store) -> Self {
-        // Nobody else has it yet: it was just opened.
-        let store = Arc::try_unwrap(self.store).map(|store| Arc::new(change(store)));
-        Self { store: store.unwrap_or_else(|shared| shared) }
     }
 
     fn open_at(given: PathBuf, makes_key: bool) -> Result<Self, JournalError> {
@@ -159,7 +156,6 @@ impl SqliteJournal {
             key => key.map_err(|error| Fault::from(error).at(&path))?,
         };
         let (heads, connection) = (Heads::beside(&path), Mutex::new(connection));
-        let sync = SyncPolicy::default();
         let store = Store {
             path,
             locks,
@@ -167,11 +163,10 @@ impl SqliteJournal {
             key,
             place,
             limit: ENTRY_LIMIT,
-            sync,
             synced_commits: AtomicU64::new(0),
             connection,
         };
-        Ok(Self { store: Arc::new(store) })
+        Ok(Self { store: Arc::new(store), sync: SyncPolicy::default() })
     }
 
     /// Where the journal is unless somebody says otherwise: `$XDG_STATE_HOME/loopgate/journal.db`, else
@@ -321,7 +316,7 @@ impl Store {
 #[async_trait]
 impl Journal for SqliteJournal {
     async fn create(&self, header: &Header, first: &Arc<Entry>) -> Result<Box<dyn RunWriter>, JournalError> {
-        let (header, first) = (header.clone(), Arc::clone(first));
+        let (header, first, sync) = (header.clone(), Arc::clone(first), self.sync);
         let made = self.blocking(move |store, connection| {
             if rows::last_writer(connection, &header.run)?.is_some() {
                 return Err(store.exists(&header.run).into());
@@ -329,11 +324,11 @@ impl Journal for SqliteJournal {
             store.place.holds(&store.path)?;
             let key = store.key(&header.run)?;
             let lock = store.lock(&header.run, None)?;
-            let durability = store.sync.of(Durability::Committed);
+            let durability = sync.of(Durability::Committed);
             let transaction = store.begin(connection, durability)?;
             let made = rows::create(&transaction, &header, &first, key, store.limit)?;
             let (claim, row) = made.ok_or_else(|| store.exists(&header.run))?;
-            let is_synced = store.sync != SyncPolicy::None;
+            let is_synced = sync != SyncPolicy::None;
             let head = store.heads.create(&header.run, key, rows::beginning(&header), is_synced)?;
             transaction.commit()?;
             store.place.holds(&store.path)?;
@@ -426,11 +421,10 @@ impl Journal for SqliteJournal {
 impl RunWriter for Writer {
     async fn append(&mut self, entry: &Arc<Entry>, asked: Durability) -> Result<(), JournalError> {
         let (claim, entry, head) = (self.claim.clone(), Arc::clone(entry), Arc::clone(&self.head));
-        let known = self.row.take();
+        let (known, durability) = (self.row.take(), self.journal.sync.of(asked));
         let appended = self.journal.blocking(move |store, connection| {
             let key = store.key(&claim.run)?;
             store.place.holds(&store.path)?;
-            let durability = store.sync.of(asked);
             let transaction = store.begin(connection, durability)?;
             let row = rows::append(&transaction, &claim, known, &entry, key, store.limit)?;
             let row = row.ok_or_else(|| store.unknown(&claim.run))?;
