@@ -98,7 +98,7 @@ fn time_in_which_people_are_waited_for_is_no_time_of_the_run_wherever_it_is_left
 
 fn waits() -> Condition {
     let value = Measure::Names(Vec::new());
-    Condition { reason: StopReason::NeedsHuman, value, threshold: None, change: None }
+    Condition::new(StopReason::NeedsHuman, value)
 }
 
 #[test]

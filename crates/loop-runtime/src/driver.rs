@@ -770,7 +770,7 @@ impl Driver {
     /// The outcome of a run that can be driven no further.
     fn abandoned(&self, message: &str) -> Outcome {
         let value = Measure::Text(message.into());
-        let failed = Condition { reason: StopReason::StorageFailed, value, threshold: None, change: None };
+        let failed = Condition::new(StopReason::StorageFailed, value);
         let also = self.run.outcome().map(|outcome| outcome.stop.clone());
         let also =
             also.map_or_else(Vec::new, |stop| std::iter::once(stop.primary).chain(stop.also).collect());
@@ -787,7 +787,7 @@ impl Driver {
 fn waiting(run: &Run) -> Certificate {
     let value =
         Measure::Names(run.requested().iter().map(|requested| requested.key.to_string().into()).collect());
-    let waits = Condition { reason: StopReason::NeedsHuman, value, threshold: None, change: None };
+    let waits = Condition::new(StopReason::NeedsHuman, value);
     Certificate::new(waits, Vec::new())
 }
 

@@ -7,7 +7,7 @@ use loop_core::{
 use loop_runtime::{StopReason, report::explain};
 
 fn condition(reason: StopReason, value: Measure) -> Condition {
-    Condition { reason, value, threshold: None, change: None }
+    Condition::new(reason, value)
 }
 
 fn limit(reason: StopReason, value: Measure, threshold: Measure, setting: Setting, to: Measure) -> Condition {

@@ -159,8 +159,9 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// A condition without a threshold, which no setting decides alone.
-    pub(crate) fn new(reason: StopReason, value: Measure) -> Self {
+    /// The condition that ends a run for this reason with this measured value, without a threshold or a setting to
+    /// change.
+    pub fn new(reason: StopReason, value: Measure) -> Self {
         Self { reason, value, threshold: None, change: None }
     }
 
@@ -311,7 +312,7 @@ impl Certificate {
         Self::new(primary, also)
     }
 
-    /// The certificate of conditions in the gate's order, each reason once. `None`: there is no condition.
+    /// The certificate of conditions in the gate's order, each reason once. `None` if `conditions` is empty.
     pub(crate) fn of(conditions: impl IntoIterator<Item = Condition>) -> Option<Self> {
         let mut reported: Vec<Condition> = Vec::new();
         for condition in conditions {

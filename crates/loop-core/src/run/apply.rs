@@ -210,7 +210,7 @@ impl Run {
         if at < before {
             return Err(Rejected::BackInTime { event: event.kind.name(), at: at.0, now: before.0 });
         }
-        // Read the deadline before the clock moves: an instant that has passed is no deadline any more.
+        // Read the deadline before the clock moves: `deadline` does not return an instant that has passed.
         if event.kind == EventKind::DeadlineReached && self.deadline().is_none_or(|due| due > at) {
             return Err(Rejected::Early { at: at.0 });
         }

@@ -151,7 +151,7 @@ impl Asking<'_> {
 
 impl Run {
     /// The digest that binds an approval to an action: the run, the action's key, its tool and parameters, the tool
-    /// manifest and the policy. `None`: there is no such action.
+    /// manifest and the policy. `None`: the run has no action with this key.
     pub fn binding(&self, key: &CommandKey) -> Option<Digest> {
         self.state.calls.action(key).map(|action| self.asking().binding_of(action))
     }

@@ -72,8 +72,8 @@ impl Rest<'_> {
         }
     }
 
-    /// Why the run ends if an attempt was submitted, its output was taken back and there is no other. `None`: that is
-    /// not so.
+    /// The certificate of a run whose attempt was submitted without an output, because the output was taken back.
+    /// `None`: the last attempt has an output, or was not submitted.
     pub(super) fn submitted_nothing(&self) -> Option<Certificate> {
         let is_nothing = |attempt: &&Attempt| attempt.state == AttemptState::Ends && attempt.output.is_none();
         self.draft.attempts.last().filter(is_nothing)?;

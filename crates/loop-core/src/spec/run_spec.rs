@@ -87,7 +87,7 @@ impl SpecNames {
 impl RunSpec {
     /// The spec of a loop that writes these sections with this model, with the default limits and no tools yet.
     ///
-    /// If the model's price is unknown there is no cost limit, since it could not be enforced.
+    /// If the model's price is unknown, the cost limit is `None`, since it could not be enforced.
     pub fn document(
         domain: impl Into<Arc<str>>,
         sections: impl IntoIterator<Item = SectionSpec>,
@@ -101,7 +101,7 @@ impl RunSpec {
     /// The spec of a conversation with this model: tools one after another, with the limits of [`Limits::agent`] and no
     /// tools yet.
     ///
-    /// If the model's price is unknown there is no cost limit, since it could not be enforced.
+    /// If the model's price is unknown, the cost limit is `None`, since it could not be enforced.
     pub fn conversation(domain: impl Into<Arc<str>>, model: ModelSpec) -> Self {
         let protocol = ProtocolSpec::Conversation(ConversationSpec::default());
         let gate = GateSettings { no_progress: NATIVE_NO_PROGRESS, ..GateSettings::default() };
@@ -112,7 +112,7 @@ impl RunSpec {
     /// The spec of a loop that ends with a validated value, with the limits of [`Limits::extract`] and no tools yet.
     /// The caller must add the output tool that `output` names, and the submit tool if there is one.
     ///
-    /// If the model's price is unknown there is no cost limit, since it could not be enforced.
+    /// If the model's price is unknown, the cost limit is `None`, since it could not be enforced.
     pub fn output(domain: impl Into<Arc<str>>, output: OutputSpec, model: ModelSpec) -> Self {
         let limits = Limits::extract(output.attempts, output.passes_per_attempt);
         let gate = GateSettings { no_progress: NATIVE_NO_PROGRESS, ..GateSettings::default() };
@@ -157,7 +157,7 @@ impl RunSpec {
         self.protocol.properties().has_final_pass && self.gate.final_pass
     }
 
-    /// Whether there is no final pass: the calls of the last permitted pass run, and the limits of passes and model
+    /// Whether the final pass is switched off. Then the calls of the last permitted pass run, and the limits of passes and model
     /// calls are checked before the next pass.
     pub(crate) fn acts_last(&self) -> bool {
         self.protocol.properties().has_final_pass && !self.gate.final_pass

@@ -13,16 +13,22 @@ pub(super) struct SinceBoot {
 }
 
 impl SinceBoot {
-    /// Milliseconds from this instant until `now`; `None` where the machine was started anew between them.
+    /// Milliseconds from this instant until `now`; `None`: the machine was restarted between them.
     pub(super) fn until(&self, now: &Self) -> Option<u64> {
         (self.boot == now.boot).then(|| now.millis.saturating_sub(self.millis))
     }
 }
 
-/// Now; `None` on a system that does not tell.
+/// The boot id. A process does not survive a restart of its machine, so it is read once.
+static BOOT: LazyLock<Option<Arc<str>>> = LazyLock::new(boot);
+
+/// Whether a restart of the machine can be noticed.
+pub(super) fn has_boot_id() -> bool {
+    BOOT.is_some()
+}
+
+/// Now. `None`: the system has no boot id, or no clock that counts from the boot.
 pub(super) fn now() -> Option<SinceBoot> {
-    // A process does not outlive its machine's start, so the name of the start is read once.
-    static BOOT: LazyLock<Option<Arc<str>>> = LazyLock::new(boot);
     Some(SinceBoot { boot: BOOT.clone()?, millis: since_boot_ms()? })
 }
 

@@ -1,9 +1,9 @@
 //! The head of each run, kept beside the journal: how many entries it had at the last, and the hash of the last one.
 //!
 //! A journal that was rolled back, or that lost the log which holds its last entries, knows less than the head. A head
-//! is written after its entry is committed, so it may lag by an entry after a kill and by more after a power failure. As
-//! long as the machine was not started anew, it is never ahead of an honest journal. A power failure may take entries
-//! that were not synced; so the head names the last one that was, and no honest journal has less than that.
+//! is written after its entry is committed, so it may lag by an entry after a kill and by more after a power failure.
+//! Until the machine restarts, it is never ahead of an honest journal. A power failure may take entries that were not
+//! synced. The head therefore names the last synced entry as well, and every honest journal has that one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -27,31 +27,29 @@ pub(super) struct Heads {
 /// What is known of a run's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Head {
-    /// How many entries there were.
-    pub(super) entries: u64,
-    /// The hash of the last one; of the run itself where there were none.
-    pub(super) hash: Digest,
+    /// The last entry that was committed.
+    pub(super) committed: Position,
     /// The last entry that was synced to the disk.
-    pub(super) synced: Synced,
+    pub(super) synced: Position,
     /// When it was written, by the clock of the machine that counts from its start.
     pub(super) written: Option<clock::SinceBoot>,
 }
 
-/// How far a run was synced to the disk.
+/// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Synced {
-    /// How many entries.
+pub(super) struct Position {
+    /// The number of entries.
     pub(super) entries: u64,
-    /// The hash of the last one; of the run itself where there were none.
+    /// The hash of the last one; of the run itself if there are none.
     pub(super) hash: Digest,
 }
 
 impl Head {
-    /// How many entries a journal has at the least that nobody rolled back, and the hash of the last of them: all that
-    /// were committed, or those that were synced where the machine was started anew since.
-    pub(super) fn at_least(&self, now: Option<&clock::SinceBoot>) -> Synced {
+    /// What a journal must have that was not rolled back: all that was committed, or, if the machine was restarted since,
+    /// all that was synced.
+    pub(super) fn required(&self, now: Option<&clock::SinceBoot>) -> Position {
         let is_same_start = self.written.as_ref().zip(now).is_some_and(|(then, now)| then.boot == now.boot);
-        if is_same_start { Synced { entries: self.entries, hash: self.hash } } else { self.synced }
+        if is_same_start { self.committed } else { self.synced }
     }
 }
 
@@ -60,7 +58,7 @@ impl Head {
 pub(super) struct HeadFile {
     file: File,
     run: RunId,
-    synced: Mutex<Synced>,
+    synced: Mutex<Position>,
 }
 
 impl Heads {
@@ -83,23 +81,23 @@ impl Heads {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         let file = files::private(&mut options).open(self.path(run))?;
-        let synced = Mutex::new(Synced { entries: 0, hash });
-        let head = HeadFile { file, run: run.clone(), synced };
-        head.write(key, 0, hash, Durability::Committed)?;
+        let none = Position { entries: 0, hash };
+        let head = HeadFile { file, run: run.clone(), synced: Mutex::new(none) };
+        head.write(key, none, Durability::Committed)?;
         if is_synced {
             head.file.sync_all()?;
         }
         Ok(head)
     }
 
-    /// The file of a run's head, to continue writing it behind what the journal has now.
-    pub(super) fn open(&self, run: &RunId, key: &Key, head: &Head, has: Synced) -> io::Result<HeadFile> {
+    /// The file of a run's head, to continue it from what the journal has now.
+    pub(super) fn open(&self, run: &RunId, key: &Key, head: &Head, has: Position) -> io::Result<HeadFile> {
         let file = OpenOptions::new().read(true).write(true).open(self.path(run))?;
         let opened = HeadFile { file, run: run.clone(), synced: Mutex::new(head.synced) };
-        if has.entries < head.entries {
-            // What a power failure took: neither record may speak of it any more.
-            opened.write_at_turn(key, has.entries, has.hash, has.entries + 1)?;
-            opened.write_at_turn(key, has.entries, has.hash, has.entries)?;
+        if has.entries < head.committed.entries {
+            // A power failure took the rest. Both records are replaced, so that neither names it.
+            opened.write_at_turn(key, has, has.entries + 1)?;
+            opened.write_at_turn(key, has, has.entries)?;
         }
         Ok(opened)
     }
@@ -112,7 +110,7 @@ impl Heads {
             Err(error) => return Err(error),
         };
         let found = text.lines().filter_map(|line| parse(line.trim_end(), run, key));
-        Ok(found.max_by_key(|head| head.entries))
+        Ok(found.max_by_key(|head| head.committed.entries))
     }
 
     /// Where a run's head lies.
@@ -123,22 +121,16 @@ impl Heads {
 
 impl HeadFile {
     /// Writes the head after an entry. Two records take turns, so that one that is torn leaves the one before it.
-    pub(super) fn write(
-        &self,
-        key: &Key,
-        entries: u64,
-        hash: Digest,
-        durability: Durability,
-    ) -> io::Result<()> {
+    pub(super) fn write(&self, key: &Key, committed: Position, durability: Durability) -> io::Result<()> {
         if durability == Durability::Synced {
-            *self.synced.lock().unwrap_or_else(PoisonError::into_inner) = Synced { entries, hash };
+            *self.synced.lock().unwrap_or_else(PoisonError::into_inner) = committed;
         }
-        self.write_at_turn(key, entries, hash, entries)
+        self.write_at_turn(key, committed, committed.entries)
     }
 
-    fn write_at_turn(&self, key: &Key, entries: u64, hash: Digest, turn: u64) -> io::Result<()> {
+    fn write_at_turn(&self, key: &Key, committed: Position, turn: u64) -> io::Result<()> {
         let synced = *self.synced.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = record(&self.run, key, &Head { entries, hash, synced, written: clock::now() });
+        let text = record(&self.run, key, &Head { committed, synced, written: clock::now() });
         let record = format!("{text:<width$}\n", width = RECORD - 1);
         write_at(&self.file, record.as_bytes(), (turn % 2) * RECORD as u64)
     }
@@ -146,7 +138,7 @@ impl HeadFile {
 
 /// The line that holds a head.
 pub(super) fn record(run: &RunId, key: &Key, head: &Head) -> String {
-    let (count, hash) = (head.entries.to_string(), head.hash.to_string());
+    let (count, hash) = (head.committed.entries.to_string(), head.committed.hash.to_string());
     let (synced, synced_hash) = (head.synced.entries.to_string(), head.synced.hash.to_string());
     let (boot, since) = match &head.written {
         None => ("-", "-".to_owned()),
@@ -163,8 +155,9 @@ fn parse(line: &str, run: &RunId, key: &Key) -> Option<Head> {
         return None;
     }
     let written = since.parse().ok().map(|millis| clock::SinceBoot { boot: boot.into(), millis });
-    let synced = Synced { entries: synced.parse().ok()?, hash: synced_hash.parse().ok()? };
-    Some(Head { entries: count.parse().ok()?, hash: hash.parse().ok()?, synced, written })
+    let committed = Position { entries: count.parse().ok()?, hash: hash.parse().ok()? };
+    let synced = Position { entries: synced.parse().ok()?, hash: synced_hash.parse().ok()? };
+    Some(Head { committed, synced, written })
 }
 
 #[cfg(unix)]
@@ -198,9 +191,10 @@ mod tests {
         assert_eq!(heads.read(&run, &key).unwrap(), None);
         let file = heads.create(&run, &key, hash(0), false).unwrap();
         for entries in 0..=12 {
-            file.write(&key, entries, hash(entries), Durability::Committed).unwrap();
+            let committed = Position { entries, hash: hash(entries) };
+            file.write(&key, committed, Durability::Committed).unwrap();
             let head = heads.read(&run, &key).unwrap().unwrap();
-            assert_eq!((head.entries, head.hash), (entries, hash(entries)));
+            assert_eq!(head.committed, committed);
         }
         let whole = fs::read(heads.path(&run)).unwrap();
         assert_eq!(whole.len(), 2 * RECORD);
@@ -209,7 +203,7 @@ mod tests {
             torn[cut] ^= 1;
             fs::write(heads.path(&run), &torn).unwrap();
             let head = heads.read(&run, &key).unwrap().unwrap();
-            assert!(head.entries == 11 || head.entries == 12, "{head:?}");
+            assert!(matches!(head.committed.entries, 11 | 12), "{head:?}");
         }
         fs::write(heads.path(&run), &whole).unwrap();
         let other = RunId::new("r2");

@@ -24,7 +24,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -33,7 +33,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::journal::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
 use fault::Fault;
-use heads::{Head, HeadFile, Heads, Synced};
+use heads::{Head, HeadFile, Heads, Position};
 use lock::{Locks, NotTaken, RunLock};
 use place::Place;
 use rows::{Claim, RunRow, Stored};
@@ -57,6 +57,8 @@ struct Store {
     /// How many bytes an entry may take.
     limit: u64,
     synced_commits: AtomicU64,
+    /// Whether the connection syncs its commits now. Changed under the connection's lock alone.
+    syncs: AtomicBool,
     connection: Mutex<Connection>,
 }
 
@@ -67,7 +69,7 @@ pub enum SyncPolicy {
     /// Every entry. A power failure takes nothing.
     Full,
     /// What announces an effect, its result, what people said, a wait for a person, and the end. A power failure may take
-    /// model calls and reads behind the last of these; a resumed run makes them again, and pays for them again.
+    /// model calls and reads after the last of these; a resumed run makes them again, and pays for them again.
     #[default]
     Effects,
     /// None. A power failure may take entries of any kind, and with them the knowledge that an effect was begun.
@@ -79,8 +81,8 @@ impl SyncPolicy {
     fn of(self, asked: Durability) -> Durability {
         match self {
             Self::Full => Durability::Synced,
-            // Where nobody can tell that the machine was started anew, what it lost would count as rolled back.
-            Self::Effects if clock::now().is_none() => Durability::Synced,
+            // Without a boot id, entries that a power failure took would count as rolled back.
+            Self::Effects if !clock::has_boot_id() => Durability::Synced,
             Self::Effects => asked,
             Self::None => Durability::Committed,
         }
@@ -164,6 +166,7 @@ impl SqliteJournal {
             place,
             limit: ENTRY_LIMIT,
             synced_commits: AtomicU64::new(0),
+            syncs: AtomicBool::new(false),
             connection,
         };
         Ok(Self { store: Arc::new(store), sync: SyncPolicy::default() })
@@ -254,34 +257,36 @@ impl Store {
             Ok(0) => Some(&beginning),
             entries => entries.ok().and_then(|entries| hashes.get(entries - 1)),
         };
-        let least = head.at_least(now.as_ref());
-        let newest = Synced { entries: head.entries, hash: head.hash };
-        for known in [least, newest] {
+        let required = head.required(now.as_ref());
+        for known in [required, head.committed] {
             match hash_at(known.entries) {
                 Some(hash) if *hash != known.hash => {
                     return Err(rows::corrupt(run, known.entries.saturating_sub(1), rows::CHANGED));
                 }
-                None if known == least => {
-                    recorded.unverified = Some(behind(hashes.len() as u64, head.entries).into());
+                None if known == required => {
+                    recorded.unverified = Some(behind(hashes.len() as u64, head.committed.entries).into());
                     return Ok(recorded);
                 }
                 Some(_) | None => {}
             }
         }
-        if head.entries == hashes.len() as u64 {
+        if head.committed.entries == hashes.len() as u64 {
             recorded.since_last_ms = head.written.zip(now).and_then(|(then, now)| then.until(&now));
         }
         Ok(recorded)
     }
 
-    /// A transaction that writes, and whether its commit is synced.
+    /// Begins a transaction that writes; its commit is synced if `durability` asks for it.
     fn begin<'c>(
         &self,
         connection: &'c mut Connection,
         durability: Durability,
     ) -> Result<Transaction<'c>, Fault> {
         let is_synced = durability == Durability::Synced;
-        schema::sync_commits(connection, is_synced)?;
+        if self.syncs.load(Ordering::Relaxed) != is_synced {
+            schema::sync_commits(connection, is_synced)?;
+            self.syncs.store(is_synced, Ordering::Relaxed);
+        }
         self.synced_commits.fetch_add(is_synced.into(), Ordering::Relaxed);
         Ok(connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
     }
@@ -332,7 +337,7 @@ impl Journal for SqliteJournal {
             let head = store.heads.create(&header.run, key, rows::beginning(&header), is_synced)?;
             transaction.commit()?;
             store.place.holds(&store.path)?;
-            head.write(key, 1, row.hash()?, durability)?;
+            head.write(key, row.position()?, durability)?;
             Ok((claim, Some(row), head, lock))
         });
         Ok(self.writer(made.await?))
@@ -351,7 +356,7 @@ impl Journal for SqliteJournal {
             let head = store.head(&run)?;
             let stored = rows::recorded(&transaction, &run, store.key.as_ref())?;
             let stored = stored.ok_or_else(|| store.unknown(&run))?;
-            let has = Synced {
+            let has = Position {
                 entries: stored.hashes.len() as u64,
                 hash: stored.hashes.last().copied().unwrap_or(stored.beginning),
             };
@@ -405,9 +410,10 @@ impl Journal for SqliteJournal {
                         line.clone_from(again);
                     }
                     let head = heads.get(&line.run).and_then(Option::as_ref);
-                    let is_behind = |head: &&Head| head.at_least(now.as_ref()).entries > line.entries;
+                    let is_behind = |head: &&Head| head.required(now.as_ref()).entries > line.entries;
                     if let Some(head) = head.filter(is_behind) {
-                        line.trouble.get_or_insert_with(|| behind(line.entries, head.entries).into());
+                        line.trouble
+                            .get_or_insert_with(|| behind(line.entries, head.committed.entries).into());
                     }
                 }
             }
@@ -431,7 +437,7 @@ impl RunWriter for Writer {
             transaction.commit()?;
             // What the entry announces is begun only where the entry is found again.
             store.place.holds(&store.path)?;
-            head.write(key, entry.seq + 1, row.hash()?, durability)?;
+            head.write(key, row.position()?, durability)?;
             Ok(row)
         });
         self.row = Some(appended.await?);

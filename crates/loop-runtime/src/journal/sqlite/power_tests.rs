@@ -1,5 +1,4 @@
-//! What a power failure takes, and what is told of it: the log is cut where it was synced last, and the head is as another
-//! start of the machine left it.
+//! A power failure is simulated: the write-ahead log is cut off, and the head names another boot id.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -108,7 +107,7 @@ impl Machine {
         for seq in has..has + 3 {
             writer.append(&blank(seq as u64), Durability::Committed).await?;
             // From here on nothing may be missing again: the head speaks of this start alone.
-            assert_eq!(self.head().2.entries, seq as u64 + 1);
+            assert_eq!(self.head().2.committed.entries, seq as u64 + 1);
         }
         drop(writer);
         // What is written behind the gap is read and resumed like everything else.
@@ -126,7 +125,7 @@ fn why(result: Result<usize, JournalError>) -> String {
 async fn a_power_failure_takes_entries_that_were_not_synced_and_the_run_resumes_before_them() {
     let machine = Machine::new().await;
     let head = machine.head().2;
-    assert_eq!((head.entries, head.synced.entries), (7, 3));
+    assert_eq!((head.committed.entries, head.synced.entries), (7, 3));
     machine.restarted(|_| ());
     let journal = SqliteJournal::open(machine.path()).unwrap();
     assert_eq!(journal.runs().await.unwrap()[0].trouble, None);
@@ -143,11 +142,11 @@ async fn the_same_journal_without_a_new_start_of_the_machine_was_rolled_back() {
 #[tokio::test]
 async fn nothing_that_was_synced_may_be_missing_or_another_also_after_a_new_start() {
     let machine = Machine::new().await;
-    machine.restarted(|head| head.synced = Synced { entries: 6, hash: head.hash });
+    machine.restarted(|head| head.synced = Position { entries: 6, hash: head.committed.hash });
     assert!(why(machine.resumed().await).contains("it was rolled back"));
     let journal = SqliteJournal::open_existing(machine.path()).unwrap();
     assert!(journal.runs().await.unwrap()[0].trouble.is_some());
-    machine.restarted(|head| head.synced = Synced { entries: 4, hash: head.hash });
+    machine.restarted(|head| head.synced = Position { entries: 4, hash: head.committed.hash });
     assert!(machine.resumed().await.is_err());
 }
 

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::fault::Fault;
+use super::heads::Position;
 use super::seal::{Broken, Key};
 use crate::journal::{Entry, Header, JournalError, Recorded, RunLine};
 
@@ -108,8 +109,13 @@ impl RunRow {
         u64::try_from(self.entries).unwrap_or_default()
     }
 
-    pub(super) fn hash(&self) -> Result<Digest, Fault> {
+    fn hash(&self) -> Result<Digest, Fault> {
         self.head.parse().map_err(|_| corrupt(&self.run, self.count().saturating_sub(1), CHANGED))
+    }
+
+    /// The number of its entries and the hash of the last.
+    pub(super) fn position(&self) -> Result<Position, Fault> {
+        Ok(Position { entries: self.count(), hash: self.hash()? })
     }
 
     /// Takes an entry into the row: how many there are, the hash of the last, and why the run stopped.
@@ -220,8 +226,8 @@ pub(super) fn take_over(connection: &Connection, run: &RunId, key: &Key) -> Resu
     Ok(Some(Claim { run: run.clone(), epoch: row.epoch, token: row.writer_token }))
 }
 
-/// Appends an entry and gives the run's row behind it; `None` when the run is gone. `known` is the row as this writer left
-/// it: where it still is so, it is not read and checked again.
+/// Appends an entry. Returns the run's new row, or `None` if the run is gone. `known` is the row as this writer left it: if
+/// the stored row is still the same, it is not read and verified again.
 pub(super) fn append(
     connection: &Connection,
     claim: &Claim,
@@ -253,7 +259,7 @@ pub(super) fn append(
     advance(connection, row, entry, &text, key)
 }
 
-/// Writes an entry behind those of a row and the row itself; `None` where the stored row is another.
+/// Writes the next entry and the updated row. Returns `None` if the stored row is not `row`.
 fn advance(
     connection: &Connection,
     mut row: RunRow,
