@@ -1,14 +1,24 @@
-//! The programs beside the load client: a server that answers with ready-made bytes, a bare client, and a loop by hand.
+//! The programs beside the load client: a server that answers with ready-made bytes, a bare client, a lean loop by hand, and
+//! a loop by hand over our model client.
 //!
 //! ```text
 //! serve --passes P --calls K [--pieces N] [--delay-ms D] [--pace-ms D] [--protocol NAME] [--record DIR]
 //! bare --base-url URL --bodies DIR --loops N --concurrency C --warmup W
 //! by-hand --base-url URL --loops N --concurrency C --warmup W
+//! by-hand-over-client --base-url URL --loops N --concurrency C --warmup W
 //! ```
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, missing_docs, unreachable_pub)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    missing_docs,
+    unreachable_pub
+)]
 
 mod bare;
 mod by_hand;
+mod by_hand_over_client;
 #[path = "../../../loop-runtime/examples/load/meter.rs"]
 mod meter;
 mod replies;
@@ -47,6 +57,7 @@ fn main() -> ExitCode {
         }
         "bare" => bare::run(base_url(), option("--bodies").unwrap().as_ref(), work()),
         "by-hand" => by_hand::run(base_url(), work()),
+        "by-hand-over-client" => by_hand_over_client::run(base_url(), work()),
         other => panic!("no command {other}"),
     }
 }
