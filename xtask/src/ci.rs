@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use xshell::{Shell, cmd};
 
 use crate::workspace::{self, Failure};
-use crate::{explore, layers, requirements, test, tidy};
+use crate::{bench, explore, layers, requirements, test, tidy};
 
 /// All checks; the tests among them, unless they have just been `tested`.
 pub(crate) fn run(tested: bool) -> Result<(), Failure> {
@@ -31,6 +31,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
         done.push(step("test", || test::run(None, false)));
     }
     done.push(step("explore", || explore::run(false, false)));
+    done.push(step("bench check", bench::check_if_possible));
     done.push(step("layers", layers::run));
     done.push(step("requirements", || requirements::run(false, None)));
     done.push(step("tidy", || tidy::run(/*report*/ false)));

@@ -27,10 +27,14 @@ xflags::xflags! {
             optional --full
         }
         /// Measure what a decision and a whole offline run cost, what decoding, encoding and an exchange cost, and what a
-        /// loop costs beside a client without one.
+        /// loop costs compared with a client without one and with a loop by hand; or check that no instruction count grew.
         cmd bench {
-            /// core, wire or loop
+            /// core, wire, loop or check
             optional suite: String
+            /// With check: write what was counted into xtask/bench/instructions.json, in place of comparing it
+            optional --write
+            /// With check: build this commit too and compare with it, in place of the baseline
+            optional --against commit: String
         }
         /// Hold the dependencies between the crates against the table in xtask/src/layers.rs.
         cmd layers {}

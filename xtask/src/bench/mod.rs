@@ -1,22 +1,44 @@
-//! `cargo xtask bench [SUITE]`: what a decision costs, what the wire costs, and what a whole loop costs.
+//! `cargo xtask bench [SUITE]`: what a decision costs, what the wire costs, what a whole loop costs, and whether the
+//! instructions of any of them grew.
 
+mod check;
 mod core;
 mod loops;
 mod wire;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use xshell::{Shell, cmd};
 
 use crate::workspace::Failure;
 
-pub(crate) fn run(suite: Option<&str>) -> Result<(), Failure> {
+/// Counts the instructions of a program.
+const CALLGRIND: [&str; 2] = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
+
+/// Runs all benches, or the one named. `write` and `against` belong to `check`.
+pub(crate) fn run(suite: Option<&str>, write: bool, against: Option<&str>) -> Result<(), Failure> {
+    if suite != Some("check") && (write || against.is_some()) {
+        return Err(Failure::Usage("--write and --against belong to `bench check`".to_owned()));
+    }
     match suite {
         None => core::run().and_then(|()| wire::run()).and_then(|()| loops::run()),
         Some("core") => core::run(),
         Some("wire") => wire::run(),
         Some("loop") => loops::run(),
-        Some(other) => Err(Failure::Usage(format!("no bench `{other}`; there are core, wire and loop"))),
+        Some("check") => check::run(write, against),
+        Some(other) => {
+            Err(Failure::Usage(format!("no bench `{other}`; there are core, wire, loop and check")))
+        }
+    }
+}
+
+/// Whether instruction counts grew; where valgrind is not installed, it only says so.
+pub(crate) fn check_if_possible() -> Result<(), Failure> {
+    if has_valgrind(&Shell::new()?) {
+        check::run(/*write*/ false, /*against*/ None)
+    } else {
+        println!("valgrind is not here: instructions are not counted");
+        Ok(())
     }
 }
 
@@ -37,13 +59,13 @@ fn has_valgrind(shell: &Shell) -> bool {
 
 /// What a tool of valgrind tells at its end of `program count CASE TIMES`, as `read` finds it there.
 fn watched(
-    shell: &Shell,
     tool: &[&str],
-    program: &PathBuf,
+    program: &Path,
     case: &str,
     times: u64,
     read: fn(&str) -> Option<u64>,
 ) -> Result<u64, Failure> {
+    let shell = Shell::new()?;
     let times = times.to_string();
     let out = cmd!(shell, "valgrind {tool...} {program} count {case} {times}");
     let output = out.quiet().ignore_status().output()?;
@@ -51,6 +73,20 @@ fn watched(
     read(&reported)
         .filter(|_| output.status.success())
         .ok_or_else(|| Failure::Check(format!("valgrind counted nothing of {case}:\n{reported}")))
+}
+
+/// The instructions of a case of a bench program.
+fn instructions(program: &Path, case: &str, times: u64) -> Result<u64, Failure> {
+    // What is done before the case is the same in both, so the difference is the case itself.
+    let whole = watched(&CALLGRIND, program, case, times, collected)?;
+    let nothing = watched(&CALLGRIND, program, case, 0, collected)?;
+    Ok(whole.saturating_sub(nothing) / times)
+}
+
+/// The instructions in what callgrind tells at its end.
+fn collected(reported: &str) -> Option<u64> {
+    let (_, rest) = reported.split_once("Collected : ")?;
+    rest.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -70,9 +106,21 @@ mod tests {
 
     #[test]
     fn an_unknown_bench_names_the_known_ones() {
-        assert_eq!(
-            run(Some("cors")).unwrap_err().to_string(),
-            "no bench `cors`; there are core, wire and loop"
-        );
+        let refused = |suite| run(Some(suite), false, None).unwrap_err().to_string();
+        assert_eq!(refused("cors"), "no bench `cors`; there are core, wire, loop and check");
+    }
+
+    #[test]
+    fn options_of_the_check_are_refused_elsewhere() {
+        let refused = run(Some("core"), true, None).unwrap_err().to_string();
+        assert_eq!(refused, "--write and --against belong to `bench check`");
+    }
+
+    #[test]
+    fn the_count_is_read_from_what_callgrind_tells() {
+        let reported =
+            "==7== Events    : Ir\n==7== Collected : 4291547\n==7== \n==7== I   refs:      4,291,547\n";
+        assert_eq!(collected(reported), Some(4_291_547));
+        assert_eq!(collected("==7== an error"), None);
     }
 }

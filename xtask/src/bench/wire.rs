@@ -1,5 +1,7 @@
 //! What decoding, encoding and a whole exchange cost.
 
+use std::path::PathBuf;
+
 use xshell::{Shell, cmd};
 
 use super::{has_valgrind, program, watched};
@@ -18,20 +20,25 @@ pub(super) fn run() -> Result<(), Failure> {
         println!("valgrind is not here");
         return Ok(());
     }
-    let messages =
-        cmd!(shell, "cargo bench --locked -p loop-bench --bench wire --no-run --message-format=json")
-            .read()?;
-    let program = program(&messages, "bench")?;
+    let program = built(&shell)?;
     for row in cmd!(shell, "{program} cases").quiet().read()?.lines() {
         let Some((case, units)) = row.split_once(' ') else { continue };
         // What is done before the case is the same in both, so the difference is the case itself.
-        let whole = watched(&shell, &TOOL, &program, case, TIMES, allocations)?;
-        let nothing = watched(&shell, &TOOL, &program, case, 0, allocations)?;
+        let whole = watched(&TOOL, &program, case, TIMES, allocations)?;
+        let nothing = watched(&TOOL, &program, case, 0, allocations)?;
         let count = whole.saturating_sub(nothing) / TIMES;
         let each = units.parse::<f64>().map_or(0.0, |units| count as f64 / units);
         println!("{case:32} {units:>9} {count:>12} {each:>8.2}");
     }
     Ok(())
+}
+
+/// The bench program of the wire, built.
+pub(super) fn built(shell: &Shell) -> Result<PathBuf, Failure> {
+    let messages =
+        cmd!(shell, "cargo bench --locked -p loop-bench --bench wire --no-run --message-format=json")
+            .read()?;
+    program(&messages, "bench")
 }
 
 /// The allocations in what memcheck tells at its end.

@@ -1,8 +1,8 @@
-//! `cargo xtask bench loop`: what our loop costs beside a client that has none.
+//! `cargo xtask bench loop`: what our loop costs compared with a client that has none, and with a lean loop by hand.
 //!
-//! 1. Build the load client, and the server and the bare client, as they are released.
+//! 1. Build the load client, and the server and the other clients, as they are released.
 //! 2. Let the load client run one loop of each shape, and keep the bodies that it sends.
-//! 3. Let both clients take turns against the same server, and compare the turns of one round with each other.
+//! 3. Let the clients take turns against the same server, and compare the turns of one round with each other.
 
 mod programs;
 
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
 
 use self::programs::{Client, Line, Programs, Server, Shape, Work};
-use super::program;
+use super::{has_valgrind, program};
 use crate::workspace::{self, Failure};
 
 /// The shape that most rows are about.
@@ -21,6 +21,8 @@ const USUAL: Shape = Shape { passes: 5, calls: 3, delay_ms: 0, pace_ms: 0 };
 const GROWTH: [u32; 4] = [2, 8, 32, 128];
 /// How long a tool takes in the row about tools side by side.
 const TOOL_MS: u32 = 40;
+/// Loops of the two runs whose instructions are subtracted from each other.
+const COUNTED: [u32; 2] = [20, 220];
 /// Our client, as its users have it.
 const OURS: Client<'static> = Client::Load { journal: "memory", tool_ms: 0 };
 
@@ -29,13 +31,33 @@ pub(super) fn run() -> Result<(), Failure> {
     shell.change_dir(workspace::root());
     let folder = shell.create_temp_dir()?;
     let bench = Bench { programs: build(&shell)?, folder: folder.path().to_owned() };
-    println!("{:44} {:>11} {:>11} {:>9}", "", "load", "bare", "");
+    println!("{:44} {:>11} {:>11} {:>11} {:>9} {:>9}", "", "load", "by hand", "bare", "/by hand", "/bare");
     bench.usual()?;
+    if has_valgrind(&shell) {
+        bench.instructions()?;
+    } else {
+        println!("{:44} valgrind is not here", "M instructions a loop");
+    }
     bench.event_by_event()?;
     bench.many_at_once()?;
     bench.memory()?;
     bench.tools_side_by_side()?;
     bench.growth()
+}
+
+/// The instructions of a loop of each client: ours with each journal that costs no disk, by hand, and bare.
+pub(super) fn counted(shell: &Shell) -> Result<Vec<(&'static str, u64)>, Failure> {
+    let folder = shell.create_temp_dir()?;
+    let bench = Bench { programs: build(shell)?, folder: folder.path().to_owned() };
+    let bodies = bench.record(USUAL)?;
+    let server = Server::start(&bench.programs, USUAL, None)?;
+    let clients = [
+        ("loop-journal-memory", OURS),
+        ("loop-journal-none", Client::Load { journal: "none", tool_ms: 0 }),
+        ("loop-by-hand", Client::ByHand),
+        ("loop-bare", Client::Bare { bodies: &bodies }),
+    ];
+    clients.into_iter().map(|(name, client)| Ok((name, bench.counted(&server, client)?))).collect()
 }
 
 fn build(shell: &Shell) -> Result<Programs, Failure> {
@@ -52,11 +74,26 @@ struct Bench {
     folder: PathBuf,
 }
 
-/// The turns of both clients in one round.
+/// The turns of the clients in one round.
 #[derive(Clone, Copy)]
 struct Round {
     ours: Line,
+    by_hand: Line,
     bare: Line,
+}
+
+/// What our loop, the lean loop by hand and the bare client took.
+#[derive(Clone, Copy)]
+struct Compared {
+    ours: f64,
+    by_hand: f64,
+    bare: f64,
+}
+
+impl Round {
+    fn compared(&self, value: impl Fn(&Line) -> f64) -> Compared {
+        Compared { ours: value(&self.ours), by_hand: value(&self.by_hand), bare: value(&self.bare) }
+    }
 }
 
 impl Bench {
@@ -81,9 +118,32 @@ impl Bench {
                 row("first text after, ms", &rounds, |line| line.ttft_ms.unwrap_or(f64::NAN));
             }
         }
-        let rounds = self.rounds(&server, 5, Client::ByHand, &bodies, work)?;
+        let rounds = self.rounds(&server, 5, Client::LeastLoop, &bodies, work)?;
         row("CPU a loop, us; by hand over our client", &rounds, Line::cpu_us);
         Ok(())
+    }
+
+    /// Millions of instructions a loop, which a busy machine does not change.
+    fn instructions(&self) -> Result<(), Failure> {
+        let bodies = self.record(USUAL)?;
+        let server = Server::start(&self.programs, USUAL, None)?;
+        let millions = |client| Ok::<f64, Failure>(self.counted(&server, client)? as f64 / 1e6);
+        let (by_hand, bare) = (millions(Client::ByHand)?, millions(Client::Bare { bodies: &bodies })?);
+        for journal in ["none", "memory"] {
+            let ours = millions(Client::Load { journal, tool_ms: 0 })?;
+            let name = format!("M instructions a loop; journal: {journal}");
+            println!("{}", shown(&name, Compared { ours, by_hand, bare }));
+        }
+        Ok(())
+    }
+
+    /// The instructions of one loop.
+    fn counted(&self, server: &Server, client: Client<'_>) -> Result<u64, Failure> {
+        let [few, many] = COUNTED.map(|loops| {
+            server.instructions(&self.programs, client, Work { loops, concurrency: 1, warmup: 0 })
+        });
+        // What a process does before its first loops is the same in both.
+        Ok(many?.saturating_sub(few?) / u64::from(COUNTED[1] - COUNTED[0]))
     }
 
     /// The same as providers send it, one event after the other.
@@ -115,14 +175,16 @@ impl Bench {
         let one = Work { loops: 1, concurrency: 1, warmup: 0 };
         let many = Work { loops: 1_000, concurrency: 1_000, warmup: 0 };
         let mut kilobytes = Vec::new();
-        for client in [OURS, Client::Load { journal: "none", tool_ms: 0 }, Client::Bare { bodies: &bodies }] {
+        let without = Client::Load { journal: "none", tool_ms: 0 };
+        for client in [OURS, without, Client::ByHand, Client::Bare { bodies: &bodies }] {
             let (least, max) =
                 (server.ask(&self.programs, client, one)?, server.ask(&self.programs, client, many)?);
             kilobytes.push((max.peak_rss_kb - least.peak_rss_kb) / f64::from(many.loops));
         }
-        if let [ours, without, bare] = kilobytes.as_slice() {
-            println!("{}", shown("KB a loop, 1,000 at once", *ours, *bare, ours / bare));
-            println!("{}", shown("KB a loop, 1,000 at once; journal: none", *without, *bare, without / bare));
+        if let [ours, without, by_hand, bare] = *kilobytes {
+            println!("{}", shown("KB a loop, 1,000 at once", Compared { ours, by_hand, bare }));
+            let without = Compared { ours: without, by_hand, bare };
+            println!("{}", shown("KB a loop, 1,000 at once; journal: none", without));
         }
         Ok(())
     }
@@ -171,7 +233,7 @@ impl Bench {
         Ok(folder)
     }
 
-    /// Both clients in turns.
+    /// The clients in turns.
     fn rounds(
         &self,
         server: &Server,
@@ -180,26 +242,33 @@ impl Bench {
         bodies: &Path,
         work: Work,
     ) -> Result<Vec<Round>, Failure> {
-        let both = (0..rounds).map(|_| {
+        let turns = (0..rounds).map(|_| {
             let ours = server.ask(&self.programs, ours, work)?;
+            let by_hand = server.ask(&self.programs, Client::ByHand, work)?;
             let bare = server.ask(&self.programs, Client::Bare { bodies }, work)?;
-            Ok(Round { ours, bare })
+            Ok(Round { ours, by_hand, bare })
         });
-        both.collect()
+        turns.collect()
     }
 }
 
-/// Prints the medians of what both clients took, and the median of the rounds' ratios.
-fn row(name: &str, rounds: &[Round], value: impl Fn(&Line) -> f64) {
-    let ours = median(rounds.iter().map(|round| value(&round.ours)));
-    let bare = median(rounds.iter().map(|round| value(&round.bare)));
-    let ratio = median(rounds.iter().map(|round| value(&round.ours) / value(&round.bare)));
-    println!("{}", shown(name, ours, bare, ratio));
+/// Prints the medians of what the clients took, and the medians of the rounds' ratios.
+fn row(name: &str, rounds: &[Round], value: impl Fn(&Line) -> f64 + Copy) {
+    let of = |part: fn(Compared) -> f64| median(rounds.iter().map(|round| part(round.compared(value))));
+    let medians = Compared { ours: of(|it| it.ours), by_hand: of(|it| it.by_hand), bare: of(|it| it.bare) };
+    println!("{}", line(name, medians, of(|it| it.ours / it.by_hand), of(|it| it.ours / it.bare)));
 }
 
-fn shown(name: &str, ours: f64, bare: f64, ratio: f64) -> String {
+fn shown(name: &str, it: Compared) -> String {
+    line(name, it, it.ours / it.by_hand, it.ours / it.bare)
+}
+
+fn line(name: &str, it: Compared, to_by_hand: f64, to_bare: f64) -> String {
+    let Compared { ours, by_hand, bare } = it;
     let digits = usize::from(ours < 1_000.0) + usize::from(ours < 10.0);
-    format!("{name:44} {ours:>11.digits$} {bare:>11.digits$} {ratio:>8.2}x")
+    format!(
+        "{name:44} {ours:>11.digits$} {by_hand:>11.digits$} {bare:>11.digits$} {to_by_hand:>8.2}x {to_bare:>8.2}x"
+    )
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -215,10 +284,12 @@ mod tests {
     #[test]
     fn a_row_holds_medians_and_the_median_of_ratios() {
         assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
+        let row = |ours, by_hand, bare| shown("CPU", Compared { ours, by_hand, bare });
+        let words = row(1_500.0, 2_000.0, 1_000.0);
         assert_eq!(
-            shown("CPU", 1_500.0, 1_000.0, 1.5).split_whitespace().collect::<Vec<_>>(),
-            ["CPU", "1500", "1000", "1.50x"]
+            words.split_whitespace().collect::<Vec<_>>(),
+            ["CPU", "1500", "2000", "1000", "0.75x", "1.50x"]
         );
-        assert!(shown("ttft", 0.5, 0.25, 2.0).contains("0.50"));
+        assert!(row(0.5, 1.0, 0.25).contains("0.50"));
     }
 }

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::bench::{CALLGRIND, collected};
 use crate::workspace::Failure;
 
 /// The programs, built.
 pub(super) struct Programs {
     /// The load client.
     pub(super) load: PathBuf,
-    /// The server, the bare client, and the loop by hand.
+    /// The server, the bare client, and the loops by hand.
     pub(super) loops: PathBuf,
 }
 
@@ -35,8 +36,10 @@ pub(super) struct Shape {
 pub(super) enum Client<'a> {
     /// Ours, with this journal, and tools that take so long.
     Load { journal: &'a str, tool_ms: u32 },
-    /// The least loop over our model client.
+    /// The lean loop by hand, with nothing of ours.
     ByHand,
+    /// The least loop over our model client.
+    LeastLoop,
     /// The bare one, with the bodies of this folder.
     Bare { bodies: &'a Path },
 }
@@ -115,25 +118,33 @@ impl Server {
         Ok(server)
     }
 
-    /// Lets a client do its work against this server, and reads its line.
-    ///
-    /// # Errors
-    /// When a loop did not end as expected, or the client takes longer than it may.
-    pub(super) fn ask(&self, programs: &Programs, client: Client<'_>, work: Work) -> Result<Line, Failure> {
+    /// A client that does its work against this server; `program` says how a program is started.
+    pub(super) fn command(
+        &self,
+        programs: &Programs,
+        client: Client<'_>,
+        work: Work,
+        program: impl Fn(&PathBuf) -> Command,
+    ) -> Command {
         let mut command = match client {
             Client::Load { journal, tool_ms } => {
-                let mut command = Command::new(&programs.load);
+                let mut command = program(&programs.load);
                 command.args(["--model", "bench-1", "--journal", journal]);
                 command.env("BENCH_TOOL_MS", tool_ms.to_string());
                 command
             }
             Client::ByHand => {
-                let mut command = Command::new(&programs.loops);
+                let mut command = program(&programs.loops);
                 command.arg("by-hand");
                 command
             }
+            Client::LeastLoop => {
+                let mut command = program(&programs.loops);
+                command.arg("by-hand-over-client");
+                command
+            }
             Client::Bare { bodies } => {
-                let mut command = Command::new(&programs.loops);
+                let mut command = program(&programs.loops);
                 command.args(["bare", "--bodies"]).arg(bodies);
                 command
             }
@@ -144,33 +155,65 @@ impl Server {
         {
             command.arg(name).arg(number.to_string());
         }
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut child = Held(child.map_err(|error| cannot("start a client", error))?);
-        let ends = Instant::now() + LONGEST;
-        let status = loop {
-            match child.0.try_wait().map_err(|error| cannot("wait for a client", error))? {
-                Some(status) => break status,
-                None if Instant::now() > ends => {
-                    return Err(Failure::Check(format!(
-                        "{client:?} was not done after {} s",
-                        LONGEST.as_secs()
-                    )));
-                }
-                None => thread::sleep(Duration::from_millis(5)),
-            }
-        };
-        let (mut reported, mut complaint) = (String::new(), String::new());
-        if let (Some(mut stdout), Some(mut stderr)) = (child.0.stdout.take(), child.0.stderr.take()) {
-            stdout.read_to_string(&mut reported).map_err(|error| cannot("read a client's line", error))?;
-            stderr
-                .read_to_string(&mut complaint)
-                .map_err(|error| cannot("read a client's complaint", error))?;
-        }
-        match Line::read(&reported).filter(|_| status.success()) {
+        command
+    }
+
+    /// Lets a client do its work against this server, and reads its line.
+    ///
+    /// # Errors
+    /// When a loop did not end as expected, or the client takes longer than it may.
+    pub(super) fn ask(&self, programs: &Programs, client: Client<'_>, work: Work) -> Result<Line, Failure> {
+        let (succeeded, reported, complaint) =
+            ended(self.command(programs, client, work, |path| Command::new(path)), client)?;
+        match Line::read(&reported).filter(|_| succeeded) {
             Some(line) => Ok(line),
-            None => Err(Failure::Check(format!("{client:?}: {status}\n{reported}{complaint}"))),
+            None => Err(Failure::Check(format!("{client:?} failed\n{reported}{complaint}"))),
         }
     }
+
+    /// The instructions of a client that does its work, from its start to its end, user space only.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask); and when valgrind is not here.
+    pub(super) fn instructions(
+        &self,
+        programs: &Programs,
+        client: Client<'_>,
+        work: Work,
+    ) -> Result<u64, Failure> {
+        let watched = |program: &PathBuf| {
+            let mut command = Command::new("valgrind");
+            command.args(CALLGRIND).arg(program);
+            command
+        };
+        let (succeeded, reported, complaint) = ended(self.command(programs, client, work, watched), client)?;
+        let is_done = succeeded && Line::read(&reported).is_some();
+        collected(&complaint).filter(|_| is_done).ok_or_else(|| {
+            Failure::Check(format!("valgrind counted nothing of {client:?}\n{reported}{complaint}"))
+        })
+    }
+}
+
+/// Waits for a client: whether it succeeded, and what it wrote to standard output and standard error.
+fn ended(mut command: Command, client: Client<'_>) -> Result<(bool, String, String), Failure> {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = Held(child.map_err(|error| cannot("start a client", error))?);
+    let ends = Instant::now() + LONGEST;
+    let status = loop {
+        match child.0.try_wait().map_err(|error| cannot("wait for a client", error))? {
+            Some(status) => break status,
+            None if Instant::now() > ends => {
+                return Err(Failure::Check(format!("{client:?} was not done after {} s", LONGEST.as_secs())));
+            }
+            None => thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    let (mut reported, mut complaint) = (String::new(), String::new());
+    if let (Some(mut stdout), Some(mut stderr)) = (child.0.stdout.take(), child.0.stderr.take()) {
+        stdout.read_to_string(&mut reported).map_err(|error| cannot("read a client's line", error))?;
+        stderr.read_to_string(&mut complaint).map_err(|error| cannot("read a client's complaint", error))?;
+    }
+    Ok((status.success(), reported, complaint))
 }
 
 impl Line {
