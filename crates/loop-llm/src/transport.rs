@@ -1,7 +1,7 @@
 //! Sends a call and reads its reply, with a timeout for each part.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
@@ -9,13 +9,13 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use reqwest::header::HeaderMap;
-use reqwest::{Client, Method, Request, Response, Url};
+use reqwest::{Client, Method, Request, Url};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use crate::codec::request_id;
 use crate::codec::{Body, Decoder, Sending};
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
-use crate::http::http_error;
+use crate::exchange::{Exchange, Head, Interrupted};
 use crate::mask;
 use crate::model::{EventStream, ModelEvent};
 use crate::secrets::Secrets;
@@ -82,20 +82,17 @@ pub(crate) async fn send(
     *request.headers_mut() = headers;
     *request.body_mut() = Some(reqwest::Body::wrap(Sending::from(body)));
     let mut alarm = Alarm::new(first.min(start + timers.idle).min(start + timers.progress));
-    let mut sent = client.execute(request);
-    let response = poll_fn(|cx| match Pin::new(&mut sent).poll(cx) {
+    let mut exchange = Exchange::begin(&client, request);
+    let head = poll_fn(|cx| match exchange.poll_head(cx) {
         Poll::Ready(result) => Poll::Ready(Some(result)),
         Poll::Pending => alarm.poll(first, cx).map(|()| None),
     });
-    let response = response.await.ok_or_else(late)?;
-    drop(sent);
-    let mut response = response.map_err(|error| {
+    let Head { status, headers } = head.await.ok_or_else(late)?.map_err(|error| {
         let phase = if error.is_connect() { ErrorPhase::Connect } else { ErrorPhase::Headers };
-        LlmError::new(LlmErrorKind::Connection, phase, mask::line(&http_error(error), &secrets))
+        LlmError::new(LlmErrorKind::Connection, phase, mask::line(&error.message(), &secrets))
     })?;
-    let (status, headers) = (response.status().as_u16(), std::mem::take(response.headers_mut()));
     if !(200..300).contains(&status) {
-        let text = head_of(&mut response, first.min(Instant::now() + ERROR_BODY_TIME)).await;
+        let text = head_of(&mut exchange, first.min(Instant::now() + ERROR_BODY_TIME)).await;
         let mut error = classify(status, &headers, &text, SystemTime::now(), &secrets);
         if (300..400).contains(&status) {
             error.message =
@@ -104,11 +101,11 @@ pub(crate) async fn send(
         return Err(error);
     }
     let request = request_id(&headers, &secrets);
-    let mut call = Call { warnings, request, secrets, ..Call::new(response, decoder, timers, end, alarm) };
+    let mut call = Call { warnings, request, secrets, ..Call::new(exchange, decoder, timers, end, alarm) };
     match poll_fn(|cx| call.poll_first(first, cx)).await {
         None => return Err(late()),
         Some(Err(error)) => {
-            let message = mask::line(&http_error(error), &call.secrets);
+            let message = mask::line(&error.message(), &call.secrets);
             return Err(LlmError::new(LlmErrorKind::Connection, ErrorPhase::Headers, message));
         }
         Some(Ok(())) => {}
@@ -118,14 +115,21 @@ pub(crate) async fn send(
 
 /// A streamed body.
 trait Pieces {
-    /// The next piece, or `None` at the end.
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, reqwest::Error>>;
+    /// Everything that has arrived, appended to `pieces`, at least one piece. False at the end.
+    fn poll_pieces(
+        &mut self,
+        pieces: &mut Vec<Bytes>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<bool, Interrupted>>;
 }
 
-impl Pieces for Response {
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, reqwest::Error>> {
-        // Dropping the pending future loses no bytes.
-        pin!(self.chunk()).poll(cx)
+impl Pieces for Exchange {
+    fn poll_pieces(
+        &mut self,
+        pieces: &mut Vec<Bytes>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<bool, Interrupted>> {
+        self.poll_pieces(pieces, cx)
     }
 }
 
@@ -162,9 +166,12 @@ impl Alarm {
 
 /// A call whose reply is streaming.
 ///
-/// The clock is read once for each piece of the body: before it is waited for, or on arrival if it was ready.
+/// The clock is read once for all pieces of the body that arrived together: before they are waited for, or on arrival if
+/// they were ready.
 struct Call<B> {
     body: B,
+    /// What is being read; empty between two reads.
+    pieces: Vec<Bytes>,
     decoder: Decoder,
     warnings: Vec<Arc<str>>,
     timers: Timers,
@@ -205,6 +212,7 @@ impl<B: Pieces> Call<B> {
     fn new(body: B, decoder: Decoder, timers: Timers, end: Instant, alarm: Alarm) -> Self {
         Self {
             body,
+            pieces: Vec::new(),
             decoder,
             warnings: Vec::new(),
             timers,
@@ -238,14 +246,10 @@ impl<B: Pieces> Call<B> {
     }
 
     /// Reads the first piece. `None` where it did not arrive by `first`.
-    fn poll_first(
-        &mut self,
-        first: Instant,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<(), reqwest::Error>>> {
-        match self.body.poll_piece(cx) {
-            Poll::Ready(Ok(Some(bytes))) => self.take(&bytes),
-            Poll::Ready(Ok(None)) => self.decoder.end_of_body(),
+    fn poll_first(&mut self, first: Instant, cx: &mut Context<'_>) -> Poll<Option<Result<(), Interrupted>>> {
+        match self.body.poll_pieces(&mut self.pieces, cx) {
+            Poll::Ready(Ok(true)) => self.take(),
+            Poll::Ready(Ok(false)) => self.decoder.end_of_body(),
             Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
             Poll::Pending => return self.alarm.poll(first, cx).map(|()| None),
         }
@@ -254,25 +258,25 @@ impl<B: Pieces> Call<B> {
 
     /// Reads the next piece, or the end of the body.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match self.body.poll_piece(cx) {
-            Poll::Ready(Ok(Some(bytes))) if self.waiting.take().is_some() => self.take(&bytes),
+        match self.body.poll_pieces(&mut self.pieces, cx) {
+            Poll::Ready(Ok(true)) if self.waiting.take().is_some() => self.take(),
             // A server that always has data ready must not skip the timeouts.
-            Poll::Ready(Ok(Some(bytes))) => {
+            Poll::Ready(Ok(true)) => {
                 let now = Instant::now();
                 if now >= self.end {
                     self.interrupt(LlmErrorKind::Timeout, TOO_LONG);
                 } else {
                     let is_settled = self.settled.is_some_and(|at| now >= at);
-                    self.take(&bytes);
+                    self.take();
                     self.note(now);
                     if is_settled || now >= self.progress {
                         self.interrupt(LlmErrorKind::Timeout, NO_PROGRESS);
                     }
                 }
             }
-            Poll::Ready(Ok(None)) => self.decoder.end_of_body(),
+            Poll::Ready(Ok(false)) => self.decoder.end_of_body(),
             Poll::Ready(Err(error)) => {
-                let message = mask::line(&http_error(error), &self.secrets);
+                let message = mask::line(&error.message(), &self.secrets);
                 self.interrupt(LlmErrorKind::StreamInterrupted, &message);
             }
             Poll::Pending => {
@@ -304,10 +308,13 @@ impl<B: Pieces> Call<B> {
         Poll::Ready(())
     }
 
-    fn take(&mut self, bytes: &[u8]) {
+    /// Decodes what has arrived.
+    fn take(&mut self) {
         self.has_yielded = false;
         let received = self.decoder.received();
-        self.decoder.feed(bytes);
+        for piece in self.pieces.drain(..) {
+            self.decoder.feed(&piece);
+        }
         self.has_replied |= self.decoder.received() > received;
     }
 
@@ -327,10 +334,10 @@ impl<B: Pieces> Call<B> {
 }
 
 /// The first bytes of an error's body that arrive in time.
-async fn head_of(response: &mut Response, end: Instant) -> Vec<u8> {
-    let mut head = Vec::new();
-    while let Ok(Ok(Some(bytes))) = timeout_at(end, response.chunk()).await {
-        head.extend_from_slice(&bytes);
+async fn head_of(exchange: &mut Exchange, end: Instant) -> Vec<u8> {
+    let (mut head, mut pieces) = (Vec::new(), Vec::new());
+    while let Ok(Ok(true)) = timeout_at(end, poll_fn(|cx| exchange.poll_pieces(&mut pieces, cx))).await {
+        pieces.drain(..).for_each(|piece| head.extend_from_slice(&piece));
         if head.len() >= MAX_ERROR_BODY {
             head.truncate(MAX_ERROR_BODY);
             break;
@@ -378,8 +385,15 @@ mod tests {
     }
 
     impl Pieces for BoxStream<'static, Bytes> {
-        fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, reqwest::Error>> {
-            self.poll_next_unpin(cx).map(Ok)
+        fn poll_pieces(
+            &mut self,
+            pieces: &mut Vec<Bytes>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Result<bool, Interrupted>> {
+            let piece = ready!(self.poll_next_unpin(cx));
+            let is_piece = piece.is_some();
+            pieces.extend(piece);
+            Poll::Ready(Ok(is_piece))
         }
     }
 

@@ -79,8 +79,8 @@ impl Dispatch {
 
 /// An observation without its raw data where that is too large to be kept: what the model reads, and how it ended, stay.
 fn bounded(mut observation: Observation) -> Observation {
-    let bytes = observation.data.len();
-    if bytes > MAX_DATA_BYTES {
+    if observation.data.is_longer_than(MAX_DATA_BYTES) {
+        let bytes = observation.data.len();
         let left_out = format!(
             "the tool's data of {bytes} bytes is left out, since an entry of the journal takes {MAX_DATA_BYTES}; let the \
              tool return less"

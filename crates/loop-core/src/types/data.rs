@@ -38,6 +38,14 @@ impl Data {
         }
     }
 
+    /// Whether the JSON text has more than `max` bytes. A plain text that is certainly shorter is not written as JSON.
+    pub fn is_longer_than(&self, max: usize) -> bool {
+        match &self.0 {
+            Kind::Text { text, .. } if text.len() < max / MAX_ESCAPED => false,
+            Kind::Json(_) | Kind::Text { .. } => self.len() > max,
+        }
+    }
+
     /// The digest of the data: of a plain text over its bytes, of any other JSON over its canonical form.
     pub fn digest(&self) -> Digest {
         match &self.0 {
@@ -138,6 +146,9 @@ impl<'de> Deserialize<'de> for Data {
     }
 }
 
+/// Bytes of JSON for each byte of a text, at most: six for an escape such as `\u001f`, and two for the quotation marks.
+const MAX_ESCAPED: usize = 6 + 2;
+
 /// A text as JSON.
 fn written(text: &str) -> String {
     Value::from(text).to_string()
@@ -185,6 +196,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_length_is_that_of_the_json(text in "[a\\x01\"é]{0,40}", max in 0_usize..300) {
+            for data in [Data::text(text.as_str()), Data::from(json!([text]))] {
+                prop_assert_eq!(data.is_longer_than(max), data.len() > max);
+            }
+        }
+
         #[test]
         fn however_it_is_made_the_same_json_is_the_same_data(text in any::<String>(), n in any::<i64>()) {
             for value in [json!(text), json!([text, n]), json!(n)] {

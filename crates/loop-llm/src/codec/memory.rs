@@ -10,7 +10,6 @@ use crate::request::Message;
 ///
 /// Clones share it. It is not part of a request's value: all memories are equal, and none is serialized. The cache of
 /// another conversation, profile or model is recognised and not used.
-/// another conversation, profile or model is noticed and not used.
 #[derive(Clone, Default)]
 pub struct Memory(Arc<Mutex<Option<Kept>>>);
 

@@ -51,10 +51,10 @@ where
     let runtime = runtime();
     let startup = cpu();
     let (cost, wrong) = runtime.block_on(async {
-        let mut wrong = wrong(&spread(work.warmup, work.concurrency, &one).await);
+        let mut wrong = wrong(&all(work.warmup, work.concurrency, &one).await);
         let (began, cpu_before) = (Instant::now(), cpu());
         let calls_before = TOOL_CALLS.load(Ordering::Relaxed);
-        let ended = spread(work.loops, work.concurrency, &one).await;
+        let ended = all(work.loops, work.concurrency, &one).await;
         let cost = Cost {
             wall: began.elapsed(),
             cpu: cpu() - cpu_before,
@@ -94,7 +94,23 @@ pub(crate) fn number_in(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.trim().parse().ok()
 }
 
-/// Runs `loops` loops, at most `at_once` at a time.
+/// Runs `loops` loops: each awaited in this future if `BENCH_ROOT` is 1, else `at_once` tasks.
+async fn all<F, Fut>(loops: u32, at_once: u32, one: &Arc<F>) -> Vec<Ended>
+where
+    F: Fn() -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Ended> + Send + 'static,
+{
+    if number_in("BENCH_ROOT") != Some(1) {
+        return spread(loops, at_once, one).await;
+    }
+    let mut ended = Vec::new();
+    for _ in 0..loops {
+        ended.push(one().await);
+    }
+    ended
+}
+
+/// Runs `loops` loops in tasks, at most `at_once` at a time.
 async fn spread<F, Fut>(loops: u32, at_once: u32, one: &Arc<F>) -> Vec<Ended>
 where
     F: Fn() -> Fut + Send + Sync + 'static,
