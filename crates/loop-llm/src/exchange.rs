@@ -284,16 +284,16 @@ mod tests {
         }
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_caller_that_is_no_task_is_woken_for_all_chunks_that_arrived_together() {
+    #[tokio::test]
+    async fn the_caller_is_woken_once_for_all_chunks_that_arrived_together() {
         let (url, _) = server(200, 20).await;
         let mut exchange = begin(url);
         let head = poll_fn(|cx| exchange.poll_head(cx)).await.unwrap();
         assert_eq!((head.status, head.headers.len()), (200, 1));
-        let (pieces, waits) = drained(&mut exchange).await;
+        let (pieces, waits) = tokio::spawn(async move { drained(&mut exchange).await }).await.unwrap();
         assert_eq!(pieces, 200);
-        // Each piece of it waited for would be 200.
-        assert!(waits < 40, "waited {waits} times");
+        // The system may deliver them in a few parts.
+        assert!(waits < 10, "waited {waits} times");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
