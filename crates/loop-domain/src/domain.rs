@@ -10,7 +10,7 @@ use loop_llm::{Recorder, RecordingError, Secrets};
 use loop_prompts::Prompts;
 use loop_runtime::{
     Runner,
-    journal::Entry,
+    journal::{Entry, SyncPolicy},
     models::Models,
     save::{SaveTarget, Saver},
 };
@@ -71,6 +71,8 @@ pub struct Domain {
     /// Where outcomes are saved: a file with placeholders for the ids of item and run, or an address. `None`:
     /// nowhere.
     pub save: Option<SaveTarget>,
+    /// Which entries of its runs a journal in a file syncs to the disk.
+    pub sync: SyncPolicy,
     /// The secrets of the tools. Empty: no kind of tool needs any.
     pub credentials: Credentials,
     file: File,
@@ -115,6 +117,7 @@ impl Domain {
             prompts: Arc::new(prompts),
             models,
             credentials: Credentials::none(),
+            sync: file.config.journal.sync.into(),
             file,
             save,
             warnings,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use loop_core::{Cite, Limits, NonceMode, PicoUsd, Price, ProtocolSpec, Tier};
 use loop_domain::{Domain, LoadOptions};
 use loop_prompts::Layout;
-use loop_runtime::save::SaveTarget;
+use loop_runtime::{journal::SyncPolicy, save::SaveTarget};
 
 const FILE: &str = r#"
 version = 1
@@ -118,6 +118,25 @@ fn a_file_makes_a_spec() {
     assert_eq!(domain.prompts.layout(), Layout::Append);
     assert_eq!(file_of(&domain), folder.path().join("out/{item}.json"));
     assert!(spec.save);
+}
+
+#[test]
+fn what_a_journal_syncs_is_a_setting_beside_the_spec() {
+    let folder = folder();
+    let usual = load(folder.path(), &LoadOptions::default());
+    assert_eq!(usual.sync, SyncPolicy::Effects);
+    let named = |name: &str| LoadOptions {
+        set: vec![("journal.sync".to_owned(), name.to_owned())],
+        ..LoadOptions::default()
+    };
+    for (name, policy) in
+        [("full", SyncPolicy::Full), ("effects", SyncPolicy::Effects), ("none", SyncPolicy::None)]
+    {
+        let domain = load(folder.path(), &named(name));
+        assert_eq!((domain.sync, domain.spec.hash()), (policy, usual.spec.hash()));
+    }
+    let error = Domain::load(folder.path(), &named("half")).unwrap_err().to_string();
+    assert!(error.contains("journal.sync") && error.contains("effects"), "{error}");
 }
 
 #[test]

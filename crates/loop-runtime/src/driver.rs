@@ -14,7 +14,6 @@
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -25,7 +24,7 @@ use futures::{FutureExt, StreamExt};
 use loop_core::{
     AnswerFault, CallModel, Certificate, Command, CommandKey, Condition, Digest, Event, EventKind, Measure,
     Millis, ModelFailure, Note, Outcome, PersonAnswer, PersonRequest, Phase, Rejected, Run, RunTool,
-    SaveResult, Saved, Slot, Started, StopMode, StopReason, Tier, Validate,
+    SaveResult, Saved, Slot, StopMode, StopReason, Tier, Validate,
 };
 use loop_llm::{Memory, Message};
 use loop_prompts::{Dialogue, Prompt, Thread, observation_text};
@@ -40,7 +39,7 @@ use crate::events::{Control, Feed, RunEvent};
 use crate::journal::{Durability, Entry, JournalError, RunWriter};
 use crate::model::{self, Settled};
 use crate::parts::Parts;
-use crate::save::{SaveError, Saver};
+use crate::save::{SaveError, seconds, try_to_save};
 use crate::sink;
 use crate::tool::Dispatch;
 use crate::uses::{ToolUse, ToolUses};
@@ -52,7 +51,12 @@ pub(crate) struct Driver {
     parts: Arc<Parts>,
     run: Run,
     writer: Box<dyn RunWriter>,
+    /// The number of the next entry.
     seq: u64,
+    /// Entries that were applied and not journaled yet, and what they have to survive. Nothing is started and nobody is
+    /// told before they are.
+    unwritten: Vec<Arc<Entry>>,
+    durability: Durability,
     clock: Clock,
     /// The first entry of a run that was just opened: it is durable, and was not told yet.
     opened: Option<Arc<Entry>>,
@@ -182,6 +186,8 @@ impl Driver {
             run,
             writer,
             seq,
+            unwritten: Vec::new(),
+            durability: Durability::Committed,
             clock,
             opened,
             first,
@@ -273,6 +279,7 @@ impl Driver {
     /// Drives until the run is done, or waits and may be left; true where it has gone on to a pass after `through` before that.
     async fn drive_on(&mut self, through: u32) -> Result<bool, Broken> {
         if let Some(opened) = self.opened.take() {
+            self.seq = opened.seq + 1;
             self.recorded(opened).await;
         }
         for (event, notes) in std::mem::take(&mut self.first) {
@@ -313,8 +320,13 @@ impl Driver {
                     true => Some(EventKind::DeadlineReached),
                     false => { self.cut_off_late(); None }
                 },
+                // Nothing else is ready: what waits to be journaled need not wait for more.
+                () = std::future::ready(()), if !self.unwritten.is_empty() => None,
             };
-            let Some(kind) = kind else { continue };
+            let Some(kind) = kind else {
+                self.write_down().await?;
+                continue;
+            };
             // A timer may wake a moment early by the run's clock, which counts whole milliseconds. A try to save that is
             // not made ends when it would have begun: the run hears of none before its time.
             let at = match (&kind, deadline) {
@@ -347,6 +359,10 @@ impl Driver {
     async fn start_commands(&mut self) -> Result<bool, Broken> {
         let commands = self.run.commands();
         self.cancel_unwished(&commands);
+        if !self.unwritten.is_empty() && commands.iter().any(|command| !self.is_begun(command)) {
+            self.write_down().await?;
+            return Ok(true);
+        }
         // The gate that a stop waits for may be minutes away behind a rate limit, for a call that nobody has seen yet.
         let is_stop_requested = self.run.is_stop_requested();
         self.in_flight
@@ -390,6 +406,16 @@ impl Driver {
             }
         }
         Ok(false)
+    }
+
+    fn is_begun(&self, command: &Command) -> bool {
+        match command {
+            Command::CallModel(call) => self.is_in_flight(call.key, call.attempt),
+            Command::RunTool(tool) => self.is_in_flight(tool.key, tool.attempt),
+            Command::Validate(command) => self.is_in_flight(command.key, command.attempt),
+            Command::Abort { .. } => true,
+            Command::AskPerson { .. } | Command::Save { .. } => false,
+        }
     }
 
     fn is_in_flight(&self, key: CommandKey, attempt: u32) -> bool {
@@ -676,17 +702,46 @@ impl Driver {
         notes.shrink_to_fit();
         let entry = Arc::new(Entry { seq: self.seq, event, notes });
         let durability = Durability::of(&entry.event.kind, &self.run);
-        if let Err(error) = self.writer.append(&entry, durability).await {
-            self.run.take_back(&entry.event.kind);
-            return Err(error.into());
+        let waits = durability == Durability::Committed && self.may_wait(&entry.event.kind);
+        self.seq += 1;
+        self.durability = self.durability.max(durability);
+        self.unwritten.push(entry);
+        if waits { Ok(()) } else { self.write_down().await }
+    }
+
+    /// Whether an entry may wait for the results of other calls that are ready too, to be journaled together with them.
+    /// Callbacks are told of the run as it is behind each entry, and a run in step rests there.
+    fn may_wait(&self, kind: &EventKind) -> bool {
+        let is_alone = self.pace == Pace::Own && !self.caller.is_needed();
+        is_alone && !self.tasks.is_empty() && matches!(kind, EventKind::ToolFinished { .. })
+    }
+
+    /// Journals what is not journaled yet, and tells of it.
+    async fn write_down(&mut self) -> Result<(), Broken> {
+        let mut entries = std::mem::take(&mut self.unwritten);
+        let durability = std::mem::replace(&mut self.durability, Durability::Committed);
+        let (written, failed) = match entries.as_slice() {
+            [] => (0, None),
+            [entry] => match self.writer.append(entry, durability).await {
+                Ok(()) => (1, None),
+                Err(error) => (0, Some(error)),
+            },
+            entries => match self.writer.append_all(entries, durability).await {
+                Ok(()) => (entries.len(), None),
+                Err((written, error)) => (written, Some(error)),
+            },
+        };
+        // The last that was applied is taken back first.
+        entries.drain(written..).rev().for_each(|entry| self.run.take_back(&entry.event.kind));
+        for entry in entries.drain(..) {
+            self.recorded(entry).await;
         }
-        self.recorded(entry).await;
-        Ok(())
+        self.unwritten = entries;
+        failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Tells of an entry that is durable.
     async fn recorded(&mut self, entry: Arc<Entry>) {
-        self.seq = entry.seq + 1;
         self.uses.hear(&entry, self.run.spec());
         if self.caller.is_needed() {
             self.call_back(&entry);
@@ -791,25 +846,6 @@ fn waiting(run: &Run) -> Certificate {
     Certificate::new(waits, Vec::new())
 }
 
-/// One try to save, bounded in time; a saver that panics has failed.
-async fn try_to_save(
-    saver: Option<&dyn Saver>,
-    started: &Started,
-    outcome: &Outcome,
-    (left, limit): (Duration, Duration),
-) -> Result<Arc<str>, SaveError> {
-    let failed = |message: String| SaveError { message: message.into(), retry: None };
-    let Some(saver) = saver else {
-        return Err(failed("no place to save to is set".to_owned()));
-    };
-    let saving = AssertUnwindSafe(saver.save(started, outcome)).catch_unwind();
-    match tokio::time::timeout(left, saving).await {
-        Ok(Ok(saved)) => saved,
-        Ok(Err(_)) => Err(failed("saving panicked".to_owned())),
-        Err(_) => Err(failed(format!("not saved after {}", seconds(limit)))),
-    }
-}
-
 /// Why a run can be driven no further.
 #[derive(Debug, thiserror::Error)]
 enum Broken {
@@ -822,10 +858,6 @@ enum Broken {
 
 /// What is told of an outcome whose saving was stopped by hand.
 const STOPPED: &str = "stopped before it was saved";
-/// A duration in seconds, for people.
-fn seconds(duration: Duration) -> String {
-    format!("{} s", duration.as_secs_f64())
-}
 
 /// Gives way to whoever polls the run. One who listens finds what was just told, and polls again after it: only where
 /// nobody does, somebody `wakes` it.

@@ -2,6 +2,8 @@
 
 #[path = "journal/damage.rs"]
 mod damage;
+#[path = "journal/group.rs"]
+mod group;
 #[path = "journal/history.rs"]
 mod history;
 #[path = "journal/trust.rs"]

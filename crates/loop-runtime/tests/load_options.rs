@@ -7,7 +7,7 @@ mod args;
 #[path = "../examples/load/meter.rs"]
 mod meter;
 
-use args::{HELP, Kept, Options, PersonRequest, Protocol, parse};
+use args::{HELP, Kept, Options, PersonRequest, Protocol, Synced, parse};
 use meter::Work;
 
 fn requested(line: &str) -> Result<PersonRequest, String> {
@@ -32,6 +32,7 @@ fn what_is_left_out_has_its_usual_value() {
         work: Work { loops: 7, concurrency: 1, warmup: 0 },
         protocol: Protocol::Conversation,
         journal: Kept::InMemory,
+        sync: Synced::Effects,
     };
     assert_eq!(options(LEAST), expected);
 }
@@ -51,6 +52,9 @@ fn every_option_is_read_with_a_space_or_an_equals_sign() {
     }
     for (word, journal) in [("none", Kept::Nowhere), ("memory", Kept::InMemory)] {
         assert_eq!(self::options(&format!("{LEAST} --journal {word}")).journal, journal);
+    }
+    for (word, sync) in [("full", Synced::Full), ("effects", Synced::Effects), ("none", Synced::Nothing)] {
+        assert_eq!(self::options(&format!("{LEAST} --sync {word}")).sync, sync);
     }
     // No loop at a time would never end.
     assert_eq!(self::options(&format!("{LEAST} --concurrency 0")).work.concurrency, 1);

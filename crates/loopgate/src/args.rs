@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use loop_domain::Domain;
+use loop_runtime::journal::SyncPolicy;
 
 /// Bounded AI agent loops: give it a work item; get a document, an answer or a valid value, the exact reason it
 /// stopped, and what it cost.
@@ -104,6 +106,8 @@ pub(crate) struct GoOnArgs {
     pub(crate) base_urls: Vec<String>,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
+    #[command(flatten)]
+    pub(crate) sync: SyncArgs,
 }
 
 impl GoOnArgs {
@@ -322,6 +326,8 @@ pub(crate) struct RunArgs {
     pub(crate) events: bool,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
+    #[command(flatten)]
+    pub(crate) sync: SyncArgs,
     /// Do not save the outcome to the domain's save target
     #[arg(long)]
     pub(crate) no_save: bool,
@@ -340,6 +346,8 @@ pub(crate) struct ChatArgs {
     pub(crate) domain: DomainArgs,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
+    #[command(flatten)]
+    pub(crate) sync: SyncArgs,
     /// Record every exchange with a model to this file; the provider `recorded` plays it back
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
@@ -385,6 +393,35 @@ pub(crate) struct JournalArgs {
     /// The journal [default: $XDG_STATE_HOME/loopgate/journal.db]
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<PathBuf>,
+}
+
+/// How commands that write runs write them.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct SyncArgs {
+    /// Which entries of the journal are synced to the disk [default: the domain's `journal.sync`, or effects]
+    #[arg(long, value_enum, value_name = "ENTRIES")]
+    sync: Option<SyncedEntries>,
+}
+
+// Each value is explained in `docs/reference/journal.md`: comments here would make the help of six commands four times as
+// long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SyncedEntries {
+    Full,
+    Effects,
+    None,
+}
+
+impl SyncArgs {
+    /// The policy for runs of this domain.
+    pub(crate) fn policy(self, domain: &Domain) -> SyncPolicy {
+        match self.sync {
+            Some(SyncedEntries::Full) => SyncPolicy::Full,
+            Some(SyncedEntries::Effects) => SyncPolicy::Effects,
+            Some(SyncedEntries::None) => SyncPolicy::None,
+            None => domain.sync,
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]

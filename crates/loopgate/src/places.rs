@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loop_core::{Tier, WorkItem, is_clean};
 use loop_domain::{Domain, DomainReport, LoadOptions};
-use loop_runtime::journal::SqliteJournal;
+use loop_runtime::journal::{SqliteJournal, SyncPolicy};
 
 use crate::args::{DomainArgs, JournalArgs};
 use crate::failure::Failure;
@@ -119,10 +119,10 @@ pub(crate) fn named(option: &str, text: Option<&str>) -> Result<Option<Arc<str>>
     Ok(Some(text.trim().into()))
 }
 
-/// The journal to write to.
-pub(crate) fn journal(args: &JournalArgs) -> Result<Arc<SqliteJournal>, Failure> {
+/// The journal to write to, under this policy.
+pub(crate) fn journal(args: &JournalArgs, sync: SyncPolicy) -> Result<Arc<SqliteJournal>, Failure> {
     let path = args.journal.clone().unwrap_or_else(SqliteJournal::default_path);
-    Ok(Arc::new(SqliteJournal::open(path)?))
+    Ok(Arc::new(SqliteJournal::open(path)?.with_sync(sync)))
 }
 
 /// The journal to read from: it has to be there.

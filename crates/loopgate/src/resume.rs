@@ -213,7 +213,9 @@ impl Found {
         if origin.is_some_and(|origin| origin.asks) {
             runner = runner.with_people();
         }
-        let runner = runner.with_journal(Arc::clone(&self.journal) as Arc<dyn Journal>);
+        // A setting of this process, not of the run: the run is resumed under any of them.
+        let journal = SqliteJournal::clone(&self.journal).with_sync(go_on.sync.policy(&domain));
+        let runner = runner.with_journal(Arc::new(journal));
         Ok((domain, runner.leave_when_waiting()))
     }
 }

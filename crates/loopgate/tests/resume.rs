@@ -116,6 +116,25 @@ fn all_runs_that_are_not_over_are_resumed_and_none_hides_another() {
     }
 }
 
+#[test]
+fn what_is_synced_is_a_setting_of_each_process_and_no_part_of_a_run() {
+    let shell = Shell::new();
+    let folder = register(&shell);
+    let request = ["run", &folder, "--text", "Find Bob and update his company to EPAM", "--sync", "none"];
+    assert_eq!(shell.run(&request).code, 5);
+    let waiting = last(&shell);
+    let file = Path::new(&folder).join("loopgate.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{text}\n[journal]\nsync = \"full\"\n")).unwrap();
+    for more in [&[][..], &["--sync", "effects"]] {
+        let ran = shell.run(&[&["resume", &waiting][..], more].concat());
+        assert_eq!(ran.code, 5, "{more:?}: {}", ran.err);
+    }
+    let ran = shell.run(&["resume", &waiting, "--sync", "half"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(["full", "effects", "none"].iter().all(|name| ran.err.contains(name)), "{}", ran.err);
+}
+
 // B2: what was seen of 50 starting runs, in a small form.
 #[test]
 fn what_waits_is_listed_while_other_runs_start() {

@@ -12,6 +12,7 @@ mod tools;
 
 use loop_core::NonceMode;
 use loop_prompts::Layout;
+use loop_runtime::journal::SyncPolicy;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -95,10 +96,45 @@ pub(crate) struct Config {
     pub(crate) prompts: PromptsConfig,
     /// Where the outcome is saved. Without it nothing is saved.
     pub(crate) save: Option<SaveConfig>,
+    /// How runs are kept in a journal file.
+    #[serde(default)]
+    pub(crate) journal: JournalConfig,
     /// Taken out of the tree before it is read; here so that it is no unknown key.
     #[serde(default, rename = "profiles")]
     #[schemars(skip)]
     pub(crate) _profiles: IgnoredAny,
+}
+
+/// How runs are kept in a journal file.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct JournalConfig {
+    /// Which entries are synced to the disk before the run continues: `full` (all), `effects` (what changes something, what
+    /// people said, a wait for a person, the end) or `none`. A power failure may take the others. Default: `effects`.
+    pub(crate) sync: SyncConfig,
+}
+
+/// Which entries are synced to the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SyncConfig {
+    /// All.
+    Full,
+    /// What changes something, what people said, a wait for a person, and the end.
+    #[default]
+    Effects,
+    /// None.
+    None,
+}
+
+impl From<SyncConfig> for SyncPolicy {
+    fn from(sync: SyncConfig) -> Self {
+        match sync {
+            SyncConfig::Full => Self::Full,
+            SyncConfig::Effects => Self::Effects,
+            SyncConfig::None => Self::None,
+        }
+    }
 }
 
 /// What a work item is. Places are JSON pointers such as `/contact/email`.

@@ -12,6 +12,16 @@ pub(crate) struct Options {
     pub(crate) work: Work,
     pub(crate) protocol: Protocol,
     pub(crate) journal: Kept,
+    pub(crate) sync: Synced,
+}
+
+/// What a journal in a file syncs to the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Synced {
+    Full,
+    #[default]
+    Effects,
+    Nothing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +61,7 @@ Usage: load --base-url URL --model NAME --loops N [OPTIONS]
                       document: sections and a contract, until the gate is content
                       [conversation]
   --journal WHERE     none, memory, or the path of a SQLite file [memory]
+  --sync WHAT         what a journal in a file syncs to the disk: full, effects, none [effects]
   --help              this text
 
 Each loop streams its replies and has one tool, lookup(id: string), which answers with the same text of 2 KB at once.
@@ -66,6 +77,7 @@ The line:
   cpu_s               processor time of this process, user and system, in that time
   startup_cpu_s       processor time before the first loop
   peak_rss_kb         the most memory that the process ever held
+  entries, syncs      journal entries, and syncs of its file and heads, checkpoints excepted; 0 without a file
   ttft_ms             median time from the start of a loop to the first text in the caller's hands; null without any
   ok                  whether every loop ended as expected; the exit code is 1 where one did not
 ";
@@ -78,6 +90,7 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<PersonRequest
     let (mut base_url, mut model, mut loops) = (None, None, None);
     let (mut concurrency, mut warmup) = (1, 0);
     let (mut protocol, mut journal) = (Protocol::Conversation, Kept::InMemory);
+    let mut sync = Synced::default();
     let mut words = words;
     while let Some(word) = words.next() {
         let (name, joined) = match word.split_once('=') {
@@ -116,6 +129,14 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<PersonRequest
                     path => Kept::InFile(path.into()),
                 }
             }
+            "--sync" => {
+                sync = match value()?.as_str() {
+                    "full" => Synced::Full,
+                    "effects" => Synced::Effects,
+                    "none" => Synced::Nothing,
+                    other => return Err(format!("no policy {other}; there are full, effects and none")),
+                }
+            }
             other => return Err(format!("no option {other}; --help lists them")),
         }
     }
@@ -127,5 +148,6 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<PersonRequest
         work,
         protocol,
         journal,
+        sync,
     })))
 }

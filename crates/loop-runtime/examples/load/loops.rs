@@ -12,7 +12,7 @@ use loop_llm::{HttpModel, Message, Profile};
 use loop_runtime::{
     Agent, OutputTool, RunSpec, Runner, StopReason, WorkItem,
     agent::{AgentOutput, AgentStream},
-    journal::{Journal, MemoryJournal, NoJournal, SqliteJournal},
+    journal::{Journal, MemoryJournal, NoJournal, SqliteJournal, SyncPolicy},
     models::{ChatModel, ModelSpec, Models},
     observe::RunEvent,
     run::StartError,
@@ -22,8 +22,8 @@ use loop_runtime::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::args::{Kept, Options};
-use super::meter::{Ended, TOOL_CALLS, number_in};
+use super::args::{Kept, Options, Synced};
+use super::meter::{Ended, TOOL_CALLS, Written, count_with, number_in};
 
 /// One loop.
 type Looping = Pin<Box<dyn Future<Output = Ended> + Send>>;
@@ -165,7 +165,17 @@ fn journal(options: &Options) -> Result<Arc<dyn Journal>, Failed> {
     Ok(match &options.journal {
         Kept::Nowhere => Arc::new(NoJournal),
         Kept::InMemory => Arc::new(MemoryJournal::new()),
-        Kept::InFile(path) => Arc::new(SqliteJournal::open(path)?),
+        Kept::InFile(path) => {
+            let sync = match options.sync {
+                Synced::Full => SyncPolicy::Full,
+                Synced::Effects => SyncPolicy::Effects,
+                Synced::Nothing => SyncPolicy::None,
+            };
+            let journal = SqliteJournal::open(path)?.with_sync(sync);
+            let counted = journal.clone();
+            count_with(move || Written { entries: counted.entries(), syncs: counted.syncs() });
+            Arc::new(journal)
+        }
     })
 }
 

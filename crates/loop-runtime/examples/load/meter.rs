@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -35,7 +35,28 @@ struct Cost {
     wall: Duration,
     cpu: Duration,
     tool_calls: u64,
+    written: Written,
     first_texts: Vec<Duration>,
+}
+
+/// What a journal in a file has written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) entries: u64,
+    pub(crate) syncs: u64,
+}
+
+/// What counts it.
+static WRITTEN: OnceLock<Box<dyn Fn() -> Written + Send + Sync>> = OnceLock::new();
+
+/// Says what counts the entries and syncs of the journal.
+pub(crate) fn count_with(count: impl Fn() -> Written + Send + Sync + 'static) {
+    // There is one journal, so the second one is the same.
+    _ = WRITTEN.set(Box::new(count));
+}
+
+fn written() -> Written {
+    WRITTEN.get().map(|count| count()).unwrap_or_default()
 }
 
 /// Tools that were run, in loops of either kind.
@@ -53,12 +74,17 @@ where
     let (cost, wrong) = runtime.block_on(async {
         let mut wrong = wrong(&all(work.warmup, work.concurrency, &one).await);
         let (began, cpu_before) = (Instant::now(), cpu());
-        let calls_before = TOOL_CALLS.load(Ordering::Relaxed);
+        let (calls_before, written_before) = (TOOL_CALLS.load(Ordering::Relaxed), written());
         let ended = all(work.loops, work.concurrency, &one).await;
+        let written = written();
         let cost = Cost {
             wall: began.elapsed(),
             cpu: cpu() - cpu_before,
             tool_calls: TOOL_CALLS.load(Ordering::Relaxed) - calls_before,
+            written: Written {
+                entries: written.entries - written_before.entries,
+                syncs: written.syncs - written_before.syncs,
+            },
             first_texts: ended.iter().filter_map(|ended| ended.first_text).collect(),
         };
         wrong.extend(self::wrong(&ended));
@@ -136,16 +162,18 @@ fn wrong(ended: &[Ended]) -> Vec<String> {
 }
 
 fn line(loops: u32, startup: Duration, cost: Cost, peak_rss_kb: u64, ok: bool) -> String {
-    let Cost { wall, cpu, tool_calls, mut first_texts } = cost;
+    let Cost { wall, cpu, tool_calls, written, mut first_texts } = cost;
     first_texts.sort_unstable();
     let ttft = first_texts.get(first_texts.len() / 2);
     let ttft = ttft.map_or_else(|| "null".to_owned(), |time| format!("{:.3}", time.as_secs_f64() * 1e3));
     format!(
         "{{\"loops\":{loops},\"wall_s\":{:.6},\"cpu_s\":{:.6},\"startup_cpu_s\":{:.6},\"peak_rss_kb\":{peak_rss_kb},\
-         \"tool_calls\":{tool_calls},\"ttft_ms\":{ttft},\"ok\":{ok}}}",
+         \"tool_calls\":{tool_calls},\"entries\":{},\"syncs\":{},\"ttft_ms\":{ttft},\"ok\":{ok}}}",
         wall.as_secs_f64(),
         cpu.as_secs_f64(),
         startup.as_secs_f64(),
+        written.entries,
+        written.syncs,
     )
 }
 

@@ -55,6 +55,22 @@ pub trait RunWriter: Send + fmt::Debug {
     /// # Errors
     /// When it is not durable: then nothing may follow from it.
     async fn append(&mut self, entry: &Arc<Entry>, durability: Durability) -> Result<(), JournalError>;
+
+    /// Makes entries durable that follow each other, as if they were appended one after the other. The caller starts
+    /// nothing and tells of nothing until all of them are durable, so a journal may make them durable at once.
+    ///
+    /// # Errors
+    /// How many of them are durable, from the first on, and why the next one is not.
+    async fn append_all(
+        &mut self,
+        entries: &[Arc<Entry>],
+        durability: Durability,
+    ) -> Result<(), (usize, JournalError)> {
+        for (appended, entry) in entries.iter().enumerate() {
+            self.append(entry, durability).await.map_err(|error| (appended, error))?;
+        }
+        Ok(())
+    }
 }
 
 /// What an entry has to survive before the run does what it allows.
@@ -183,7 +199,7 @@ pub struct RunLine {
 }
 
 /// Why a journal cannot be read or written.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
     /// The file has a later format.

@@ -4,11 +4,13 @@ mod file;
 mod http;
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::FutureExt as _;
 use loop_core::{Outcome, Started};
 use loop_llm::Secrets;
 
@@ -78,4 +80,28 @@ impl Saver for SaveTarget {
             Self::Http(target) => target.post(started, text).await,
         }
     }
+}
+
+/// One try to save, bounded in time; a saver that panics has failed.
+pub(crate) async fn try_to_save(
+    saver: Option<&dyn Saver>,
+    started: &Started,
+    outcome: &Outcome,
+    (left, limit): (Duration, Duration),
+) -> Result<Arc<str>, SaveError> {
+    let failed = |message: String| SaveError { message: message.into(), retry: None };
+    let Some(saver) = saver else {
+        return Err(failed("no place to save to is set".to_owned()));
+    };
+    let saving = AssertUnwindSafe(saver.save(started, outcome)).catch_unwind();
+    match tokio::time::timeout(left, saving).await {
+        Ok(Ok(saved)) => saved,
+        Ok(Err(_)) => Err(failed("saving panicked".to_owned())),
+        Err(_) => Err(failed(format!("not saved after {}", seconds(limit)))),
+    }
+}
+
+/// A duration in seconds, for people.
+pub(crate) fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
 }

@@ -38,6 +38,7 @@ pub(super) fn run() -> Result<(), Failure> {
     } else {
         println!("{:44} valgrind is not here", "M instructions a loop");
     }
+    bench.journal_in_a_file()?;
     bench.event_by_event()?;
     bench.many_at_once()?;
     bench.memory()?;
@@ -120,6 +121,32 @@ impl Bench {
         }
         let rounds = self.rounds(&server, 5, Client::LeastLoop, &bodies, work)?;
         row("CPU a loop, us; by hand over our client", &rounds, Line::cpu_us);
+        Ok(())
+    }
+
+    /// The same with a journal in a file, by what is synced: beside the journal in memory, and 200 runs at once.
+    fn journal_in_a_file(&self) -> Result<(), Failure> {
+        let server = Server::start(&self.programs, USUAL, None)?;
+        let one = Work { loops: 100, concurrency: 1, warmup: 20 };
+        let many = Work { loops: 1_000, concurrency: 200, warmup: 200 };
+        for sync in ["effects", "full", "none"] {
+            let file = self.folder.join(format!("{sync}.db")).display().to_string();
+            let client = Client::File { journal: &file, sync };
+            let (mut ratios, mut syncs, mut events) = (Vec::new(), Vec::new(), Vec::new());
+            for _ in 0..3 {
+                let file = server.ask(&self.programs, client, one)?;
+                let memory = server.ask(&self.programs, OURS, one)?;
+                ratios.push(file.cpu_us() / memory.cpu_us());
+                syncs.extend(file.syncs.map(|syncs| syncs / file.loops));
+                let file = server.ask(&self.programs, client, many)?;
+                events.extend(file.entries.map(|entries| entries / file.wall_s));
+            }
+            println!("journal in a file, synced: {sync}");
+            let [ratio, syncs, events] = [ratios, syncs, events].map(|values| median(values.into_iter()));
+            println!("{:44} {ratio:>11.2}", "  CPU a loop, in loops with one in memory");
+            println!("{:44} {syncs:>11.1}", "  syncs a loop");
+            println!("{:44} {events:>11.0}", "  entries a second, 200 runs at once");
+        }
         Ok(())
     }
 

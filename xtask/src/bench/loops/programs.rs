@@ -36,6 +36,8 @@ pub(super) struct Shape {
 pub(super) enum Client<'a> {
     /// Ours, with this journal, and tools that take so long.
     Load { journal: &'a str, tool_ms: u32 },
+    /// Ours, with a journal in this file, and what of it is synced.
+    File { journal: &'a str, sync: &'a str },
     /// The lean loop by hand, with nothing of ours.
     ByHand,
     /// The least loop over our model client.
@@ -60,6 +62,9 @@ pub(super) struct Line {
     pub(super) cpu_s: f64,
     pub(super) peak_rss_kb: f64,
     pub(super) tool_calls: f64,
+    /// Journal entries and syncs; `None`: the client has no journal in a file.
+    pub(super) entries: Option<f64>,
+    pub(super) syncs: Option<f64>,
     pub(super) ttft_ms: Option<f64>,
 }
 
@@ -131,6 +136,11 @@ impl Server {
                 let mut command = program(&programs.load);
                 command.args(["--model", "bench-1", "--journal", journal]);
                 command.env("BENCH_TOOL_MS", tool_ms.to_string());
+                command
+            }
+            Client::File { journal, sync } => {
+                let mut command = program(&programs.load);
+                command.args(["--model", "bench-1", "--journal", journal, "--sync", sync]);
                 command
             }
             Client::ByHand => {
@@ -228,6 +238,8 @@ impl Line {
             cpu_s: number("cpu_s")?,
             peak_rss_kb: number("peak_rss_kb")?,
             tool_calls: number("tool_calls")?,
+            entries: number("entries"),
+            syncs: number("syncs"),
             ttft_ms: number("ttft_ms"),
         })
     }

@@ -58,7 +58,15 @@ impl Head {
 pub(super) struct HeadFile {
     file: File,
     run: RunId,
-    synced: Mutex<Position>,
+    next: Mutex<Next>,
+}
+
+/// What the next record needs to know of those before it.
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    synced: Position,
+    /// Which of the two records of the file is the older one.
+    slot: u64,
 }
 
 impl Heads {
@@ -82,7 +90,7 @@ impl Heads {
         options.read(true).write(true).create(true).truncate(true);
         let file = files::private(&mut options).open(self.path(run))?;
         let none = Position { entries: 0, hash };
-        let head = HeadFile { file, run: run.clone(), synced: Mutex::new(none) };
+        let head = HeadFile { file, run: run.clone(), next: Mutex::new(Next { synced: none, slot: 0 }) };
         head.write(key, none, Durability::Committed)?;
         if is_synced {
             head.file.sync_all()?;
@@ -93,24 +101,32 @@ impl Heads {
     /// The file of a run's head, to continue it from what the journal has now.
     pub(super) fn open(&self, run: &RunId, key: &Key, head: &Head, has: Position) -> io::Result<HeadFile> {
         let file = OpenOptions::new().read(true).write(true).open(self.path(run))?;
-        let opened = HeadFile { file, run: run.clone(), synced: Mutex::new(head.synced) };
+        let slot = self.newest(run, key)?.map_or(0, |(slot, _)| 1 - slot.min(1));
+        let next = Mutex::new(Next { synced: head.synced, slot });
+        let opened = HeadFile { file, run: run.clone(), next };
         if has.entries < head.committed.entries {
             // A power failure took the rest. Both records are replaced, so that neither names it.
-            opened.write_at_turn(key, has, has.entries + 1)?;
-            opened.write_at_turn(key, has, has.entries)?;
+            opened.write(key, has, Durability::Committed)?;
+            opened.write(key, has, Durability::Committed)?;
         }
         Ok(opened)
     }
 
     /// A run's head: the newest whole record of its file. `None` where there is none that the key made.
     pub(super) fn read(&self, run: &RunId, key: &Key) -> io::Result<Option<Head>> {
+        Ok(self.newest(run, key)?.map(|(_, head)| head))
+    }
+
+    /// The newest whole record of a run's file, and which of the two it is.
+    fn newest(&self, run: &RunId, key: &Key) -> io::Result<Option<(u64, Head)>> {
         let text = match fs::read(self.path(run)) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let found = text.lines().filter_map(|line| parse(line.trim_end(), run, key));
-        Ok(found.max_by_key(|head| head.committed.entries))
+        let found = (0..).zip(text.lines());
+        let found = found.filter_map(|(slot, line)| Some((slot, parse(line.trim_end(), run, key)?)));
+        Ok(found.max_by_key(|(_, head)| head.committed.entries))
     }
 
     /// Where a run's head lies.
@@ -120,19 +136,18 @@ impl Heads {
 }
 
 impl HeadFile {
-    /// Writes the head after an entry. Two records take turns, so that one that is torn leaves the one before it.
+    /// Writes the head after a commit. Two records take turns, so that one that is torn leaves the one before it.
     pub(super) fn write(&self, key: &Key, committed: Position, durability: Durability) -> io::Result<()> {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         if durability == Durability::Synced {
-            *self.synced.lock().unwrap_or_else(PoisonError::into_inner) = committed;
+            next.synced = committed;
         }
-        self.write_at_turn(key, committed, committed.entries)
-    }
-
-    fn write_at_turn(&self, key: &Key, committed: Position, turn: u64) -> io::Result<()> {
-        let synced = *self.synced.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = record(&self.run, key, &Head { committed, synced, written: clock::now() });
+        let head = Head { committed, synced: next.synced, written: clock::now() };
+        let text = record(&self.run, key, &head);
         let record = format!("{text:<width$}\n", width = RECORD - 1);
-        write_at(&self.file, record.as_bytes(), (turn % 2) * RECORD as u64)
+        write_at(&self.file, record.as_bytes(), next.slot * RECORD as u64)?;
+        next.slot = 1 - next.slot;
+        Ok(())
     }
 }
 
@@ -190,11 +205,25 @@ mod tests {
         let hash = |n: u64| Digest::of("test", &n.to_be_bytes());
         assert_eq!(heads.read(&run, &key).unwrap(), None);
         let file = heads.create(&run, &key, hash(0), false).unwrap();
-        for entries in 0..=12 {
-            let committed = Position { entries, hash: hash(entries) };
-            file.write(&key, committed, Durability::Committed).unwrap();
+        let mut file = file;
+        let at = |entries| Position { entries, hash: hash(entries) };
+        // Several entries may share a commit, so the numbers of two records need not follow each other.
+        for entries in [0, 1, 2, 4, 6, 9, 11, 13] {
+            file.write(&key, at(entries), Durability::Committed).unwrap();
             let head = heads.read(&run, &key).unwrap().unwrap();
-            assert_eq!(head.committed, committed);
+            assert_eq!(head.committed, at(entries));
+            if entries == 4 {
+                file = heads.open(&run, &key, &head, head.committed).unwrap();
+            }
+            let whole = fs::read(heads.path(&run)).unwrap();
+            for torn_at in [0, RECORD] {
+                let mut torn = whole.clone();
+                torn.get_mut(torn_at).into_iter().for_each(|byte| *byte ^= 1);
+                fs::write(heads.path(&run), &torn).unwrap();
+                let left = heads.read(&run, &key).unwrap().unwrap().committed.entries;
+                assert!(left == entries || left + 3 >= entries, "{left} of {entries}");
+            }
+            fs::write(heads.path(&run), &whole).unwrap();
         }
         let whole = fs::read(heads.path(&run)).unwrap();
         assert_eq!(whole.len(), 2 * RECORD);
@@ -203,7 +232,7 @@ mod tests {
             torn[cut] ^= 1;
             fs::write(heads.path(&run), &torn).unwrap();
             let head = heads.read(&run, &key).unwrap().unwrap();
-            assert!(matches!(head.committed.entries, 11 | 12), "{head:?}");
+            assert!(matches!(head.committed.entries, 11 | 13), "{head:?}");
         }
         fs::write(heads.path(&run), &whole).unwrap();
         let other = RunId::new("r2");

@@ -18,48 +18,59 @@ mod place;
 mod rows;
 mod schema;
 mod seal;
+mod writer;
 
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use loop_core::RunId;
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::Connection;
 
 use crate::journal::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
 use fault::Fault;
-use heads::{Head, HeadFile, Heads, Position};
+use heads::{Head, Heads, Position};
 use lock::{Locks, NotTaken, RunLock};
 use place::Place;
-use rows::{Claim, RunRow, Stored};
+use rows::{Claim, Opening, RunRow, Stored, Text};
 use seal::{Broken, Key};
+use writer::{Change, Follows, Held, WriterThread};
 
-/// All runs in one SQLite file. Clones share the connection.
+/// All runs in one SQLite file. Clones share its connections, and the thread that writes for all runs.
 #[derive(Clone, Debug)]
 pub struct SqliteJournal {
     store: Arc<Store>,
     sync: SyncPolicy,
+    /// How many bytes an entry may take.
+    limit: u64,
 }
 
 #[derive(Debug)]
 struct Store {
+    files: Arc<Files>,
+    writer: WriterThread,
+    /// Reads. It writes only when the journal is opened, so that no reader keeps an entry waiting.
+    reader: Mutex<Connection>,
+}
+
+/// The files of a journal, and what is known of them.
+#[derive(Debug)]
+struct Files {
     path: PathBuf,
     locks: Locks,
     heads: Heads,
     /// `None` where it cannot be read: then nothing is written, and nothing vouched for.
     key: Option<Key>,
     place: Place,
-    /// How many bytes an entry may take.
-    limit: u64,
+    entries: AtomicU64,
+    commits: AtomicU64,
     synced_commits: AtomicU64,
-    /// Whether the connection syncs its commits now. Changed under the connection's lock alone.
-    syncs: AtomicBool,
-    connection: Mutex<Connection>,
+    synced_heads: AtomicU64,
 }
 
 /// Which entries are synced to the disk before the run does what they allow. Every entry is committed first in any case,
@@ -92,12 +103,9 @@ impl SyncPolicy {
 #[derive(Debug)]
 struct Writer {
     journal: SqliteJournal,
-    claim: Claim,
+    held: Arc<Held>,
     /// The run's row as the last append left it. `None`: it has to be read.
-    row: Option<RunRow>,
-    head: Arc<HeadFile>,
-    /// Held as long as the writer lives.
-    _lock: RunLock,
+    row: Option<Box<RunRow>>,
 }
 
 impl SqliteJournal {
@@ -122,12 +130,9 @@ impl SqliteJournal {
         Self::open_at(path.into(), /*makes_key*/ false)
     }
 
-    /// The same journal, which takes no entry of more than so many bytes as JSON.
+    /// The same journal; runs that are begun or resumed by this value take no entry of more than so many bytes as JSON.
     pub fn with_entry_limit(self, bytes: u64) -> Self {
-        let store = Arc::try_unwrap(self.store);
-        // Nobody else has it yet: it was just opened.
-        let store = store.map(|store| Arc::new(Store { limit: bytes, ..store }));
-        Self { store: store.unwrap_or_else(|shared| shared), ..self }
+        Self { limit: bytes, ..self }
     }
 
     /// The same journal; runs that are begun or resumed by this value are written under this policy.
@@ -135,9 +140,25 @@ impl SqliteJournal {
         Self { sync, ..self }
     }
 
-    /// How many commits were synced to the disk since the journal was opened here.
+    /// How many commits were made since the journal was opened here. Entries that runs append at the same time share one.
+    pub fn commits(&self) -> u64 {
+        self.store.files.commits.load(Ordering::Relaxed)
+    }
+
+    /// How many of the [commits](Self::commits) were synced to the disk.
     pub fn synced_commits(&self) -> u64 {
-        self.store.synced_commits.load(Ordering::Relaxed)
+        self.store.files.synced_commits.load(Ordering::Relaxed)
+    }
+
+    /// How often a file was synced for a run: synced commits, and the heads of new runs. SQLite syncs twice more whenever it
+    /// moves its log into the file.
+    pub fn syncs(&self) -> u64 {
+        self.synced_commits() + self.store.files.synced_heads.load(Ordering::Relaxed)
+    }
+
+    /// How many entries were committed since the journal was opened here.
+    pub fn entries(&self) -> u64 {
+        self.store.files.entries.load(Ordering::Relaxed)
     }
 
     fn open_at(given: PathBuf, makes_key: bool) -> Result<Self, JournalError> {
@@ -157,19 +178,21 @@ impl SqliteJournal {
             Err(error) if !makes_key && error.kind() == std::io::ErrorKind::PermissionDenied => None,
             key => key.map_err(|error| Fault::from(error).at(&path))?,
         };
-        let (heads, connection) = (Heads::beside(&path), Mutex::new(connection));
-        let store = Store {
+        let heads = Heads::beside(&path);
+        let files = Arc::new(Files {
             path,
             locks,
             heads,
             key,
             place,
-            limit: ENTRY_LIMIT,
+            entries: AtomicU64::new(0),
+            commits: AtomicU64::new(0),
             synced_commits: AtomicU64::new(0),
-            syncs: AtomicBool::new(false),
-            connection,
-        };
-        Ok(Self { store: Arc::new(store), sync: SyncPolicy::default() })
+            synced_heads: AtomicU64::new(0),
+        });
+        let writer = WriterThread::new(Arc::clone(&files));
+        let store = Store { files, writer, reader: Mutex::new(connection) };
+        Ok(Self { store: Arc::new(store), sync: SyncPolicy::default(), limit: ENTRY_LIMIT })
     }
 
     /// Where the journal is unless somebody says otherwise: `$XDG_STATE_HOME/loopgate/journal.db`, else
@@ -180,45 +203,42 @@ impl SqliteJournal {
 
     /// The journal's file, by its absolute path.
     pub fn path(&self) -> &Path {
-        &self.store.path
+        &self.store.files.path
     }
 
-    /// Does `work` where waiting for a disk holds nobody up.
-    async fn blocking<T, W>(&self, work: W) -> Result<T, JournalError>
+    /// Reads where waiting for a disk holds nobody up.
+    async fn reading<T, W>(&self, work: W) -> Result<T, JournalError>
     where
         T: Send + 'static,
-        W: FnOnce(&Store, &mut Connection) -> Result<T, Fault> + Send + 'static,
+        W: FnOnce(&Files, &mut Connection) -> Result<T, Fault> + Send + 'static,
     {
         let store = Arc::clone(&self.store);
         let task = tokio::task::spawn_blocking(move || {
             // A transaction that a panic cut short was rolled back when it was dropped.
-            let mut connection = store.connection.lock().unwrap_or_else(PoisonError::into_inner);
-            work(&store, &mut connection).map_err(|fault| fault.at(&store.path))
+            let mut connection = store.reader.lock().unwrap_or_else(PoisonError::into_inner);
+            work(&store.files, &mut connection).map_err(|fault| fault.at(&store.files.path))
         });
         match task.await {
             Ok(result) => result,
-            Err(error) => Err(fault::storage(&self.store.path, format!("the work was cut off: {error}"))),
+            Err(error) => {
+                Err(fault::storage(&self.store.files.path, format!("the work was cut off: {error}")))
+            }
         }
-    }
-
-    fn writer(
-        &self,
-        (claim, row, head, lock): (Claim, Option<RunRow>, HeadFile, RunLock),
-    ) -> Box<dyn RunWriter> {
-        Box::new(Writer { journal: self.clone(), claim, row, head: Arc::new(head), _lock: lock })
     }
 }
 
 impl Store {
     fn writable(&self) -> Result<(), JournalError> {
-        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         match connection.is_readonly(rusqlite::MAIN_DB) {
             Ok(false) => Ok(()),
-            Ok(true) => Err(fault::storage(&self.path, fault::NOT_WRITABLE)),
-            Err(error) => Err(Fault::from(error).at(&self.path)),
+            Ok(true) => Err(fault::storage(&self.files.path, fault::NOT_WRITABLE)),
+            Err(error) => Err(Fault::from(error).at(&self.files.path)),
         }
     }
+}
 
+impl Files {
     /// The key, which every writer needs.
     fn key(&self, run: &RunId) -> Result<&Key, Fault> {
         let missing = || JournalError::Unverified { run: run.clone(), message: self.no_key() };
@@ -276,19 +296,9 @@ impl Store {
         Ok(recorded)
     }
 
-    /// Begins a transaction that writes; its commit is synced if `durability` asks for it.
-    fn begin<'c>(
-        &self,
-        connection: &'c mut Connection,
-        durability: Durability,
-    ) -> Result<Transaction<'c>, Fault> {
-        let is_synced = durability == Durability::Synced;
-        if self.syncs.load(Ordering::Relaxed) != is_synced {
-            schema::sync_commits(connection, is_synced)?;
-            self.syncs.store(is_synced, Ordering::Relaxed);
-        }
+    fn count_commit(&self, is_synced: bool) {
+        self.commits.fetch_add(1, Ordering::Relaxed);
         self.synced_commits.fetch_add(is_synced.into(), Ordering::Relaxed);
-        Ok(connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
     }
 
     /// A run's head, where there is one that can be read.
@@ -321,89 +331,94 @@ impl Store {
 #[async_trait]
 impl Journal for SqliteJournal {
     async fn create(&self, header: &Header, first: &Arc<Entry>) -> Result<Box<dyn RunWriter>, JournalError> {
-        let (header, first, sync) = (header.clone(), Arc::clone(first), self.sync);
-        let made = self.blocking(move |store, connection| {
-            if rows::last_writer(connection, &header.run)?.is_some() {
-                return Err(store.exists(&header.run).into());
-            }
-            store.place.holds(&store.path)?;
-            let key = store.key(&header.run)?;
-            let lock = store.lock(&header.run, None)?;
-            let durability = sync.of(Durability::Committed);
-            let transaction = store.begin(connection, durability)?;
-            let made = rows::create(&transaction, &header, &first, key, store.limit)?;
-            let (claim, row) = made.ok_or_else(|| store.exists(&header.run))?;
+        let (header, first, sync, limit) = (header.clone(), Arc::clone(first), self.sync, self.limit);
+        let prepared = self.reading(move |files, connection| {
+            let run = header.run.clone();
+            let is_there = |connection: &Connection| match rows::last_writer(connection, &run)? {
+                Some(_) => Err(Fault::from(files.exists(&run))),
+                None => Ok(()),
+            };
+            is_there(connection)?;
+            files.place.holds(&files.path)?;
+            let key = files.key(&run)?;
+            let lock = files.lock(&run, None)?;
+            // Another process may have begun and ended it before it was locked; its head is not to be overwritten.
+            is_there(connection)?;
+            let entry = Text::of(&run, &first, limit)?;
+            let opening = Opening::of(header)?;
             let is_synced = sync != SyncPolicy::None;
-            let head = store.heads.create(&header.run, key, rows::beginning(&header), is_synced)?;
-            transaction.commit()?;
-            store.place.holds(&store.path)?;
-            head.write(key, row.position()?, durability)?;
-            Ok((claim, Some(row), head, lock))
+            let head = files.heads.create(&run, key, opening.beginning, is_synced)?;
+            files.synced_heads.fetch_add(is_synced.into(), Ordering::Relaxed);
+            Ok((Held { claim: Claim::first(&run), head, _lock: lock }, opening, entry))
         });
-        Ok(self.writer(made.await?))
+        let (held, opening, entry) = prepared.await?;
+        let mut writer = Writer { journal: self.clone(), held: Arc::new(held), row: None };
+        let durability = sync.of(Durability::Committed);
+        writer.commit(Follows::Beginning(Box::new(opening)), vec![entry], durability).await?;
+        Ok(Box::new(writer))
     }
 
     async fn resume(&self, run: &RunId) -> Result<(Recorded, Box<dyn RunWriter>), JournalError> {
         let run = run.clone();
-        let taken = self.blocking(move |store, connection| {
-            let pid = rows::last_writer(connection, &run)?.ok_or_else(|| store.unknown(&run))?;
-            if connection.is_readonly(rusqlite::MAIN_DB)? {
+        // In the thread that writes, so that what a dropped writer handed over is done before the run is read.
+        let taken = self.store.writer.alone(move |files, open| {
+            let pid = rows::last_writer(open.connection(), &run)?.ok_or_else(|| files.unknown(&run))?;
+            if open.connection().is_readonly(rusqlite::MAIN_DB)? {
                 return Err(Fault::Stated(fault::NOT_WRITABLE.to_owned()));
             }
-            store.place.holds(&store.path)?;
-            let lock = store.lock(&run, Some(pid))?;
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let head = store.head(&run)?;
-            let stored = rows::recorded(&transaction, &run, store.key.as_ref())?;
-            let stored = stored.ok_or_else(|| store.unknown(&run))?;
-            let has = Position {
-                entries: stored.hashes.len() as u64,
-                hash: stored.hashes.last().copied().unwrap_or(stored.beginning),
-            };
-            let recorded = store.verify(&run, stored, head.clone())?;
-            if let Some(message) = &recorded.unverified {
-                let message = message.to_string();
-                return Err(JournalError::Unverified { run, message }.into());
-            }
-            let key = store.key(&run)?;
-            let head = head.ok_or_else(|| store.unknown(&run))?;
-            let claim = rows::take_over(&transaction, &run, key)?;
-            let claim = claim.ok_or_else(|| store.unknown(&run))?;
-            transaction.commit()?;
-            let head = store.heads.open(&run, key, &head, has)?;
-            Ok((recorded, (claim, None, head, lock)))
+            files.place.holds(&files.path)?;
+            let lock = files.lock(&run, Some(pid))?;
+            let (recorded, claim, head, has) = open.commit(files, Durability::Committed, |connection| {
+                let head = files.head(&run)?;
+                let stored = rows::recorded(connection, &run, files.key.as_ref())?;
+                let stored = stored.ok_or_else(|| files.unknown(&run))?;
+                let has = Position {
+                    entries: stored.hashes.len() as u64,
+                    hash: stored.hashes.last().copied().unwrap_or(stored.beginning),
+                };
+                let recorded = files.verify(&run, stored, head.clone())?;
+                if let Some(message) = &recorded.unverified {
+                    let message = message.to_string();
+                    return Err(JournalError::Unverified { run: run.clone(), message }.into());
+                }
+                let head = head.ok_or_else(|| files.unknown(&run))?;
+                let claim = rows::take_over(connection, &run, files.key(&run)?)?;
+                Ok((recorded, claim.ok_or_else(|| files.unknown(&run))?, head, has))
+            })?;
+            let head = files.heads.open(&run, files.key(&run)?, &head, has)?;
+            Ok((recorded, Held { claim, head, _lock: lock }))
         });
-        let (recorded, claimed) = taken.await?;
-        Ok((recorded, self.writer(claimed)))
+        let (recorded, held) = taken.await?;
+        Ok((recorded, Box::new(Writer { journal: self.clone(), held: Arc::new(held), row: None })))
     }
 
     async fn read(&self, run: &RunId) -> Result<Recorded, JournalError> {
         let run = run.clone();
-        let read = self.blocking(move |store, connection| {
+        let read = self.reading(move |files, connection| {
             // In one transaction, so that what another process appends meanwhile is seen as a whole or not at all.
             // The head first: its writer may append between the two, and the head is never ahead of the entries.
-            let head = store.head(&run)?;
+            let head = files.head(&run)?;
             let transaction = connection.transaction()?;
-            let stored = rows::recorded(&transaction, &run, store.key.as_ref())?;
-            store.verify(&run, stored.ok_or_else(|| store.unknown(&run))?, head)
+            let stored = rows::recorded(&transaction, &run, files.key.as_ref())?;
+            files.verify(&run, stored.ok_or_else(|| files.unknown(&run))?, head)
         });
         read.await
     }
 
     async fn runs(&self) -> Result<Vec<RunLine>, JournalError> {
-        let listed = self.blocking(|store, connection| {
-            let mut lines = rows::lines(connection, store.key.as_ref())?;
+        let listed = self.reading(|files, connection| {
+            let mut lines = rows::lines(connection, files.key.as_ref())?;
             let mut heads = BTreeMap::new();
             for line in lines.iter_mut().filter(|line| line.stop.is_none()) {
-                line.is_written = store.locks.is_held(&line.run);
+                line.is_written = files.locks.is_held(&line.run);
                 if !line.is_written {
-                    heads.insert(line.run.clone(), store.head(&line.run).ok().flatten());
+                    heads.insert(line.run.clone(), files.head(&line.run).ok().flatten());
                 }
             }
             if !heads.is_empty() {
                 let now = clock::now();
                 // Its writer may have ended it after it was read; nobody writes it, so the second answer holds.
-                let again = rows::lines(connection, store.key.as_ref())?;
+                let again = rows::lines(connection, files.key.as_ref())?;
                 let again: BTreeMap<_, _> = again.into_iter().map(|line| (line.run.clone(), line)).collect();
                 for line in lines.iter_mut().filter(|line| line.stop.is_none() && !line.is_written) {
                     if let Some(again) = again.get(&line.run) {
@@ -423,25 +438,48 @@ impl Journal for SqliteJournal {
     }
 }
 
+impl Writer {
+    async fn commit(
+        &mut self,
+        follows: Follows,
+        entries: Vec<Text>,
+        durability: Durability,
+    ) -> Result<(), JournalError> {
+        let change = Change { held: Arc::clone(&self.held), follows, entries, durability };
+        self.row = Some(self.journal.store.writer.commit(change).await?);
+        Ok(())
+    }
+}
+
 #[async_trait]
 impl RunWriter for Writer {
     async fn append(&mut self, entry: &Arc<Entry>, asked: Durability) -> Result<(), JournalError> {
-        let (claim, entry, head) = (self.claim.clone(), Arc::clone(entry), Arc::clone(&self.head));
-        let (known, durability) = (self.row.take(), self.journal.sync.of(asked));
-        let appended = self.journal.blocking(move |store, connection| {
-            let key = store.key(&claim.run)?;
-            store.place.holds(&store.path)?;
-            let transaction = store.begin(connection, durability)?;
-            let row = rows::append(&transaction, &claim, known, &entry, key, store.limit)?;
-            let row = row.ok_or_else(|| store.unknown(&claim.run))?;
-            transaction.commit()?;
-            // What the entry announces is begun only where the entry is found again.
-            store.place.holds(&store.path)?;
-            head.write(key, row.position()?, durability)?;
-            Ok(row)
-        });
-        self.row = Some(appended.await?);
-        Ok(())
+        let entries = std::slice::from_ref(entry);
+        self.append_all(entries, asked).await.map_err(|(_, error)| error)
+    }
+
+    async fn append_all(
+        &mut self,
+        entries: &[Arc<Entry>],
+        asked: Durability,
+    ) -> Result<(), (usize, JournalError)> {
+        let (run, limit) = (&self.held.claim.run, self.journal.limit);
+        let (mut texts, mut refused) = (Vec::with_capacity(entries.len()), None);
+        for entry in entries {
+            match Text::of(run, entry, limit) {
+                Ok(text) => texts.push(text),
+                Err(fault) => {
+                    refused = Some((texts.len(), fault.at(self.journal.path())));
+                    break;
+                }
+            }
+        }
+        // The entries before one that is refused are whole.
+        if !texts.is_empty() {
+            let (durability, row) = (self.journal.sync.of(asked), self.row.take());
+            self.commit(Follows::Row(row), texts, durability).await.map_err(|error| (0, error))?;
+        }
+        refused.map_or(Ok(()), Err)
     }
 }
 

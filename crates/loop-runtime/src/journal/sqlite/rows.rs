@@ -118,14 +118,23 @@ impl RunRow {
         Ok(Position { entries: self.count(), hash: self.hash()? })
     }
 
-    /// Takes an entry into the row: how many there are, the hash of the last, and why the run stopped.
-    fn take(&mut self, entry: &Entry, hash: Digest, key: &Key) {
-        self.entries += 1;
-        self.head = hash.to_string();
-        if self.stop.is_none() {
-            self.stop = stop_of(entry).map(|reason| reason.name().to_owned());
+    /// Takes entries into the row: how many there are, the hash of the last, and why the run stopped. Returns for each
+    /// the hash of what it follows.
+    fn take(&mut self, entries: &[Text], key: &Key) -> Result<Vec<String>, Fault> {
+        let (mut prev, mut links) = (self.hash()?, Vec::with_capacity(entries.len()));
+        for Text { seq, event, notes, stop } in entries {
+            if self.count() != *seq {
+                return Err(Fault::Stated(format!("entry {seq} cannot follow {} entries", self.entries)));
+            }
+            prev = link(&prev, self.epoch, event, notes);
+            self.entries += 1;
+            links.push(std::mem::replace(&mut self.head, prev.to_string()));
+            if let (None, Some(stop)) = (&self.stop, stop) {
+                self.stop = Some(stop.name().to_owned());
+            }
         }
         self.seal(key);
+        Ok(links)
     }
 }
 
@@ -136,51 +145,69 @@ pub(super) fn last_writer(connection: &Connection, run: &RunId) -> Result<Option
     Ok(pid.map(|pid| u32::try_from(pid).unwrap_or_default()))
 }
 
-/// What the first entry of a run follows: the hash of all that was given before it. So none of it can be changed under
-/// the entries.
-pub(super) fn beginning(header: &Header) -> Digest {
-    let (spec, manifest) = (header.spec.hash().to_string(), header.manifest_hash.to_string());
-    root(header.run.as_str(), unix_ms(header), &spec, &manifest, header.origin.as_deref())
+/// What a run is opened with, as it is stored.
+#[derive(Debug)]
+pub(super) struct Opening {
+    header: Header,
+    spec: String,
+    spec_hash: String,
+    manifest_hash: String,
+    /// What the first entry follows: the hash of all that was given before it. So none of it can be changed under the
+    /// entries.
+    pub(super) beginning: Digest,
 }
 
-/// Opens a run with its first entry; `None` when there is one of this name.
+impl Opening {
+    pub(super) fn of(header: Header) -> Result<Self, Fault> {
+        // The canonical text is what the spec's hash is over, so that a reader can check the one against the other.
+        let spec = canonical(&serde_json::to_value(&*header.spec)?);
+        let spec_hash = Digest::of("spec", spec.as_bytes()).to_string();
+        let manifest_hash = header.manifest_hash.to_string();
+        let origin = header.origin.as_deref();
+        let beginning = root(header.run.as_str(), unix_ms(&header), &spec_hash, &manifest_hash, origin);
+        Ok(Self { header, spec, spec_hash, manifest_hash, beginning })
+    }
+}
+
+impl Claim {
+    /// The right to write a run that is new.
+    pub(super) fn first(run: &RunId) -> Self {
+        Self { run: run.clone(), epoch: 1, token: Uuid::new_v4().to_string() }
+    }
+}
+
+/// Opens a run with its first entries; `None` when there is one of this name.
 pub(super) fn create(
     connection: &Connection,
-    header: &Header,
-    first: &Entry,
+    claim: &Claim,
+    opening: &Opening,
+    entries: &[Text],
     key: &Key,
-    limit: u64,
-) -> Result<Option<(Claim, RunRow)>, Fault> {
-    // The canonical text is what the spec's hash is over, so that a reader can check the one against the other.
-    let spec = canonical(&serde_json::to_value(&*header.spec)?);
-    let (spec_hash, manifest_hash) = (header.spec.hash().to_string(), header.manifest_hash.to_string());
+) -> Result<Option<RunRow>, Fault> {
+    let Opening { header, spec, spec_hash, manifest_hash, beginning } = opening;
     let keep = "INSERT INTO blobs (hash, kind, body) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
     let mut keep = connection.prepare_cached(keep)?;
     keep.execute(params![spec_hash, "spec", spec])?;
     keep.execute(params![manifest_hash, "manifest", header.manifest])?;
 
-    let claim = Claim { run: header.run.clone(), epoch: 1, token: Uuid::new_v4().to_string() };
     let mut row = RunRow {
         run: header.run.clone(),
         unix_ms: unix_ms(header),
         domain: header.spec.domain.to_string(),
         item: header.item.to_string(),
         title: header.title.to_string(),
-        spec: spec_hash,
-        manifest: manifest_hash,
+        spec: spec_hash.clone(),
+        manifest: manifest_hash.clone(),
         origin: header.origin.clone(),
         stop: None,
         epoch: claim.epoch,
         writer_pid: std::process::id().into(),
         writer_token: claim.token.clone(),
         entries: 0,
-        head: String::new(),
+        head: beginning.to_string(),
         seal: String::new(),
     };
-    let text = Text::of(&header.run, first, limit)?;
-    let prev = beginning(header);
-    let hash = text.link(&prev, row.epoch);
-    row.take(first, hash, key);
+    let links = row.take(entries, key)?;
     let open = format!(
         "INSERT INTO runs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
          ON CONFLICT DO NOTHING"
@@ -205,8 +232,8 @@ pub(super) fn create(
     if opened == 0 {
         return Ok(None);
     }
-    text.insert(connection, &header.run, 0, row.epoch, &prev)?;
-    Ok(Some((claim, row)))
+    insert(connection, &row, entries, &links)?;
+    Ok(Some(row))
 }
 
 /// Raises a run's epoch, so that whoever wrote it until then writes no more (I-29).
@@ -226,19 +253,18 @@ pub(super) fn take_over(connection: &Connection, run: &RunId, key: &Key) -> Resu
     Ok(Some(Claim { run: run.clone(), epoch: row.epoch, token: row.writer_token }))
 }
 
-/// Appends an entry. Returns the run's new row, or `None` if the run is gone. `known` is the row as this writer left it: if
+/// Appends entries. Returns the run's new row, or `None` if the run is gone. `known` is the row as this writer left it: if
 /// the stored row is still the same, it is not read and verified again.
 pub(super) fn append(
     connection: &Connection,
     claim: &Claim,
-    known: Option<RunRow>,
-    entry: &Entry,
+    known: Option<&RunRow>,
+    entries: &[Text],
     key: &Key,
-    limit: u64,
 ) -> Result<Option<RunRow>, Fault> {
-    let text = Text::of(&claim.run, entry, limit)?;
-    if let Some(row) = known.filter(|row| row.count() == entry.seq)
-        && let Some(row) = advance(connection, row, entry, &text, key)?
+    let Some(first) = entries.first() else { return Err(Fault::Stated("no entry was given".to_owned())) };
+    if let Some(row) = known.filter(|row| row.count() == first.seq)
+        && let Some(row) = advance(connection, row.clone(), entries, key)?
     {
         return Ok(Some(row));
     }
@@ -249,26 +275,25 @@ pub(super) fn append(
         let pid = u32::try_from(row.writer_pid).unwrap_or_default();
         return Err(JournalError::Busy { run: claim.run.clone(), pid }.into());
     }
-    if row.count() != entry.seq {
-        let message = format!("entry {} cannot follow {} entries", entry.seq, row.entries);
+    if row.count() != first.seq {
+        let message = format!("entry {} cannot follow {} entries", first.seq, row.entries);
         return Err(Fault::Stated(message));
     }
     if row.check(key).is_some() {
-        return Err(corrupt(&claim.run, entry.seq.saturating_sub(1), CHANGED));
+        return Err(corrupt(&claim.run, first.seq.saturating_sub(1), CHANGED));
     }
-    advance(connection, row, entry, &text, key)
+    advance(connection, row, entries, key)
 }
 
-/// Writes the next entry and the updated row. Returns `None` if the stored row is not `row`.
+/// Writes the next entries and the updated row. Returns `None` if the stored row is not `row`.
 fn advance(
     connection: &Connection,
     mut row: RunRow,
-    entry: &Entry,
-    text: &Text,
+    entries: &[Text],
     key: &Key,
 ) -> Result<Option<RunRow>, Fault> {
-    let (prev, at, before) = (row.hash()?, row.entries, row.seal.clone());
-    row.take(entry, text.link(&prev, row.epoch), key);
+    let (at, before) = (row.entries, row.seal.clone());
+    let links = row.take(entries, key)?;
     let advance = "UPDATE runs SET entries = ?2, head = ?3, stop = ?4, seal = ?5
                    WHERE run = ?1 AND seal = ?6 AND writer_token = ?7 AND entries = ?8 AND epoch = ?9";
     let changed = connection.prepare_cached(advance)?.execute(params![
@@ -285,43 +310,41 @@ fn advance(
     if changed == 0 {
         return Ok(None);
     }
-    text.insert(connection, &row.run, at, row.epoch, &prev)?;
+    insert(connection, &row, entries, &links)?;
     Ok(Some(row))
 }
 
+/// Writes entries, each with the hash of the one before it.
+fn insert(connection: &Connection, row: &RunRow, entries: &[Text], links: &[String]) -> Result<(), Fault> {
+    let insert =
+        "INSERT INTO entries (run, seq, epoch, prev_hash, event, notes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let mut insert = connection.prepare_cached(insert)?;
+    for (Text { seq, event, notes, .. }, prev) in entries.iter().zip(links) {
+        let seq = i64::try_from(*seq).unwrap_or(i64::MAX);
+        insert.execute(params![row.run.as_str(), seq, row.epoch, prev, event, notes])?;
+    }
+    Ok(())
+}
+
 /// An entry as it is stored.
-struct Text {
+#[derive(Debug)]
+pub(super) struct Text {
+    seq: u64,
     event: String,
     notes: String,
+    /// Why the run stopped, where this entry says so.
+    stop: Option<StopReason>,
 }
 
 impl Text {
-    fn of(run: &RunId, entry: &Entry, limit: u64) -> Result<Self, Fault> {
-        let text = Self { event: json(&entry.event)?, notes: json(&entry.notes)? };
-        let bytes = (text.event.len() + text.notes.len()) as u64;
+    /// Refuses an entry that takes more bytes than `limit`.
+    pub(super) fn of(run: &RunId, entry: &Entry, limit: u64) -> Result<Self, Fault> {
+        let (event, notes) = (json(&entry.event)?, json(&entry.notes)?);
+        let bytes = (event.len() + notes.len()) as u64;
         if bytes > limit {
             return Err(JournalError::TooLarge { run: run.clone(), seq: entry.seq, bytes, limit }.into());
         }
-        Ok(text)
-    }
-
-    fn link(&self, prev: &Digest, epoch: i64) -> Digest {
-        link(prev, epoch, &self.event, &self.notes)
-    }
-
-    fn insert(
-        &self,
-        connection: &Connection,
-        run: &RunId,
-        seq: i64,
-        epoch: i64,
-        prev: &Digest,
-    ) -> Result<(), Fault> {
-        let write =
-            "INSERT INTO entries (run, seq, epoch, prev_hash, event, notes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-        let mut write = connection.prepare_cached(write)?;
-        write.execute(params![run.as_str(), seq, epoch, prev.to_string(), self.event, self.notes])?;
-        Ok(())
+        Ok(Self { seq: entry.seq, event, notes, stop: stop_of(entry) })
     }
 }
 
