@@ -320,7 +320,7 @@ pub struct SectionReport {
     pub updated_unix_ms: u64,
     /// The evidence that it cites, for example `E1`. Empty if it cites none.
     pub evidence: Vec<String>,
-    /// SHA-256 of the body that it replaced. Null if there was none.
+    /// BLAKE3 digest of the body that it replaced. Null if there was none.
     pub replaced: Option<String>,
 }
 
@@ -339,7 +339,7 @@ pub struct EvidenceReport {
     pub summary: String,
     /// The pass that requested it, from 1; 0 for a tool that was selected before the first pass.
     pub pass: u32,
-    /// SHA-256 of the data.
+    /// BLAKE3 digest of the data.
     pub digest: String,
 }
 
@@ -392,7 +392,7 @@ pub struct PersonRequestReport {
     pub reason: String,
     /// When the time to answer ends, in milliseconds since 1970 (UTC). No answer by then is a denial.
     pub until_unix_ms: u64,
-    /// SHA-256 of run, action, tool, parameters, tool manifest and policy.
+    /// BLAKE3 digest of run, action, tool, parameters, tool manifest and policy.
     pub binding: String,
 }
 

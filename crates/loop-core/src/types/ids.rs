@@ -5,7 +5,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use sha2::{Digest as _, Sha256};
 
 /// The id of a run, unique within its journal. The caller or the driver sets it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -66,18 +65,15 @@ impl fmt::Display for EvidenceId {
     }
 }
 
-/// A SHA-256 digest, written as 64 hexadecimal digits.
+/// A BLAKE3 digest, written as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
     /// The digest of `bytes` under a domain `tag`, so that equal bytes of different kinds differ.
     pub fn of(tag: &str, bytes: &[u8]) -> Self {
-        let mut hasher = Sha256::new();
-        hasher.update(b"loopgate/");
-        hasher.update(tag.as_bytes());
-        hasher.update([0]);
-        hasher.update(bytes);
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(b"loopgate/").update(tag.as_bytes()).update(&[0]).update(bytes);
         Self(hasher.finalize().into())
     }
 
