@@ -69,6 +69,7 @@ Each loop streams its replies and has one tool, lookup(id: string), which answer
 Environment:
   OPENAI_API_KEY      the key that is sent [unused]
   BENCH_THREADS       threads that drive the loops [1]
+  BENCH_ROOT          1: one loop after the other in the future that the runtime blocks on, in place of tasks
   BENCH_TOOL_MS       milliseconds until the tool answers [0]
 
 The line:

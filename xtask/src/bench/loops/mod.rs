@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use xshell::{Shell, cmd};
 
-use self::programs::{Client, Line, Programs, Server, Shape, Work};
+use self::programs::{Client, Line, Place, Programs, Server, Shape, Work};
 use super::{has_valgrind, program};
 use crate::workspace::{self, Failure};
 
@@ -39,6 +39,7 @@ pub(super) fn run() -> Result<(), Failure> {
         println!("{:44} valgrind is not here", "M instructions a loop");
     }
     bench.journal_in_a_file()?;
+    bench.in_the_root_future()?;
     bench.event_by_event()?;
     bench.many_at_once()?;
     bench.memory()?;
@@ -171,6 +172,25 @@ impl Bench {
         });
         // What a process does before its first loops is the same in both.
         Ok(many?.saturating_sub(few?) / u64::from(COUNTED[1] - COUNTED[0]))
+    }
+
+    /// The same on two threads: awaited in the root future of the runtime, in place of a task.
+    fn in_the_root_future(&self) -> Result<(), Failure> {
+        let bodies = self.record(USUAL)?;
+        let server = Server::start(&self.programs, USUAL, None)?;
+        let work = Work { loops: 200, concurrency: 1, warmup: 40 };
+        let times = |client| {
+            let ratios = (0..3).map(|_| {
+                let [root, task] = [Place::Root, Place::Task]
+                    .map(|place| server.ask_at(place, &self.programs, client, work));
+                Ok::<f64, Failure>(root?.cpu_us() / task?.cpu_us())
+            });
+            Ok::<f64, Failure>(median(ratios.collect::<Result<Vec<f64>, Failure>>()?.into_iter()))
+        };
+        let [ours, by_hand, bare] = [OURS, Client::ByHand, Client::Bare { bodies: &bodies }].map(times);
+        let compared = Compared { ours: ours?, by_hand: by_hand?, bare: bare? };
+        println!("{}", shown("CPU in the root future, in loops in a task", compared));
+        Ok(())
     }
 
     /// The same as providers send it, one event after the other.

@@ -54,6 +54,17 @@ pub(super) struct Work {
     pub(super) warmup: u32,
 }
 
+/// Where a loop is awaited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In a task of a runtime with one thread.
+    OneThread,
+    /// In a task of a runtime with two threads.
+    Task,
+    /// In the future that a runtime with two threads blocks on, as `#[tokio::main]` does.
+    Root,
+}
+
 /// What a client told in its line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Line {
@@ -159,7 +170,10 @@ impl Server {
                 command
             }
         };
-        command.args(["--base-url", self.base_url.trim()]).env_remove("BENCH_THREADS");
+        command
+            .args(["--base-url", self.base_url.trim()])
+            .env_remove("BENCH_THREADS")
+            .env_remove("BENCH_ROOT");
         for (name, number) in
             [("--loops", work.loops), ("--concurrency", work.concurrency), ("--warmup", work.warmup)]
         {
@@ -173,8 +187,25 @@ impl Server {
     /// # Errors
     /// When a loop did not end as expected, or the client takes longer than it may.
     pub(super) fn ask(&self, programs: &Programs, client: Client<'_>, work: Work) -> Result<Line, Failure> {
-        let (succeeded, reported, complaint) =
-            ended(self.command(programs, client, work, |path| Command::new(path)), client)?;
+        self.ask_at(Place::OneThread, programs, client, work)
+    }
+
+    /// The same, with the loops awaited elsewhere.
+    pub(super) fn ask_at(
+        &self,
+        place: Place,
+        programs: &Programs,
+        client: Client<'_>,
+        work: Work,
+    ) -> Result<Line, Failure> {
+        let mut command = self.command(programs, client, work, |path| Command::new(path));
+        if place != Place::OneThread {
+            command.env("BENCH_THREADS", "2");
+        }
+        if place == Place::Root {
+            command.env("BENCH_ROOT", "1");
+        }
+        let (succeeded, reported, complaint) = ended(command, client)?;
         match Line::read(&reported).filter(|_| succeeded) {
             Some(line) => Ok(line),
             None => Err(Failure::Check(format!("{client:?} failed\n{reported}{complaint}"))),
