@@ -256,6 +256,8 @@ fn summary(note: &Note) -> String {
             format!("from {} to {}: {}", from.name(), to.name(), why.words())
         }
         Note::CallsNotRead { limit, count, .. } => format!("{count} calls beyond {limit} were not read"),
+        Note::ReadUsed { action, .. } => format!("{action} ran before its reply was complete"),
+        Note::ReadDropped(read) => format!("{} {} was dropped: {}", read.key, read.tool, read.why.text()),
         Note::Polled { key, attempt, .. } => {
             format!("{key} is not ready: it is asked again, attempt {attempt}")
         }

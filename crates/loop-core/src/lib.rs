@@ -114,11 +114,12 @@ pub use reply::{
     Proposal, ProposedSection, Refused, Reply, Section, SectionChange, citations,
 };
 pub use run::{
-    AnswerFault, Ask, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, Decision, Event,
-    EventKind, Facts, History, Note, Outcome, Output, Overridden, PassRecord, PassSummary, PersonAnswer,
-    PersonRequest, Phase, Poll, PromptSize, Provenance, Purpose, Quote, Refusal, Rejected, Rejection,
-    Reserve, Run, RunTool, SaveResult, Saved, SelectedBy, ServedCall, Stage, Started, StartedCall, State,
-    StopMode, StoppedIn, Stopping, SubCallBudget, Validate, Validation, Work,
+    AnswerFault, Ask, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, Decision, DropReason,
+    DroppedRead, EagerRead, Event, EventKind, Facts, History, NotEager, Note, Outcome, Output, Overridden,
+    PassRecord, PassSummary, PersonAnswer, PersonRequest, Phase, Poll, PromptSize, Provenance, Purpose,
+    Quote, Refusal, Rejected, Rejection, Reserve, Run, RunTool, SaveResult, Saved, SelectedBy, ServedCall,
+    Stage, Started, StartedCall, State, StopMode, StoppedIn, Stopping, SubCallBudget, Validate, Validation,
+    Work,
 };
 pub use spec::{
     ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,

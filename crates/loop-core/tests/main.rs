@@ -11,6 +11,7 @@ mod crash;
 mod document;
 mod doubts;
 mod driving;
+mod eager;
 mod execution;
 mod final_pass;
 mod gate;

@@ -220,6 +220,7 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
         revision_passes: config.revision_passes.unwrap_or(defaults.revision_passes),
         approved,
         repeats: config.repeats.or(defaults.repeats),
+        eager: config.eager.or(defaults.eager),
     })
 }
 

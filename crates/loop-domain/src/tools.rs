@@ -260,12 +260,17 @@ fn policy(file: &File, name: &str, tool: &ToolConfig) -> Result<ToolPolicy, Doma
     if let Some(search) = &repeats.search {
         named(&["tools", name, "repeats", "search"], search)?;
     }
+    if tool.cheap && (tool.effect.is_some_and(|effect| !effect.is_read()) || tool.smart) {
+        let message = "only a tool that reads and is not smart may start early; take it out";
+        return Err(file.error(&["tools", name, "cheap"], message));
+    }
     let defaults = ToolRepeats::default();
     Ok(ToolPolicy {
         reads_private: tool.reads_private,
         returns_untrusted: tool.returns_untrusted,
         authority: pointers(&["authority"], &tool.authority)?,
         asks_person: false,
+        cheap: tool.cheap,
         repeats: ToolRepeats {
             max_calls: repeats.max_calls,
             volatile: repeats.volatile.iter().map(|pointer| pointer.as_str().into()).collect(),

@@ -16,7 +16,7 @@
 
 use loop_core::{
     Certificate, Condition, Decision, DeniedBy, EventKind, FinishReason, JudgedAction, Measure, Note,
-    PersonAnswer, Reply, Slot, Status, StopReason, Verdict,
+    PersonAnswer, Reply, Slot, StopReason, Verdict,
 };
 use loop_runtime::journal::Entry;
 
@@ -138,13 +138,6 @@ impl Trace {
                 self.push(key.pass, &format!("person:{stated}"));
                 self.validate(&judged);
             }
-            EventKind::ToolFinished { key, observation, .. } if observation.status == Status::Pending => {
-                // One that is asked again without a model has not settled.
-                let settles = |note: &Note| matches!(note, Note::ActionSettled { key: of, .. } if of == key);
-                if !entry.notes.iter().any(settles) {
-                    self.push(key.pass, "tool_result:pending");
-                }
-            }
             EventKind::Resumed { .. } => {
                 self.push(self.pass, "resume:driver_lost");
                 self.validate(&judged);
@@ -153,6 +146,8 @@ impl Trace {
         }
         for note in &entry.notes {
             match note {
+                // One that is asked again without a model has not settled.
+                Note::Polled { key, .. } => self.push(key.pass, "tool_result:pending"),
                 Note::ActionSettled { key, status, .. } => {
                     self.push(key.pass, &format!("tool_result:{}", status.name()));
                 }

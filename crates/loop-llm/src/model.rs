@@ -63,7 +63,7 @@ pub enum ModelEvent {
         /// Appended to the reasoning so far.
         text: Arc<str>,
     },
-    /// A tool call has begun. It must not be run before the reply is complete.
+    /// A tool call has begun. A call with an effect must not be run before the reply is complete.
     ToolCallStarted {
         /// The number of the call, from 0, in the order in which the calls began.
         nth: u32,
@@ -76,6 +76,12 @@ pub enum ModelEvent {
         nth: u32,
         /// Appended to the arguments of this call so far.
         text: Arc<str>,
+    },
+    /// A call is complete in the stream: its name and the fragments of its arguments are known. The complete reply may
+    /// still come without it, for example if it is cut. A protocol may leave the event out.
+    ToolCallCompleted {
+        /// The number of the call.
+        nth: u32,
     },
     /// Tokens so far. Replaces the event before.
     Usage(Usage),
@@ -244,7 +250,8 @@ pub(crate) fn pieces_of(reply: &ModelReply) -> impl Iterator<Item = ModelEvent> 
         let arguments = cut(call.arguments.text(), ARGUMENTS_PIECE);
         let arguments =
             arguments.map(move |piece| ModelEvent::ToolArgumentsDelta { nth, text: piece.into() });
-        std::iter::once(ModelEvent::ToolCallStarted { nth, name }).chain(arguments)
+        let completed = std::iter::once(ModelEvent::ToolCallCompleted { nth });
+        std::iter::once(ModelEvent::ToolCallStarted { nth, name }).chain(arguments).chain(completed)
     });
     reasoning
         .map(|line| ModelEvent::ReasoningDelta { text: line.into() })

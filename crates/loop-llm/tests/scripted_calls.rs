@@ -53,6 +53,7 @@ async fn a_reply_with_calls_comes_as_a_stream_of_pieces() {
             }
             ModelEvent::Usage(_) => "usage".to_owned(),
             ModelEvent::Finished(_) => "finished".to_owned(),
+            ModelEvent::ToolCallCompleted { nth } => format!("completed {nth}"),
             ModelEvent::KeepAlive => "alive".to_owned(),
         });
     }
@@ -66,10 +67,13 @@ async fn a_reply_with_calls_comes_as_a_stream_of_pieces() {
         "arguments 0",
         "arguments 0",
         "arguments 0",
+        "completed 0",
         "call 1 now",
         "arguments 1",
+        "completed 1",
         "call 2 raw",
         "arguments 2",
+        "completed 2",
         "usage",
         "finished",
     ];

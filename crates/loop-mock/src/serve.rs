@@ -278,6 +278,7 @@ impl Progress {
             // Calls are told at the end, where it is sure which of them count.
             ModelEvent::ToolCallStarted { .. }
             | ModelEvent::ToolArgumentsDelta { .. }
+            | ModelEvent::ToolCallCompleted { .. }
             | ModelEvent::Started { .. }
             | ModelEvent::Finished(_) => {}
         }

@@ -22,9 +22,10 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::{
-    AnswerFault, CallModel, Certificate, Command, CommandKey, Condition, Digest, Event, EventKind, Measure,
-    Millis, ModelFailure, Note, Outcome, PersonAnswer, PersonRequest, Phase, Rejected, Run, RunTool,
-    SaveResult, Saved, Slot, StopMode, StopReason, Tier, Validate,
+    AnswerFault, CallModel, Certificate, Command, CommandKey, Condition, Digest, DroppedRead, Event,
+    EventKind, EvidenceId, JudgedAction, Measure, Millis, ModelFailure, NotEager, Note, Observation, Outcome,
+    PersonAnswer, PersonRequest, Phase, Rejected, Run, RunTool, SaveResult, Saved, Slot, StopMode,
+    StopReason, Tier, Validate,
 };
 use loop_llm::{Memory, Message};
 use loop_prompts::{Dialogue, Prompt, Thread, observation_text};
@@ -35,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 use crate::alarm::Alarm;
 use crate::callbacks::{CallbackError, Caller, Progress};
 use crate::conversation::{self, Conversation};
+use crate::eager::EarlyCalls;
 use crate::events::{Control, Feed, RunEvent};
 use crate::journal::{Durability, Entry, JournalError, RunWriter};
 use crate::model::{self, Settled};
@@ -69,6 +71,10 @@ pub(crate) struct Driver {
     /// The rendered prompt of the call that is being announced.
     prompt: Option<(CommandKey, u32, Prompt)>,
     in_flight: BTreeMap<(CommandKey, u32), InFlight>,
+    /// Calls that are complete in a reply that is still being received.
+    early: EarlyCalls,
+    /// How many tool calls were dispatched.
+    dispatches: u64,
     alarm: Alarm,
     tasks: FuturesUnordered<BoxFuture<'static, Settled>>,
     controls: UnboundedReceiver<Control>,
@@ -110,12 +116,15 @@ struct InFlight {
     ends: Option<Instant>,
     /// Whether nothing is sent yet; of a call to a model.
     waits: Option<Arc<Waits>>,
+    /// The number of its dispatch; 0 where it is not a tool. After an eager read was dropped, another call may go by
+    /// its key and try.
+    dispatch: u64,
 }
 
 impl InFlight {
     /// It ends by itself, or when it is cancelled.
     fn with(cancel: &CancellationToken) -> Self {
-        Self { cancel: cancel.clone(), ends: None, waits: None }
+        Self { cancel: cancel.clone(), ends: None, waits: None, dispatch: 0 }
     }
 }
 
@@ -177,6 +186,7 @@ impl Driver {
         let has_messages = run.spec().protocol.properties().answers_every_call;
         let conversation = has_messages
             .then(|| Conversation::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
+        let early = EarlyCalls::new(run.spec());
         Self {
             conversation,
             caller: Caller::new(Arc::clone(&parts.callbacks)),
@@ -195,6 +205,8 @@ impl Driver {
             dialogue: Dialogue::default(),
             memories: BTreeMap::new(),
             prompt: None,
+            early,
+            dispatches: 0,
             in_flight: BTreeMap::new(),
             alarm: Alarm::default(),
             tasks: FuturesUnordered::new(),
@@ -297,6 +309,9 @@ impl Driver {
             if self.start_commands().await? {
                 continue;
             }
+            if self.start_early().await? {
+                continue;
+            }
             // What was said already is heard first.
             let stated = if self.may_leave() { self.controls.try_recv().ok() } else { None };
             if stated.is_none() && self.may_leave() {
@@ -315,7 +330,8 @@ impl Driver {
                     Some(control) => self.kind_of(control),
                     None => { self.deaf = true; None }
                 },
-                Some(settled) = self.tasks.next(), if !self.tasks.is_empty() => Some(self.settle(settled)),
+                Some(settled) = self.tasks.next(), if !self.tasks.is_empty() => self.settle(settled),
+                () = self.early.arrives(), if self.early.is_on() => None,
                 () = self.alarm.until(first) => match first == wake {
                     true => Some(EventKind::DeadlineReached),
                     false => { self.cut_off_late(); None }
@@ -418,6 +434,26 @@ impl Driver {
         }
     }
 
+    /// Announces the next call of a reply that is still being received, if the core would admit it now. True when the
+    /// run changed and its commands must be read again.
+    async fn start_early(&mut self) -> Result<bool, Broken> {
+        while let Some(next) = self.early.next() {
+            let at = self.clock.now().max(self.run.now());
+            let (mut name, mut arguments) = (Arc::clone(&next.name), next.arguments.clone());
+            sink::mask_requested(&self.parts.secrets, &mut name, &mut arguments);
+            match self.run.eager_read(at, next.call, &name, &arguments) {
+                Ok(kind) => {
+                    self.early.start();
+                    self.tell_own_at(at, kind).await?;
+                    return Ok(true);
+                }
+                Err(NotEager::Waits) => return Ok(false),
+                Err(_) => self.early.refuse(),
+            }
+        }
+        Ok(false)
+    }
+
     fn is_in_flight(&self, key: CommandKey, attempt: u32) -> bool {
         self.in_flight.contains_key(&(key, attempt))
     }
@@ -503,10 +539,12 @@ impl Driver {
         let hear = self.hear(call.key, call.attempt);
         let ends = Instant::now() + Duration::from_millis(call.timeout_ms);
         let waits = Arc::new(Waits::new(&token));
-        let begun = InFlight { cancel: token.clone(), ends: Some(ends), waits: Some(Arc::clone(&waits)) };
+        let begun = InFlight { ends: Some(ends), waits: Some(Arc::clone(&waits)), ..InFlight::with(&token) };
         self.in_flight.insert((call.key, call.attempt), begun);
         let secrets = self.parts.secrets.clone();
-        let call = model::call(client, request, call, (token, ends), waits, (hear, secrets));
+        let is_main = call.key.slot == Slot::Main;
+        let early = self.early.collector((call.key, call.attempt)).filter(|_| is_main);
+        let call = model::call(client, request, call, (token, ends), waits, (hear, secrets, early));
         self.tasks.push(call.boxed());
     }
 
@@ -553,23 +591,31 @@ impl Driver {
             self.call_back_first(&command);
         }
         let token = CancellationToken::new();
-        self.in_flight.insert((command.key, command.attempt), InFlight::with(&token));
+        self.dispatches += 1;
+        let dispatch = self.dispatches;
+        let begun = InFlight { dispatch, ..InFlight::with(&token) };
+        self.in_flight.insert((command.key, command.attempt), begun);
         let model = self.parts.models.of(self.run.auxiliary_tier());
         let hear = self.hear(command.key, command.attempt);
         let call = Dispatch::new(&self.run, command, (model, &self.parts.prompts), token, hear);
         let (registry, credentials) = (self.parts.registry.clone(), (*self.parts.credentials).clone());
-        self.tasks.push(call.run(registry, credentials).boxed());
+        let call = call.run(registry, credentials);
+        self.tasks.push(call.map(move |settled| Settled { dispatch, ..settled }).boxed());
     }
 
-    fn settle(&mut self, settled: Settled) -> EventKind {
-        let Settled { mut kind, retry, messages } = settled;
+    /// What the end of something in flight comes to; nothing where it is a read that was dropped.
+    fn settle(&mut self, settled: Settled) -> Option<EventKind> {
+        let Settled { mut kind, retry, messages, dispatch } = settled;
         if let (Some(conversation), Some(messages)) = (&mut self.conversation, messages) {
             conversation.take_back(messages);
         }
         match &mut kind {
-            EventKind::ModelReplied { key, attempt, .. }
-            | EventKind::ToolFinished { key, attempt, .. }
-            | EventKind::Validated { key, attempt, .. } => {
+            EventKind::ToolFinished { key, attempt, .. } => {
+                let begun = self.in_flight.get(&(*key, *attempt));
+                begun.filter(|begun| begun.dispatch == dispatch)?;
+                self.in_flight.remove(&(*key, *attempt));
+            }
+            EventKind::ModelReplied { key, attempt, .. } | EventKind::Validated { key, attempt, .. } => {
                 self.in_flight.remove(&(*key, *attempt));
             }
             EventKind::ModelFailed { key, attempt, failure: ModelFailure { retry_at, .. } } => {
@@ -578,7 +624,7 @@ impl Driver {
             }
             _ => {}
         }
-        kind
+        Some(kind)
     }
 
     /// What a request from outside comes to; nothing where it comes too late.
@@ -680,8 +726,12 @@ impl Driver {
     /// Tells the run what the driver does on its command. Where the run rejects that, its command stays as it is, and
     /// granting it again would continue for ever.
     async fn tell_own(&mut self, kind: EventKind) -> Result<(), Broken> {
+        self.tell_own_at(self.clock.now(), kind).await
+    }
+
+    async fn tell_own_at(&mut self, at: Millis, kind: EventKind) -> Result<(), Broken> {
         let name = kind.name();
-        match self.tell(self.clock.now(), kind).await? {
+        match self.tell(at, kind).await? {
             None => Ok(()),
             Some(rejected) => Err(Broken::Stuck(format!("the run refuses its own {name}: {rejected}"))),
         }
@@ -692,8 +742,22 @@ impl Driver {
         let kind = sink::kind(&self.parts.secrets, kind);
         let event = Event { at: at.max(self.run.now()), kind };
         match self.run.apply(&event) {
-            Ok(notes) => self.record(event, notes).await.map(|()| None),
+            Ok(notes) => {
+                self.cancel_dropped(&notes);
+                self.record(event, notes).await.map(|()| None)
+            }
             Err(rejected) => Ok(Some(rejected)),
+        }
+    }
+
+    /// Cancels the eager reads that were dropped. Their results count for nothing, whenever they come.
+    fn cancel_dropped(&mut self, notes: &[Note]) {
+        for note in notes {
+            if let Note::ReadDropped(DroppedRead { key, attempt, finished: false, .. }) = note
+                && let Some(begun) = self.in_flight.remove(&(*key, *attempt))
+            {
+                begun.cancel.cancel();
+            }
         }
     }
 
@@ -781,6 +845,32 @@ impl Driver {
         self.caller.tool_call(&self.progress(pass), &command.tool, &command.parameters);
     }
 
+    /// Tells callbacks of the calls that ran before their reply was complete, now that the gate has admitted them.
+    fn call_back_early(&self, entry: &Entry) {
+        for note in &entry.notes {
+            let Note::ReadUsed { action, .. } = note else { continue };
+            let Some(action) = self.run.actions().iter().rev().find(|judged| judged.key == *action) else {
+                continue;
+            };
+            self.caller.tool_call(&self.progress(action.key.pass), action.tool_name(), &action.parameters);
+            let mut settled = settled_in(entry).filter(|settled| action.evidence == Some(*settled));
+            if let Some(observation) = settled.next().and_then(|evidence| self.run.observation(evidence)) {
+                self.call_back_last(action, observation);
+            }
+        }
+    }
+
+    /// Tells callbacks how an action ended.
+    fn call_back_last(&self, action: &JudgedAction, observation: &Observation) {
+        let reported = observation_text(&self.run, action, observation);
+        self.caller.tool_result(&self.progress(action.key.pass), action.tool_name(), &reported);
+    }
+
+    /// The action whose result has this number.
+    fn action_of(&self, evidence: EvidenceId) -> Option<&JudgedAction> {
+        self.run.actions().iter().rev().find(|action| action.evidence == Some(evidence))
+    }
+
     /// Tells callbacks what has been recorded.
     fn call_back(&self, entry: &Entry) {
         let pass = match &entry.event.kind {
@@ -796,17 +886,11 @@ impl Driver {
                     && self.run.passes().len() >= key.pass as usize =>
             {
                 self.caller.pass(&self.progress(pass));
+                self.call_back_early(entry);
             }
             EventKind::ToolFinished { observation, .. } => {
-                let settled = entry.notes.iter().find_map(|note| match note {
-                    Note::ActionSettled { evidence, .. } => Some(*evidence),
-                    _ => None,
-                });
-                let actions = || self.run.actions().iter().rev();
-                if let Some(action) = actions().find(|action| settled.is_some() && action.evidence == settled)
-                {
-                    let reported = observation_text(&self.run, action, observation);
-                    self.caller.tool_result(&self.progress(action.key.pass), action.tool_name(), &reported);
+                if let Some(action) = settled_in(entry).next().and_then(|evidence| self.action_of(evidence)) {
+                    self.call_back_last(action, observation);
                 }
             }
             _ => {}
@@ -836,6 +920,14 @@ impl Driver {
         }
         outcome
     }
+}
+
+/// The numbers of the results that settled in an entry.
+fn settled_in(entry: &Entry) -> impl Iterator<Item = EvidenceId> + '_ {
+    entry.notes.iter().filter_map(|note| match note {
+        Note::ActionSettled { evidence, .. } => Some(*evidence),
+        _ => None,
+    })
 }
 
 /// Why a run that waits is left where it is.

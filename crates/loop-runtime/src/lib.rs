@@ -82,6 +82,7 @@ mod alarm;
 mod callbacks;
 mod conversation;
 mod driver;
+mod eager;
 mod events;
 mod explain;
 mod files;

@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::conversation::{self, Conversation};
+use crate::eager::Collector;
 use crate::events::ReplyPart;
 use crate::waits::{CallEvent, Hear, Quiet, Waits};
 
@@ -139,10 +140,10 @@ pub(crate) async fn call(
     command: CallModel,
     (cancel, ends): (CancellationToken, Instant),
     waits: Arc<Waits>,
-    (hear, secrets): (Hear, Secrets),
+    (hear, secrets, early): (Hear, Secrets, Option<Collector>),
 ) -> Settled {
     let (key, attempt) = (command.key, command.attempt);
-    let mut received = StreamProgress::new(secrets);
+    let mut received = StreamProgress { early, ..StreamProgress::new(secrets) };
     request.progress = waits.listener(&hear);
     let result = tokio::select! {
         biased;
@@ -194,7 +195,7 @@ pub(crate) async fn call(
                 RetryAdvice::Backoff => Some(Duration::from_millis(500 << attempt.saturating_sub(1).min(4))),
             };
             let failure = failure(error, received, OutputCap::of(request.max_output_tokens));
-            Settled { kind: EventKind::ModelFailed { key, attempt, failure }, retry, messages }
+            Settled { retry, messages, ..Settled::of(EventKind::ModelFailed { key, attempt, failure }) }
         }
     }
 }
@@ -242,11 +243,13 @@ pub(crate) struct Settled {
     pub(crate) retry: Option<Duration>,
     /// The messages that a call was made with.
     pub(crate) messages: Option<Vec<Message>>,
+    /// The number of the dispatch that it settles; 0 where it is not of a tool.
+    pub(crate) dispatch: u64,
 }
 
 impl Settled {
     pub(crate) fn of(kind: EventKind) -> Self {
-        Self { kind, retry: None, messages: None }
+        Self { kind, retry: None, messages: None, dispatch: 0 }
     }
 }
 
@@ -269,6 +272,8 @@ struct StreamProgress {
     text_masker: Masker,
     reasoning_masker: Masker,
     arguments_maskers: BTreeMap<u32, Masker>,
+    /// Collects complete calls. `None`: none of them may start early.
+    early: Option<Collector>,
 }
 
 impl StreamProgress {
@@ -277,6 +282,7 @@ impl StreamProgress {
             text_masker: Masker::new(&secrets),
             reasoning_masker: Masker::new(&secrets),
             arguments_maskers: BTreeMap::new(),
+            early: None,
             secrets,
             text: String::new(),
             bytes: 0,
@@ -370,6 +376,9 @@ async fn drain(
         received.bytes = received.bytes.saturating_add(bytes_of(&event));
         // Text, reasoning and calls alike. Our own decoders have cut it by then; another model may continue.
         let is_beyond = received.bytes > cap.bytes as u64;
+        if let Some(early) = received.early.as_mut().filter(|_| !is_beyond) {
+            early.hear(&event);
+        }
         match event {
             ModelEvent::TextDelta { text } => {
                 received.text.push_str(&text);
@@ -393,7 +402,7 @@ async fn drain(
             ModelEvent::ReasoningDelta { text } => received.show_reasoning(&text, hear),
             ModelEvent::ToolCallStarted { nth, name } => received.show_call(nth, &name, hear),
             ModelEvent::ToolArgumentsDelta { nth, text } => received.show_arguments(nth, &text, hear),
-            ModelEvent::KeepAlive => {}
+            ModelEvent::ToolCallCompleted { .. } | ModelEvent::KeepAlive => {}
         }
         if is_beyond {
             received.extent = CallExtent::Open;
@@ -420,6 +429,7 @@ fn bytes_of(event: &ModelEvent) -> u64 {
         ModelEvent::ToolCallStarted { name, .. } => name.len(),
         ModelEvent::Started { .. }
         | ModelEvent::Usage(_)
+        | ModelEvent::ToolCallCompleted { .. }
         | ModelEvent::KeepAlive
         | ModelEvent::Finished(_) => 0,
     };

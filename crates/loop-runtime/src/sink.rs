@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use loop_core::{
-    Data, EventKind, FailureText, History, ModelFailure, Observation, PersonAnswer, Reply, SaveResult, Scope,
-    Started, ToolCall, Validation, WorkItem,
+    Arguments, Data, EventKind, FailureText, History, ModelFailure, Observation, PersonAnswer, Reply,
+    SaveResult, Scope, Started, ToolCall, Validation, WorkItem,
 };
 use loop_llm::{Message, Secrets};
 
@@ -21,6 +21,7 @@ pub(crate) fn kind(secrets: &Secrets, mut kind: EventKind) -> EventKind {
         EventKind::Started(started) => mask_started(secrets, started),
         EventKind::ModelReplied { reply, .. } => mask_reply(secrets, reply),
         EventKind::ModelFailed { failure, .. } => mask_failure(secrets, failure),
+        EventKind::EagerStarted { name, arguments, .. } => mask_requested(secrets, name, arguments),
         EventKind::ToolFinished { observation, .. } => mask_observation(secrets, observation),
         EventKind::PersonAnswered { answer, .. } => match answer {
             PersonAnswer::Approved => {}
@@ -115,13 +116,19 @@ fn mask_item(secrets: &Secrets, item: &mut WorkItem) {
 fn mask_reply(secrets: &Secrets, reply: &mut Reply) {
     let Reply { text: stated, calls, reasoning, raw, served_model, warnings, .. } = reply;
     for ToolCall { id, name, arguments } in calls {
-        [id, name].into_iter().for_each(|it| text(secrets, it));
-        if let Cow::Owned(masked) = secrets.mask_json(arguments) {
-            *arguments = masked.into();
-        }
+        text(secrets, id);
+        mask_requested(secrets, name, arguments);
     }
     let optional = [reasoning, raw, served_model].into_iter().filter_map(Option::as_mut);
     std::iter::once(stated).chain(optional).chain(warnings).for_each(|it| text(secrets, it));
+}
+
+/// Masks the name and the arguments of a call as a model wrote them.
+pub(crate) fn mask_requested(secrets: &Secrets, name: &mut Arc<str>, arguments: &mut Arguments) {
+    text(secrets, name);
+    if let Cow::Owned(masked) = secrets.mask_json(arguments) {
+        *arguments = masked.into();
+    }
 }
 
 fn mask_failure(secrets: &Secrets, failure: &mut ModelFailure) {

@@ -21,8 +21,15 @@ pub struct ToolUse {
     pub failures: u32,
     /// How many requested calls did not run.
     pub refused: u32,
+    /// How many times it ran before its reply was complete and in vain. They are not among `calls`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dropped: u32,
     /// Milliseconds that it ran, over all calls.
     pub ms: u64,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Counts what tools are used for, entry by entry.
@@ -30,6 +37,8 @@ pub struct ToolUse {
 pub struct ToolUses {
     tools: BTreeMap<Arc<str>, ToolUse>,
     open: Vec<Open>,
+    /// The reads that started before their reply was complete, with the time of their start and of their end.
+    early: BTreeMap<(CommandKey, u32), (Millis, Option<Millis>)>,
     /// The tools of the calls that were to run, by their keys.
     ran: BTreeMap<CommandKey, Arc<str>>,
     /// When a tool ended last: where an order is kept, the next begins then.
@@ -44,6 +53,8 @@ struct Open {
     evidence: Option<EvidenceId>,
     tool: Arc<str>,
     since: Millis,
+    /// When it ended, if that was before its reply was complete.
+    ended: Option<Millis>,
 }
 
 impl ToolUses {
@@ -56,8 +67,30 @@ impl ToolUses {
                 open.since = at;
             }
         }
+        match &entry.event.kind {
+            EventKind::EagerStarted { key, attempt, .. } => {
+                self.early.insert((*key, *attempt), (at, None));
+            }
+            EventKind::ToolFinished { key, attempt, .. } => {
+                if let Some((_, ended)) = self.early.get_mut(&(*key, *attempt)) {
+                    *ended = Some(at);
+                }
+            }
+            _ => {}
+        }
         for note in &entry.notes {
             match note {
+                Note::ReadUsed { action, key, attempt } => {
+                    let early = self.early.remove(&(*key, *attempt));
+                    let open = self.open.iter_mut().rev().find(|open| open.key == *action);
+                    if let (Some((since, ended)), Some(open)) = (early, open) {
+                        (open.since, open.ended) = (since, ended);
+                    }
+                }
+                Note::ReadDropped(read) => {
+                    self.early.remove(&(read.key, read.attempt));
+                    self.of(&read.tool).dropped += 1;
+                }
                 Note::ActionSettled { key, evidence, status } => {
                     let by_number = self.open.iter().position(|open| open.evidence == Some(*evidence));
                     // What a person denied was not run.
@@ -66,8 +99,8 @@ impl ToolUses {
                         found.filter(|_| *status != Status::Denied)
                     };
                     let found = by_number.or_else(by_key);
-                    if let Some(Open { tool, since, .. }) = found.map(|at| self.open.swap_remove(at)) {
-                        self.settled(&tool, since, at, *status, spec.protocol.execution());
+                    if let Some(Open { tool, since, ended, .. }) = found.map(|at| self.open.swap_remove(at)) {
+                        self.settled(&tool, since, ended.unwrap_or(at), *status, spec.protocol.execution());
                     }
                 }
                 Note::ActionJudged(judged) => self.judged(judged, at),
@@ -98,7 +131,7 @@ impl ToolUses {
         match judged.verdict {
             Verdict::Run => {
                 self.ran.insert(judged.key, Arc::clone(&tool));
-                self.open.push(Open { key: judged.key, evidence: judged.evidence, tool, since });
+                self.open.push(Open { key: judged.key, evidence: judged.evidence, tool, since, ended: None });
             }
             // A person is still to be asked, or the protocol takes it itself.
             Verdict::NeedsPerson { .. } | Verdict::Kept => {}

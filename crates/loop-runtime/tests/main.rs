@@ -15,6 +15,7 @@ mod agents;
 mod common;
 mod door;
 mod durable;
+mod eager;
 mod examples;
 mod explain;
 mod forecast;

@@ -90,10 +90,14 @@ impl World {
         self
     }
 
-    /// The commanded call and nothing else.
+    /// The commanded call and nothing else but reads that started before its reply is complete.
     #[track_caller]
     pub fn call(&self) -> CallModel {
-        match self.run.commands().as_slice() {
+        let mut commands = self.run.commands();
+        let is_early =
+            |command: &Command| matches!(command, Command::RunTool(_)) && !self.run.eager_reads().is_empty();
+        commands.retain(|command| !is_early(command));
+        match commands.as_slice() {
             [Command::CallModel(call)] => call.clone(),
             other => panic!("expected one call while {}, found {other:?}", self.phase()),
         }

@@ -146,6 +146,20 @@ impl ToolDeclaration {
         self
     }
 
+    /// The declaration of a tool whose call in vain costs nothing worth counting. Where calls are native, such a call may
+    /// start before the reply that requests it is complete. It has no effect on a tool that does more than read or is
+    /// [`smart`](Self::smart). A later [`policy`](Self::policy) replaces it.
+    ///
+    /// ```
+    /// let tool = loop_tools::ToolDeclaration::read("search_user", "Search users by name").cheap();
+    /// assert!(tool.policy.cheap);
+    /// ```
+    #[must_use]
+    pub fn cheap(mut self) -> Self {
+        self.policy.cheap = true;
+        self
+    }
+
     /// The declaration with what policy knows of the tool beside its effect.
     #[must_use]
     pub fn policy(mut self, policy: ToolPolicy) -> Self {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use loop_core::{
-    Action, Decision, EventKind, JudgedAction, LiveText, Millis, Note, Run, RunSpec, SelectedBy, Slot,
-    Status, Tier, TierCause, Validation, Verdict,
+    Action, Decision, EagerRead, EventKind, JudgedAction, LiveText, Millis, Note, Run, RunSpec, SelectedBy,
+    Slot, Status, Tier, TierCause, Validation, Verdict,
 };
 use loop_runtime::{
     journal::Entry,
@@ -146,10 +146,16 @@ impl Live {
                     }
                 }
             }
-            EventKind::ToolFinished { key, observation, .. } => {
-                let tool = self.action(*key).map_or_else(String::new, |action| action.tool_name().to_owned());
-                let id = self
-                    .action(*key)
+            EventKind::ToolFinished { key, attempt, observation } => {
+                let action = self.action(*key);
+                let early = || {
+                    let is_it = |read: &&EagerRead| (read.key, read.attempt) == (*key, *attempt);
+                    let reads = self.run.as_ref().map_or(&[][..], Run::eager_reads);
+                    reads.iter().find(is_it).map(|read| read.tool.to_string())
+                };
+                let tool =
+                    action.map(|action| action.tool_name().to_owned()).or_else(early).unwrap_or_default();
+                let id = action
                     .and_then(|action| action.evidence)
                     .map_or_else(String::new, |id| format!(" [{id}]"));
                 let style = match observation.status {
@@ -175,6 +181,9 @@ impl Live {
                 note(Line::new().styled(BOLD, "instruction").plain(" ").plain(text))
             }
             EventKind::Resumed { away_ms } => note(format!("resumed after {away_ms} ms")),
+            EventKind::EagerStarted { name, arguments, .. } => {
+                note(Line::from("  early  ").plain(format!("{name} {arguments}")));
+            }
             EventKind::CallRefused { .. }
             | EventKind::ToolStarted { .. }
             | EventKind::PersonAnswered { .. }
@@ -238,6 +247,10 @@ impl Live {
                 let wait = stream::wait(Some(not_before.since(at)));
                 note(Line::from("  ").styled(DIM, format!("{key} is not ready, and is asked again{wait}")))
             }
+            Note::ReadDropped(read) => {
+                let what = format!(" {} {}: {}", read.tool, read.parameters, read.why.text());
+                note(Line::from("  ").styled(ODD, "dropped").plain(what));
+            }
             Note::Lost { key, .. } => note(Line::from("  ").styled(ODD, format!("{key} was lost"))),
             Note::TierChanged { from, to, why: TierCause::Ended } => {
                 let what = format!("back from the {} model to the {} model", from.name(), to.name());
@@ -274,7 +287,10 @@ impl Live {
                     note(Line::from("  ").styled(ODD, what));
                 }
             }
-            Note::CallCharged { .. } | Note::ActionSettled { .. } | Note::Stopped { .. } => {}
+            Note::CallCharged { .. }
+            | Note::ReadUsed { .. }
+            | Note::ActionSettled { .. }
+            | Note::Stopped { .. } => {}
         }
     }
 

@@ -123,9 +123,14 @@ fn tools_table(tools: &[ToolUse]) -> String {
         return "no tool was asked for\n".to_owned();
     }
     let mut text = format!("{:<32} {:>7} {:>8} {:>8} {:>10}\n", "tool", "calls", "failed", "not run", "ms");
-    for ToolUse { tool, calls, failures, refused, ms } in tools {
+    for ToolUse { tool, calls, failures, refused, dropped, ms } in tools {
         let tool = cut(tool, 32);
-        let _ = writeln!(text, "{tool:<32} {calls:>7} {failures:>8} {refused:>8} {:>10}", grouped(*ms));
+        let early = match dropped {
+            0 => String::new(),
+            dropped => format!("  and {dropped} early, not used"),
+        };
+        let _ =
+            writeln!(text, "{tool:<32} {calls:>7} {failures:>8} {refused:>8} {:>10}{early}", grouped(*ms));
     }
     text
 }

@@ -3,6 +3,7 @@
 
 mod check;
 mod core;
+mod eager;
 mod loops;
 mod wire;
 
@@ -21,13 +22,16 @@ pub(crate) fn run(suite: Option<&str>, write: bool, against: Option<&str>) -> Re
         return Err(Failure::Usage("--write and --against belong to `bench check`".to_owned()));
     }
     match suite {
-        None => core::run().and_then(|()| wire::run()).and_then(|()| loops::run()),
+        None => {
+            core::run().and_then(|()| wire::run()).and_then(|()| loops::run()).and_then(|()| eager::run())
+        }
         Some("core") => core::run(),
         Some("wire") => wire::run(),
         Some("loop") => loops::run(),
+        Some("eager") => eager::run(),
         Some("check") => check::run(write, against),
         Some(other) => {
-            Err(Failure::Usage(format!("no bench `{other}`; there are core, wire, loop and check")))
+            Err(Failure::Usage(format!("no bench `{other}`; there are core, wire, loop, eager and check")))
         }
     }
 }
@@ -107,7 +111,7 @@ mod tests {
     #[test]
     fn an_unknown_bench_names_the_known_ones() {
         let refused = |suite| run(Some(suite), false, None).unwrap_err().to_string();
-        assert_eq!(refused("cors"), "no bench `cors`; there are core, wire, loop and check");
+        assert_eq!(refused("cors"), "no bench `cors`; there are core, wire, loop, eager and check");
     }
 
     #[test]

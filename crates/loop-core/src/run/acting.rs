@@ -10,6 +10,7 @@ use crate::policy::RunSources;
 use crate::repeats::Settled;
 use crate::reply::Proposal;
 use crate::run::command::SubCallBudget;
+use crate::run::eager::{DropReason, EagerRead};
 use crate::run::gating;
 use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Poll, Stage, Stopping, Work};
@@ -119,7 +120,11 @@ impl Rest<'_> {
     /// Records verdicts. Returns a batch of the actions that run and those that wait for an approver.
     pub(super) fn admit(&mut self, judged: Vec<Judged>) -> Batch {
         let mut batch = Batch::default();
+        let mut eager = std::mem::take(&mut self.eager).into_iter();
+        let mut finished = Vec::new();
         for Judged { mut judged, fingerprint, run_as } in judged {
+            let early = eager.next().and_then(|read| self.use_read(read, &judged, run_as));
+            let used = early.as_ref().map(|read| (read.key, read.attempt));
             let action = self.calls.actions.len() as u32;
             if let (Verdict::Run, Some(fingerprint)) = (&judged.verdict, fingerprint) {
                 let evidence = self.knowledge.next_id(batch.work.len());
@@ -132,7 +137,9 @@ impl Rest<'_> {
                 let smart = tool.is_some_and(|tool| tool.smart);
                 // With ordered execution each call waits for its turn.
                 let waits = self.spec.protocol.execution().is_ordered();
-                let announced = !waits && tool.is_some_and(|tool| tool.effect.is_read());
+                let announced = early.is_some() || !waits && tool.is_some_and(|tool| tool.effect.is_read());
+                let observation = early.and_then(|read| read.observation);
+                finished.extend(observation.map(|observation| (batch.work.len(), observation)));
                 let sub_call = if smart { self.grant_sub_call() } else { None };
                 batch.work.push(Work {
                     key,
@@ -151,12 +158,36 @@ impl Rest<'_> {
                 batch.asks.push(action);
             }
             self.notes.push(Note::ActionJudged(judged.clone()));
+            if let Some((key, attempt)) = used {
+                self.notes.push(Note::ReadUsed { action: judged.key, key, attempt });
+            }
             self.calls.actions.push(judged);
         }
         if !self.spec.gate.people {
             batch.asks.clear();
         }
+        eager.for_each(|read| self.drop_read(read, DropReason::CallChanged));
+        for (at, observation) in finished {
+            self.tool_finished(&mut batch, at, &observation);
+        }
         batch
+    }
+
+    /// The eager read whose result this action takes. Drops the read if it is not the admitted action's.
+    fn use_read(
+        &mut self,
+        read: EagerRead,
+        judged: &JudgedAction,
+        run_as: (CommandKey, u32),
+    ) -> Option<EagerRead> {
+        let is_same = judged.tool.as_ref() == Some(&read.tool) && judged.parameters == read.parameters;
+        let why = match judged.verdict == Verdict::Run && run_as == (read.key, read.attempt) {
+            _ if !is_same => DropReason::CallChanged,
+            false => DropReason::NotAdmitted,
+            true => return Some(read),
+        };
+        self.drop_read(read, why);
+        None
     }
 
     /// Grants a smart tool a model call as long as one is left for the document after it.

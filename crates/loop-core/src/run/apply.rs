@@ -13,6 +13,7 @@ use crate::run::budget::Budget;
 use crate::run::calls::Calls;
 use crate::run::clock::Clock;
 use crate::run::draft::{Draft, PassRecord};
+use crate::run::eager::{EagerRead, NotEager};
 use crate::run::event::{Event, EventKind, History, Provenance, Started};
 use crate::run::inbox::Inbox;
 use crate::run::knowledge::Knowledge;
@@ -23,7 +24,9 @@ use crate::run::route::Route;
 use crate::run::step::{Place, Rest, step};
 use crate::spec::Setting;
 use crate::spec::{CostMode, RunSpec, SPEC_VERSION, SpecNames, ToolSpec};
-use crate::types::{CommandKey, Digest, Evidence, Millis, RunId, Taint, Tier, Totals, WorkItem};
+use crate::types::{
+    CommandKey, Digest, Evidence, EvidenceId, Millis, Observation, RunId, Taint, Tier, Totals, WorkItem,
+};
 
 /// A run of the loop: its spec and its state.
 ///
@@ -137,6 +140,14 @@ pub enum Rejected {
         /// Why it does not count.
         why: AnswerFault,
     },
+    /// A read may not start before its reply is complete.
+    #[error("{key} may not start before its reply is complete: {why}")]
+    NotEager {
+        /// The action's key.
+        key: CommandKey,
+        /// Why it may not start.
+        why: NotEager,
+    },
     /// The instruction of a person is empty.
     #[error("the instruction is empty")]
     EmptyInstruction,
@@ -214,12 +225,16 @@ impl Run {
         if event.kind == EventKind::DeadlineReached && self.deadline().is_none_or(|due| due > at) {
             return Err(Rejected::Early { at: at.0 });
         }
+        let announced = self.announced_early(at, &event.kind).transpose();
+        let eager = announced.map_err(|(key, why)| Rejected::NotEager { key, why })?;
         self.state.clock.now = at;
         let (phase, mut rest) = self.apart();
         rest.since_last_ms = at.since(before);
+        rest.eager.extend(eager);
         let taken = std::mem::replace(phase, Phase::first());
         match step(taken, &mut rest, &event.kind) {
             Ok(next) => {
+                debug_assert!(rest.eager.is_empty(), "an eager read is neither used nor dropped");
                 *phase = next;
                 Ok(rest.notes)
             }
@@ -235,7 +250,7 @@ impl Run {
     /// The phase, and everything else.
     pub(super) fn apart(&mut self) -> (&mut Phase, Rest<'_>) {
         let State { started, clock, phase, inbox, route, knowledge, calls, draft, budget } = &mut self.state;
-        let (notes, since_last_ms) = (Vec::new(), 0);
+        let (notes, since_last_ms, eager) = (Vec::new(), 0, Vec::new());
         let rest = Rest {
             spec: &self.spec,
             started,
@@ -248,6 +263,7 @@ impl Run {
             budget,
             notes,
             since_last_ms,
+            eager,
         };
         (phase, rest)
     }
@@ -325,6 +341,9 @@ impl Run {
                 let totals = &mut self.state.budget.totals;
                 totals.model_calls = totals.model_calls.saturating_sub(1);
             }
+            (EventKind::EagerStarted { key, attempt, .. }, Phase::Calling { call, .. }) => {
+                call.eager.retain(|read| (read.key, read.attempt) != (*key, *attempt));
+            }
             (EventKind::ToolStarted { key, attempt }, Phase::Running { batch, .. }) => {
                 let works = batch.work.iter_mut();
                 works
@@ -359,6 +378,20 @@ impl Run {
     /// The settled results, by number.
     pub fn evidence(&self) -> &[Evidence] {
         &self.state.knowledge.evidence
+    }
+
+    /// The reads that started before the reply of the call in flight is complete, in the order of their calls. Empty if
+    /// there are none.
+    pub fn eager_reads(&self) -> &[EagerRead] {
+        self.state.phase.call().map_or(&[], |call| &call.eager)
+    }
+
+    /// The result with this number, also while other calls of its batch still run. `None`: it has not settled.
+    pub fn observation(&self, id: EvidenceId) -> Option<&Observation> {
+        let settled =
+            Evidence::find(&self.state.knowledge.evidence, id).map(|evidence| &evidence.observation);
+        let work = || self.state.phase.batch()?.work.iter().find(|work| work.evidence == id);
+        settled.or_else(|| work()?.observation.as_ref())
     }
 
     /// Every requested action, with its verdict.

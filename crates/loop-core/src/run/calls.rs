@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::{JudgedAction, Trouble};
 use crate::repeats::Ledger;
+use crate::run::eager::DroppedRead;
 use crate::run::phase::Work;
 use crate::spec::{RunSpec, ToolSpec};
 use crate::types::{CommandKey, Effect};
@@ -22,12 +23,21 @@ pub(super) struct Calls {
     pub(super) trouble: Trouble,
     /// Writes in doubt: started, with an unknown outcome. The tool by the key under which it ran.
     pub(super) doubts: BTreeMap<CommandKey, Arc<str>>,
+    /// Eager reads whose results were not used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) dropped: Vec<DroppedRead>,
 }
 
 impl Calls {
     /// No calls yet. The ledger holds the writes in doubt from before the run.
     pub(super) fn start(ledger: Ledger) -> Self {
-        Self { actions: Vec::new(), ledger, trouble: Trouble::default(), doubts: BTreeMap::new() }
+        Self {
+            actions: Vec::new(),
+            ledger,
+            trouble: Trouble::default(),
+            doubts: BTreeMap::new(),
+            dropped: Vec::new(),
+        }
     }
 
     /// The action with this key.

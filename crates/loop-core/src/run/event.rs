@@ -76,6 +76,21 @@ pub enum EventKind {
         /// The failure.
         failure: ModelFailure,
     },
+    /// A read is about to start, although the reply that requests it is still being received.
+    EagerStarted {
+        /// The key of the model call whose reply is being received.
+        call: CommandKey,
+        /// The try of the model call, from 1.
+        call_attempt: u32,
+        /// The action's key.
+        key: CommandKey,
+        /// The try of the action, from 1.
+        attempt: u32,
+        /// The tool's name as the model wrote it.
+        name: Arc<str>,
+        /// The arguments as the model wrote them.
+        arguments: Arguments,
+    },
     /// A tool call that changes something is about to start.
     ToolStarted {
         /// The action's key.
@@ -149,6 +164,7 @@ impl EventKind {
             Self::CallRefused { .. } => "call_refused",
             Self::ModelReplied { .. } => "model_replied",
             Self::ModelFailed { .. } => "model_failed",
+            Self::EagerStarted { .. } => "eager_started",
             Self::ToolStarted { .. } => "tool_started",
             Self::ToolFinished { .. } => "tool_finished",
             Self::PersonAnswered { .. } => "person_answered",

@@ -24,7 +24,7 @@
 //!
 //! Nine parts, each a type in a module that states its invariants: `started` (the first event's data), `clock`,
 //! `phase`, `inbox`, `route`, `knowledge`, `calls`, `draft`, `budget`. What follows from another part is computed.
-//! `step` matches phase and event. The transitions are in `model_calls`, `model_failures`, `charging`, `acting`,
+//! `step` matches phase and event. The transitions are in `model_calls`, `model_failures`, `charging`, `eager`, `acting`,
 //! `asking`, `gating`, `attempts`, `select`, `final_pass`, `compact` and `stopping`. `requested` reads commands and
 //! deadlines from the state, and `quote` computes the budget of a call.
 
@@ -39,6 +39,7 @@ mod clock;
 mod command;
 mod compact;
 mod draft;
+mod eager;
 mod event;
 mod final_pass;
 mod gating;
@@ -60,6 +61,7 @@ pub use apply::{Facts, Rejected, Run, State};
 pub use asking::{AnswerFault, PersonRequest};
 pub use command::{CallModel, Command, RunTool, SubCallBudget, Validate};
 pub use draft::{Attempt, AttemptState, Cut, PassRecord};
+pub use eager::{DropReason, DroppedRead, EagerRead, NotEager};
 pub use event::{
     Event, EventKind, History, Overridden, PersonAnswer, Provenance, Refusal, Reserve, SaveResult, Started,
     StopMode, Validation,

@@ -121,6 +121,7 @@ impl Rest<'_> {
                 self.main_call_failed(call, purpose, &failure, cut_of(reply, granted))
             }
             Purpose::Main => {
+                self.eager = call.eager;
                 let proposal = self.read_main(key, call.kept, granted, reply);
                 // A repair takes time that may be reserved for the final pass.
                 let may_repair = self.inbox.stop_requested.is_none() && self.out_of_time().is_none();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::gate::{Condition, Measure, StopReason, TierCause};
 use crate::reply::{self, Proposal};
 use crate::run::draft::{Cut, with_new};
+use crate::run::eager::DropReason;
 use crate::run::note::Note;
 use crate::run::phase::{Call, Phase, Purpose, StartedCall, Stopping};
 use crate::run::step::{Place, Rest};
@@ -52,6 +53,7 @@ impl Rest<'_> {
             return Phase::calling(call, purpose);
         }
         self.charge_lost(&call);
+        self.drop_reads_of(&mut call, DropReason::Lost);
         call.lost += 1;
         self.call_again(call, purpose, None)
     }
@@ -67,6 +69,7 @@ impl Rest<'_> {
     ) -> Phase {
         let key = call.key;
         let place = Place::of(&call, &purpose);
+        self.drop_reads_of(&mut call, DropReason::CallFailed);
         let is_main = matches!(purpose, Purpose::Main);
         let is_open = self.inbox.stop_requested.is_none();
         let partial = failure.partial.as_ref().map(|partial| reply::salvage(partial, self.reading()));

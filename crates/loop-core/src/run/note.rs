@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::{Certificate, Condition, JudgedAction, TierCause};
 use crate::reply::{Merge, ParseWarning};
+use crate::run::eager::DroppedRead;
 use crate::run::event::Refusal;
 use crate::types::{CommandKey, Confidence, EvidenceId, Millis, PicoUsd, Status, Tier, Usage};
 
@@ -69,6 +70,17 @@ pub enum Note {
         /// The try that was lost, from 1.
         attempt: u32,
     },
+    /// An admitted action takes a read that started before its reply was complete.
+    ReadUsed {
+        /// The action's key.
+        action: CommandKey,
+        /// The key under which the read runs.
+        key: CommandKey,
+        /// The try of the read, from 1.
+        attempt: u32,
+    },
+    /// The result of a read that started before its reply was complete is not used.
+    ReadDropped(DroppedRead),
     /// An action settled.
     ActionSettled {
         /// Its key.

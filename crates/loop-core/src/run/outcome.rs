@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::{Certificate, JudgedAction, Verdict};
 use crate::reply::Document;
+use crate::run::eager::DroppedRead;
 use crate::types::{CommandKey, Confidence, Evidence, Millis, RunId, Tier, Totals, is_default};
 
 /// The result of a run, whatever the reason for its end.
@@ -48,6 +49,10 @@ pub struct Outcome {
     pub evidence: Vec<Evidence>,
     /// Every action with its verdict.
     pub actions: Vec<JudgedAction>,
+    /// Reads that started before their reply was complete and whose results were not used, in the order in which they
+    /// were dropped. Empty if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped_reads: Vec<DroppedRead>,
     /// Usage and cost of the run.
     pub totals: Totals,
     /// The model calls that settled, in that order.

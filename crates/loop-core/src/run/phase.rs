@@ -8,6 +8,7 @@ use crate::gate::{Certificate, Condition};
 use crate::reply::Proposal;
 use crate::run::calls::Calls;
 use crate::run::command::SubCallBudget;
+use crate::run::eager::EagerRead;
 use crate::run::event::Reserve;
 use crate::run::inbox::Inbox;
 use crate::run::outcome::{Outcome, StoppedIn};
@@ -310,6 +311,9 @@ pub struct Call {
     pub shortened: bool,
     /// What was granted. `None`: the call is not in flight.
     pub started: Option<StartedCall>,
+    /// The first calls of the reply, if they started before the reply is complete. Empty unless the call is in flight.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub eager: Vec<EagerRead>,
 }
 
 impl Call {
@@ -325,6 +329,7 @@ impl Call {
             kept: Vec::new(),
             shortened: false,
             started: None,
+            eager: Vec::new(),
         }
     }
 

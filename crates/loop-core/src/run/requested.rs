@@ -13,7 +13,9 @@ impl Run {
     /// is settled, so the driver compares (key, attempt) with what it has in flight.
     pub fn commands(&self) -> Vec<Command> {
         match &self.state.phase {
-            Phase::Calling { call, .. } => self.command_call(call).into_iter().collect(),
+            Phase::Calling { call, .. } => {
+                self.command_call(call).into_iter().chain(self.command_eager(call)).collect()
+            }
             Phase::Running { batch, .. } => self.command_tools(batch),
             Phase::WaitingForPerson { asks, .. } => asks
                 .iter()
@@ -95,7 +97,7 @@ impl Run {
     }
 
     /// The timeout, cut to leave the time reserved for the final pass. At least 1 ms.
-    fn in_time(&self, timeout_ms: u64) -> u64 {
+    pub(super) fn in_time(&self, timeout_ms: u64) -> u64 {
         timeout_ms.min(self.spec.working_ms().saturating_sub(self.elapsed_ms())).max(1)
     }
 

@@ -7,6 +7,7 @@ use crate::run::budget::Budget;
 use crate::run::calls::Calls;
 use crate::run::clock::Clock;
 use crate::run::draft::Draft;
+use crate::run::eager::EagerRead;
 use crate::run::event::{EventKind, Started};
 use crate::run::inbox::Inbox;
 use crate::run::knowledge::Knowledge;
@@ -34,6 +35,9 @@ pub(super) struct Rest<'a> {
     pub(super) notes: Vec<Note>,
     /// Milliseconds between the event before and this one.
     pub(super) since_last_ms: u64,
+    /// The reads that started before the reply of this step was complete, until the gate uses or drops them. If the
+    /// step announces a read, the announced one.
+    pub(super) eager: Vec<EagerRead>,
 }
 
 /// The phase and pass in which a run stops, for the outcome.
@@ -65,8 +69,9 @@ pub(super) fn step(
     event: &EventKind,
 ) -> Result<Phase, Box<(Phase, Rejected)>> {
     use EventKind::{
-        CallRefused, CallStarted, DeadlineReached, Instruction, ModelFailed, ModelReplied, PersonAnswered,
-        Resumed, SaveFinished, StopRequested, StopWithdrawn, ToolFinished, ToolStarted, Validated,
+        CallRefused, CallStarted, DeadlineReached, EagerStarted, Instruction, ModelFailed, ModelReplied,
+        PersonAnswered, Resumed, SaveFinished, StopRequested, StopWithdrawn, ToolFinished, ToolStarted,
+        Validated,
     };
     use Phase::{Calling, Running, Saving, Stopping, Validating, WaitingForPerson};
 
@@ -91,6 +96,17 @@ pub(super) fn step(
             if let Some(granted) = call.in_flight(key, *attempt) =>
         {
             rest.model_failed(call, granted, purpose, failure)
+        }
+        // A read starts before the reply is complete. `apply` has checked that it may.
+        (Calling { mut call, purpose }, EagerStarted { .. }) if let Some(read) = rest.eager.pop() => {
+            call.eager.push(read);
+            Calling { call, purpose }
+        }
+        (Calling { mut call, purpose }, ToolFinished { key, attempt, observation })
+            if let Some(at) = call.eager_in_flight(key, *attempt) =>
+        {
+            call.eager_finished(at, observation);
+            Calling { call, purpose }
         }
         (Calling { call, purpose }, DeadlineReached) => rest.call_deadline(call, purpose),
         (Calling { call, purpose }, Resumed { away_ms }) => {
@@ -226,9 +242,15 @@ impl Rest<'_> {
             EventKind::ModelReplied { key, attempt, .. } | EventKind::ModelFailed { key, attempt, .. } => {
                 phase.call().map_or_else(out_of_order, |_| not_open(key, *attempt))
             }
+            EventKind::ToolFinished { key, attempt, .. }
+                if phase.call().is_some_and(|call| !call.eager.is_empty()) =>
+            {
+                not_open(key, *attempt)
+            }
             EventKind::ToolStarted { key, attempt } | EventKind::ToolFinished { key, attempt, .. } => {
                 phase.batch().map_or_else(out_of_order, |_| not_open(key, *attempt))
             }
+            EventKind::EagerStarted { .. } => out_of_order(),
             EventKind::PersonAnswered { key, answer, binding } => {
                 let asking = self.asking(phase.asks(), phase.asks_later());
                 match asking.answers(self.clock.now, key, answer, binding.as_ref()) {

@@ -3,6 +3,7 @@
 use crate::gate::{self, Certificate, Condition, Effects, StopReason, TierCause, Verdict, manual_stop};
 use crate::run::apply::Run;
 use crate::run::draft::PassRecord;
+use crate::run::eager::DropReason;
 use crate::run::event::{SaveResult, StopMode};
 use crate::run::model_failures::{ATTEMPTS, model_failure};
 use crate::run::note::Note;
@@ -27,6 +28,8 @@ impl Run {
             phase => phase.outcome().map_or_else(StoppedIn::default, |outcome| outcome.stopped_in.clone()),
         };
         phase.call().into_iter().for_each(|call| rest.charge_lost(call));
+        let reads = phase.call().map_or_else(Vec::new, |call| call.eager.clone());
+        reads.into_iter().for_each(|read| rest.drop_read(read, DropReason::Stopped));
         let batch = rest.answers_so_far(phase.asks().to_vec()).or_else(|| phase.batch().cloned());
         rest.keep_evidence(batch.unwrap_or_default());
         let stop = rest.with_all(stop);
@@ -152,7 +155,10 @@ impl Rest<'_> {
         let place = Place { phase: phase.name(), pass: phase.call().map_or(passes, |call| call.key.pass) };
         let mut stopping = self.fix(place, certificate);
         match phase {
-            Phase::Calling { call, .. } => stopping.call = Some(call).filter(|call| call.started.is_some()),
+            Phase::Calling { mut call, .. } => {
+                self.drop_reads_of(&mut call, DropReason::Stopped);
+                stopping.call = Some(call).filter(|call| call.started.is_some());
+            }
             Phase::Running { batch, .. } => stopping.batch = Some(batch),
             Phase::WaitingForPerson { asks, .. } => {
                 // Approved actions that never started are left undone. Answers to questions are kept.
@@ -208,6 +214,7 @@ impl Rest<'_> {
             missing: self.draft.missing(self.spec, self.knowledge),
             evidence: self.knowledge.evidence.clone(),
             actions: self.calls.actions.clone(),
+            dropped_reads: self.calls.dropped.clone(),
             totals: self.budget.totals,
             calls: self.budget.served_calls(self.spec),
             saved: None,

@@ -102,6 +102,10 @@ pub struct GateSettings {
     /// After how many failures in a row a circuit breaker opens.
     #[serde(skip_serializing_if = "is_default")]
     pub breakers: Breakers,
+    /// Whether reads of tools that are `cheap` may start before the reply that requests them is complete. `None`: they
+    /// may, except with the cost mode `strict`. Only native calls start early.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eager: Option<bool>,
 }
 
 impl Default for GateSettings {
@@ -134,6 +138,7 @@ impl Default for GateSettings {
             item_untrusted: false,
             authorities: Vec::new(),
             breakers: Breakers::default(),
+            eager: None,
         }
     }
 }

@@ -25,6 +25,10 @@ pub struct ToolPolicy {
     /// Whether its call is a question to a person, whose answer is its result. Default `false`.
     #[serde(skip_serializing_if = "is_default")]
     pub asks_person: bool,
+    /// Whether a call in vain costs nothing worth counting, so that a read may start before its reply is complete. It
+    /// has no effect on a tool that does more than read, or that may ask a model. Default `false`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cheap: bool,
     /// The tool's own settings for repeats.
     #[serde(skip_serializing_if = "is_default")]
     pub repeats: ToolRepeats,

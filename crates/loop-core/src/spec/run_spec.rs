@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::spec::cost_limit::CostLimit;
 use crate::spec::gate::GateSettings;
-use crate::spec::limits::Limits;
+use crate::spec::limits::{CostMode, Limits};
 use crate::spec::models::{ModelSpec, ModelSpecs};
 use crate::spec::own_reason::OwnReason;
 use crate::spec::policy::Repeats;
@@ -161,6 +161,12 @@ impl RunSpec {
     /// calls are checked before the next pass.
     pub(crate) fn acts_last(&self) -> bool {
         self.protocol.properties().has_final_pass && !self.gate.final_pass
+    }
+
+    /// Whether reads of cheap tools may start before the reply that requests them is complete.
+    pub fn starts_reads_early(&self) -> bool {
+        let is_on = self.gate.eager.unwrap_or(self.limits.cost_mode != CostMode::Strict);
+        is_on && self.protocol.properties().native_calls
     }
 
     /// Milliseconds of the wall clock without the time reserved for the final pass.

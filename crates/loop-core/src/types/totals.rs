@@ -16,6 +16,10 @@ pub struct Totals {
     pub model_calls: u32,
     /// Tool calls that were started, selected ones included.
     pub tool_calls: u32,
+    /// Reads that started before their reply was complete and whose results were not used. They are not among the tool
+    /// calls.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub eager_dropped: u32,
     /// Calls in replies beyond `limits.requested_calls`. They were counted and not read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unread_calls: u32,

@@ -117,6 +117,7 @@ impl Judgement {
         gate.required_tools.extend(self.demands.then(|| "fetch_docs".into()));
         for tool in &mut spec.tools {
             tool.policy.repeats.polls = self.polls;
+            tool.policy.cheap = self.demands;
             tool.policy.returns_untrusted = self.taints && tool.effect.is_read();
         }
     }
@@ -207,6 +208,12 @@ fn follow(mut world: World, command: Command, how: u8) -> World {
             let bytes = if how.is_multiple_of(8) { 1_000_000 } else { 500 + u64::from(how) * 10 };
             world.started_with(PromptSize { bytes, shared_bytes: u64::from(how) * 9 })
         }
+        Command::CallModel(call)
+            if let Some(kind) = how.is_multiple_of(5).then(|| early(&world, &call, how)).flatten() =>
+        {
+            world.apply(kind);
+            world
+        }
         Command::CallModel(call) => {
             let kind = settlement(&world, &call, how);
             world.apply(kind);
@@ -266,6 +273,13 @@ fn follow(mut world: World, command: Command, how: u8) -> World {
             world.saved(attempt, result)
         }
     }
+}
+
+/// The announcement of a read that starts before its reply is complete, if one may.
+fn early(world: &World, call: &CallModel, how: u8) -> Option<EventKind> {
+    let (nth, reply) = (world.run.eager_reads().len(), native_reply_by(how / 5).reply());
+    let next = reply.calls.get(nth)?;
+    world.run.eager_read(Millis(world.now), (call.key, call.attempt), &next.name, &next.arguments).ok()
 }
 
 fn settlement(world: &World, call: &CallModel, how: u8) -> EventKind {

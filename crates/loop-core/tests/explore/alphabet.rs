@@ -179,6 +179,9 @@ impl Alphabet {
                 &self.replies[last.min(key.pass.saturating_sub(1) as usize)]
             }
         };
+        if key.slot == Slot::Main {
+            facts.extend(replies.iter().filter_map(|reply| next_read(run, (key, attempt), reply)));
+        }
         let reserve = call(run).and_then(|call| call.started).map_or_else(Default::default, |it| it.reserve);
         for usage in &self.usages {
             let usage = match usage {
@@ -207,6 +210,17 @@ impl Alphabet {
         let finished = |observation| EventKind::ToolFinished { key, attempt, observation };
         facts.extend((self.observations)(key).into_iter().map(finished));
     }
+}
+
+/// The announcement of the next call of a reply that begins as the reply that is being received, if it may start.
+fn next_read(run: &Run, call: (CommandKey, u32), reply: &Reply) -> Option<EventKind> {
+    let reads = run.eager_reads();
+    let begins_so = reads
+        .iter()
+        .zip(&reply.calls)
+        .all(|(read, call)| read.name == call.name && read.arguments == call.arguments);
+    let next = reply.calls.get(reads.len()).filter(|_| begins_so)?;
+    run.eager_read(run.now(), call, &next.name, &next.arguments).ok()
 }
 
 /// Whether it is told something that only the last call could read, and that one was tried already.

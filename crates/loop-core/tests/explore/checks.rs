@@ -10,7 +10,7 @@ use loop_core::{
 };
 
 use crate::edge::{Edge, Ghost, Tries, finishes, is_action, work};
-use crate::{approvals, money, native, oracle, permits, rank, trouble, truth, whole};
+use crate::{approvals, early, money, native, oracle, permits, rank, trouble, truth, whole};
 use loop_testkit::{found, is_sound, reread};
 
 type Result = std::result::Result<(), String>;
@@ -18,7 +18,7 @@ type OfAState = fn(&Run, &Ghost) -> Result;
 type OfAStep = fn(&Edge<'_>) -> Result;
 
 /// What holds in every state, by name.
-pub const OF_A_STATE: [(&str, OfAState); 18] = [
+pub const OF_A_STATE: [(&str, OfAState); 19] = [
     ("commands are read, not taken", commands_are_read),
     ("a live state owes work", a_live_state_owes_work),
     ("I-1 the reserve", |run, _| money::is_what_is_in_flight(run)),
@@ -37,10 +37,11 @@ pub const OF_A_STATE: [(&str, OfAState); 18] = [
     ("I-28 the base tier at the end", base_tier_at_the_end),
     ("P1 a cheaper tier", whole::a_cheaper_tier_never_speaks_for_the_base_model),
     ("P5 calls of a reply", whole::replies_ask_for_so_many_calls),
+    ("eager reads are in place", early::reads_are_in_place),
 ];
 
 /// What holds at every step, by name.
-pub const OF_A_STEP: [(&str, OfAStep); 25] = [
+pub const OF_A_STEP: [(&str, OfAStep); 27] = [
     ("I-8 the rank falls", rank::falls),
     ("I-8 one reason", one_reason),
     ("I-5 every call is judged", native::every_call_is_judged_once),
@@ -66,6 +67,8 @@ pub const OF_A_STEP: [(&str, OfAStep); 25] = [
     ("I-28 escalation once", escalates_once),
     ("the final pass takes all that is left", money::leaves_all_to_the_final_pass),
     ("the last call is the final pass", the_last_call_is_the_final_pass),
+    ("eager reads are used or dropped", early::reads_are_used_or_dropped),
+    ("eager reads change nothing", early::reads_change_nothing),
 ];
 
 fn must(holds: bool, what: impl FnOnce() -> String) -> Result {

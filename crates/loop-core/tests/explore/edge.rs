@@ -113,11 +113,10 @@ impl Ghost {
                     }
                 }
             }
+            // The result of an eager read settles its call once the call is admitted.
+            EventKind::ToolFinished { .. } if matches!(edge.before.phase(), Phase::Calling { .. }) => {}
             EventKind::ToolFinished { key, attempt, observation } => {
-                next.settled.insert(*key, (*attempt, Some(observation.status)));
-                // One that is not ready has not failed.
-                let failed = observation.status.is_retryable() && observation.status != Status::Pending;
-                next.tries.entry(*key).or_default().failed += u32::from(failed);
+                next.tool_settled(*key, *attempt, observation.status);
             }
             EventKind::ToolStarted { key, .. } => {
                 let work = work(edge.before).iter().find(|work| work.key == *key);
@@ -140,6 +139,13 @@ impl Ghost {
         next.effects_after(edge);
         for note in edge.notes {
             match note {
+                Note::ReadUsed { key, attempt, .. } => {
+                    let mut reads = edge.before.eager_reads().iter();
+                    let read = reads.find(|read| (read.key, read.attempt) == (*key, *attempt));
+                    if let Some(observation) = read.and_then(|read| read.observation.as_ref()) {
+                        next.tool_settled(*key, *attempt, observation.status);
+                    }
+                }
                 Note::Lost { key, attempt } => {
                     next.settled.insert(*key, (*attempt, None));
                     if is_action(*key) {
@@ -173,6 +179,13 @@ impl Ghost {
             }
         }
         next
+    }
+
+    fn tool_settled(&mut self, key: CommandKey, attempt: u32, status: Status) {
+        self.settled.insert(key, (attempt, Some(status)));
+        // One that is not ready has not failed.
+        let failed = status.is_retryable() && status != Status::Pending;
+        self.tries.entry(key).or_default().failed += u32::from(failed);
     }
 
     /// How often the program ended while this ran. A main call that becomes the final pass goes on counting its tries.
@@ -253,7 +266,9 @@ pub fn is_working(run: &Run) -> bool {
 pub fn in_flight(run: &Run) -> Vec<(CommandKey, u32)> {
     let call = call(run).filter(|call| call.started.is_some()).map(|call| (call.key, call.attempt));
     let tools = work(run).iter().filter(|work| work.announced && work.observation.is_none());
-    call.into_iter().chain(tools.map(|work| (work.key, work.attempt))).collect()
+    let early = run.eager_reads().iter().filter(|read| read.observation.is_none());
+    let early = early.map(|read| (read.key, read.attempt));
+    call.into_iter().chain(tools.map(|work| (work.key, work.attempt))).chain(early).collect()
 }
 
 /// Whether a key is an action's.

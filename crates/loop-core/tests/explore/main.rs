@@ -15,6 +15,7 @@ mod alphabets;
 mod approvals;
 mod checks;
 mod conversations;
+mod early;
 mod edge;
 mod judged;
 mod money;
@@ -249,6 +250,18 @@ fn interrupted_outputs() {
 #[test]
 fn compaction() {
     explore(conversations::compaction, MANY);
+}
+
+// Reads that start before their reply is complete.
+
+#[test]
+fn early_in_order() {
+    explore(early::in_order, MANY);
+}
+
+#[test]
+fn early_side_by_side() {
+    explore(early::side_by_side, MANY);
 }
 
 // S4-9, S4-27, S4-40, S4-57, S4-67, S4-83, S4-84, S3-1..20, C4..C10, K2, K3: judgement.

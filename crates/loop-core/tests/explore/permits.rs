@@ -17,10 +17,11 @@ fn must(holds: bool, what: impl FnOnce() -> String) -> Result {
     if holds { Ok(()) } else { Err(what()) }
 }
 
-/// The tools that are commanded, each with the action that it is run for.
+/// The tools that are commanded, each with the action that it is run for. A read that starts before its reply is
+/// complete has none yet.
 fn commanded(run: &Run) -> Vec<(loop_core::RunTool, &JudgedAction)> {
     let commands = run.commands().into_iter().filter_map(|command| match command {
-        Command::RunTool(tool) => Some(tool),
+        Command::RunTool(tool) if run.eager_reads().is_empty() => Some(tool),
         _ => None,
     });
     let action = |tool: &loop_core::RunTool| {

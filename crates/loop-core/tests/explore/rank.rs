@@ -27,6 +27,22 @@ const REFUSALS: u64 = 2;
 /// A deadline that stops the run, and the grace after it.
 const STOP: u64 = 2;
 
+/// A read that starts before its reply is complete: its announcement and its end.
+const EAGER: u64 = 2;
+
+/// The reads that may still start before their reply is complete, and those that run.
+fn early(run: &Run) -> u64 {
+    let (totals, reads) = (run.totals(), run.eager_reads());
+    let begun = totals.tool_calls + totals.eager_dropped + reads.len() as u32;
+    let open = reads.iter().filter(|read| read.observation.is_none()).count() as u64;
+    early_of(run.spec(), begun) + open
+}
+
+fn early_of(spec: &RunSpec, begun: u32) -> u64 {
+    let starts = spec.starts_reads_early() && spec.tools.iter().any(|tool| tool.policy.cheap);
+    if starts { EAGER * u64::from(spec.limits.tool_calls.saturating_sub(begun)) } else { 0 }
+}
+
 /// The most events that a run of this spec can take, its first one included.
 pub fn bound(spec: &RunSpec) -> u64 {
     let limits = &spec.limits;
@@ -37,6 +53,7 @@ pub fn bound(spec: &RunSpec) -> u64 {
     1 + CALL * u64::from(limits.model_calls)
         + selection
         + tool(spec) * tool_calls
+        + early_of(spec, 0)
         + passes * (1 + own + ASK * tool_calls)
         + u64::from(spec.protocol.properties().native_calls)
         + REFUSALS
@@ -93,7 +110,7 @@ pub fn rank(run: &Run) -> u64 {
         Some(AttemptState::Ends) => VALIDATION,
         _ => 0,
     };
-    calls + in_flight + tools + passes + asks + refusals + whole + validation + STOP + save
+    calls + in_flight + tools + early(run) + passes + asks + refusals + whole + validation + STOP + save
 }
 
 /// A tool call that may be admitted, asked again as often as any tool may be.

@@ -98,6 +98,15 @@ impl Strays {
             let tries = [tool.attempt + 1, tool.attempt.saturating_sub(1)].into_iter();
             facts.extend(tries.map(|attempt| EventKind::ToolStarted { key: tool.key, attempt }));
         }
+        // A read that nothing requests, or that is another one.
+        facts.extend([("wipe", 0), ("fetch_device", 9)].map(|(name, nth)| EventKind::EagerStarted {
+            call: CommandKey::new(pass, Slot::Main),
+            call_attempt: 1,
+            key: CommandKey::new(pass, Slot::Action(nth)),
+            attempt: 1,
+            name: name.into(),
+            arguments: r#"{"target":"stray"}"#.into(),
+        }));
         facts.push(EventKind::Started(Box::new(run.started().clone())));
         let attempt = match run.phase() {
             Phase::Saving { attempt, .. } => attempt + 1,

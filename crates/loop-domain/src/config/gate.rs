@@ -56,6 +56,9 @@ pub(crate) struct GateConfig {
     /// permanent failure ends the run, and so many that may pass need a person. Default: `continue`.
     #[schemars(schema_with = "on_tool_error")]
     pub(crate) on_tool_error: Option<OnToolError>,
+    /// Whether a call of a `cheap` tool may start before the reply that requests it is complete; for native calls alone.
+    /// Default: true, but false where `limits.cost_mode` is `strict`.
+    pub(crate) eager: Option<bool>,
     /// When repeated failures end the run.
     pub(crate) breakers: BreakersConfig,
     /// What becomes of a call that was made before, with the same tool and parameters. `never_rerun`: it is not made again.

@@ -95,6 +95,10 @@ pub(crate) struct ToolConfig {
     /// Whether what it returns may be written by an untrusted party, such as comments or mails. Default: false.
     #[serde(default)]
     pub(crate) returns_untrusted: bool,
+    /// Whether a call in vain costs nothing worth counting: where calls are native, one may then start before the reply
+    /// that requests it is complete. Only for a tool that reads and is not `smart`. Default: false.
+    #[serde(default)]
+    pub(crate) cheap: bool,
     /// The parameters that say whom or what an effect reaches, such as a recipient or an amount. Their values must stand in the
     /// work item, in `gate.authorities` or in what a trusted tool returned, or a person is asked. Default: none.
     #[serde(default)]

@@ -1,6 +1,6 @@
 //! From a recorded run to a case that runs it again (S4-69).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -132,8 +132,10 @@ impl World {
         let nonce = &run.started().nonce;
         let (mut received, mut by_tool) = (Self::default(), BTreeMap::<Arc<str>, Vec<MockedOutcome>>::new());
         let (mut pass, mut is_calling) = (0, false);
+        let dropped = dropped(&recorded.entries);
         for entry in &recorded.entries {
             match &entry.event.kind {
+                EventKind::ToolFinished { .. } if dropped.contains(&entry.seq) => {}
                 EventKind::CallStarted { key, .. } => (pass, is_calling) = (key.pass.max(1), true),
                 EventKind::ModelReplied { key, reply, .. } => {
                     is_calling = false;
@@ -225,6 +227,7 @@ impl World {
                 EventKind::Started(_)
                 | EventKind::CallRefused { .. }
                 | EventKind::ModelFailed { .. }
+                | EventKind::EagerStarted { .. }
                 | EventKind::ToolStarted { .. }
                 | EventKind::Validated { .. }
                 | EventKind::SaveFinished { .. } => {}
@@ -233,6 +236,25 @@ impl World {
         received.tools = by_tool.into_iter().map(|(tool, outcomes)| (tool.to_string(), outcomes)).collect();
         Ok(received)
     }
+}
+
+/// The numbers of the entries that hold results of eager reads which no action took.
+fn dropped(entries: &[Entry]) -> BTreeSet<u64> {
+    let mut open: BTreeMap<(CommandKey, u32), u64> = BTreeMap::new();
+    let mut dropped = BTreeSet::new();
+    for entry in entries {
+        if let EventKind::ToolFinished { key, attempt, .. } = &entry.event.kind {
+            open.insert((*key, *attempt), entry.seq);
+        }
+        for note in &entry.notes {
+            if let Note::ReadDropped(read) = note
+                && read.finished
+            {
+                dropped.extend(open.remove(&(read.key, read.attempt)));
+            }
+        }
+    }
+    dropped
 }
 
 /// The actions that an entry settled.

@@ -199,6 +199,7 @@ impl Protocol for Messages {
                 }
                 if let Some(call) = self.begun.at(index) {
                     self.begun.close(call, reply)?;
+                    reply.end_call(call);
                 }
             }
             "message_delta" => {

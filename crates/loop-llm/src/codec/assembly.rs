@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loop_core::{PicoUsd, ToolCall, Usage};
 
-use super::calls::{Calls, MAX_ARGUMENTS};
+use super::calls::{Calls, MAX_ARGUMENTS, Open};
 use super::escape;
 use super::names::Aliases;
 use crate::call::{Filtered, ReplyEnd};
@@ -242,9 +242,21 @@ impl Assembly {
         }
         let more = whole.len().saturating_sub(call.arguments.len());
         whole.clone_into(&mut call.arguments);
+        call.is_replaced();
         self.count(more);
         self.warn("arguments_replaced");
         Ok(())
+    }
+
+    /// A call is complete: no fragment of it follows.
+    pub(crate) fn end_call(&mut self, at: usize) {
+        if self.is_damaged || self.is_capped {
+            return;
+        }
+        self.tell_call(at, /*is_over*/ true);
+        if self.calls.get_mut(at).is_some_and(Open::completes) {
+            self.tell(ModelEvent::ToolCallCompleted { nth: u32::try_from(at).unwrap_or(u32::MAX) });
+        }
     }
 
     /// Tokens so far. Replaces the last report.

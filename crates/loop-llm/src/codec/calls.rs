@@ -60,12 +60,24 @@ pub(crate) struct Open {
     is_reported: bool,
     /// How many bytes of its arguments were passed to the masker.
     masked: usize,
+    /// Whether its completion was reported, or must not be, because its arguments were replaced.
+    is_settled: bool,
 }
 
 impl Open {
     /// Whether the tool name is missing: the call is neither reported nor run.
     pub(crate) fn is_nameless(&self) -> bool {
         self.name.trim().is_empty()
+    }
+
+    /// Whether its completion is to be reported. It is reported once.
+    pub(crate) fn completes(&mut self) -> bool {
+        !self.is_nameless() && !std::mem::replace(&mut self.is_settled, true)
+    }
+
+    /// The reported fragments are not its arguments, so its completion is not reported.
+    pub(crate) fn is_replaced(&mut self) {
+        self.is_settled = true;
     }
 
     /// What can be reported now: whether the call begins, once its name is known, and the next fragment of its arguments.
@@ -133,6 +145,7 @@ impl Calls {
             masker: Masker::new(secrets),
             is_reported: false,
             masked: 0,
+            is_settled: false,
         });
         Some(self.open.len() - 1)
     }

@@ -232,6 +232,7 @@ impl Gemini {
                     if let Some(args) = args {
                         reply.add_arguments(at, args)?;
                     }
+                    reply.end_call(at);
                 }
                 (None, args) => reply.pass_over(args.map_or(0, str::len)),
             }
@@ -264,7 +265,10 @@ impl Gemini {
         }
         let arguments = partial.arguments(/*is_over*/ true);
         match partial.at {
-            Some(at) => reply.add_arguments(at, &arguments)?,
+            Some(at) => {
+                reply.add_arguments(at, &arguments)?;
+                reply.end_call(at);
+            }
             None => reply.pass_over(arguments.len()),
         }
         let json = partial.part();

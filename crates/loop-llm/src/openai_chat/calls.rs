@@ -64,6 +64,9 @@ impl Placer {
             Some(_) => reply.add_call(id, place),
             None => self.place(id, name, index, reply),
         };
+        if let Some(last) = self.last.filter(|last| at != Some(*last)) {
+            reply.end_call(last);
+        }
         self.last = at;
         // A name may come late, or be repeated in each fragment.
         reply.name_call(at?, id, name);

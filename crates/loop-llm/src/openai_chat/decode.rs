@@ -430,6 +430,9 @@ impl Chat {
             "refusal" => ReplyEnd::Refusal,
             _ => ReplyEnd::Other,
         };
+        if let Some(last) = self.calls.last.filter(|_| stop == ReplyEnd::ToolUse) {
+            reply.end_call(last);
+        }
         reply.stop(word, stop);
         Ok(())
     }

@@ -291,12 +291,16 @@ impl Items {
                 reply.name_call(call, id, written.name.or_empty());
                 let arguments = match written.arguments {
                     Some(arguments) if arguments.get().starts_with('"') => exact(arguments)?,
-                    Some(arguments) => return reply.set_arguments(call, arguments.get()),
+                    Some(arguments) => {
+                        reply.set_arguments(call, arguments.get())?;
+                        Text::default()
+                    }
                     None => Text::default(),
                 };
                 if let Some(whole) = arguments.some().or(written.input.some()) {
                     reply.set_arguments(call, whole)?;
                 }
+                reply.end_call(call);
             }
             kind if is_action(kind) => reply.did_other(),
             _ => {}

@@ -71,6 +71,8 @@ Environment:
   BENCH_THREADS       threads that drive the loops [1]
   BENCH_ROOT          1: one loop after the other in the future that the runtime blocks on, in place of tasks
   BENCH_TOOL_MS       milliseconds until the tool answers [0]
+  BENCH_CHEAP         1: a conversation's tool declares itself cheap, so that its calls may start early [0]
+  BENCH_ORDERED       1: a conversation runs its tools one after another [0]
 
 The line:
   loops, tool_calls   what was counted

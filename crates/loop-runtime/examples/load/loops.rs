@@ -48,13 +48,14 @@ struct Finding {
 /// Conversations: as long as the model calls tools.
 pub(crate) fn conversation(options: &Options) -> Result<impl Fn() -> Looping + use<>, Failed> {
     let (text, pause) = (tool_text(), tool_pause());
+    let is_set = |name| number_in(name).is_some_and(|number| number > 0);
+    let lookup = if is_set("BENCH_CHEAP") { lookup().cheap() } else { lookup() };
     let agent = Agent::new(model(options)?)
         .instructions(INSTRUCTIONS)
-        .tool(lookup(), move |_: Read, _| answer(text.clone(), pause))
-        .parallel()
+        .tool(lookup, move |_: Read, _| answer(text.clone(), pause))
         .limits(limits())
-        .with_journal(journal(options)?)
-        .build()?;
+        .with_journal(journal(options)?);
+    let agent = if is_set("BENCH_ORDERED") { agent } else { agent.parallel() }.build()?;
     Ok(move || -> Looping {
         let agent = agent.clone();
         Box::pin(async move {

@@ -87,6 +87,8 @@ impl Durability {
     /// said, a wait for a person and the end survive a power failure.
     pub(crate) fn of(event: &EventKind, run: &Run) -> Self {
         let is_effect_or_person = match event {
+            // While a reply is being received, only reads run.
+            EventKind::ToolFinished { .. } if matches!(run.phase(), Phase::Calling { .. }) => false,
             EventKind::ToolStarted { key, .. } | EventKind::ToolFinished { key, .. } => changes(run, key),
             EventKind::PersonAnswered { .. } | EventKind::Instruction { .. } => true,
             _ => false,

@@ -83,11 +83,17 @@ impl Drop for Guard {
 ///
 /// `change` does the same, and declares that it changes the world.
 pub fn tools(log: &Log) -> Registry {
+    tools_declared(log, |declaration| declaration)
+}
+
+/// The same tools, each with its declaration changed.
+pub fn tools_declared(log: &Log, change: impl Fn(ToolDeclaration) -> ToolDeclaration) -> Registry {
     let declare = |name: &str, effect| {
-        ToolDeclaration::new(name)
+        let declaration = ToolDeclaration::new(name)
             .description("Looks a thing up.")
             .schema(json!({"type": "object", "required": ["target"], "properties": {"target": {"type": "string"}}}))
-            .effect(effect)
+            .effect(effect);
+        change(declaration)
     };
     let behave = |name: &'static str| {
         let log = log.clone();

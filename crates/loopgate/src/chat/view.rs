@@ -1,13 +1,13 @@
 //! A turn as it is shown: the answer on standard output as it comes, a line for each call beside it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use loop_core::{
-    CommandKey, Decision, EventKind, JudgedAction, Millis, Note, Observation, Outcome, PersonRequest, Run,
-    RunSpec, Slot, Status, StopClass, TierCause, Verdict,
+    CommandKey, Decision, EventKind, EvidenceId, JudgedAction, Millis, Note, Observation, Outcome,
+    PersonRequest, Run, RunSpec, Slot, Status, StopClass, TierCause, Verdict,
 };
 use loop_runtime::{journal::Entry, observe::RunEvent, report::explain};
 
@@ -36,6 +36,10 @@ pub(super) struct View {
     calls: VecDeque<Shown>,
     /// When a call ended last: where an order is kept, the next begins then.
     ended: Millis,
+    /// The reads that started before their reply was complete, with the time of their start and of their end.
+    early: BTreeMap<(CommandKey, u32), (Millis, Option<Millis>)>,
+    /// The admitted actions whose reads had ended by then, with the time of their end.
+    ran_early: BTreeMap<CommandKey, Millis>,
     open: Open,
     /// The text of the reply that came last.
     stated: String,
@@ -73,6 +77,8 @@ impl View {
             run: None,
             calls: VecDeque::new(),
             ended: Millis(0),
+            early: BTreeMap::new(),
+            ran_early: BTreeMap::new(),
             open: Open::Nothing,
             stated: String::new(),
         }
@@ -173,7 +179,17 @@ impl View {
             EventKind::ModelFailed { failure, .. } => {
                 self.remark(&format!("the call failed ({}: {})", failure.kind.name(), failure.message));
             }
-            EventKind::ToolFinished { observation, .. } => self.finished(entry, observation),
+            EventKind::EagerStarted { key, attempt, .. } => {
+                self.early.insert((*key, *attempt), (entry.event.at, None));
+            }
+            EventKind::ToolFinished { key, attempt, observation } => {
+                if let Some((_, ended)) = self.early.get_mut(&(*key, *attempt)) {
+                    *ended = Some(entry.event.at);
+                }
+                if let Some(evidence) = settled(entry) {
+                    self.finished(evidence, entry.event.at, observation);
+                }
+            }
             EventKind::Started(_)
             | EventKind::CallRefused { .. }
             | EventKind::ToolStarted { .. }
@@ -213,6 +229,22 @@ impl View {
                     (_, None) => {}
                 }
                 self.show_refused();
+            }
+            Note::ReadUsed { action, key, attempt } => {
+                let Some((since, ended)) = self.early.remove(&(*key, *attempt)) else { return };
+                if let Some(call) = self.calls.iter_mut().find(|call| call.is(*action)) {
+                    *call = Shown::Runs(*action, since);
+                }
+                self.ran_early.extend(ended.map(|ended| (*action, ended)));
+            }
+            Note::ActionSettled { evidence, .. }
+                if let Some((at, observation)) = self.settled_early(*evidence) =>
+            {
+                self.finished(*evidence, at, &observation);
+            }
+            Note::ReadDropped(read) => {
+                self.early.remove(&(read.key, read.attempt));
+                self.remark(&format!("the result of {} is not used: {}", read.tool, read.why.text()));
             }
             // What a person has answered has settled without having run.
             Note::ActionSettled { key, .. } => {
@@ -279,17 +311,20 @@ impl View {
         }
     }
 
-    fn finished(&mut self, entry: &Entry, observation: &Observation) {
-        let settled = entry.notes.iter().find_map(|note| match note {
-            Note::ActionSettled { evidence, .. } => Some(*evidence),
-            _ => None,
-        });
+    /// When a call ended that ran before its reply was complete, and its result.
+    fn settled_early(&mut self, evidence: EvidenceId) -> Option<(Millis, Observation)> {
+        let run = self.run.as_ref()?;
+        let action = run.actions().iter().rev().find(|action| action.evidence == Some(evidence))?;
+        let observation = run.observation(evidence)?.clone();
+        self.ran_early.remove(&action.key).map(|at| (at, observation))
+    }
+
+    fn finished(&mut self, evidence: EvidenceId, at: Millis, observation: &Observation) {
         let actions = self.run.as_ref().map_or::<&[JudgedAction], _>(&[], Run::actions);
-        let Some(judged) = actions.iter().rev().find(|it| settled.is_some() && it.evidence == settled) else {
+        let Some(judged) = actions.iter().rev().find(|it| it.evidence == Some(evidence)) else {
             return;
         };
         let (key, line) = (judged.key, call_line(judged));
-        let at = entry.event.at;
         let begun = self.calls.iter().position(|call| call.is(key));
         let since = match begun.and_then(|at| self.calls.remove(at)) {
             Some(Shown::Runs(_, since)) => since,
@@ -314,6 +349,14 @@ impl View {
         let what = format!(", {} ({} ms)", cut(&observation.summary, MAX_SUMMARY), at.since(since));
         note(line.styled(style, status).plain(what));
     }
+}
+
+/// The number of the result that settled in an entry.
+fn settled(entry: &Entry) -> Option<EvidenceId> {
+    entry.notes.iter().find_map(|note| match note {
+        Note::ActionSettled { evidence, .. } => Some(*evidence),
+        _ => None,
+    })
 }
 
 /// The beginning of a call's line.

@@ -4,7 +4,7 @@
 //! 2. Let the load client run one loop of each shape, and keep the bodies that it sends.
 //! 3. Let the clients take turns against the same server, and compare the turns of one round with each other.
 
-mod programs;
+pub(super) mod programs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ pub(super) fn counted(shell: &Shell) -> Result<Vec<(&'static str, u64)>, Failure
     clients.into_iter().map(|(name, client)| Ok((name, bench.counted(&server, client)?))).collect()
 }
 
-fn build(shell: &Shell) -> Result<Programs, Failure> {
+pub(super) fn build(shell: &Shell) -> Result<Programs, Failure> {
     let load =
         cmd!(shell, "cargo build --locked --release -p loop-runtime --example load --message-format=json");
     let loops =
@@ -318,7 +318,7 @@ fn line(name: &str, it: Compared, to_by_hand: f64, to_bare: f64) -> String {
     )
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

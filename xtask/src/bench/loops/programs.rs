@@ -12,32 +12,34 @@ use crate::bench::{CALLGRIND, collected};
 use crate::workspace::Failure;
 
 /// The programs, built.
-pub(super) struct Programs {
+pub(in crate::bench) struct Programs {
     /// The load client.
-    pub(super) load: PathBuf,
+    pub(in crate::bench) load: PathBuf,
     /// The server, the bare client, and the loops by hand.
-    pub(super) loops: PathBuf,
+    pub(in crate::bench) loops: PathBuf,
 }
 
 /// A loop as the server makes it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
-    pub(super) passes: u32,
+pub(in crate::bench) struct Shape {
+    pub(in crate::bench) passes: u32,
     /// In each pass but the last.
-    pub(super) calls: u32,
+    pub(in crate::bench) calls: u32,
     /// Until a reply begins.
-    pub(super) delay_ms: u32,
+    pub(in crate::bench) delay_ms: u32,
     /// Between two events of a reply; with none a reply comes at once.
-    pub(super) pace_ms: u32,
+    pub(in crate::bench) pace_ms: u32,
 }
 
 /// Which client runs, and how.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Client<'a> {
+pub(in crate::bench) enum Client<'a> {
     /// Ours, with this journal, and tools that take so long.
     Load { journal: &'a str, tool_ms: u32 },
     /// Ours, with a journal in this file, and what of it is synced.
     File { journal: &'a str, sync: &'a str },
+    /// Ours, with tools that take so long, one after another or side by side, and may start early if they are cheap.
+    Early { tool_ms: u32, ordered: bool, cheap: bool },
     /// The lean loop by hand, with nothing of ours.
     ByHand,
     /// The least loop over our model client.
@@ -48,15 +50,15 @@ pub(super) enum Client<'a> {
 
 /// How many loops.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Work {
-    pub(super) loops: u32,
-    pub(super) concurrency: u32,
-    pub(super) warmup: u32,
+pub(in crate::bench) struct Work {
+    pub(in crate::bench) loops: u32,
+    pub(in crate::bench) concurrency: u32,
+    pub(in crate::bench) warmup: u32,
 }
 
 /// Where a loop is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(in crate::bench) enum Place {
     /// In a task of a runtime with one thread.
     OneThread,
     /// In a task of a runtime with two threads.
@@ -67,20 +69,20 @@ pub(super) enum Place {
 
 /// What a client told in its line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Line {
-    pub(super) loops: f64,
-    pub(super) wall_s: f64,
-    pub(super) cpu_s: f64,
-    pub(super) peak_rss_kb: f64,
-    pub(super) tool_calls: f64,
+pub(in crate::bench) struct Line {
+    pub(in crate::bench) loops: f64,
+    pub(in crate::bench) wall_s: f64,
+    pub(in crate::bench) cpu_s: f64,
+    pub(in crate::bench) peak_rss_kb: f64,
+    pub(in crate::bench) tool_calls: f64,
     /// Journal entries and syncs; `None`: the client has no journal in a file.
-    pub(super) entries: Option<f64>,
-    pub(super) syncs: Option<f64>,
-    pub(super) ttft_ms: Option<f64>,
+    pub(in crate::bench) entries: Option<f64>,
+    pub(in crate::bench) syncs: Option<f64>,
+    pub(in crate::bench) ttft_ms: Option<f64>,
 }
 
 /// The server, while it is held.
-pub(super) struct Server {
+pub(in crate::bench) struct Server {
     child: Child,
     base_url: String,
 }
@@ -109,7 +111,11 @@ fn end(child: &mut Child) {
 
 impl Server {
     /// Starts it; with `record`, the bodies that come in are written there.
-    pub(super) fn start(programs: &Programs, shape: Shape, record: Option<&Path>) -> Result<Self, Failure> {
+    pub(in crate::bench) fn start(
+        programs: &Programs,
+        shape: Shape,
+        record: Option<&Path>,
+    ) -> Result<Self, Failure> {
         let mut command = Command::new(&programs.loops);
         command.arg("serve");
         let Shape { passes, calls, delay_ms, pace_ms } = shape;
@@ -135,7 +141,7 @@ impl Server {
     }
 
     /// A client that does its work against this server; `program` says how a program is started.
-    pub(super) fn command(
+    pub(in crate::bench) fn command(
         &self,
         programs: &Programs,
         client: Client<'_>,
@@ -152,6 +158,15 @@ impl Server {
             Client::File { journal, sync } => {
                 let mut command = program(&programs.load);
                 command.args(["--model", "bench-1", "--journal", journal, "--sync", sync]);
+                command
+            }
+            Client::Early { tool_ms, ordered, cheap } => {
+                let mut command = program(&programs.load);
+                command.args(["--model", "bench-1"]);
+                command.env("BENCH_TOOL_MS", tool_ms.to_string());
+                for (name, is_set) in [("BENCH_ORDERED", ordered), ("BENCH_CHEAP", cheap)] {
+                    command.env(name, u32::from(is_set).to_string());
+                }
                 command
             }
             Client::ByHand => {
@@ -186,12 +201,17 @@ impl Server {
     ///
     /// # Errors
     /// When a loop did not end as expected, or the client takes longer than it may.
-    pub(super) fn ask(&self, programs: &Programs, client: Client<'_>, work: Work) -> Result<Line, Failure> {
+    pub(in crate::bench) fn ask(
+        &self,
+        programs: &Programs,
+        client: Client<'_>,
+        work: Work,
+    ) -> Result<Line, Failure> {
         self.ask_at(Place::OneThread, programs, client, work)
     }
 
     /// The same, with the loops awaited elsewhere.
-    pub(super) fn ask_at(
+    pub(in crate::bench) fn ask_at(
         &self,
         place: Place,
         programs: &Programs,
@@ -216,7 +236,7 @@ impl Server {
     ///
     /// # Errors
     /// As [`ask`](Self::ask); and when valgrind is not here.
-    pub(super) fn instructions(
+    pub(in crate::bench) fn instructions(
         &self,
         programs: &Programs,
         client: Client<'_>,
@@ -276,12 +296,12 @@ impl Line {
     }
 
     /// Microseconds of processor time a loop.
-    pub(super) fn cpu_us(&self) -> f64 {
+    pub(in crate::bench) fn cpu_us(&self) -> f64 {
         self.cpu_s / self.loops * 1e6
     }
 
     /// Microseconds a loop, as one waits for it.
-    pub(super) fn wall_us(&self) -> f64 {
+    pub(in crate::bench) fn wall_us(&self) -> f64 {
         self.wall_s / self.loops * 1e6
     }
 }
