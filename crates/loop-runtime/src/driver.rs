@@ -12,6 +12,8 @@
 //! }
 //! ```
 
+mod calling_back;
+
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -23,18 +25,17 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::{
     AnswerFault, CallModel, Certificate, Command, CommandKey, Condition, Digest, DroppedRead, Event,
-    EventKind, EvidenceId, JudgedAction, Measure, Millis, ModelFailure, NotEager, Note, Observation, Outcome,
-    PersonAnswer, PersonRequest, Phase, Rejected, Run, RunTool, SaveResult, Saved, Slot, StopMode,
-    StopReason, Tier, Validate,
+    EventKind, Measure, Millis, ModelFailure, NotEager, Note, Outcome, PersonAnswer, PersonRequest, Phase,
+    Rejected, Run, RunTool, SaveResult, Saved, Slot, StopMode, StopReason, Tier, Validate,
 };
 use loop_llm::{Memory, Message};
-use loop_prompts::{Dialogue, Prompt, Thread, observation_text};
+use loop_prompts::{Dialogue, Prompt, Thread};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::alarm::Alarm;
-use crate::callbacks::{CallbackError, Caller, Progress};
+use crate::callbacks::{CallbackError, Caller};
 use crate::conversation::{self, Conversation};
 use crate::eager::EarlyCalls;
 use crate::events::{Control, Feed, RunEvent};
@@ -822,90 +823,6 @@ impl Driver {
         }
     }
 
-    /// Where the run stands, as a step of `pass` sees it.
-    fn progress(&self, pass: u32) -> Progress {
-        let began = self.run.attempts().iter().filter(|attempt| attempt.from_pass <= pass.max(1));
-        Progress {
-            run: self.run.id().clone(),
-            attempt: began.count() as u32,
-            pass,
-            totals: *self.run.totals(),
-        }
-    }
-
-    /// Tells callbacks of a tool that is to be run; one that was not ready and is asked again has been told.
-    fn call_back_first(&self, command: &RunTool) {
-        let Phase::Running { batch, .. } = self.run.phase() else { return };
-        let Some(work) = batch.work.iter().find(|work| work.key == command.key && work.poll.is_none()) else {
-            return;
-        };
-        // A retry goes by the key of the first try.
-        let action = self.run.actions().get(work.action as usize);
-        let pass = action.map_or(command.key.pass, |action| action.key.pass);
-        self.caller.tool_call(&self.progress(pass), &command.tool, &command.parameters);
-    }
-
-    /// Tells callbacks of the calls that ran before their reply was complete, now that the gate has admitted them.
-    fn call_back_early(&self, entry: &Entry) {
-        for note in &entry.notes {
-            let Note::ReadUsed { action, .. } = note else { continue };
-            let Some(action) = self.run.actions().iter().rev().find(|judged| judged.key == *action) else {
-                continue;
-            };
-            self.caller.tool_call(&self.progress(action.key.pass), action.tool_name(), &action.parameters);
-            let mut settled = settled_in(entry).filter(|settled| action.evidence == Some(*settled));
-            if let Some(observation) = settled.next().and_then(|evidence| self.run.observation(evidence)) {
-                self.call_back_last(action, observation);
-            }
-        }
-    }
-
-    /// Tells callbacks how an action ended.
-    fn call_back_last(&self, action: &JudgedAction, observation: &Observation) {
-        let reported = observation_text(&self.run, action, observation);
-        self.caller.tool_result(&self.progress(action.key.pass), action.tool_name(), &reported);
-    }
-
-    /// The action whose result has this number.
-    fn action_of(&self, evidence: EvidenceId) -> Option<&JudgedAction> {
-        self.run.actions().iter().rev().find(|action| action.evidence == Some(evidence))
-    }
-
-    /// Tells callbacks what has been recorded.
-    fn call_back(&self, entry: &Entry) {
-        let pass = match &entry.event.kind {
-            EventKind::ModelReplied { key, .. }
-            | EventKind::ToolFinished { key, .. }
-            | EventKind::Validated { key, .. } => key.pass,
-            _ => self.run.pass(),
-        };
-        match &entry.event.kind {
-            // A reply that is asked for again is no pass.
-            EventKind::ModelReplied { key, .. }
-                if matches!(key.slot, Slot::Main | Slot::Final)
-                    && self.run.passes().len() >= key.pass as usize =>
-            {
-                self.caller.pass(&self.progress(pass));
-                self.call_back_early(entry);
-            }
-            EventKind::ToolFinished { observation, .. } => {
-                if let Some(action) = settled_in(entry).next().and_then(|evidence| self.action_of(evidence)) {
-                    self.call_back_last(action, observation);
-                }
-            }
-            _ => {}
-        }
-        for note in &entry.notes {
-            match note {
-                Note::AttemptBegan { pass, .. } => self.caller.attempt_start(&self.progress(*pass)),
-                Note::OutputRejected { by, message, .. } => {
-                    self.caller.validation_failure(&self.progress(pass), by, message);
-                }
-                _ => {}
-            }
-        }
-    }
-
     /// The outcome of a run that can be driven no further.
     fn abandoned(&self, message: &str) -> Outcome {
         let value = Measure::Text(message.into());
@@ -920,14 +837,6 @@ impl Driver {
         }
         outcome
     }
-}
-
-/// The numbers of the results that settled in an entry.
-fn settled_in(entry: &Entry) -> impl Iterator<Item = EvidenceId> + '_ {
-    entry.notes.iter().filter_map(|note| match note {
-        Note::ActionSettled { evidence, .. } => Some(*evidence),
-        _ => None,
-    })
 }
 
 /// Why a run that waits is left where it is.

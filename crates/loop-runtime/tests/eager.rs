@@ -364,7 +364,8 @@ async fn a_reply_that_breaks_off_drops_its_reads_and_the_next_try_starts_anew() 
 #[tokio::test(start_paused = true)]
 async fn a_reply_that_is_not_what_it_streamed_takes_only_what_is_the_same() {
     let streamed = [("look", "ok-1"), ("look", "ok-2"), ("look", "ok-3")];
-    let cases: [(&[(&str, &str)], u32, u32); 4] = [
+    type Calls = &'static [(&'static str, &'static str)];
+    let cases: [(Calls, u32, u32); 4] = [
         (&[("look", "ok-1"), ("look", "ok-X"), ("look", "ok-3")], 3, 1),
         (&[("look", "ok-1")], 1, 2),
         (&[("look", "ok-2"), ("look", "ok-1"), ("look", "ok-3")], 3, 2),
