@@ -23,7 +23,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::args::{Kept, Options, Synced};
-use super::meter::{Ended, TOOL_CALLS, Written, count_with, number_in};
+use super::meter::{Ended, TOOL_CALLS, WRITTEN, Written, number_in};
 
 /// One loop.
 type Looping = Pin<Box<dyn Future<Output = Ended> + Send>>;
@@ -174,7 +174,8 @@ fn journal(options: &Options) -> Result<Arc<dyn Journal>, Failed> {
             };
             let journal = SqliteJournal::open(path)?.with_sync(sync);
             let counted = journal.clone();
-            count_with(move || Written { entries: counted.entries(), syncs: counted.syncs() });
+            // There is one journal, so it is set once.
+            _ = WRITTEN.set(Box::new(move || Written { entries: counted.entries(), syncs: counted.syncs() }));
             Arc::new(journal)
         }
     })

@@ -46,14 +46,8 @@ pub(crate) struct Written {
     pub(crate) syncs: u64,
 }
 
-/// What counts it.
-static WRITTEN: OnceLock<Box<dyn Fn() -> Written + Send + Sync>> = OnceLock::new();
-
-/// Says what counts the entries and syncs of the journal.
-pub(crate) fn count_with(count: impl Fn() -> Written + Send + Sync + 'static) {
-    // There is one journal, so the second one is the same.
-    _ = WRITTEN.set(Box::new(count));
-}
+/// What counts it, where there is a journal in a file: all loops share the one.
+pub(crate) static WRITTEN: OnceLock<Box<dyn Fn() -> Written + Send + Sync>> = OnceLock::new();
 
 fn written() -> Written {
     WRITTEN.get().map(|count| count()).unwrap_or_default()
