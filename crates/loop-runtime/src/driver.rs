@@ -3,12 +3,13 @@
 //! ```text
 //! loop {
 //!     cancel what is in flight and no longer commanded
-//!     while a command is not in flight:     // calls and writes: announce (apply, append), read the commands again, start
+//!     while a command is not in flight:
+//!         calls and writes: announce (apply), read the commands again
+//!         journal.append(all that was applied)      // durable
+//!         tell observers
 //!         start it
 //!     wait for: a settlement, a request from outside, the deadline
-//!     notes = run.apply(event)           // decided
-//!     journal.append(seq, event, notes)  // durable
-//!     tell observers; leave when it is done
+//!     notes = run.apply(event)                      // decided; appended before anything is started or waited for
 //! }
 //! ```
 
@@ -56,8 +57,9 @@ pub(crate) struct Driver {
     writer: Box<dyn RunWriter>,
     /// The number of the next entry.
     seq: u64,
-    /// Entries that were applied and not journaled yet, and what they have to survive. Nothing is started and nobody is
-    /// told before they are.
+    /// Entries that were applied and not journaled yet, and what they have to survive. Nothing is started, nothing is waited
+    /// for and nobody is told before they are: what happened at one time, and the announcement that follows from it, share
+    /// a commit.
     unwritten: Vec<Arc<Entry>>,
     durability: Durability,
     clock: Clock,
@@ -293,7 +295,8 @@ impl Driver {
     async fn drive_on(&mut self, through: u32) -> Result<bool, Broken> {
         if let Some(opened) = self.opened.take() {
             self.seq = opened.seq + 1;
-            self.recorded(opened).await;
+            self.recorded(opened);
+            self.rest().await;
         }
         for (event, notes) in std::mem::take(&mut self.first) {
             self.record(event, notes).await?;
@@ -316,7 +319,7 @@ impl Driver {
             // What was said already is heard first.
             let stated = if self.may_leave() { self.controls.try_recv().ok() } else { None };
             if stated.is_none() && self.may_leave() {
-                return Ok(false);
+                break;
             }
             let deadline = self.run.deadline();
             let wake = deadline.map(|at| self.clock.instant(at));
@@ -360,6 +363,7 @@ impl Driver {
                 "the run refuses what happened: {rejected:?}"
             );
         }
+        self.write_down().await?;
         Ok(false)
     }
 
@@ -376,7 +380,8 @@ impl Driver {
     async fn start_commands(&mut self) -> Result<bool, Broken> {
         let commands = self.run.commands();
         self.cancel_unwished(&commands);
-        if !self.unwritten.is_empty() && commands.iter().any(|command| !self.is_begun(command)) {
+        // A call that is announced next is journaled together with what it follows.
+        if !self.unwritten.is_empty() && commands.iter().any(|command| self.would_start(command)) {
             self.write_down().await?;
             return Ok(true);
         }
@@ -425,13 +430,14 @@ impl Driver {
         Ok(false)
     }
 
-    fn is_begun(&self, command: &Command) -> bool {
+    /// Whether the next step on a command does something that was announced, or needs no announcement.
+    fn would_start(&self, command: &Command) -> bool {
         match command {
-            Command::CallModel(call) => self.is_in_flight(call.key, call.attempt),
-            Command::RunTool(tool) => self.is_in_flight(tool.key, tool.attempt),
-            Command::Validate(command) => self.is_in_flight(command.key, command.attempt),
-            Command::Abort { .. } => true,
-            Command::AskPerson { .. } | Command::Save { .. } => false,
+            Command::CallModel(call) => call.granted.is_some() && !self.is_in_flight(call.key, call.attempt),
+            Command::RunTool(tool) => tool.announced && !self.is_in_flight(tool.key, tool.attempt),
+            Command::Validate(command) => !self.is_in_flight(command.key, command.attempt),
+            Command::Abort { .. } => false,
+            Command::AskPerson { .. } | Command::Save { .. } => true,
         }
     }
 
@@ -767,18 +773,12 @@ impl Driver {
         notes.shrink_to_fit();
         let entry = Arc::new(Entry { seq: self.seq, event, notes });
         let durability = Durability::of(&entry.event.kind, &self.run);
-        let waits = durability == Durability::Committed && self.may_wait(&entry.event.kind);
+        // Callbacks are told of the run as it is behind each entry.
+        let waits = durability == Durability::Committed && !self.caller.is_needed();
         self.seq += 1;
         self.durability = self.durability.max(durability);
         self.unwritten.push(entry);
         if waits { Ok(()) } else { self.write_down().await }
-    }
-
-    /// Whether an entry may wait for the results of other calls that are ready too, to be journaled together with them.
-    /// Callbacks are told of the run as it is behind each entry, and a run in step rests there.
-    fn may_wait(&self, kind: &EventKind) -> bool {
-        let is_alone = self.pace == Pace::Own && !self.caller.is_needed();
-        is_alone && !self.tasks.is_empty() && matches!(kind, EventKind::ToolFinished { .. })
     }
 
     /// Journals what is not journaled yet, and tells of it.
@@ -798,15 +798,17 @@ impl Driver {
         };
         // The last that was applied is taken back first.
         entries.drain(written..).rev().for_each(|entry| self.run.take_back(&entry.event.kind));
-        for entry in entries.drain(..) {
-            self.recorded(entry).await;
-        }
+        let is_any = !entries.is_empty();
+        entries.drain(..).for_each(|entry| self.recorded(entry));
         self.unwritten = entries;
+        if is_any {
+            self.rest().await;
+        }
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Tells of an entry that is durable.
-    async fn recorded(&mut self, entry: Arc<Entry>) {
+    fn recorded(&mut self, entry: Arc<Entry>) {
         self.uses.hear(&entry, self.run.spec());
         if self.caller.is_needed() {
             self.call_back(&entry);
@@ -815,6 +817,10 @@ impl Driver {
         for feed in &self.feeds {
             feed.tell(RunEvent::Recorded(Arc::clone(&entry)));
         }
+    }
+
+    /// Lets the listener hear what was recorded, where it decides how fast the run continues.
+    async fn rest(&mut self) {
         if self.pace == Pace::InStep {
             let since = Instant::now();
             rest(self.listener.as_ref().is_none_or(Feed::is_gone)).await;

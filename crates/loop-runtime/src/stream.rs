@@ -16,8 +16,9 @@ use crate::parts::Begun;
 
 /// A run that continues only while it is polled, and yields its events.
 ///
-/// After each recorded entry the run rests until the next poll: whoever stops polling holds it there, and nothing
-/// further is recorded. Such a rest does not count towards the run's time. A pause between two pieces of a reply
+/// After each commit the run rests until the next poll: a caller that stops polling holds it there, and nothing further
+/// is recorded or started. Entries of the same moment share a commit: results that arrived together, and the call that
+/// follows. Such a rest does not count towards the run's time. A pause between two pieces of a reply
 /// does, and towards the call's own time, since a provider does not wait for ever either. What tools had begun goes
 /// on beside a pause and is heard of after it.
 ///

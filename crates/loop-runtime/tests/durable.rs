@@ -83,13 +83,13 @@ async fn what_is_synced_is_effects_and_the_end() {
         let entries = journal.read(&outcome.run).await.unwrap().entries.len() as u64;
         assert_eq!(journal.entries(), entries);
         if policy == SyncPolicy::Full {
-            assert_eq!(journal.synced_commits(), journal.commits(), "results may share one");
+            assert_eq!(journal.synced_commits(), journal.commits(), "entries of one moment share one");
         }
         (entries, journal.synced_commits(), outcome.stop.effects.executed)
     };
     let reads = || stage(&Log::new());
     let (_, of_all, _) = synced("full", SyncPolicy::Full, reads()).await;
-    assert!(of_all >= 15, "{of_all}");
+    assert!(of_all >= 10, "{of_all}");
     assert_eq!(synced("none", SyncPolicy::None, reads()).await.1, 0);
     // Many entries, and one sync beside that of the new run's head: no effect, nobody who is asked, nothing saved.
     let (entries, of_reads, effects) = synced("reads", SyncPolicy::Effects, reads()).await;

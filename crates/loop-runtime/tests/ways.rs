@@ -20,15 +20,18 @@ async fn later(ms: u64) {
 
 /// A run with everything in it: selected tools, slow and broken ones, a write, text in pieces.
 fn busy() -> Runner {
-    let log = Log::new();
+    busy_with(&Log::new())
+}
+
+fn busy_with(log: &Log) -> Runner {
     let mut change = look("slow-50");
     change["action_type"] = json!("change");
     let first = answer("medium", &[look("slow-300"), look("fail"), change, look("ok-2"), look("ok-3")]);
     let pieces = first.split_inclusive('\n').map(|line| (7, line.to_owned())).collect();
-    let stage = Stage::new(&log)
+    let stage = Stage::new(log)
         .on("select", [says(selections(&["ok-1", "slow-700"])).after(100)])
         .on("main", [Play { pieces, ..says("") }.after(200), says(answer("high", &[]))]);
-    runner(common::spec(), &log, stage)
+    runner(common::spec(), log, stage)
 }
 
 async fn written(runner: &Runner, run: &RunId) -> usize {
@@ -75,22 +78,29 @@ async fn every_way_of_driving_leaves_the_same_journal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_yields_every_entry_and_rests_after_each() {
+async fn a_stream_yields_every_entry_and_rests_after_each_commit() {
     // S1-45
-    let runner = busy();
+    let log = Log::new();
+    let runner = busy_with(&log);
     let mut stream = runner.run(common::item()).stream().await.unwrap();
     let run = stream.id().clone();
     later(1_000).await;
     assert_eq!(written(&runner, &run).await, 1, "nothing but its start before it is polled");
-    let (mut entries, mut texts) = (Vec::new(), 0);
+    let (mut entries, mut texts, mut commits) = (Vec::new(), 0, 0);
+    let (mut there, mut begun) = (0, Vec::new());
     while let Some(event) = stream.next().await {
         match event {
             RunEvent::Recorded(entry) => {
+                if entries.len() == there {
+                    commits += 1;
+                    (there, begun) = (written(&runner, &run).await, log.lines());
+                }
                 entries.push((*entry).clone());
-                assert_eq!(written(&runner, &run).await, entries.len(), "what is written was yielded");
                 assert!(stream.outcome().is_none());
                 tokio::task::yield_now().await;
-                assert_eq!(written(&runner, &run).await, entries.len());
+                // Until the last entry of the commit was heard and the stream is polled again.
+                assert_eq!(written(&runner, &run).await, there, "what is written is yielded");
+                assert_eq!(log.lines(), begun, "nothing is begun");
             }
             RunEvent::Text { .. } => texts += 1,
             RunEvent::Part { .. } | RunEvent::Call { .. } => {}
@@ -99,6 +109,7 @@ async fn a_stream_yields_every_entry_and_rests_after_each() {
     }
     assert_eq!(entries, runner.journal().read(&run).await.unwrap().entries);
     assert!(texts > 10, "{texts}");
+    assert!((8..entries.len()).contains(&commits), "{commits} of {}", entries.len());
     assert!(stream.next().await.is_none(), "the end is the end");
     assert_eq!(stream.outcome().unwrap().stop.reason(), StopReason::Confident);
 }
