@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::repeats::near_duplicate;
 use crate::repeats::three_tier::{is_search, normalise, text_of};
 use crate::spec::{GateSettings, Repeats, RunSpec, ThreeTier, ToolRepeats, ToolSpec};
-use crate::types::{Digest, canonical, digest};
+use crate::types::{Digest, canonical, canonical_text, digest};
 
 /// One call, as the rules against repeats see it.
 #[derive(Clone, Copy, Debug)]
@@ -138,9 +138,10 @@ impl Query {
 
 /// The digest of the canonical text of `[tool, arguments]`, without building that value.
 fn signature(call: &CallFacts<'_>, arguments: &str) -> Digest {
-    let tool = canonical(&Value::from(call.tool));
+    let tool = canonical_text(call.tool);
     if call.rules.key.is_empty() {
-        return Digest::of("call", format!("[{tool},{arguments}]").as_bytes());
+        let parts: [&[u8]; 5] = [b"[", tool.as_bytes(), b",", arguments.as_bytes(), b"]"];
+        return Digest::of_parts("call", &parts);
     }
     // An absent argument differs from `null`.
     let parts: Vec<String> = call

@@ -8,6 +8,7 @@
 //! The exceptions are the capital letter and the punctuation at the start and end of a sentence.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -21,7 +22,10 @@ pub(super) fn fingerprint(call: &CallFacts<'_>, search: &[Arc<str>]) -> Option<D
     if !call.is_read {
         return None;
     }
-    let mut out = format!("{}\n", call.tool);
+    // Most calls fit, so this capacity avoids growing step by step.
+    let mut out = String::with_capacity(SHORT_BYTES);
+    out.push_str(call.tool);
+    out.push('\n');
     match call.arguments {
         Value::Object(named) => {
             for (name, member) in sorted(named) {
@@ -43,9 +47,7 @@ pub(super) fn fingerprint(call: &CallFacts<'_>, search: &[Arc<str>]) -> Option<D
 
 /// Appends a text with its length before it, so that adjacent texts cannot be confused.
 fn push_text(text: &str, out: &mut String) {
-    out.push_str(&text.len().to_string());
-    out.push(':');
-    out.push_str(text);
+    write!(out, "{}:{text}", text.len()).expect("a string takes all text");
 }
 
 fn push_words(words: &BTreeSet<String>, out: &mut String) {
@@ -109,6 +111,9 @@ fn is_page(name: &str, member: &Value, beside: &Map<String, Value>) -> bool {
         _ => false,
     }
 }
+
+/// The initial capacity of a fingerprint's text, in bytes.
+const SHORT_BYTES: usize = 128;
 
 /// Members that give the length of a page.
 const LENGTHS: &[&str] = &["count", "limit", "max_results", "page_size", "per_page", "rows", "size"];

@@ -39,10 +39,7 @@ pub(crate) fn reported_by(observation: &Observation, rules: &ToolRepeats) -> (Di
 
 /// The digest of a status and a result: the same text as a success and as a failure differs.
 pub(super) fn reported(status: Status, result: Digest) -> Digest {
-    let mut bytes = status.name().as_bytes().to_vec();
-    bytes.push(b'\n');
-    bytes.extend(result.0);
-    Digest::of("reported", &bytes)
+    Digest::of_parts("reported", &[status.name().as_bytes(), b"\n", &result.0])
 }
 
 fn leave_out(value: &mut Value, rules: &ToolRepeats) -> Vec<Arc<str>> {

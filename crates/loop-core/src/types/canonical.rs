@@ -16,6 +16,13 @@ pub fn canonical(value: &Value) -> String {
     String::from_utf8(out).expect("JSON is written in UTF-8")
 }
 
+/// The canonical text of a JSON string.
+pub(crate) fn canonical_text(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    scalar(&text, &mut out);
+    String::from_utf8(out).expect("JSON is written in UTF-8")
+}
+
 /// The digest of `value` under a domain `tag`, over its canonical text.
 pub fn digest(tag: &str, value: &Value) -> Digest {
     Digest::of(tag, canonical(value).as_bytes())

@@ -72,8 +72,16 @@ pub struct Digest(pub [u8; 32]);
 impl Digest {
     /// The digest of `bytes` under a domain `tag`, so that equal bytes of different kinds differ.
     pub fn of(tag: &str, bytes: &[u8]) -> Self {
+        Self::of_parts(tag, &[bytes])
+    }
+
+    /// As [`of`](Self::of), for bytes that are the concatenation of `parts`.
+    pub(crate) fn of_parts(tag: &str, parts: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(b"loopgate/").update(tag.as_bytes()).update(&[0]).update(bytes);
+        hasher.update(b"loopgate/").update(tag.as_bytes()).update(&[0]);
+        for part in parts {
+            hasher.update(part);
+        }
         Self(hasher.finalize().into())
     }
 

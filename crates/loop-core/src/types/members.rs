@@ -30,8 +30,10 @@ impl Written {
     pub(crate) fn repeated(&self) -> Vec<String> {
         let mut found = Vec::new();
         self.find(&mut String::new(), &mut found);
-        let mut known = BTreeSet::new();
-        found.retain(|pointer| known.insert(pointer.clone()));
+        if found.len() > 1 {
+            let mut known = BTreeSet::new();
+            found.retain(|pointer| known.insert(pointer.clone()));
+        }
         found
     }
 

@@ -59,7 +59,7 @@ pub use tool_call::ToolCall;
 pub use totals::Totals;
 pub use usage::{CallExtent, Received, Usage};
 
-pub(crate) use canonical::sorted;
+pub(crate) use canonical::{canonical_text, sorted};
 pub(crate) use defaults::is_default;
 pub(crate) use members::Written;
 pub(crate) use similar::similar_names;
