@@ -16,7 +16,7 @@ pub(crate) fn run(write: bool, full: bool) -> Result<(), Failure> {
         "states, edges and ends by alphabet; `cut` where the walk was ended before it had seen everything"
     );
     let arguments =
-        ["test", "--release", "--locked", "-p", "loop-core", "--test", "explore", "--", "--nocapture"];
+        ["test", "--profile=bench", "--locked", "-p", "loop-core", "--test", "explore", "--", "--nocapture"];
     let scope = if full { "full" } else { "wide" };
     let (lines, passed) = teed("cargo", &arguments, &[("LOOPGATE_EXPLORE", scope)])?;
     if !passed {
@@ -43,7 +43,7 @@ pub(crate) fn run(write: bool, full: bool) -> Result<(), Failure> {
 fn properties() -> Result<(), Failure> {
     let arguments = [
         "test",
-        "--release",
+        "--profile=bench",
         "--locked",
         "-p",
         "loop-core",

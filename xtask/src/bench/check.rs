@@ -69,7 +69,7 @@ pub(super) fn run(write: bool, against: Option<&str>) -> Result<(), Failure> {
     workspace::report("bench check", &compared.grown)
 }
 
-/// Builds the programs of the shell's folder as they are released, and counts every case.
+/// Builds the programs of the shell's folder, optimised as a user's program is by default, and counts every case.
 fn counted(shell: &Shell) -> Result<Counts, Failure> {
     let mut counts = loops::counted(shell)?;
     counts.extend(core::counted(&core::built(shell)?)?);

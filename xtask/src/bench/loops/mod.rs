@@ -1,6 +1,6 @@
 //! `cargo xtask bench loop`: what our loop costs compared with a client that has none, and with a lean loop by hand.
 //!
-//! 1. Build the load client, and the server and the other clients, as they are released.
+//! 1. Build the load client, and the server and the other clients, optimised as a user's program is by default.
 //! 2. Let the load client run one loop of each shape, and keep the bodies that it sends.
 //! 3. Let the clients take turns against the same server, and compare the turns of one round with each other.
 
@@ -63,8 +63,10 @@ pub(super) fn counted(shell: &Shell) -> Result<Vec<(&'static str, u64)>, Failure
 }
 
 pub(super) fn build(shell: &Shell) -> Result<Programs, Failure> {
-    let load =
-        cmd!(shell, "cargo build --locked --release -p loop-runtime --example load --message-format=json");
+    let load = cmd!(
+        shell,
+        "cargo build --locked --profile=bench -p loop-runtime --example load --message-format=json"
+    );
     let loops =
         cmd!(shell, "cargo bench --locked -p loop-bench --bench loops --no-run --message-format=json");
     Ok(Programs { load: program(&load.read()?, "example")?, loops: program(&loops.read()?, "bench")? })
