@@ -12,7 +12,7 @@ use loop_runtime::{
     Runner,
     journal::{Entry, SyncPolicy},
     models::Models,
-    save::{SaveTarget, Saver},
+    save::{DetailedTarget, Saver},
 };
 use loop_tools::{Credentials, Registry};
 
@@ -68,9 +68,9 @@ pub struct Domain {
     pub prompts: Arc<Prompts>,
     /// The model of each tier.
     pub models: Models,
-    /// Where outcomes are saved: a file with placeholders for the ids of item and run, or an address. `None`:
-    /// nowhere.
-    pub save: Option<SaveTarget>,
+    /// Where outcomes are saved: a file with placeholders for the ids of item and run, or an address, and how much of
+    /// the evidence is saved. `None`: nowhere.
+    pub save: Option<DetailedTarget>,
     /// Which entries of its runs a journal in a file syncs to the disk.
     pub sync: SyncPolicy,
     /// The secrets of the tools. Empty: no kind of tool needs any.
@@ -225,7 +225,7 @@ impl Domain {
     /// What there is, for a person who checks a domain.
     pub fn report(&self) -> DomainReport {
         let kinds = self.file.config.tools.iter().map(|(name, tool)| (name, tool.kind.name())).collect();
-        let saved = self.save.as_ref().map(ToString::to_string);
+        let saved = self.save.as_ref().map(|save| save.target.to_string());
         let lines = report::lines(&self.spec, self.file.path(), &kinds, saved.as_deref(), self.profiles());
         DomainReport { lines, warnings: self.warnings.clone() }
     }

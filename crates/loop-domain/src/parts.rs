@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use loop_prompts::Prompts;
-use loop_runtime::save::{HttpTarget, SaveTarget};
+use loop_runtime::save::{DetailedTarget, HttpTarget, SaveTarget};
 
 use crate::error::DomainError;
 use crate::file::File;
@@ -43,14 +43,14 @@ pub(crate) fn prompts(file: &File) -> Result<Prompts, DomainError> {
 }
 
 /// Where outcomes are saved. A token that is not in the environment goes to `unset`: it is missed by who saves.
-pub(crate) fn save(file: &File, unset: &mut Vec<DomainError>) -> Result<Option<SaveTarget>, DomainError> {
+pub(crate) fn save(file: &File, unset: &mut Vec<DomainError>) -> Result<Option<DetailedTarget>, DomainError> {
     let Some(config) = &file.config.save else {
         return Ok(None);
     };
     if config.limit_ms == Some(0) {
         return Err(file.error(&["save", "limit_ms"], "nothing is saved in no time; write at least 1"));
     }
-    match (&config.file, &config.url) {
+    let target = match (&config.file, &config.url) {
         (Some(_), Some(_)) => Err(file.error(&["save", "url"], "`file` is there as well; keep one of them")),
         (None, None) => {
             Err(file.error(&["save"], "neither `file` nor `url` is there; add one, or take `[save]` out"))
@@ -58,11 +58,10 @@ pub(crate) fn save(file: &File, unset: &mut Vec<DomainError>) -> Result<Option<S
         (Some(_), None) if config.bearer_env.is_some() => {
             Err(file.error(&["save", "bearer_env"], "a token is for a `url`; take it out"))
         }
-        (Some(template), None) => Ok(Some(SaveTarget::File(save_file(file, template)?))),
-        (None, Some(url)) => {
-            Ok(Some(SaveTarget::Http(save_url(file, url, config.bearer_env.as_deref(), unset)?)))
-        }
-    }
+        (Some(template), None) => Ok(SaveTarget::File(save_file(file, template)?)),
+        (None, Some(url)) => Ok(SaveTarget::Http(save_url(file, url, config.bearer_env.as_deref(), unset)?)),
+    };
+    target.map(|target| Some(DetailedTarget { target, evidence: config.evidence.into() }))
 }
 
 /// The file; `{item}` and `{run}` in it are filled in when an outcome is saved.

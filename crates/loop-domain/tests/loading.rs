@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use loop_core::{Cite, Limits, NonceMode, PicoUsd, Price, ProtocolSpec, Tier};
 use loop_domain::{Domain, LoadOptions};
 use loop_prompts::Layout;
-use loop_runtime::{journal::SyncPolicy, save::SaveTarget};
+use loop_runtime::{
+    journal::SyncPolicy,
+    save::{DetailedTarget, SaveTarget},
+};
 
 const FILE: &str = r#"
 version = 1
@@ -71,7 +74,7 @@ layout = "system_evidence"
 #[track_caller]
 fn file_of(domain: &Domain) -> PathBuf {
     match &domain.save {
-        Some(SaveTarget::File(path)) => path.clone(),
+        Some(DetailedTarget { target: SaveTarget::File(path), .. }) => path.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -338,7 +341,9 @@ fn a_domain_may_save_to_an_address_with_a_token_from_the_environment() {
                 url = \"https://reports.example/in?team=7\"\nbearer_env = \"CARGO_PKG_NAME\"\n";
     fs::write(folder.path().join("loopgate.toml"), text).unwrap();
     let domain = load(folder.path(), &LoadOptions::default());
-    assert!(matches!(&domain.save, Some(SaveTarget::Http(_))) && domain.spec.save);
+    assert!(
+        matches!(&domain.save, Some(DetailedTarget { target: SaveTarget::Http(_), .. })) && domain.spec.save
+    );
     assert!(domain.report().lines.contains(&"saved to https://reports.example/in".to_owned()));
     assert!(!format!("{:?}", domain.save).contains("loop-domain"), "the token is not shown");
 }

@@ -4,6 +4,7 @@ use loop_core::{
     Certificate, Condition, Effects, Evidence as Returned, JudgedAction, Outcome, PassSummary, PersonRequest,
     Saved, ServedCall, Slot, Started,
 };
+use loop_prompts::markdown_of;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -69,7 +70,7 @@ pub struct Report {
     pub people: Option<PeopleReport>,
     /// What the domain requires and the run does not have. Empty if nothing is missing.
     pub missing: Vec<String>,
-    /// The settled results, by number.
+    /// The settled results, by number. Empty if there are none, or if the report was made without them.
     pub evidence: Vec<EvidenceReport>,
     /// Every requested action with its verdict.
     pub actions: Vec<ActionReport>,
@@ -341,6 +342,24 @@ pub struct EvidenceReport {
     pub pass: u32,
     /// BLAKE3 digest of the data.
     pub digest: String,
+    /// The result as the model read it, in Markdown, cut to `limits.markdown_chars`. Only with all details.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub markdown: Option<String>,
+    /// The whole result as data; a string if it is not JSON. Only with all details.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+}
+
+/// How much of the evidence a report holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EvidenceDetail {
+    /// Everything: also each result as the model read it, and its data.
+    #[default]
+    Full,
+    /// Tool, parameters, status, summary and digest of each result.
+    Summary,
+    /// No list of evidence.
+    Omitted,
 }
 
 /// An action with its verdict.
@@ -440,7 +459,7 @@ pub enum SavedReport {
 }
 
 impl Report {
-    /// The report of an outcome.
+    /// The report of an outcome, with a summary of its evidence.
     pub fn new(started: &Started, outcome: &Outcome) -> Self {
         let usage = &outcome.totals.usage;
         Self {
@@ -508,6 +527,8 @@ impl Report {
                     summary: evidence.observation.summary.to_string(),
                     pass: evidence.pass,
                     digest: evidence.observation.digest.to_string(),
+                    markdown: None,
+                    data: None,
                 })
                 .collect(),
             actions: outcome.actions.iter().map(|it| action(it, &outcome.evidence)).collect(),
@@ -544,6 +565,22 @@ impl Report {
     #[must_use]
     pub fn with_tools(self, tools: Vec<ToolUse>) -> Self {
         Self { tools: Some(tools), ..self }
+    }
+
+    /// The report with this much of the evidence of `outcome`, of which it is the report.
+    #[must_use]
+    pub fn with_evidence(mut self, outcome: &Outcome, detail: EvidenceDetail) -> Self {
+        match detail {
+            EvidenceDetail::Full => {
+                for (reported, evidence) in self.evidence.iter_mut().zip(&outcome.evidence) {
+                    reported.markdown = Some(markdown_of(&evidence.observation).into_owned());
+                    reported.data = Some(json(&evidence.observation.data));
+                }
+            }
+            EvidenceDetail::Summary => {}
+            EvidenceDetail::Omitted => self.evidence.clear(),
+        }
+        self
     }
 
     /// The report with what people had to do with the run.

@@ -5,7 +5,11 @@ use crate::common;
 use common::world::{Log, Stage, answer, look, notes, refuses, runner, says, selections};
 use loop_core::{Note, PicoUsd, Usage};
 use loop_llm::LlmErrorKind;
-use loop_runtime::{Outcome, Runner, report::Report, save::SaveTarget};
+use loop_runtime::{
+    Outcome, Runner,
+    report::{EvidenceDetail, Report},
+    save::{DetailedTarget, SaveTarget, Saver as _},
+};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -179,4 +183,42 @@ fn the_committed_schema_is_that_of_the_report() {
     {
         assert!(schema.get("properties").unwrap().get(member).is_some(), "{member}");
     }
+}
+
+#[tokio::test]
+async fn a_report_holds_as_much_of_its_evidence_as_is_wanted() {
+    // S0-57
+    let folder = tempfile::tempdir().unwrap();
+    let runner = whole(&Log::new(), folder.path());
+    let handle = runner.run(common::item()).start().await.unwrap();
+    let started = handle.started().clone();
+    let outcome = handle.wait().await;
+    let of = |detail| {
+        let report = Report::new(&started, &outcome).with_evidence(&outcome, detail);
+        serde_json::to_value(report).unwrap()["evidence"].as_array().unwrap().clone()
+    };
+    let (full, summary) = (of(EvidenceDetail::Full), of(EvidenceDetail::Summary));
+    assert_eq!((full.len(), summary.len()), (outcome.evidence.len(), outcome.evidence.len()));
+    assert!(of(EvidenceDetail::Omitted).is_empty());
+    for (nth, evidence) in outcome.evidence.iter().enumerate() {
+        let Value::Object(mut whole) = full[nth].clone() else { panic!("{}", full[nth]) };
+        let data = whole.remove("data").unwrap();
+        let expected = serde_json::from_str(&evidence.observation.data)
+            .unwrap_or_else(|_| Value::from(&*evidence.observation.data));
+        assert_eq!(data, expected);
+        let markdown = whole.remove("markdown").unwrap();
+        match &evidence.observation.failure {
+            None => assert_eq!(markdown, *evidence.observation.markdown),
+            Some(failure) => assert!(markdown.as_str().unwrap().contains(&*failure.message), "{markdown}"),
+        }
+        assert_eq!(Value::Object(whole), summary[nth], "the rest is the summary");
+    }
+    // What is saved has all of it, unless the target says otherwise.
+    let saved = std::fs::read_to_string(folder.path().join("T-1.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&saved).unwrap()["evidence"], Value::Array(full));
+    let target = SaveTarget::File(folder.path().join("short.json"));
+    let target = DetailedTarget { target, evidence: EvidenceDetail::Omitted };
+    target.save(&started, &outcome).await.unwrap();
+    let saved = std::fs::read_to_string(folder.path().join("short.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&saved).unwrap()["evidence"], Value::Array(vec![]));
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use loop_domain::Domain;
-use loop_runtime::journal::SyncPolicy;
+use loop_runtime::{journal::SyncPolicy, report::EvidenceDetail};
 
 /// Bounded AI agent loops: give it a work item; get a document, an answer or a valid value, the exact reason it
 /// stopped, and what it cost.
@@ -95,9 +95,8 @@ pub(crate) struct GoOnArgs {
     /// Only journal it, and do not resume the run
     #[arg(long)]
     pub(crate) no_wait: bool,
-    /// Print the outcome as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
     /// The run's domain folder, or its loopgate.toml [default: where it was when the run began]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) domain: Option<PathBuf>,
@@ -318,11 +317,10 @@ pub(crate) struct RunArgs {
     /// Who requests the run; stored in the journal and in the outcome
     #[arg(long, value_name = "NAME")]
     pub(crate) caller: Option<String>,
-    /// Print the outcome as one JSON object, instead of the document, the answer or the value
-    #[arg(long, conflicts_with = "events")]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
     /// Print each event and note as a JSON line, instead of the document, the answer or the value
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub(crate) events: bool,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
@@ -403,6 +401,35 @@ pub(crate) struct SyncArgs {
     sync: Option<SyncedEntries>,
 }
 
+/// Whether the outcome is printed as JSON, and with how much of its evidence.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct JsonArgs {
+    /// Print the outcome as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// How much of each tool result the JSON holds: `full` adds its data and what the model read
+    #[arg(long, requires = "json", value_enum, default_value_t = ReportedEvidence::Full, value_name = "DETAIL")]
+    evidence: ReportedEvidence,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ReportedEvidence {
+    Full,
+    Summary,
+    None,
+}
+
+impl JsonArgs {
+    /// How much of the evidence is printed. `None`: no JSON is printed.
+    pub(crate) fn detail(self) -> Option<EvidenceDetail> {
+        self.json.then_some(match self.evidence {
+            ReportedEvidence::Full => EvidenceDetail::Full,
+            ReportedEvidence::Summary => EvidenceDetail::Summary,
+            ReportedEvidence::None => EvidenceDetail::Omitted,
+        })
+    }
+}
+
 // Each value is explained in `docs/reference/journal.md`: comments here would make the help of six commands four times as
 // long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -428,11 +455,10 @@ impl SyncArgs {
 pub(crate) struct ShowArgs {
     /// The run's id, the beginning of one, or `last`
     pub(crate) run: String,
-    /// Print the outcome as one JSON object
-    #[arg(long, conflicts_with = "events")]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
     /// Print each event and note as a JSON line
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub(crate) events: bool,
     /// Print, for each model request, what it shared with the one before and what the provider read from its cache
     #[arg(long, conflicts_with_all = ["json", "events"])]

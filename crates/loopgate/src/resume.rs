@@ -153,7 +153,7 @@ impl Found {
             at: go_on.journal.journal.clone(),
             live: watched.then(|| Live::of(self.run)),
             lines: None,
-            json: go_on.json,
+            json: go_on.json.detail(),
             prints: true,
             signals,
         };

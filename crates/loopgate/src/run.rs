@@ -15,7 +15,7 @@ use loop_runtime::{
     journal::{Entry, Journal, SqliteJournal},
     observe::{Events, RunEvent},
     people::PeopleReport,
-    report::{Forecast, Report, call_warnings, explain},
+    report::{EvidenceDetail, Forecast, Report, call_warnings, explain},
     run::{Driven, Handle, Remote, RunId, StartError, StopMode, Waiting},
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         at: args.journal.journal.clone(),
         live: shows.then(|| Live::new(&spec)),
         lines,
-        json: args.json,
+        json: args.json.detail(),
         prints: !args.events,
         signals,
     };
@@ -86,8 +86,8 @@ pub(crate) struct Driving<'a> {
     pub(crate) at: Option<PathBuf>,
     pub(crate) live: Option<Live>,
     pub(crate) lines: Option<Lines>,
-    /// Whether the outcome is printed as JSON.
-    pub(crate) json: bool,
+    /// How much of the evidence is printed with the outcome as JSON. `None`: the outcome is not printed as JSON.
+    pub(crate) json: Option<EvidenceDetail>,
     /// Whether what it came to is printed.
     pub(crate) prints: bool,
     pub(crate) signals: Signals,
@@ -163,8 +163,9 @@ impl Driving<'_> {
         // What still waits as a run ends has time left: the run would have ended its wait otherwise.
         let words =
             (!requested.is_empty()).then(|| people::in_words(started, &requested, Millis(0), at.as_deref()));
-        let report = if json {
-            let mut report = Report::new(started, &outcome).with_waiting(started, &requested);
+        let report = if let Some(detail) = json {
+            let report = Report::new(started, &outcome).with_evidence(&outcome, detail);
+            let mut report = report.with_waiting(started, &requested);
             match journal.read(&outcome.run).await {
                 Ok(recorded) => {
                     let people = PeopleReport::of(&recorded);

@@ -9,7 +9,7 @@ use loop_domain::Domain;
 use loop_llm::Secrets;
 use loop_runtime::{
     Runner,
-    save::{SaveError, SaveTarget, Saver},
+    save::{DetailedTarget, SaveError, Saver},
 };
 
 use crate::stream;
@@ -27,7 +27,7 @@ pub(crate) fn to_loop(domain: &Domain, saves: bool) -> Runner {
 /// Tells on standard error of a save that takes its time, or is tried again.
 #[derive(Debug)]
 struct ReportingSaver {
-    target: SaveTarget,
+    target: DetailedTarget,
 }
 
 #[async_trait]

@@ -41,16 +41,16 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     let state = replay(&id, &recorded)?;
     let people = PeopleReport::of(&recorded);
     let Some(outcome) = state.outcome() else {
-        if args.json {
+        if args.json.json {
             let why = "has not ended, so there is no outcome; omit --json to see its state so far";
             return Err(Failure::new(format!("run {id} {why}")));
         }
         stream::print(&unfinished(&state, &people, line.is_written, args.journal.journal.as_deref()));
         return Ok(ExitCode::SUCCESS);
     };
-    if args.json {
-        let report =
-            Report::new(state.started(), outcome).with_tools(tools_of(&recorded)).with_people(people);
+    if let Some(detail) = args.json.detail() {
+        let report = Report::new(state.started(), outcome).with_evidence(outcome, detail);
+        let report = report.with_tools(tools_of(&recorded)).with_people(people);
         stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&report)?));
         return Ok(ExitCode::SUCCESS);
     }

@@ -54,6 +54,25 @@ fn events_and_notes_are_json_lines() {
 }
 
 #[test]
+fn the_json_holds_as_much_of_each_result_as_is_wanted() {
+    let shell = Shell::new();
+    let first = |detail: &[&str]| {
+        let outcome = shell.json(&[&["show", "last", "--json"], detail].concat());
+        outcome["evidence"].get(0).cloned()
+    };
+    let ran = shell.json(&["run", HELPDESK, &ticket(1042), "--json", "--evidence", "summary"]);
+    let summary = ran["evidence"][0].clone();
+    assert_eq!((&summary["summary"], summary.get("data")), (&"Found 1 items".into(), None));
+    assert_eq!(first(&["--evidence", "summary"]), Some(summary));
+    let full = first(&[]).unwrap();
+    assert_eq!(full["data"][0]["hostname"], "HAR-LT-014");
+    assert!(full["markdown"].as_str().unwrap().starts_with("## Device info"), "{full}");
+    assert_eq!(first(&["--evidence", "none"]), None);
+    let ran = shell.run(&["show", "last", "--evidence", "none"]);
+    assert!(ran.code == 2 && ran.err.contains("--json"), "{}", ran.err);
+}
+
+#[test]
 fn a_run_is_shown_again_from_the_journal() {
     // S0-13
     let shell = Shell::new();

@@ -12,7 +12,7 @@ mod tools;
 
 use loop_core::NonceMode;
 use loop_prompts::Layout;
-use loop_runtime::journal::SyncPolicy;
+use loop_runtime::{journal::SyncPolicy, report::EvidenceDetail};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -288,4 +288,30 @@ pub(crate) struct SaveConfig {
     pub(crate) bearer_env: Option<String>,
     /// Milliseconds that saving may take, all its tries together; at least 1. Default: 30000.
     pub(crate) limit_ms: Option<u64>,
+    /// How much of each result is saved: `full` (its data and what the model read), `summary` (tool, parameters, status and
+    /// one line) or `none`. Default: `full`.
+    pub(crate) evidence: EvidenceConfig,
+}
+
+/// How much of each result is saved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum EvidenceConfig {
+    /// Its data, and what the model read.
+    #[default]
+    Full,
+    /// Tool, parameters, status and one line.
+    Summary,
+    /// Nothing.
+    None,
+}
+
+impl From<EvidenceConfig> for EvidenceDetail {
+    fn from(evidence: EvidenceConfig) -> Self {
+        match evidence {
+            EvidenceConfig::Full => Self::Full,
+            EvidenceConfig::Summary => Self::Summary,
+            EvidenceConfig::None => Self::Omitted,
+        }
+    }
 }

@@ -14,7 +14,7 @@ use futures::FutureExt as _;
 use loop_core::{Outcome, Started};
 use loop_llm::Secrets;
 
-use crate::report::Report;
+use crate::report::{EvidenceDetail, Report};
 
 pub use http::{HttpTarget, TargetError};
 
@@ -62,6 +62,25 @@ impl fmt::Display for SaveTarget {
     }
 }
 
+impl SaveTarget {
+    /// Saves a report with this much of the evidence.
+    async fn save_report(
+        &self,
+        started: &Started,
+        outcome: &Outcome,
+        evidence: EvidenceDetail,
+    ) -> Result<Arc<str>, SaveError> {
+        let report = Report::new(started, outcome).with_evidence(outcome, evidence);
+        let mut text = serde_json::to_string_pretty(&report)
+            .map_err(|error| SaveError { message: error.to_string().into(), retry: None })?;
+        text.push('\n');
+        match self {
+            Self::File(template) => file::write(template, started, text).await,
+            Self::Http(target) => target.post(started, text).await,
+        }
+    }
+}
+
 #[async_trait]
 impl Saver for SaveTarget {
     fn secrets(&self) -> Secrets {
@@ -71,14 +90,29 @@ impl Saver for SaveTarget {
         }
     }
 
+    /// Saves the report with all its evidence.
     async fn save(&self, started: &Started, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
-        let mut text = serde_json::to_string_pretty(&Report::new(started, outcome))
-            .map_err(|error| SaveError { message: error.to_string().into(), retry: None })?;
-        text.push('\n');
-        match self {
-            Self::File(template) => file::write(template, started, text).await,
-            Self::Http(target) => target.post(started, text).await,
-        }
+        self.save_report(started, outcome, EvidenceDetail::Full).await
+    }
+}
+
+/// A target that receives reports with this much of the evidence.
+#[derive(Clone, Debug)]
+pub struct DetailedTarget {
+    /// Where outcomes go.
+    pub target: SaveTarget,
+    /// How much of its evidence a report holds.
+    pub evidence: EvidenceDetail,
+}
+
+#[async_trait]
+impl Saver for DetailedTarget {
+    fn secrets(&self) -> Secrets {
+        self.target.secrets()
+    }
+
+    async fn save(&self, started: &Started, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
+        self.target.save_report(started, outcome, self.evidence).await
     }
 }
 
