@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use loop_connectors::{ConnectorError, Database, DocsTool, SqlTool};
 use loop_core::{ArgSpec, ToolPolicy, ToolRepeats};
 use loop_tools::{
-    Credentials, KeptTool, Registry, RegistryError, Smart, Tool, ToolContext, ToolDeclaration, ToolResult,
+    Credentials, KeptTool, Registry, RegistryError, ResultsTool, Smart, Tool, ToolContext, ToolDeclaration,
+    ToolResult,
 };
 use serde_json::{Map, Value, json};
 
@@ -82,17 +83,19 @@ impl<'a> Maker<'a> {
 
     fn make(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
         self.check_keys(name, tool)?;
-        if tool.effect.is_none() && tool.kind != ToolKind::Question {
+        if tool.effect.is_none() && !matches!(tool.kind, ToolKind::Question | ToolKind::Results) {
             let message =
                 format!("the tool `{name}` declares no effect; add `effect = \"read\"` if it only reads");
             return Err(self.file.error(&["tools", name], message));
         }
-        let selections = self.file.config.protocol.kind == ProtocolKind::Document;
+        // A tool of this kind describes itself.
+        let is_described = tool.kind == ToolKind::Results;
+        let selections = self.file.config.protocol.kind == ProtocolKind::Document && !is_described;
         if selections && tool.when.trim().is_empty() {
             self.warnings
                 .push(format!("tool `{name}` has no `when`: the selector has only its description to go by"));
         }
-        if tool.description.trim().is_empty() {
+        if tool.description.trim().is_empty() && !is_described {
             self.warnings
                 .push(format!("tool `{name}` has no `description`: the model has only its name to go by"));
         }
@@ -101,6 +104,7 @@ impl<'a> Maker<'a> {
             ToolKind::Sql => self.sql(name, tool),
             ToolKind::Docs => self.docs(name, tool),
             ToolKind::Question => Ok(question(self.file, name, tool)?),
+            ToolKind::Results => Ok(results(self.file, name, tool)?),
             ToolKind::Mock => {
                 self.warnings.push(format!(
                     "tool `{name}` is of kind `mock`: it is only declared, and every call of it fails but in `loopgate eval`"
@@ -116,6 +120,16 @@ impl<'a> Maker<'a> {
             ToolKind::Sql => &["folder", "query_parameter", "smart"],
             ToolKind::Docs => &["source", "query"],
             ToolKind::Mock => &["source", "query", "folder", "query_parameter", "smart"],
+            ToolKind::Results => &[
+                "source",
+                "query",
+                "folder",
+                "query_parameter",
+                "smart",
+                "effect",
+                "parameters",
+                "authority",
+            ],
             ToolKind::Question => {
                 &["source", "query", "folder", "query_parameter", "smart", "effect", "attempts", "timeout_ms"]
             }
@@ -224,6 +238,27 @@ fn question(file: &File, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>,
     let declaration = declaration(file, name, tool, schema)?;
     let policy = ToolPolicy { asks_person: true, ..declaration.policy.clone() };
     Ok(Arc::new(KeptTool::new(declaration.policy(policy))))
+}
+
+/// A tool that reads more of the run's earlier results. What it returns is as untrusted and as private as what any other
+/// tool returns.
+fn results(file: &File, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
+    if file.config.protocol.kind != ProtocolKind::Document {
+        let message = "only a document shows the numbers of results, which its calls name; take the tool out";
+        return Err(file.error(&["tools", name, "kind"], message));
+    }
+    let declaration = declaration(file, name, tool, parameters(tool))?;
+    let others = || file.config.tools.iter().map(|(_, tool)| tool).filter(|tool| tool.enabled);
+    let policy = ToolPolicy {
+        returns_untrusted: others().any(|tool| tool.returns_untrusted),
+        reads_private: others().any(|tool| tool.reads_private),
+        ..declaration.policy.clone()
+    };
+    let declaration = match declaration.when.is_empty() {
+        true => declaration.when("A result was cut, and its rest matters. Never before the first pass"),
+        false => declaration,
+    };
+    Ok(Arc::new(ResultsTool::new(declaration.policy(policy))))
 }
 
 /// What policy knows of a tool.

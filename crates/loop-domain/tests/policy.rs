@@ -231,3 +231,42 @@ fn both_ends_of_a_failure_can_be_set_and_a_final_pass_belongs_to_answers() {
         "what a preset says for another protocol is left out"
     );
 }
+
+#[test]
+fn reading_results_again_is_as_untrusted_and_private_as_the_strictest_tool() {
+    // K2
+    let results = "[tools.read_result]\nkind = \"results\"\n";
+    let of = |search: &str| {
+        let domain = load(&format!("{SECTION}{search}{results}"));
+        let tool = domain.spec.tools.iter().find(|tool| &*tool.name == "read_result").unwrap();
+        assert_eq!(tool.effect, Effect::Read);
+        assert!(
+            !domain.report().warnings.iter().any(|line| line.contains("read_result")),
+            "it describes itself"
+        );
+        (tool.policy.returns_untrusted, tool.policy.reads_private)
+    };
+    assert_eq!(of(SEARCH), (false, false));
+    assert_eq!(of(&format!("{SEARCH}returns_untrusted = true\n")), (true, false));
+    assert_eq!(of(&format!("{SEARCH}reads_private = true\n")), (false, true));
+    assert_eq!(of(&format!("{SEARCH}reads_private = true\nenabled = false\n")), (false, false));
+    for (text, message) in [
+        (format!("{CONVERSATION}{results}"), "only a document shows the numbers of results"),
+        (
+            format!("{SECTION}{results}effect = \"read\"\n"),
+            "`effect` is not for tools of kind `results`; take it out",
+        ),
+        (format!("{SECTION}{results}smart = true\n"), "`smart` is not for tools of kind `results`"),
+    ] {
+        let error = loaded(&text).unwrap_err();
+        assert!(error.contains(message) && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn the_example_of_the_page_on_results_loads() {
+    let page = include_str!("../../../docs/how-to/tools/results.md");
+    let example = page.split_once("```toml\n").unwrap().1.split_once("```").unwrap().0;
+    let domain = load(&format!("{SECTION}{example}"));
+    assert!(domain.registry.reads_results("read_result"));
+}

@@ -604,8 +604,8 @@ impl Driver {
         self.in_flight.insert((command.key, command.attempt), begun);
         let model = self.parts.models.of(self.run.auxiliary_tier());
         let hear = self.hear(command.key, command.attempt);
-        let call = Dispatch::new(&self.run, command, (model, &self.parts.prompts), token, hear);
         let (registry, credentials) = (self.parts.registry.clone(), (*self.parts.credentials).clone());
+        let call = Dispatch::new(&self.run, command, (model, &self.parts.prompts, &registry), token, hear);
         let call = call.run(registry, credentials);
         self.tasks.push(call.map(move |settled| Settled { dispatch, ..settled }).boxed());
     }

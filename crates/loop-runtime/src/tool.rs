@@ -7,14 +7,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::{
-    CallExtent, CostMode, EventKind, FinishReason, Observation, Received, Run, RunTool, SubCallBudget, Usage,
+    CallExtent, CostMode, EventKind, Evidence, FinishReason, Observation, Received, Run, RunTool,
+    SubCallBudget, Usage,
 };
 use loop_llm::{
     ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest, OutputCap,
     RequestMeta, RequestPurpose,
 };
 use loop_prompts::{FilterQuestion, Prompts};
-use loop_tools::{AskError, AskModel, ChoiceRequest, Credentials, Registry, SubCallReply, ToolContext};
+use loop_tools::{
+    AskError, AskModel, ChoiceRequest, Credentials, EarlierResult, Registry, SubCallReply, ToolContext,
+};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +36,7 @@ impl Dispatch {
     pub(crate) fn new(
         run: &Run,
         command: RunTool,
-        (model, prompts): (&Arc<dyn ChatModel>, &Arc<Prompts>),
+        (model, prompts, registry): (&Arc<dyn ChatModel>, &Arc<Prompts>, &Registry),
         cancel: CancellationToken,
         hear: Hear,
     ) -> Self {
@@ -43,6 +46,9 @@ impl Dispatch {
         let mut context = ToolContext::new(item.scope.clone(), Arc::clone(&item.title), Arc::clone(&key))
             .with_trace(Arc::clone(run.trace_id()))
             .with_cancel(cancel);
+        if registry.reads_results(&command.tool) {
+            context = context.with_results(run.evidence().iter().map(earlier).collect());
+        }
         if let Some(budget) = command.sub_call {
             let asker = Asker {
                 model: Arc::clone(model),
@@ -74,6 +80,15 @@ impl Dispatch {
         let ended = registry.dispatch(tool, parameters, context, &credentials, limit, markdown_chars).await;
         let observation = bounded(ended);
         Settled::of(EventKind::ToolFinished { key: command.key, attempt: command.attempt, observation })
+    }
+}
+
+/// A settled result, for a tool that reads it again.
+fn earlier(evidence: &Evidence) -> EarlierResult {
+    EarlierResult {
+        id: evidence.id,
+        tool: Arc::clone(&evidence.tool),
+        data: evidence.observation.data.clone(),
     }
 }
 

@@ -28,6 +28,7 @@ mod pages;
 mod people;
 mod priced;
 mod report;
+mod results;
 mod resume;
 mod save;
 mod save_http;

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::ask::AskModel;
+use crate::results::EarlierResults;
 
 /// Milliseconds for a sub-call, unless the runtime gives another limit (S0-131).
 pub const SUB_CALL_MS: u64 = 10_000;
@@ -29,6 +30,8 @@ pub struct ToolContext {
     pub ask: Option<Arc<dyn AskModel>>,
     /// Milliseconds after which a sub-call is cancelled.
     pub sub_call_ms: u64,
+    /// The settled results of the run. Empty, unless the tool [reads them](crate::Tool::reads_results).
+    pub results: EarlierResults,
     /// Cancelled when the tool must stop. A tool that starts something outside of itself must watch it.
     pub cancel: CancellationToken,
     /// When the dispatcher cuts the tool off; it alone sets this.
@@ -48,6 +51,7 @@ impl ToolContext {
             key,
             ask: None,
             sub_call_ms: SUB_CALL_MS,
+            results: EarlierResults::default(),
             cancel: CancellationToken::new(),
             deadline: None,
         }
@@ -65,6 +69,13 @@ impl ToolContext {
     pub fn with_ask(mut self, ask: Arc<dyn AskModel>, sub_call_ms: u64) -> Self {
         self.ask = Some(ask);
         self.sub_call_ms = sub_call_ms;
+        self
+    }
+
+    /// The context with the settled results of the run.
+    #[must_use]
+    pub fn with_results(mut self, results: EarlierResults) -> Self {
+        self.results = results;
         self
     }
 

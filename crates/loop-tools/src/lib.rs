@@ -55,6 +55,7 @@ mod error;
 mod judge;
 mod registry;
 mod result;
+mod results;
 mod schema_violation;
 mod selection;
 mod similar;
@@ -71,6 +72,7 @@ pub use dispatch::ToolInvocation;
 pub use error::RegistryError;
 pub use registry::{ListedName, Registry, RegistryBuilder};
 pub use result::{Failure, IntoToolResult, NO_DATA_FOUND, ToolResult, UNKNOWN_ERROR};
+pub use results::{EarlierResult, EarlierResults, PAGE_CHARS, ResultsTool};
 pub use smart::{AI_FILTER_THRESHOLD, Candidate, Smart, Source};
 pub use tool::{KeptTool, Tool, schema_of};
 

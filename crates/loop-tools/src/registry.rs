@@ -44,6 +44,7 @@ pub(crate) struct Entry {
     pub(crate) declaration: ToolDeclaration,
     pub(crate) validator: Validator,
     pub(crate) tool: Arc<dyn Tool>,
+    reads_results: bool,
     spec: ToolSpec,
 }
 
@@ -82,6 +83,11 @@ impl Registry {
     /// The tool of a name or alias itself: for whoever puts something around it.
     pub fn tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
         self.entry(name).map(|entry| Arc::clone(&entry.tool))
+    }
+
+    /// Whether the tool of a name or alias is to be given the settled results of the run.
+    pub fn reads_results(&self, name: &str) -> bool {
+        self.entry(name).is_some_and(|entry| entry.reads_results)
     }
 
     /// At most three tools whose name or alias comes near `name`, nearest first.
@@ -240,7 +246,7 @@ fn checked(tool: Arc<dyn Tool>) -> Result<Entry, RegistryError> {
         tool: name,
         message: one_line(&error.to_string()),
     })?;
-    Ok(Entry { declaration, validator, tool, spec })
+    Ok(Entry { declaration, validator, reads_results: tool.reads_results(), tool, spec })
 }
 
 /// `^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$`: what every provider takes.

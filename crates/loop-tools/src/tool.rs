@@ -20,6 +20,11 @@ pub trait Tool: Send + Sync {
     /// What the tool says about itself; read once, at registration.
     fn spec(&self) -> &ToolDeclaration;
 
+    /// Whether the tool is given the settled results of the run ([`ToolContext::results`]). Read once, at registration.
+    fn reads_results(&self) -> bool {
+        false
+    }
+
     /// The result of one call. It is dropped when its time is up, and may not return at all then.
     async fn call(&self, parameters: Value, context: &ToolContext, credentials: &Credentials) -> ToolResult;
 }

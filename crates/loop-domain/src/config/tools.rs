@@ -39,9 +39,10 @@ pub(crate) enum SourceKind {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolConfig {
     /// What it does: `sql` asks or changes a database, `docs` searches a folder of documents, `question` asks a person,
-    /// `mock` is only declared: an eval says what its calls bring.
+    /// `results` reads more of an earlier result that was cut, `mock` is only declared: an eval says what its calls bring.
     pub(crate) kind: ToolKind,
-    /// What it does to the world: `read` if it only reads. Other effects need a person's consent. Required.
+    /// What it does to the world: `read` if it only reads. Other effects need a person's consent. Required, except of
+    /// `question` and `results`.
     #[serde(default)]
     #[schemars(schema_with = "effect_schema", required)]
     pub(crate) effect: Option<Effect>,
@@ -121,6 +122,8 @@ pub(crate) enum ToolKind {
     Docs,
     /// Asks a person, whose answer is its result.
     Question,
+    /// Reads more of an earlier result that was cut.
+    Results,
     /// Is only declared: an eval says what its calls bring.
     Mock,
 }
@@ -132,6 +135,7 @@ impl ToolKind {
             Self::Sql => "sql",
             Self::Docs => "docs",
             Self::Question => "question",
+            Self::Results => "results",
             Self::Mock => "mock",
         }
     }
