@@ -55,7 +55,7 @@ mod error;
 mod judge;
 mod registry;
 mod result;
-mod schema_violation;
+mod schema;
 mod selection;
 mod similar;
 mod smart;
@@ -71,6 +71,7 @@ pub use dispatch::ToolInvocation;
 pub use error::RegistryError;
 pub use registry::{ListedName, Registry, RegistryBuilder};
 pub use result::{Failure, IntoToolResult, NO_DATA_FOUND, ToolResult, UNKNOWN_ERROR};
+pub use schema::{SchemaCheck, SchemaError};
 pub use smart::{AI_FILTER_THRESHOLD, Candidate, Smart, Source};
 pub use tool::{KeptTool, Tool, schema_of};
 
