@@ -1,5 +1,6 @@
 //! The schema of recordings says what recordings are.
 
+use loop_tools::SchemaCheck;
 use serde_json::{Value, json};
 
 fn lines() -> Vec<Value> {
@@ -11,17 +12,16 @@ fn lines() -> Vec<Value> {
 fn the_sample_is_what_the_schema_says_and_nothing_else_is() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/recording.schema.json");
     let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
+    let schema = SchemaCheck::new(&schema).unwrap();
     let lines = lines();
     assert_eq!(lines.len(), 8);
     for (at, line) in lines.iter().enumerate() {
-        let faults: Vec<String> = validator.iter_errors(line).map(|error| error.to_string()).collect();
-        assert!(faults.is_empty(), "line {}: {faults:?}", at + 1);
+        assert_eq!(schema.violations(line), None, "line {}", at + 1);
     }
     let spoilt = |change: &dyn Fn(&mut Value)| {
         let mut line = lines[1].clone();
         change(&mut line);
-        assert!(!validator.is_valid(&line), "{line}");
+        assert!(!schema.accepts(&line), "{line}");
     };
     spoilt(&|line| line["recording"] = json!(1));
     spoilt(&|line| line["seq"] = json!(0));
@@ -34,5 +34,5 @@ fn the_sample_is_what_the_schema_says_and_nothing_else_is() {
     spoilt(&|line| line["end"]["reply"]["usage"]["input"] = json!(-1));
     let mut first = lines[0].clone();
     first["recording"] = json!(2);
-    assert!(!validator.is_valid(&first));
+    assert!(!schema.accepts(&first));
 }

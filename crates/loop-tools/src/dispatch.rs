@@ -24,7 +24,7 @@ use crate::context::{Credentials, ToolContext};
 use crate::judge::{self, Judged};
 use crate::registry::{Entry, Registry};
 use crate::result::{ToolResult, UNKNOWN_ERROR};
-use crate::schema_violation::schema_violations;
+
 /// A time limit beyond which no clock reaches: a year.
 const LONGEST_MS: u64 = 365 * 24 * 3_600_000;
 
@@ -66,7 +66,7 @@ impl Registry {
                 markdown_cap,
             );
         };
-        if let Some(message) = schema_violations(&entry.validator, parameters) {
+        if let Some(message) = entry.schema.violations(parameters) {
             let judged = Judged::failed(Status::InvalidInput, message);
             return judge::observation(&entry.declaration.title, judged, markdown_cap);
         }
@@ -80,7 +80,7 @@ impl Registry {
     /// What of `parameters` does not fit the schema of the tool `name`, at most three schema violations; `None` where everything
     /// does, and for a name that no tool has.
     pub fn schema_violations(&self, name: &str, parameters: &Value) -> Option<String> {
-        self.entry(name).and_then(|entry| schema_violations(&entry.validator, parameters))
+        self.entry(name).and_then(|entry| entry.schema.violations(parameters))
     }
 
     /// What came back from each call, in the order of the calls (S0-93, S0-122).

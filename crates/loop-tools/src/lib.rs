@@ -56,7 +56,7 @@ mod judge;
 mod registry;
 mod result;
 mod results;
-mod schema_violation;
+mod schema;
 mod selection;
 mod similar;
 mod smart;
@@ -73,6 +73,7 @@ pub use error::RegistryError;
 pub use registry::{ListedName, Registry, RegistryBuilder};
 pub use result::{Failure, IntoToolResult, NO_DATA_FOUND, ToolResult, UNKNOWN_ERROR};
 pub use results::{EarlierResult, EarlierResults, PAGE_CHARS, ResultsTool};
+pub use schema::{SchemaCheck, SchemaError};
 pub use smart::{AI_FILTER_THRESHOLD, Candidate, Smart, Source};
 pub use tool::{KeptTool, Tool, schema_of};
 

@@ -5,7 +5,6 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use jsonschema::Validator;
 use loop_core::{Digest, ToolSpec, canonical, digest};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -15,6 +14,7 @@ use crate::context::{Credentials, ToolContext};
 use crate::declaration::ToolDeclaration;
 use crate::error::RegistryError;
 use crate::result::IntoToolResult;
+use crate::schema::SchemaCheck;
 use crate::similar;
 use crate::text::one_line;
 use crate::tool::{FnTool, Tool, TypedTool};
@@ -42,7 +42,7 @@ pub struct ListedName {
 /// A registered tool: what it declared then, however it changes its mind later.
 pub(crate) struct Entry {
     pub(crate) declaration: ToolDeclaration,
-    pub(crate) validator: Validator,
+    pub(crate) schema: SchemaCheck,
     pub(crate) tool: Arc<dyn Tool>,
     reads_results: bool,
     spec: ToolSpec,
@@ -239,14 +239,10 @@ fn checked(tool: Arc<dyn Tool>) -> Result<Entry, RegistryError> {
     if declaration.schema.get("type").and_then(Value::as_str) != Some("object") {
         return Err(RegistryError::NotAnObjectSchema { tool: name });
     }
-    // Offline, because a schema may come from outside: a reference in it must not make us read a file or a
-    // network.
-    let validator = jsonschema::options().offline().build(&declaration.schema);
-    let validator = validator.map_err(|error| RegistryError::InvalidSchema {
-        tool: name,
-        message: one_line(&error.to_string()),
-    })?;
-    Ok(Entry { declaration, validator, reads_results: tool.reads_results(), tool, spec })
+    let schema = SchemaCheck::new(&declaration.schema);
+    let schema =
+        schema.map_err(|error| RegistryError::InvalidSchema { tool: name, message: error.to_string() })?;
+    Ok(Entry { declaration, schema, reads_results: tool.reads_results(), tool, spec })
 }
 
 /// `^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$`: what every provider takes.

@@ -94,7 +94,8 @@ fn only_object_schemas_that_compile_are_taken() {
 fn a_schema_cannot_make_us_read_a_file_or_a_network() {
     for outside in ["file:///etc/passwd", "http://169.254.169.254/latest"] {
         let schema = json!({ "type": "object", "properties": { "a": { "$ref": outside } } });
-        refused([declare("x").schema(schema)], "tool `x`: its schema does not compile");
+        refused([declare("x").schema(schema.clone())], "tool `x`: its schema does not compile");
+        refused([declare("x").schema(schema)], outside);
     }
 }
 
