@@ -39,6 +39,7 @@
 //! # }
 //! ```
 
+mod command;
 mod config;
 mod de;
 mod domain;

@@ -11,6 +11,7 @@ use loop_tools::{
 };
 use serde_json::{Map, Value, json};
 
+use crate::command::{self, CommandSecrets};
 use crate::config::{ProtocolKind, SourceConfig, ToolConfig, ToolKind};
 use crate::error::DomainError;
 use crate::file::File;
@@ -29,11 +30,14 @@ pub(crate) struct Tools {
     pub(crate) registry: Registry,
     /// What a person should know about them, a line each.
     pub(crate) warnings: Vec<String>,
+    /// What they are given from the environment.
+    pub(crate) secrets: CommandSecrets,
 }
 
 /// Makes every tool that is switched on.
 pub(crate) fn tools(file: &File) -> Result<Tools, DomainError> {
-    let mut maker = Maker { file, databases: BTreeMap::new(), warnings: Vec::new() };
+    let secrets = CommandSecrets::default();
+    let mut maker = Maker { file, databases: BTreeMap::new(), warnings: Vec::new(), secrets };
     let sources: Vec<(&str, &SourceConfig)> = file.config.sources.iter().collect();
     for (name, source) in sources {
         maker.open(name, source)?;
@@ -44,13 +48,14 @@ pub(crate) fn tools(file: &File) -> Result<Tools, DomainError> {
     }
     let registry =
         protocol::with_output(file, builder)?.build().map_err(|error| registry_error(file, &error))?;
-    Ok(Tools { registry, warnings: maker.warnings })
+    Ok(Tools { registry, warnings: maker.warnings, secrets: maker.secrets })
 }
 
 struct Maker<'a> {
     file: &'a File,
     databases: BTreeMap<&'a str, Database>,
     warnings: Vec<String>,
+    secrets: CommandSecrets,
 }
 
 impl<'a> Maker<'a> {
@@ -101,6 +106,7 @@ impl<'a> Maker<'a> {
             ToolKind::Sql => self.sql(name, tool),
             ToolKind::Docs => self.docs(name, tool),
             ToolKind::Question => Ok(question(self.file, name, tool)?),
+            ToolKind::Command => self.command(name, tool),
             ToolKind::Mock => {
                 self.warnings.push(format!(
                     "tool `{name}` is of kind `mock`: it is only declared, and every call of it fails but in `loopgate eval`"
@@ -115,12 +121,17 @@ impl<'a> Maker<'a> {
         let of_others: &[&str] = match tool.kind {
             ToolKind::Sql => &["folder", "query_parameter", "smart"],
             ToolKind::Docs => &["source", "query"],
+            ToolKind::Command => {
+                &["source", "query", "max_value_bytes", "folder", "query_parameter", "smart"]
+            }
             ToolKind::Mock => &["source", "query", "folder", "query_parameter", "smart"],
             ToolKind::Question => {
                 &["source", "query", "folder", "query_parameter", "smart", "effect", "attempts", "timeout_ms"]
             }
         };
-        match of_others.iter().find(|key| self.file.has(&["tools", name, key])) {
+        let own_tables = [("command", ToolKind::Command)];
+        let tables = own_tables.iter().filter(|(_, kind)| *kind != tool.kind).map(|(key, _)| key);
+        match of_others.iter().chain(tables).find(|key| self.file.has(&["tools", name, key])) {
             None => Ok(()),
             Some(key) => {
                 let message = format!("`{key}` is not for tools of kind `{}`; take it out", tool.kind.name());
@@ -168,6 +179,21 @@ impl<'a> Maker<'a> {
             Some(bytes) => made.with_cell_bytes_max(bytes),
             None => made,
         }))
+    }
+
+    fn command(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
+        let Some(config) = &tool.command else {
+            let message = format!(
+                "the tool `{name}` has no `command`; add `command = {{ program = \"git\", args = [] }}`"
+            );
+            return Err(self.file.error(&["tools", name], message));
+        };
+        let made =
+            command::make(self.file, name, config, declaration(self.file, name, tool, parameters(tool))?)?;
+        self.warnings.extend(made.warnings);
+        self.secrets.values.extend(made.secrets.values);
+        self.secrets.unset.extend(made.secrets.unset);
+        Ok(made.tool)
     }
 
     fn docs(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {

@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod check;
+#[cfg(all(feature = "command", unix))]
+mod command;
 mod crm;
 mod errors;
 mod examples;

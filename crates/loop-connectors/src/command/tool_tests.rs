@@ -187,10 +187,10 @@ async fn nothing_of_a_call_stays_when_its_time_is_up() {
     // K12: the grandchildren are gone as well.
     let (settings, mark) = marked(settings(&["family"]));
     let none = Credentials::none();
-    let call = call_with(Effect::Read, settings, &none, 1_000);
+    let call = call_with(Effect::Read, settings, &none, 2_000);
     let watch = until(|| alive(&mark).len() >= 4);
     let (seen, began) = tokio::join!(call, watch);
-    check(&seen, Status::Timeout, "timeout after 1000 ms");
+    check(&seen, Status::Timeout, "timeout after 2000 ms");
     assert!(began, "the family never began");
     assert!(until(|| alive(&mark).is_empty()).await, "{:?} are still there", alive(&mark));
 }

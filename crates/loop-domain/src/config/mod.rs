@@ -1,5 +1,6 @@
 //! What may stand in `loopgate.toml`. The comments here are what an editor shows for each key.
 
+mod command;
 mod gate;
 mod limits;
 mod models;
@@ -18,6 +19,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
+pub(crate) use command::{CommandConfig, OutputForm};
 pub(crate) use gate::{BreakersConfig, GateConfig};
 pub(crate) use limits::LimitsConfig;
 pub(crate) use models::{ModelConfig, ModelsConfig};

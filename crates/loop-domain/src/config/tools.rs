@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::config::Ordered;
+use crate::config::{CommandConfig, Ordered};
 
 /// Where data is.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -39,7 +39,7 @@ pub(crate) enum SourceKind {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolConfig {
     /// What it does: `sql` asks or changes a database, `docs` searches a folder of documents, `question` asks a person,
-    /// `mock` is only declared: an eval says what its calls bring.
+    /// `command` runs a program, `mock` is only declared: an eval says what its calls bring.
     pub(crate) kind: ToolKind,
     /// What it does to the world: `read` if it only reads. Other effects need a person's consent. Required.
     #[serde(default)]
@@ -81,6 +81,9 @@ pub(crate) struct ToolConfig {
     /// For `docs`: whether the selector's model chooses among the passages found. Default: false, the best three are taken.
     #[serde(default)]
     pub(crate) smart: bool,
+    /// For `command`: the program.
+    #[serde(default)]
+    pub(crate) command: Option<CommandConfig>,
     /// Milliseconds until it is cut off. Default: 12,000.
     #[serde(default)]
     #[schemars(range(min = 1))]
@@ -121,6 +124,8 @@ pub(crate) enum ToolKind {
     Docs,
     /// Asks a person, whose answer is its result.
     Question,
+    /// Runs a program.
+    Command,
     /// Is only declared: an eval says what its calls bring.
     Mock,
 }
@@ -132,6 +137,7 @@ impl ToolKind {
             Self::Sql => "sql",
             Self::Docs => "docs",
             Self::Question => "question",
+            Self::Command => "command",
             Self::Mock => "mock",
         }
     }
