@@ -44,6 +44,10 @@
 mod command;
 mod docs;
 mod error;
+#[cfg(any(all(feature = "command", unix), feature = "files"))]
+mod fence;
+#[cfg(feature = "files")]
+mod files;
 mod heading;
 mod sql;
 
@@ -53,4 +57,6 @@ pub use command::{
 };
 pub use docs::{DocsTool, FILE_BYTES_MAX, FILES_MAX};
 pub use error::ConnectorError;
+#[cfg(feature = "files")]
+pub use files::{FILES_BYTES_MAX, FILES_RESULTS_MAX, FilesSettings, FilesTool, FilesWork};
 pub use sql::{CELL_BYTES_MAX, Database, RESULT_BYTES_MAX, ROWS_MAX, SqlTool};

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::command::mask::Masks;
 use crate::command::run::Ended;
 use crate::command::settings::CommandOutput;
+use crate::fence::fenced;
 use crate::heading::heading;
 
 /// How many characters of what a program says of its failure stand in the message.
@@ -224,18 +225,6 @@ fn skip(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, is_end: impl Fn(cha
     }
 }
 
-/// The text as a block that nothing in it can end.
-pub(crate) fn fenced(text: &str, language: &str) -> String {
-    let mut longest = 0;
-    let mut run = 0;
-    for c in text.chars() {
-        run = if c == '`' { run + 1 } else { 0 };
-        longest = longest.max(run);
-    }
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}{language}\n{text}\n{fence}")
-}
-
 fn summary(line: &str) -> String {
     let line = line.trim();
     let end = line.char_indices().nth(SUMMARY_CHARS).map_or(line.len(), |(at, _)| at);
@@ -265,11 +254,5 @@ mod tests {
         ] {
             assert_eq!(plain(text), expected, "{text:?}");
         }
-    }
-
-    #[test]
-    fn a_fence_is_longer_than_any_in_the_text() {
-        assert_eq!(fenced("a", ""), "```\na\n```");
-        assert_eq!(fenced("```\nx", "json"), "````json\n```\nx\n````");
     }
 }
