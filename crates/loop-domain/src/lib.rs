@@ -45,6 +45,7 @@ mod de;
 mod domain;
 mod error;
 mod file;
+mod files;
 mod item;
 mod json;
 mod models;

@@ -15,6 +15,7 @@ use crate::command::{self, CommandSecrets};
 use crate::config::{ProtocolKind, SourceConfig, ToolConfig, ToolKind};
 use crate::error::DomainError;
 use crate::file::File;
+use crate::files;
 use crate::protocol;
 use crate::similar::hint;
 
@@ -107,6 +108,7 @@ impl<'a> Maker<'a> {
             ToolKind::Docs => self.docs(name, tool),
             ToolKind::Question => Ok(question(self.file, name, tool)?),
             ToolKind::Command => self.command(name, tool),
+            ToolKind::Files => self.files(name, tool),
             ToolKind::Mock => {
                 self.warnings.push(format!(
                     "tool `{name}` is of kind `mock`: it is only declared, and every call of it fails but in `loopgate eval`"
@@ -121,7 +123,7 @@ impl<'a> Maker<'a> {
         let of_others: &[&str] = match tool.kind {
             ToolKind::Sql => &["folder", "query_parameter", "smart"],
             ToolKind::Docs => &["source", "query"],
-            ToolKind::Command => {
+            ToolKind::Command | ToolKind::Files => {
                 &["source", "query", "max_value_bytes", "folder", "query_parameter", "smart"]
             }
             ToolKind::Mock => &["source", "query", "folder", "query_parameter", "smart"],
@@ -129,7 +131,7 @@ impl<'a> Maker<'a> {
                 &["source", "query", "folder", "query_parameter", "smart", "effect", "attempts", "timeout_ms"]
             }
         };
-        let own_tables = [("command", ToolKind::Command)];
+        let own_tables = [("command", ToolKind::Command), ("files", ToolKind::Files)];
         let tables = own_tables.iter().filter(|(_, kind)| *kind != tool.kind).map(|(key, _)| key);
         match of_others.iter().chain(tables).find(|key| self.file.has(&["tools", name, key])) {
             None => Ok(()),
@@ -196,6 +198,18 @@ impl<'a> Maker<'a> {
         Ok(made.tool)
     }
 
+    fn files(&self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
+        let Some(config) = &tool.files else {
+            let message = format!(
+                "the tool `{name}` has no `files`; add `files = {{ folder = \"notes\", do = \"read\" }}`"
+            );
+            return Err(self.file.error(&["tools", name], message));
+        };
+        let given = tool.parameters.names().next().is_some();
+        let schema = files::schema(config).filter(|_| !given).unwrap_or_else(|| parameters(tool));
+        files::make(self.file, name, config, declaration(self.file, name, tool, schema)?)
+    }
+
     fn docs(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
         let Some(folder) = &tool.folder else {
             let message = format!("the tool `{name}` has no `folder`; add the folder with the documents");
@@ -260,6 +274,7 @@ fn policy(file: &File, name: &str, tool: &ToolConfig) -> Result<ToolPolicy, Doma
         tool.parameters.get(parameter).is_some()
             || !given && (tool.kind == ToolKind::Docs && parameter == words)
             || !given && (tool.kind == ToolKind::Question && parameter == QUESTION)
+            || !given && tool.files.as_ref().is_some_and(|config| files::has(config, parameter))
     };
     let named = |path: &[&str], parameter: &str| -> Result<(), DomainError> {
         if is_known(parameter) {

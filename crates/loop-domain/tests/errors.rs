@@ -610,3 +610,12 @@ fn a_command_in_a_build_without_commands_names_the_feature() {
         "6:1: tools of kind `command` are not in this build; build it with `--features command`",
     );
 }
+
+#[cfg(not(feature = "files"))]
+#[test]
+fn a_files_tool_in_a_build_without_files_names_the_feature() {
+    check(
+        "[protocol]\ntype = \"conversation\"\n[tools.x]\nkind = \"files\"\neffect = \"read\"\nfiles = { folder = \".\", do = \"read\" }\n",
+        "6:1: tools of kind `files` are not in this build; build it with `--features files`",
+    );
+}

@@ -9,6 +9,8 @@ mod command;
 mod crm;
 mod errors;
 mod examples;
+#[cfg(feature = "files")]
+mod files;
 mod guide;
 mod lies;
 mod limits_page;
