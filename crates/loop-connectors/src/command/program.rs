@@ -38,6 +38,8 @@ const RUN_ANYTHING: [&str; 28] = [
     "xargs",
     "zsh",
 ];
+/// Programs that are many, each under a name of its own.
+const MANY_IN_ONE: [&str; 2] = ["busybox", "toybox"];
 /// Interpreters, and the options after which they take a script as an argument.
 const INTERPRETERS: [(&str, &[&str]); 10] = [
     ("bun", &["-e", "--eval", "-p", "--print"]),
@@ -116,9 +118,12 @@ fn is_executable(path: &Path) -> bool {
     access(path, Access::EXEC_OK).is_ok()
 }
 
-/// The name under which the program is known to run what it is given. A link is known by what it leads to as well.
+/// The name under which the program is known to run what it is given. A link is known by what it leads to as well, unless
+/// that is many programs in one, which act by the name of the link.
 fn runs_anything(path: &Path) -> Option<String> {
-    names(path).into_iter().find(|name| RUN_ANYTHING.contains(&name.as_str()))
+    let names = names(path);
+    let (own, real) = (names.first(), names.get(1).filter(|name| !MANY_IN_ONE.contains(&name.as_str())));
+    own.into_iter().chain(real).find(|name| RUN_ANYTHING.contains(&name.as_str())).cloned()
 }
 
 /// The program's own name and that of the file that it leads to, in small letters, without version and `.exe`.

@@ -32,8 +32,17 @@ struct Element {
 #[derive(Clone, Debug, PartialEq)]
 enum Piece {
     Literal(String),
-    Parameter { name: String, is_array: bool, default: Option<Value> },
+    Parameter(Parameter),
     Own(&'static str),
+}
+
+/// A parameter of the tool.
+#[derive(Clone, Debug, PartialEq)]
+struct Parameter {
+    name: String,
+    is_array: bool,
+    is_required: bool,
+    default: Option<Value>,
 }
 
 /// What the placeholders are filled in with.
@@ -77,15 +86,16 @@ impl Template {
             let pieces = pieces(text, &declared).map_err(wrong)?;
             let element = Element { pieces, is_behind_dashes };
             let before = at.checked_sub(1).and_then(|at| args.get(at)).map(String::as_str);
-            element.check(text, before, program, &declared).map_err(wrong)?;
+            element.check(text, before, program).map_err(wrong)?;
             is_behind_dashes |= text == "--";
             elements.push(element);
         }
         let stdin = stdin.map(|text| -> Result<Element, ConnectorError> {
             let wrong = |message: String| ConnectorError::Setting { key: "stdin", message };
             let pieces = pieces(text, &declared).map_err(wrong)?;
-            let has_array =
-                pieces.iter().any(|piece| matches!(piece, Piece::Parameter { is_array: true, .. }));
+            let has_array = pieces
+                .iter()
+                .any(|piece| matches!(piece, Piece::Parameter(Parameter { is_array: true, .. })));
             if has_array {
                 return Err(wrong(format!("`{text}` has a list in it, which is for `args`; declare a text")));
             }
@@ -137,24 +147,20 @@ impl Template {
     }
 
     fn uses(&self, parameter: &str) -> bool {
-        self.pieces().any(|piece| matches!(piece, Piece::Parameter { name, .. } if name == parameter))
+        self.pieces().any(|piece| matches!(piece, Piece::Parameter(it) if it.name == parameter))
     }
 }
 
 impl Element {
     /// Refuses a place at which a value could be something else than a value.
-    fn check(
-        &self,
-        text: &str,
-        before: Option<&str>,
-        program: &Path,
-        declared: &Declared<'_>,
-    ) -> Result<(), String> {
+    fn check(&self, text: &str, before: Option<&str>, program: &Path) -> Result<(), String> {
         if self.pieces.iter().all(|piece| matches!(piece, Piece::Literal(_))) {
             return Ok(());
         }
-        let arrays =
-            self.pieces.iter().filter(|piece| matches!(piece, Piece::Parameter { is_array: true, .. }));
+        let arrays = self
+            .pieces
+            .iter()
+            .filter(|piece| matches!(piece, Piece::Parameter(Parameter { is_array: true, .. })));
         if arrays.count() > 0 && self.pieces.len() > 1 {
             return Err(format!(
                 "`{text}` has a list within a text; write the list in an element of its own"
@@ -177,8 +183,8 @@ impl Element {
             ));
         }
         let may_be_absent = self.pieces.iter().find_map(|piece| match piece {
-            Piece::Parameter { name, is_array, default } => {
-                (*is_array || (default.is_none() && !declared.is_required(name))).then_some(name)
+            Piece::Parameter(it) => {
+                (it.is_array || (it.default.is_none() && !it.is_required)).then_some(&it.name)
             }
             Piece::Literal(_) | Piece::Own(_) => None,
         });
@@ -233,9 +239,10 @@ impl Piece {
                 let text = part.as_ref().ok_or_else(|| format!("the work item has no `{name}`"))?;
                 checked(name, text.to_string()).map(Given::Text)
             }
-            Self::Parameter { name, is_array, default } => {
+            Self::Parameter(Parameter { name, is_array, is_required, default }) => {
                 let given = values.parameters.get(name).filter(|value| !value.is_null()).or(default.as_ref());
                 match given {
+                    None if *is_required => Err(format!("`{name}` is missing")),
                     None => Ok(Given::Absent),
                     Some(Value::Array(elements)) if *is_array => elements
                         .iter()
@@ -300,7 +307,13 @@ impl<'a> Declared<'a> {
             return Err(format!("there is no parameter for `{{{name}}}`; use one of {}", known.join(", ")));
         };
         let is_array = property.get("type").and_then(Value::as_str) == Some("array");
-        Ok(Piece::Parameter { name: name.to_owned(), is_array, default: property.get("default").cloned() })
+        let default = property.get("default").cloned();
+        Ok(Piece::Parameter(Parameter {
+            name: name.to_owned(),
+            is_array,
+            is_required: self.is_required(name),
+            default,
+        }))
     }
 }
 

@@ -421,6 +421,17 @@ fn a_setting_that_is_wrong_is_said_when_the_tool_is_made() {
     let link = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("/bin/sh", link.path().join("tool")).unwrap();
     assert!(program(link.path().join("tool").to_str().unwrap()).contains("runs what it is given"));
+    // Where all small programs are one, a link to it is the program of its name.
+    fs::copy("/bin/true", link.path().join("busybox")).unwrap();
+    std::os::unix::fs::symlink("busybox", link.path().join("ls")).unwrap();
+    std::os::unix::fs::symlink("busybox", link.path().join("ash")).unwrap();
+    assert!(crate::command::program::find(link.path().join("ls").to_str().unwrap()).is_ok());
+    for name in ["busybox", "ash"] {
+        assert!(
+            program(link.path().join(name).to_str().unwrap()).contains("runs what it is given"),
+            "{name}"
+        );
+    }
     fs::write(link.path().join("text"), "x").unwrap();
     assert!(program(link.path().join("text").to_str().unwrap()).contains("cannot be executed"));
     assert!(program("/nowhere/git").contains("there is no program `/nowhere/git`"));
