@@ -128,6 +128,14 @@ pub enum ConnectorError {
         /// The parameter.
         name: String,
     },
+    /// A setting of a tool is wrong.
+    #[error("{message}")]
+    Setting {
+        /// The setting's key.
+        key: &'static str,
+        /// What is wrong, and how to fix it.
+        message: String,
+    },
     /// A folder holds no document that can be searched.
     #[error("{path}: holds no .md, .markdown or .txt file; name a folder that does")]
     NoDocuments {

@@ -39,11 +39,13 @@
 //! # }
 //! ```
 
+mod command;
 mod config;
 mod de;
 mod domain;
 mod error;
 mod file;
+mod files;
 mod item;
 mod json;
 mod models;

@@ -12,9 +12,11 @@ use loop_tools::{
 };
 use serde_json::{Map, Value, json};
 
+use crate::command::{self, CommandSecrets};
 use crate::config::{ProtocolKind, SourceConfig, ToolConfig, ToolKind};
 use crate::error::DomainError;
 use crate::file::File;
+use crate::files;
 use crate::protocol;
 use crate::similar::hint;
 
@@ -30,11 +32,14 @@ pub(crate) struct Tools {
     pub(crate) registry: Registry,
     /// What a person should know about them, a line each.
     pub(crate) warnings: Vec<String>,
+    /// What they are given from the environment.
+    pub(crate) secrets: CommandSecrets,
 }
 
 /// Makes every tool that is switched on.
 pub(crate) fn tools(file: &File) -> Result<Tools, DomainError> {
-    let mut maker = Maker { file, databases: BTreeMap::new(), warnings: Vec::new() };
+    let secrets = CommandSecrets::default();
+    let mut maker = Maker { file, databases: BTreeMap::new(), warnings: Vec::new(), secrets };
     let sources: Vec<(&str, &SourceConfig)> = file.config.sources.iter().collect();
     for (name, source) in sources {
         maker.open(name, source)?;
@@ -45,13 +50,14 @@ pub(crate) fn tools(file: &File) -> Result<Tools, DomainError> {
     }
     let registry =
         protocol::with_output(file, builder)?.build().map_err(|error| registry_error(file, &error))?;
-    Ok(Tools { registry, warnings: maker.warnings })
+    Ok(Tools { registry, warnings: maker.warnings, secrets: maker.secrets })
 }
 
 struct Maker<'a> {
     file: &'a File,
     databases: BTreeMap<&'a str, Database>,
     warnings: Vec<String>,
+    secrets: CommandSecrets,
 }
 
 impl<'a> Maker<'a> {
@@ -105,6 +111,8 @@ impl<'a> Maker<'a> {
             ToolKind::Docs => self.docs(name, tool),
             ToolKind::Question => Ok(question(self.file, name, tool)?),
             ToolKind::Results => Ok(results(self.file, name, tool)?),
+            ToolKind::Command => self.command(name, tool),
+            ToolKind::Files => self.files(name, tool),
             ToolKind::Mock => {
                 self.warnings.push(format!(
                     "tool `{name}` is of kind `mock`: it is only declared, and every call of it fails but in `loopgate eval`"
@@ -119,6 +127,9 @@ impl<'a> Maker<'a> {
         let of_others: &[&str] = match tool.kind {
             ToolKind::Sql => &["folder", "query_parameter", "smart"],
             ToolKind::Docs => &["source", "query"],
+            ToolKind::Command | ToolKind::Files => {
+                &["source", "query", "max_value_bytes", "folder", "query_parameter", "smart"]
+            }
             ToolKind::Mock => &["source", "query", "folder", "query_parameter", "smart"],
             ToolKind::Results => &[
                 "source",
@@ -134,7 +145,9 @@ impl<'a> Maker<'a> {
                 &["source", "query", "folder", "query_parameter", "smart", "effect", "attempts", "timeout_ms"]
             }
         };
-        match of_others.iter().find(|key| self.file.has(&["tools", name, key])) {
+        let own_tables = [("command", ToolKind::Command), ("files", ToolKind::Files)];
+        let tables = own_tables.iter().filter(|(_, kind)| *kind != tool.kind).map(|(key, _)| key);
+        match of_others.iter().chain(tables).find(|key| self.file.has(&["tools", name, key])) {
             None => Ok(()),
             Some(key) => {
                 let message = format!("`{key}` is not for tools of kind `{}`; take it out", tool.kind.name());
@@ -182,6 +195,33 @@ impl<'a> Maker<'a> {
             Some(bytes) => made.with_cell_bytes_max(bytes),
             None => made,
         }))
+    }
+
+    fn command(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
+        let Some(config) = &tool.command else {
+            let message = format!(
+                "the tool `{name}` has no `command`; add `command = {{ program = \"git\", args = [] }}`"
+            );
+            return Err(self.file.error(&["tools", name], message));
+        };
+        let made =
+            command::make(self.file, name, config, declaration(self.file, name, tool, parameters(tool))?)?;
+        self.warnings.extend(made.warnings);
+        self.secrets.values.extend(made.secrets.values);
+        self.secrets.unset.extend(made.secrets.unset);
+        Ok(made.tool)
+    }
+
+    fn files(&self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
+        let Some(config) = &tool.files else {
+            let message = format!(
+                "the tool `{name}` has no `files`; add `files = {{ folder = \"notes\", do = \"read\" }}`"
+            );
+            return Err(self.file.error(&["tools", name], message));
+        };
+        let given = tool.parameters.names().next().is_some();
+        let schema = files::schema(config).filter(|_| !given).unwrap_or_else(|| parameters(tool));
+        files::make(self.file, name, config, declaration(self.file, name, tool, schema)?)
     }
 
     fn docs(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
@@ -269,6 +309,7 @@ fn policy(file: &File, name: &str, tool: &ToolConfig) -> Result<ToolPolicy, Doma
         tool.parameters.get(parameter).is_some()
             || !given && (tool.kind == ToolKind::Docs && parameter == words)
             || !given && (tool.kind == ToolKind::Question && parameter == QUESTION)
+            || !given && tool.files.as_ref().is_some_and(|config| files::has(config, parameter))
     };
     let named = |path: &[&str], parameter: &str| -> Result<(), DomainError> {
         if is_known(parameter) {

@@ -601,3 +601,21 @@ fn a_token_that_is_not_set_is_missed_by_who_saves() {
     let stated = "9:1: the environment variable `LOOPGATE_NO_SUCH_VARIABLE` is not set; set it to the token";
     assert!(missed.ends_with(stated), "{missed}");
 }
+
+#[cfg(not(feature = "command"))]
+#[test]
+fn a_command_in_a_build_without_commands_names_the_feature() {
+    check(
+        "[protocol]\ntype = \"conversation\"\n[tools.x]\nkind = \"command\"\neffect = \"read\"\ncommand = { program = \"git\" }\n",
+        "6:1: tools of kind `command` are not in this build; build it with `--features command`",
+    );
+}
+
+#[cfg(not(feature = "files"))]
+#[test]
+fn a_files_tool_in_a_build_without_files_names_the_feature() {
+    check(
+        "[protocol]\ntype = \"conversation\"\n[tools.x]\nkind = \"files\"\neffect = \"read\"\nfiles = { folder = \".\", do = \"read\" }\n",
+        "6:1: tools of kind `files` are not in this build; build it with `--features files`",
+    );
+}

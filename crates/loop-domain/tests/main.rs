@@ -4,9 +4,13 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod check;
+#[cfg(all(feature = "command", unix))]
+mod command;
 mod crm;
 mod errors;
 mod examples;
+#[cfg(feature = "files")]
+mod files;
 mod guide;
 mod lies;
 mod limits_page;

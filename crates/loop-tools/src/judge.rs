@@ -104,6 +104,9 @@ fn failure(tool: &ToolDeclaration, result: ToolResult) -> Judged {
         Some(Failure::Permanent) => Status::PermanentError,
         Some(Failure::InvalidInput) => Status::InvalidInput,
         Some(Failure::Pending) => Status::Pending,
+        // What only reads has no effect that could be in doubt.
+        Some(Failure::InDoubt) if tool.effect == Some(Effect::Read) => Status::PermanentError,
+        Some(Failure::InDoubt) => Status::InDoubt,
         // A program that knows S0's shape only says it in words.
         None if message == NO_DATA_FOUND => Status::Empty,
         None => Status::PermanentError,

@@ -60,6 +60,7 @@ fn every_result_has_its_status() {
         (Some(Failure::Permanent), Status::PermanentError),
         (Some(Failure::InvalidInput), Status::InvalidInput),
         (Some(Failure::Pending), Status::Pending),
+        (Some(Failure::InDoubt), Status::PermanentError),
         (None, Status::PermanentError),
     ];
     for (kind, status) in kinds {
@@ -67,6 +68,19 @@ fn every_result_has_its_status() {
     }
     let in_words = ToolResult { kind: None, ..ToolResult::failed("fetch_x", "X", NO_DATA_FOUND) };
     check(in_words, Status::Empty, "No data found", "X: No data found");
+}
+
+#[test]
+fn a_tool_that_changes_something_may_say_that_it_does_not_know_whether_it_did() {
+    let result = ToolResult::in_doubt("fetch_x", "X", "it was killed");
+    for (effect, status) in [
+        (Effect::Read, Status::PermanentError),
+        (Effect::Exec, Status::InDoubt),
+        (Effect::WriteKeyed, Status::InDoubt),
+    ] {
+        let judged = judge(&tool().effect(effect), result.clone());
+        assert_eq!(observation("X", judged, 4_000).status, status);
+    }
 }
 
 #[test]

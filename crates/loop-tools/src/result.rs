@@ -62,6 +62,8 @@ pub enum Failure {
     InvalidInput,
     /// The result is not ready. The same call is made again later, without a model call.
     Pending,
+    /// The call was begun and may or may not have had its effect. An approver decides what follows.
+    InDoubt,
 }
 
 impl ToolResult {
@@ -142,6 +144,11 @@ impl ToolResult {
     /// A failure that says that nothing was found (S0-68).
     pub fn empty(tool: impl Into<String>, title: &str) -> Self {
         Self::failure(tool, title, NO_DATA_FOUND, Failure::Empty)
+    }
+
+    /// A failure of a call whose effect may or may not have happened, for example of a program that was killed.
+    pub fn in_doubt(tool: impl Into<String>, title: &str, message: impl Display) -> Self {
+        Self::failure(tool, title, message, Failure::InDoubt)
     }
 
     /// What a tool says that has begun something and is not ready: ask again after so many milliseconds. The loop does

@@ -8,7 +8,6 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use loop_core::Scope;
 use loop_tools::{Candidate, Credentials, Source, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::{Value, json};
 
@@ -17,6 +16,7 @@ pub use self::files::{FILE_BYTES_MAX, FILES_MAX};
 use self::passage::{Passage, WHOLE_CHARS, passages};
 use self::rank::Index;
 use crate::error::ConnectorError;
+use crate::heading::heading;
 
 /// The most candidates among which a model chooses.
 const CANDIDATES: usize = 12;
@@ -179,13 +179,6 @@ fn data(passage: &Passage) -> Value {
 
 fn first_words(text: &str) -> String {
     text.split_whitespace().take(FIRST_WORDS).collect::<Vec<_>>().join(" ")
-}
-
-fn heading(title: &str, scope: &Scope) -> String {
-    match scope.account_name.as_ref().or(scope.account.as_ref()) {
-        Some(account) => format!("## {title} — {account}"),
-        None => format!("## {title}"),
-    }
 }
 
 #[cfg(test)]

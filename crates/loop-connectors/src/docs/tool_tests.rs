@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use loop_core::{Effect, Observation, Status};
+use loop_core::{Effect, Observation, Scope, Status};
 use loop_tools::{Registry, Smart};
 
 use super::*;

@@ -1,5 +1,7 @@
 //! What may stand in `loopgate.toml`. The comments here are what an editor shows for each key.
 
+mod command;
+mod files;
 mod gate;
 mod limits;
 mod models;
@@ -18,6 +20,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
+pub(crate) use command::{CommandConfig, OutputForm};
+pub(crate) use files::{FilesConfig, FilesWorkConfig};
 pub(crate) use gate::{BreakersConfig, GateConfig};
 pub(crate) use limits::LimitsConfig;
 pub(crate) use models::{ModelConfig, ModelsConfig};

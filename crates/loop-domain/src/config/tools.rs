@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::config::Ordered;
+use crate::config::{CommandConfig, FilesConfig, Ordered};
 
 /// Where data is.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -39,7 +39,8 @@ pub(crate) enum SourceKind {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolConfig {
     /// What it does: `sql` asks or changes a database, `docs` searches a folder of documents, `question` asks a person,
-    /// `results` reads more of an earlier result that was cut, `mock` is only declared: an eval says what its calls bring.
+    /// `results` reads more of an earlier result that was cut, `command` runs a program, `files` works on the files of a
+    /// folder, `mock` is only declared: an eval says what its calls bring.
     pub(crate) kind: ToolKind,
     /// What it does to the world: `read` if it only reads. Other effects need a person's consent. Required, except of
     /// `question` and `results`.
@@ -58,7 +59,7 @@ pub(crate) struct ToolConfig {
     /// Other names that mean it. Default: none.
     #[serde(default)]
     pub(crate) aliases: Vec<String>,
-    /// What it takes, by name. Default: nothing, and for `docs` the words to look for.
+    /// What it takes, by name. Default: nothing, for `docs` the words to look for, and for `files` what its work needs.
     #[serde(default)]
     pub(crate) parameters: Ordered<ParameterConfig>,
     /// For `sql`: the name of a source.
@@ -82,6 +83,12 @@ pub(crate) struct ToolConfig {
     /// For `docs`: whether the selector's model chooses among the passages found. Default: false, the best three are taken.
     #[serde(default)]
     pub(crate) smart: bool,
+    /// For `command`: the program.
+    #[serde(default)]
+    pub(crate) command: Option<CommandConfig>,
+    /// For `files`: the folder, and what is done with its files.
+    #[serde(default)]
+    pub(crate) files: Option<FilesConfig>,
     /// Milliseconds until it is cut off. Default: 12,000.
     #[serde(default)]
     #[schemars(range(min = 1))]
@@ -124,6 +131,10 @@ pub(crate) enum ToolKind {
     Question,
     /// Reads more of an earlier result that was cut.
     Results,
+    /// Runs a program.
+    Command,
+    /// Works on the files of a folder.
+    Files,
     /// Is only declared: an eval says what its calls bring.
     Mock,
 }
@@ -136,6 +147,8 @@ impl ToolKind {
             Self::Docs => "docs",
             Self::Question => "question",
             Self::Results => "results",
+            Self::Command => "command",
+            Self::Files => "files",
             Self::Mock => "mock",
         }
     }

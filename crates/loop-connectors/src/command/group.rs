@@ -1,0 +1,74 @@
+//! A program and everything that it starts, as one process group that ends as one.
+
+use std::io;
+use std::process::{Child, ExitStatus};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// The process group of one call. Its number is used only while it cannot mean another group: until the leader, which is
+/// kept as a zombie for that, is reaped.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Group(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    NotBegun,
+    Running(Pid),
+    /// It was killed before it began, or it has been reaped.
+    Over,
+}
+
+/// Kills the group when it is dropped.
+#[derive(Debug)]
+pub(crate) struct KillOnDrop(pub(crate) Group);
+
+impl Group {
+    /// Starts the program, which must be the leader of a group of its own. `None`: the group was killed before.
+    pub(crate) fn begin(&self, spawn: impl FnOnce() -> io::Result<Child>) -> io::Result<Option<Child>> {
+        let mut state = self.state();
+        if !matches!(*state, State::NotBegun) {
+            return Ok(None);
+        }
+        // A kill that comes now waits, and finds the group.
+        let child = spawn()?;
+        *state = State::Running(Pid::from_child(&child));
+        Ok(Some(child))
+    }
+
+    /// Kills everything in the group, and lets nothing begin any more.
+    pub(crate) fn kill(&self) {
+        let mut state = self.state();
+        match *state {
+            State::NotBegun => *state = State::Over,
+            State::Running(leader) => kill_all(leader),
+            State::Over => {}
+        }
+    }
+
+    /// Kills what is left of the group, and reaps its leader.
+    pub(crate) fn end(&self, child: &mut Child) -> io::Result<ExitStatus> {
+        let mut state = self.state();
+        if let State::Running(leader) = *state {
+            kill_all(leader);
+        }
+        *state = State::Over;
+        child.wait()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        self.0.kill();
+    }
+}
+
+fn kill_all(leader: Pid) {
+    // The group may be empty already but for the zombie, which is no failure.
+    let _ = kill_process_group(leader, Signal::KILL);
+}

@@ -1,0 +1,23 @@
+//! A tool that runs one program with an array of arguments, and never a shell.
+//!
+//! ```text
+//! parameters ─▶ arguments ─▶ own thread ─▶ program in a group ─▶ output ─▶ result
+//!                  │          │                │      ▲
+//!                  ▼          ▼                ▼      │ kill, also when the call is dropped
+//!            invalid input   no new rights,  more programs
+//!                            Landlock
+//! ```
+
+mod group;
+mod mask;
+mod output;
+mod program;
+mod run;
+mod sandbox;
+mod settings;
+mod template;
+mod tool;
+
+pub use self::sandbox::{SandboxFolders, SandboxSupport};
+pub use self::settings::{COMMAND_BYTES_MAX, CommandOutput, CommandSettings};
+pub use self::tool::CommandTool;

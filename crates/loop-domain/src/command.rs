@@ -1,0 +1,157 @@
+//! From `command` of a tool to the tool over a program.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loop_tools::{Tool, ToolDeclaration};
+
+use crate::config::CommandConfig;
+use crate::error::DomainError;
+use crate::file::File;
+
+/// A tool over a program, and what its author should know.
+pub(crate) struct MadeCommand {
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) secrets: CommandSecrets,
+}
+
+/// What the programs of a domain get from the environment and must not be shown.
+#[derive(Default)]
+pub(crate) struct CommandSecrets {
+    /// The values by the names of their variables.
+    pub(crate) values: BTreeMap<String, String>,
+    /// The variables that are named and not set.
+    pub(crate) unset: Vec<DomainError>,
+}
+
+/// The tool `name`.
+#[cfg(all(feature = "command", unix))]
+pub(crate) fn make(
+    file: &File,
+    name: &str,
+    config: &CommandConfig,
+    declaration: ToolDeclaration,
+) -> Result<MadeCommand, DomainError> {
+    use loop_connectors::{CommandOutput, CommandSettings, CommandTool, ConnectorError, SandboxFolders};
+
+    use crate::config::OutputForm;
+
+    let at = |key: &'static str| ["tools", name, "command", key];
+    let resolve = |path: &[&str], text: &str| file.resolve(path, text);
+    let folder = match &config.folder {
+        Some(folder) => resolve(&at("folder"), folder),
+        None => file.folder.clone(),
+    };
+    // A name alone is looked for in PATH.
+    let program = match config.program.contains('/') && !config.program.starts_with('/') {
+        true => {
+            let path = resolve(&at("program"), &config.program);
+            let path = std::path::absolute(&path).unwrap_or(path);
+            path.to_string_lossy().into_owned()
+        }
+        false => config.program.clone(),
+    };
+    let sandbox = config.sandbox.as_ref().map(|folders| {
+        let all = |key: &str, named: &[String]| {
+            let path = ["tools", name, "command", "sandbox", key];
+            named.iter().map(|folder| resolve(&path, folder)).collect()
+        };
+        SandboxFolders { read: all("read", &folders.read), write: all("write", &folders.write) }
+    });
+    let mut settings = CommandSettings::new(program, folder);
+    settings.args.clone_from(&config.args);
+    settings.env.clone_from(&config.env);
+    settings.set = config.set.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
+    settings.secret_env.clone_from(&config.secret_env);
+    settings.output = match config.output {
+        OutputForm::Text => CommandOutput::Text,
+        OutputForm::Lines => CommandOutput::Lines,
+        OutputForm::Json => CommandOutput::Json,
+    };
+    settings.empty_exit.clone_from(&config.empty_exit);
+    settings.retry_exit.clone_from(&config.retry_exit);
+    settings.max_bytes = config.max_bytes.unwrap_or(settings.max_bytes);
+    settings.stdin.clone_from(&config.stdin);
+    settings.sandbox = sandbox;
+    let tool = CommandTool::new(declaration, settings).map_err(|error| match error {
+        ConnectorError::Setting { key, message } => file.error(&at(key), message),
+        error => {
+            // A folder that is not there: one of the sandbox, unless the working folder is the one.
+            let missing = config.folder.as_ref().map(|named| resolve(&at("folder"), named));
+            let key = if missing.is_some_and(|path| !path.exists()) { "folder" } else { "sandbox" };
+            file.error(&at(key), error.to_string())
+        }
+    })?;
+    Ok(MadeCommand {
+        tool: Arc::new(tool),
+        warnings: warnings(name, config),
+        secrets: secrets(file, name, config),
+    })
+}
+
+/// No tool: this program was built without them.
+#[cfg(not(all(feature = "command", unix)))]
+pub(crate) fn make(
+    file: &File,
+    name: &str,
+    _: &CommandConfig,
+    _: ToolDeclaration,
+) -> Result<MadeCommand, DomainError> {
+    let message = if cfg!(unix) {
+        "tools of kind `command` are not in this build; build it with `--features command`"
+    } else {
+        "tools of kind `command` need a Unix system; take the tool out"
+    };
+    Err(file.error(&["tools", name, "kind"], message))
+}
+
+#[cfg(all(feature = "command", unix))]
+fn warnings(name: &str, config: &CommandConfig) -> Vec<String> {
+    use loop_connectors::SandboxSupport;
+
+    let mut warnings = Vec::new();
+    if config.sandbox.is_some() {
+        let missing = match SandboxSupport::of_this_system() {
+            SandboxSupport::Full => None,
+            SandboxSupport::Partial => {
+                Some("this kernel is too old for all of Landlock, so only a part of it is enforced")
+            }
+            _ => Some("this kernel has no Landlock, so it is not enforced"),
+        };
+        warnings.extend(missing.map(|missing| format!("tool `{name}`: `command.sandbox`: {missing}")));
+    }
+    for variable in config.env.iter().filter(|variable| sounds_secret(variable)) {
+        warnings.push(format!(
+            "tool `{name}`: `{variable}` in `command.env` sounds like a secret and is not masked; move it to `secret_env`"
+        ));
+    }
+    warnings
+}
+
+#[cfg(all(feature = "command", unix))]
+fn sounds_secret(variable: &str) -> bool {
+    let variable = variable.to_uppercase();
+    let words =
+        ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY"];
+    words.iter().any(|word| variable.contains(word))
+}
+
+#[cfg(all(feature = "command", unix))]
+fn secrets(file: &File, name: &str, config: &CommandConfig) -> CommandSecrets {
+    let mut secrets = CommandSecrets::default();
+    for (at, variable) in config.secret_env.iter().enumerate() {
+        match std::env::var(variable) {
+            Ok(value) if !value.is_empty() => {
+                secrets.values.insert(variable.clone(), value);
+            }
+            Ok(_) | Err(_) => {
+                let path = ["tools", name, "command", "secret_env", &at.to_string()];
+                let message =
+                    format!("the environment variable `{variable}` is not set; set it to the secret");
+                secrets.unset.push(file.error(&path, message));
+            }
+        }
+    }
+    secrets
+}
