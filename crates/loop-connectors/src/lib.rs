@@ -1,7 +1,7 @@
 //! Tools that are made from configuration rather than from code.
 //!
 //! Each connector turns one source into one [`Tool`](loop_tools::Tool) (S0-79): a query or a change over a SQLite file
-//! ([`SqlTool`]), a folder of documents ([`DocsTool`]). Everything that can be wrong with the configuration is said when the
+//! ([`SqlTool`]), a folder of documents ([`DocsTool`]), with the feature `http` one request to a server (`HttpTool`). Everything that can be wrong with the configuration is said when the
 //! tool is made, in one line ([`ConnectorError`]); what goes wrong in a call is a failed result.
 //!
 //! What it does not do: it reads no configuration file, decides nothing, and writes to no source that was not opened for it
@@ -41,8 +41,12 @@
 
 mod docs;
 mod error;
+#[cfg(feature = "http")]
+mod http;
 mod sql;
 
 pub use docs::{DocsTool, FILE_BYTES_MAX, FILES_MAX};
 pub use error::ConnectorError;
+#[cfg(feature = "http")]
+pub use http::{HTTP_BYTES_MAX, HttpAuth, HttpDefinition, HttpPages, HttpPaging, HttpTool};
 pub use sql::{CELL_BYTES_MAX, Database, RESULT_BYTES_MAX, ROWS_MAX, SqlTool};
