@@ -179,11 +179,9 @@ impl Signer {
         mask.add(&pair);
         let mut value = HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| failed("its secret is wrong"))?;
         value.set_sensitive(true);
-        let mut form = Serializer::new(String::new());
-        form.append_pair("grant_type", "client_credentials");
-        if !scope.trim().is_empty() {
-            form.append_pair("scope", scope.trim());
-        }
+        let scope = Some(("scope", scope.trim())).filter(|(_, scope)| !scope.is_empty());
+        let pairs = std::iter::once(("grant_type", "client_credentials")).chain(scope);
+        let form = Serializer::new(String::new()).extend_pairs(pairs).finish();
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
@@ -191,7 +189,7 @@ impl Signer {
             method: Method::POST,
             url: url.clone(),
             headers,
-            body: Some(Payload::Form(form.finish())),
+            body: Some(Payload::Form(form)),
         };
         let signed = Signed { headers: vec![(AUTHORIZATION, value)], query: None };
         let asked = client.send(&prepared, &signed, url, TOKEN_BYTES, &Departure::default()).await;

@@ -170,7 +170,7 @@ impl Client {
             Reach::Private => &self.private,
         };
         let resolver = || GuardedResolver { reach, lookup: Arc::clone(&self.lookup) };
-        let made = slot.get_or_init(|| build(resolver()).map_err(|error| error.to_string()));
+        let made = slot.get_or_init(|| build(resolver()));
         made.as_ref().map_err(|error| {
             SendError::Refused(format!("no HTTP client can be made on this machine: {error}"))
         })
@@ -240,17 +240,26 @@ impl Answer {
     }
 }
 
+/// The settings of TLS that all clients of the process share: certificates are verified by the operating system.
+fn tls() -> Result<rustls::ClientConfig, String> {
+    static TLS: OnceLock<Result<rustls::ClientConfig, String>> = OnceLock::new();
+    let make = || {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_platform_verifier()?
+            .with_no_client_auth();
+        // A preconfigured TLS client bypasses reqwest's choice of protocols.
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(tls)
+    };
+    TLS.get_or_init(|| make().map_err(|error: rustls::Error| error.to_string())).clone()
+}
+
 /// A client that connects to what its resolver lets through, by no proxy, and follows nothing by itself.
-fn build(resolver: GuardedResolver) -> Result<reqwest::Client, Box<dyn std::error::Error + Send + Sync>> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_platform_verifier()?
-        .with_no_client_auth();
-    // A preconfigured TLS client bypasses reqwest's choice of protocols.
-    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+fn build(resolver: GuardedResolver) -> Result<reqwest::Client, String> {
     let client = reqwest::Client::builder()
-        .tls_backend_preconfigured(tls)
+        .tls_backend_preconfigured(tls()?)
         .dns_resolver(resolver)
         .no_proxy()
         .redirect(Policy::none())
@@ -261,8 +270,8 @@ fn build(resolver: GuardedResolver) -> Result<reqwest::Client, Box<dyn std::erro
         .user_agent(concat!("loopgate/", env!("CARGO_PKG_VERSION")))
         .http1_max_headers(MAX_HEADERS)
         .http2_max_header_list_size(MAX_HEADER_BYTES)
-        .build()?;
-    Ok(client)
+        .build();
+    client.map_err(|error| error.to_string())
 }
 
 /// The answer with its body, where that is not longer than `limit`.
