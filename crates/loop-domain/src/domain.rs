@@ -73,7 +73,7 @@ pub struct Domain {
     pub save: Option<SaveTarget>,
     /// Which entries of its runs a journal in a file syncs to the disk.
     pub sync: SyncPolicy,
-    /// The secrets of the tools. Empty: no kind of tool needs any.
+    /// The secrets of the tools, by the variables of the environment that hold them. Empty: no tool needs any.
     pub credentials: Credentials,
     file: File,
     warnings: Vec<String>,
@@ -101,7 +101,8 @@ impl Domain {
         let mut unset_to_save = Vec::new();
         let save = parts::save(&file, &mut unset_to_save);
         // What saving sends is a secret in every run, also in one that does not save.
-        let own = save.as_ref().ok().and_then(Option::as_ref).map(Saver::secrets).unwrap_or_default();
+        let mut own = save.as_ref().ok().and_then(Option::as_ref).map(Saver::secrets).unwrap_or_default();
+        own.extend(&Secrets::of(tools.secrets.iter().map(|(_, secret)| secret.as_str())));
         let Built { models, found, scripts, recorder } =
             models::models(&file, options.record.as_deref(), &own)?;
         let prompts = parts::prompts(&file)?;
@@ -116,7 +117,7 @@ impl Domain {
             registry: Arc::new(tools.registry),
             prompts: Arc::new(prompts),
             models,
-            credentials: Credentials::none(),
+            credentials: tools.secrets.into_iter().collect(),
             sync: file.config.journal.sync.into(),
             file,
             save,
@@ -216,7 +217,7 @@ impl Domain {
             .with_overridden(self.overridden.iter().cloned())
     }
 
-    /// The keys of its models, and those that the environment holds for the known providers. They are masked in what its
+    /// The keys of its models, those that the environment holds for the known providers, and the secrets of its tools. They are masked in what its
     /// runs read; a program that shows something else, such as a call of a tool by hand, masks it itself.
     pub fn secrets(&self) -> &Secrets {
         &self.secrets

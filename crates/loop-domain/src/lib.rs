@@ -44,6 +44,8 @@ mod de;
 mod domain;
 mod error;
 mod file;
+#[cfg(feature = "http")]
+mod http;
 mod item;
 mod json;
 mod models;

@@ -29,11 +29,13 @@ pub(crate) struct Tools {
     pub(crate) registry: Registry,
     /// What a person should know about them, a line each.
     pub(crate) warnings: Vec<String>,
+    /// The secrets that they send, by the variables that hold them.
+    pub(crate) secrets: Vec<(String, String)>,
 }
 
 /// Makes every tool that is switched on.
 pub(crate) fn tools(file: &File) -> Result<Tools, DomainError> {
-    let mut maker = Maker { file, databases: BTreeMap::new(), warnings: Vec::new() };
+    let mut maker = Maker { file, databases: BTreeMap::new(), warnings: Vec::new(), secrets: Vec::new() };
     let sources: Vec<(&str, &SourceConfig)> = file.config.sources.iter().collect();
     for (name, source) in sources {
         maker.open(name, source)?;
@@ -44,13 +46,14 @@ pub(crate) fn tools(file: &File) -> Result<Tools, DomainError> {
     }
     let registry =
         protocol::with_output(file, builder)?.build().map_err(|error| registry_error(file, &error))?;
-    Ok(Tools { registry, warnings: maker.warnings })
+    Ok(Tools { registry, warnings: maker.warnings, secrets: maker.secrets })
 }
 
 struct Maker<'a> {
     file: &'a File,
     databases: BTreeMap<&'a str, Database>,
     warnings: Vec<String>,
+    secrets: Vec<(String, String)>,
 }
 
 impl<'a> Maker<'a> {
@@ -100,6 +103,7 @@ impl<'a> Maker<'a> {
         match tool.kind {
             ToolKind::Sql => self.sql(name, tool),
             ToolKind::Docs => self.docs(name, tool),
+            ToolKind::Http => self.http(name, tool),
             ToolKind::Question => Ok(question(self.file, name, tool)?),
             ToolKind::Mock => {
                 self.warnings.push(format!(
@@ -113,12 +117,21 @@ impl<'a> Maker<'a> {
     /// Refuses keys that belong to another kind of tool: they would have no effect.
     fn check_keys(&self, name: &str, tool: &ToolConfig) -> Result<(), DomainError> {
         let of_others: &[&str] = match tool.kind {
-            ToolKind::Sql => &["folder", "query_parameter", "smart"],
-            ToolKind::Docs => &["source", "query"],
-            ToolKind::Mock => &["source", "query", "folder", "query_parameter", "smart"],
-            ToolKind::Question => {
-                &["source", "query", "folder", "query_parameter", "smart", "effect", "attempts", "timeout_ms"]
-            }
+            ToolKind::Sql => &["folder", "query_parameter", "smart", "http"],
+            ToolKind::Docs => &["source", "query", "http"],
+            ToolKind::Http => &["source", "query", "folder", "query_parameter", "smart", "max_value_bytes"],
+            ToolKind::Mock => &["source", "query", "folder", "query_parameter", "smart", "http"],
+            ToolKind::Question => &[
+                "source",
+                "query",
+                "folder",
+                "query_parameter",
+                "smart",
+                "http",
+                "effect",
+                "attempts",
+                "timeout_ms",
+            ],
         };
         match of_others.iter().find(|key| self.file.has(&["tools", name, key])) {
             None => Ok(()),
@@ -195,6 +208,30 @@ impl<'a> Maker<'a> {
             .map_err(|error| self.file.error(&["tools", name, "folder"], error.to_string()))?;
         self.warnings.extend(made.left_out().iter().map(|line| format!("tool `{name}` leaves out {line}")));
         Ok(if tool.smart { Arc::new(Smart::new(made)) } else { Arc::new(made) })
+    }
+}
+
+#[cfg(feature = "http")]
+impl Maker<'_> {
+    fn http(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
+        let Some(config) = &tool.http else {
+            let message =
+                format!("the tool `{name}` has no `http`; add `http = {{ url = \"https://HOST/PATH\" }}`");
+            return Err(self.file.error(&["tools", name], message));
+        };
+        let declaration = declaration(self.file, name, tool, parameters(tool))?;
+        let made = crate::http::tool(self.file, name, config, declaration)?;
+        self.warnings.extend(made.warnings);
+        self.secrets.extend(made.secrets);
+        Ok(made.tool)
+    }
+}
+
+#[cfg(not(feature = "http"))]
+impl Maker<'_> {
+    fn http(&self, name: &str, _: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
+        let message = "this program was built without tools of kind `http`; build it with `--features http`";
+        Err(self.file.error(&["tools", name, "kind"], message))
     }
 }
 

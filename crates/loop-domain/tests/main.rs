@@ -8,6 +8,7 @@ mod crm;
 mod errors;
 mod examples;
 mod guide;
+mod http;
 mod lies;
 mod limits_page;
 mod loading;

@@ -56,7 +56,9 @@ pub(crate) fn content(answer: &Answer) -> Result<Content, String> {
     match essence.as_deref() {
         // What does not say what it is may be JSON and nothing else.
         None => json().map_err(|_| "the answer does not say what it is, and is not JSON".to_owned()),
-        Some(kind) if is_json(kind) => json().map_err(|error| format!("the answer is not the JSON that it says it is: {error}")),
+        Some(kind) if is_json(kind) => {
+            json().map_err(|error| format!("the answer is not the JSON that it says it is: {error}"))
+        }
         Some(kind) if kind.starts_with("text/") => {
             Ok(Content::Text(String::from_utf8_lossy(without_mark(&answer.body)).into_owned()))
         }
@@ -80,7 +82,9 @@ impl Shape {
                 Ok(value.pointer_mut(pointer).map(Value::take).unwrap_or_default())
             }
             (Content::Text(text), None) => Ok(Value::String(text)),
-            (Content::Text(_), Some(_)) => Err("the answer is text, and the tool selects a part of JSON".to_owned()),
+            (Content::Text(_), Some(_)) => {
+                Err("the answer is text, and the tool selects a part of JSON".to_owned())
+            }
         }
     }
 
@@ -153,7 +157,11 @@ pub(crate) fn message(content: &Content) -> String {
 /// A value of a row in a line of its own: it cannot end the line.
 fn cell(row: &Value, pointer: &str) -> String {
     let text = row.pointer(pointer).map(text_of).unwrap_or_default();
-    text.split(|c: char| c.is_control()).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    text.split(|c: char| c.is_control())
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Below the heading rather than at the end, which may be cut.
@@ -166,7 +174,8 @@ fn note_below(mut result: ToolResult, note: Option<&str>) -> ToolResult {
 }
 
 fn is_json(kind: &str) -> bool {
-    matches!(kind, "application/json" | "text/json") || kind.starts_with("application/") && kind.ends_with("+json")
+    matches!(kind, "application/json" | "text/json")
+        || kind.starts_with("application/") && kind.ends_with("+json")
 }
 
 /// The bytes without the mark that some servers begin UTF-8 with.

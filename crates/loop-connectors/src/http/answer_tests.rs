@@ -29,8 +29,14 @@ fn shown(shape: &Shape, effect: Effect, value: Value, note: Option<&str>) -> Too
 #[test]
 fn an_answer_is_read_by_what_it_says_it_is() {
     let read = |kind: Option<&str>, body: &[u8]| content(&answered(200, kind, body));
-    for kind in ["application/json", "Application/JSON; charset=utf-8", "application/problem+json", "text/json"] {
-        assert_eq!(read(Some(kind), b"\xef\xbb\xbf{\"a\": 1}"), Ok(Content::Json(json!({ "a": 1 }))), "{kind}");
+    for kind in
+        ["application/json", "Application/JSON; charset=utf-8", "application/problem+json", "text/json"]
+    {
+        assert_eq!(
+            read(Some(kind), b"\xef\xbb\xbf{\"a\": 1}"),
+            Ok(Content::Json(json!({ "a": 1 }))),
+            "{kind}"
+        );
     }
     for kind in ["text/plain", "text/markdown; charset=utf-8", "TEXT/CSV", "text/html"] {
         assert_eq!(read(Some(kind), b"a \xff"), Ok(Content::Text("a \u{fffd}".to_owned())), "{kind}");
@@ -70,7 +76,10 @@ fn lists_and_objects_become_tables_and_their_data_stays_whole() {
     let rows = json!([{ "id": 1, "state": "open" }, { "id": 2, "tags": ["a"] }]);
     let result = shown(&shape(None, None), Effect::Read, rows.clone(), None);
     let table = "| id | state | tags |\n| --- | --- | --- |\n| 1 | open |  |\n| 2 |  | [\"a\"] |";
-    assert_eq!((result.markdown, &result.data, &*result.summary), (format!("## Things\n\n{table}"), &rows, "Found 2 items"));
+    assert_eq!(
+        (result.markdown, &result.data, &*result.summary),
+        (format!("## Things\n\n{table}"), &rows, "Found 2 items")
+    );
     let one = json!({ "id": 1, "state": "open | shut" });
     let result = shown(&shape(None, None), Effect::Read, one.clone(), None);
     assert_eq!(result.markdown, "## Things\n\n| id | state |\n| --- | --- |\n| 1 | open \\| shut |");

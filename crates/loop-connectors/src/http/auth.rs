@@ -56,10 +56,12 @@ impl Signer {
                 }
             }
             Some(HttpAuth::Query { parameter, .. }) if parameter.trim().is_empty() => {
-                return wrong("query", "the name of the parameter is empty; correct it");
+                return wrong("parameter", "the name of the parameter is empty; correct it");
             }
             Some(HttpAuth::Cookie { cookie, .. }) => {
-                if cookie.is_empty() || !cookie.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
+                if cookie.is_empty()
+                    || !cookie.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+                {
                     return wrong("cookie", "it is no name of a cookie; correct it");
                 }
             }
@@ -100,7 +102,9 @@ impl Signer {
         };
         let header = |name: HeaderName, text: &str, variable: &str| {
             let mut value = HeaderValue::from_str(text).map_err(|_| {
-                Trouble::Permanent(format!("the secret in `{variable}` holds a character that no header may hold"))
+                Trouble::Permanent(format!(
+                    "the secret in `{variable}` holds a character that no header may hold"
+                ))
             })?;
             value.set_sensitive(true);
             Ok(Signed { headers: vec![(name, value)], query: None })
@@ -120,7 +124,8 @@ impl Signer {
             HttpAuth::Cookie { value_env, cookie } => {
                 let value = secret(value_env)?;
                 if value.contains([';', ',']) {
-                    let message = format!("the secret in `{value_env}` holds a character that no cookie may hold");
+                    let message =
+                        format!("the secret in `{value_env}` holds a character that no cookie may hold");
                     return Err(Trouble::Permanent(message));
                 }
                 header(COOKIE, &format!("{cookie}={value}"), value_env)
@@ -177,7 +182,8 @@ impl Signer {
         let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
         let pair = base64(&format!("{}:{}", encoded(id), encoded(secret)));
         mask.add(&pair);
-        let mut value = HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| failed("its secret is wrong"))?;
+        let mut value =
+            HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| failed("its secret is wrong"))?;
         value.set_sensitive(true);
         let scope = Some(("scope", scope.trim())).filter(|(_, scope)| !scope.is_empty());
         let pairs = std::iter::once(("grant_type", "client_credentials")).chain(scope);
@@ -185,12 +191,8 @@ impl Signer {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
-        let prepared = Prepared {
-            method: Method::POST,
-            url: url.clone(),
-            headers,
-            body: Some(Payload::Form(form)),
-        };
+        let prepared =
+            Prepared { method: Method::POST, url: url.clone(), headers, body: Some(Payload::Form(form)) };
         let signed = Signed { headers: vec![(AUTHORIZATION, value)], query: None };
         let asked = client.send(&prepared, &signed, url, TOKEN_BYTES, &Departure::default()).await;
         let passes = |message: String, after| {

@@ -72,7 +72,9 @@ async fn each_kind_of_secret_is_sent_where_it_belongs() {
 
 #[test]
 fn base64_is_that_of_the_standard() {
-    for (text, encoded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("é?>", "w6k/Pg==")] {
+    for (text, encoded) in
+        [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("é?>", "w6k/Pg==")]
+    {
         assert_eq!(base64(text), encoded);
     }
 }
@@ -84,7 +86,8 @@ async fn a_variable_that_is_not_set_ends_the_call_before_anything_is_sent() {
         let tool = reader(&with(&server, auth), &[]);
         for credentials in [Credentials::none(), [("SHOP_TOKEN", " ")].into_iter().collect()] {
             let result = tool.call(json!({}), &context(), &credentials).await;
-            let says = "the environment variable `SHOP_TOKEN` is not set, and this tool needs the secret in it";
+            let says =
+                "the environment variable `SHOP_TOKEN` is not set, and this tool needs the secret in it";
             assert_eq!((result.error.as_deref(), result.kind), (Some(says), Some(Failure::Permanent)));
         }
     }
@@ -184,7 +187,8 @@ async fn a_refused_token_is_replaced_once_and_no_more() {
     })
     .await;
     // Also for a write: what was refused was not done.
-    let tool = HttpTool::new(declaration(Effect::WriteIrreversible, &[]), &with(&server, oauth(&server))).unwrap();
+    let tool =
+        HttpTool::new(declaration(Effect::WriteIrreversible, &[]), &with(&server, oauth(&server))).unwrap();
     assert!(call(&tool).await.success);
     let targets: Vec<String> = server.asked().into_iter().map(|asked| asked.target).collect();
     assert_eq!(targets, ["/token", "/orders?a=1", "/token", "/orders?a=1"]);
@@ -209,12 +213,24 @@ async fn a_token_that_cannot_be_had_says_why_and_sends_nothing() {
     let outcomes = [
         (answer(400, &[], "secret"), Failure::Permanent, "the token's server answered 400 Bad Request"),
         (answer(401, &[], ""), Failure::Permanent, "the token's server answered 401 Unauthorized"),
-        (answer(302, &[("location", "/orders")], ""), Failure::Permanent, "the token's server answered 302 Found"),
+        (
+            answer(302, &[("location", "/orders")], ""),
+            Failure::Permanent,
+            "the token's server answered 302 Found",
+        ),
         (answer(503, &[], ""), Failure::Retryable, "the token's server answered 503 Service Unavailable"),
         (Reply::Close, Failure::Retryable, "the server did not answer: "),
         (json_answer(&json!({})), Failure::Permanent, "the answer of the token's server has none in it"),
-        (json_answer(&json!({ "access_token": "a\nb" })), Failure::Permanent, "the answer of the token's server has none in it"),
-        (json_answer(&json!({ "access_token": 7 })), Failure::Permanent, "the answer of the token's server has none in it"),
+        (
+            json_answer(&json!({ "access_token": "a\nb" })),
+            Failure::Permanent,
+            "the answer of the token's server has none in it",
+        ),
+        (
+            json_answer(&json!({ "access_token": 7 })),
+            Failure::Permanent,
+            "the answer of the token's server has none in it",
+        ),
         (
             json_answer(&json!({ "access_token": "a", "token_type": "mac" })),
             Failure::Permanent,
@@ -245,7 +261,10 @@ fn a_secret_that_would_be_read_on_its_way_is_refused_when_the_tool_is_made() {
     };
     for auth in kinds() {
         let error = refused(&definition("http://api.example.com/", auth));
-        assert!(error.contains("`http.url`: the secret in `auth` would go over the network unencrypted"), "{error}");
+        assert!(
+            error.contains("`http.url`: the secret in `auth` would go over the network unencrypted"),
+            "{error}"
+        );
     }
     let oauth = |token_url: &str| HttpAuth::ClientCredentials {
         token_url: token_url.to_owned(),
@@ -255,14 +274,32 @@ fn a_secret_that_would_be_read_on_its_way_is_refused_when_the_tool_is_made() {
     };
     let url = "https://api.example.com/";
     for (auth, says) in [
-        (oauth("http://id.example.com/t"), "`http.auth.token_url`: the secret would go over the network unencrypted"),
-        (oauth("https://u:p@id.example.com/t"), "`http.auth.token_url`: the URL of `id.example.com` holds a user"),
+        (
+            oauth("http://id.example.com/t"),
+            "`http.auth.token_url`: the secret would go over the network unencrypted",
+        ),
+        (
+            oauth("https://u:p@id.example.com/t"),
+            "`http.auth.token_url`: the URL of `id.example.com` holds a user",
+        ),
         (oauth("https://10.0.0.1/t"), "`http.auth.token_url`: `10.0.0.1` leads to a private network"),
         (oauth("id"), "`http.auth.token_url`: it is no URL"),
-        (HttpAuth::Header { key_env: token_env(), header: "a b".to_owned() }, "`http.auth.header`: it is no name of a header"),
-        (HttpAuth::Query { key_env: token_env(), parameter: " ".to_owned() }, "`http.auth.query`: the name of the parameter is empty"),
-        (HttpAuth::Cookie { value_env: token_env(), cookie: "a=b".to_owned() }, "`http.auth.cookie`: it is no name of a cookie"),
-        (HttpAuth::Basic { user: "a:b".to_owned(), password_env: token_env() }, "`http.auth.user`: a user's name holds no colon"),
+        (
+            HttpAuth::Header { key_env: token_env(), header: "a b".to_owned() },
+            "`http.auth.header`: it is no name of a header",
+        ),
+        (
+            HttpAuth::Query { key_env: token_env(), parameter: " ".to_owned() },
+            "`http.auth.parameter`: the name of the parameter is empty",
+        ),
+        (
+            HttpAuth::Cookie { value_env: token_env(), cookie: "a=b".to_owned() },
+            "`http.auth.cookie`: it is no name of a cookie",
+        ),
+        (
+            HttpAuth::Basic { user: "a:b".to_owned(), password_env: token_env() },
+            "`http.auth.user`: a user's name holds no colon",
+        ),
     ] {
         let error = refused(&definition(url, auth));
         assert!(error.contains(says), "{error}");
@@ -273,7 +310,9 @@ fn a_secret_that_would_be_read_on_its_way_is_refused_when_the_tool_is_made() {
 async fn a_secret_that_no_header_may_hold_is_not_sent() {
     let server = TestServer::always(json_answer(&json!([{ "id": 1 }]))).await;
     let bad: Credentials = [("SHOP_TOKEN", "a\r\nx-admin: 1")].into_iter().collect();
-    for auth in kinds().into_iter().filter(|auth| !matches!(auth, HttpAuth::Query { .. } | HttpAuth::Basic { .. })) {
+    for auth in
+        kinds().into_iter().filter(|auth| !matches!(auth, HttpAuth::Query { .. } | HttpAuth::Basic { .. }))
+    {
         let result = reader(&with(&server, auth), &[]).call(json!({}), &context(), &bad).await;
         let error = result.error.unwrap();
         assert_eq!(error, "the secret in `SHOP_TOKEN` holds a character that no header may hold");

@@ -164,7 +164,8 @@ impl Client {
 
     /// The client that may make this request.
     fn client_for(&self, request: &Request) -> Result<&reqwest::Client, SendError> {
-        let reach = self.guard.check(request.url()).map_err(|refused| SendError::Refused(refused.to_string()))?;
+        let reach =
+            self.guard.check(request.url()).map_err(|refused| SendError::Refused(refused.to_string()))?;
         let slot = match reach {
             Reach::Public => &self.public,
             Reach::Private => &self.private,

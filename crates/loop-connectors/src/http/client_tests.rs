@@ -28,7 +28,10 @@ async fn a_server_that_never_answers_costs_the_time_of_the_call_and_no_more() {
 #[tokio::test]
 async fn a_server_that_dribbles_costs_the_time_of_the_call_and_no_more() {
     let head = format!("{HEAD}content-length: 1000\r\n\r\n[");
-    for reply in [Reply::Endless(head, b"1,".to_vec(), 20), Reply::Endless("HTTP/1.1 200 OK\r\n".to_owned(), b"x-a: b\r\n".to_vec(), 20)] {
+    for reply in [
+        Reply::Endless(head, b"1,".to_vec(), 20),
+        Reply::Endless("HTTP/1.1 200 OK\r\n".to_owned(), b"x-a: b\r\n".to_vec(), 20),
+    ] {
         let server = TestServer::always(reply).await;
         let observation = seen(reader(&server.definition("/"), &[]), json!({}), 200).await;
         assert_eq!(observation.status, Status::Timeout);
@@ -54,7 +57,9 @@ async fn a_server_that_sends_without_end_is_cut_off_at_the_limit() {
         server.closed(1).await;
         assert_eq!(server.connections(), 1, "what is too long is not asked for again");
     }
-    let server = TestServer::always(Reply::Endless("HTTP/1.1 200 OK\r\n".to_owned(), b"x-a: b\r\n".repeat(64), 0)).await;
+    let server =
+        TestServer::always(Reply::Endless("HTTP/1.1 200 OK\r\n".to_owned(), b"x-a: b\r\n".repeat(64), 0))
+            .await;
     let result = call(&reader(&server.definition("/"), &[]), json!({})).await;
     assert!(!result.success, "headers without end");
 }
@@ -89,7 +94,9 @@ async fn an_answer_that_breaks_off_is_asked_for_once_more() {
 
 #[tokio::test]
 async fn a_server_that_says_nothing_sensible_is_a_failure_that_may_pass() {
-    for reply in [Reply::Close, Reply::Raw(b"\x16\x03\x01\x00".to_vec()), Reply::Raw(b"SSH-2.0-x\r\n".to_vec())] {
+    for reply in
+        [Reply::Close, Reply::Raw(b"\x16\x03\x01\x00".to_vec()), Reply::Raw(b"SSH-2.0-x\r\n".to_vec())]
+    {
         let server = TestServer::always(reply).await;
         let result = call(&reader(&server.definition("/"), &[]), json!({})).await;
         assert_eq!(result.kind, Some(loop_tools::Failure::Retryable), "{result:?}");

@@ -116,7 +116,11 @@ impl Guard {
         match url.scheme() {
             "https" => {}
             "http" if self.plain_http => {}
-            "http" => return refused(format!("`{host}` is asked without encryption: the URL must begin with https://")),
+            "http" => {
+                return refused(format!(
+                    "`{host}` is asked without encryption: the URL must begin with https://"
+                ));
+            }
             _ => return refused("the URL must begin with https://".to_owned()),
         }
         if !url.username().is_empty() || url.password().is_some() {
@@ -126,9 +130,8 @@ impl Guard {
             return refused(format!("the URL of `{host}` has no port"));
         };
         let is_usual = url.port().is_none();
-        let fits = |place: &&Place| {
-            place.host == host && place.port.map_or(is_usual, |allowed| allowed == port)
-        };
+        let fits =
+            |place: &&Place| place.host == host && place.port.map_or(is_usual, |allowed| allowed == port);
         if !self.allow.iter().any(|place| fits(&place)) {
             let place = if is_usual { host } else { format!("{host}:{port}") };
             return refused(format!("`{place}` is not among the hosts that this tool may connect to"));
@@ -256,14 +259,17 @@ fn kind_v6(address: Ipv6Addr) -> Kind {
 fn place(text: &str) -> Result<Place, String> {
     let wrong = || format!("`{text}` is no host; write HOST or HOST:PORT, for example `api.example.com`");
     // A URL's parser reads a host and port in the form in which it reads those of a request.
-    if text.contains(['/', '?', '#', '@', '\\', '*']) || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+    if text.contains(['/', '?', '#', '@', '\\', '*'])
+        || text.chars().any(|c| c.is_whitespace() || c.is_control())
+    {
         return Err(wrong());
     }
     // No scheme of which a port is the usual one, so that none is lost. Its hosts are read less strictly than those of http.
     let read = |scheme: &str| Url::parse(&format!("{scheme}://{text}/")).map_err(|_| wrong());
     let (url, written) = (read("https")?, read("loopgate")?);
     let host = host_of(&url);
-    let same = written.host_str().is_some_and(|written| written.trim_end_matches('.').eq_ignore_ascii_case(&host));
+    let same =
+        written.host_str().is_some_and(|written| written.trim_end_matches('.').eq_ignore_ascii_case(&host));
     if host.is_empty() || !same && host.parse::<Ipv4Addr>().is_ok() {
         return Err(format!("`{text}` is another way to write `{host}`; write that"));
     }

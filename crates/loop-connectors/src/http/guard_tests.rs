@@ -209,7 +209,15 @@ fn a_place_that_the_operator_wrote_down_may_be_inside_and_nothing_else_that_is_s
     for inside in ["127.0.0.1", "10.1.2.3", "172.20.0.1", "192.168.7.7", "100.64.0.1", "::1", "fd00::1"] {
         assert!(judge("h", inside.parse().unwrap(), Reach::Private).is_ok(), "{inside}");
     }
-    let never = ["169.254.169.254", "0.0.0.0", "255.255.255.255", "224.0.0.1", "fe80::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"];
+    let never = [
+        "169.254.169.254",
+        "0.0.0.0",
+        "255.255.255.255",
+        "224.0.0.1",
+        "fe80::1",
+        "::ffff:127.0.0.1",
+        "64:ff9b::7f00:1",
+    ];
     for never in never {
         assert!(judge("h", never.parse().unwrap(), Reach::Private).is_err(), "{never}");
     }
@@ -279,7 +287,8 @@ async fn no_way_to_write_an_address_leads_to_this_machine() {
 async fn no_redirect_leads_to_this_machine_even_where_its_host_is_allowed() {
     // K10
     let canary = TestServer::always(json_answer(&json!([1]))).await;
-    let mut targets: Vec<String> = HOSTS.iter().map(|host| format!("http://{host}:{}/", canary.port)).collect();
+    let mut targets: Vec<String> =
+        HOSTS.iter().map(|host| format!("http://{host}:{}/", canary.port)).collect();
     targets.extend([
         format!("//127.0.0.1:{}/", canary.port),
         format!("\\\\127.0.0.1:{}\\", canary.port),
@@ -288,22 +297,34 @@ async fn no_redirect_leads_to_this_machine_even_where_its_host_is_allowed() {
         format!("file://127.0.0.1:{}/", canary.port),
         "http://[::1".to_owned(),
     ]);
-    let count = targets.len();
     let shared = targets.clone();
-    let server = TestServer::start(move |_, at| redirect(&shared[at % count])).await;
+    let server = TestServer::start(move |asked, _| {
+        let at: usize = asked.target.rsplit('/').next().unwrap().parse().unwrap();
+        redirect(&shared[at])
+    })
+    .await;
     let port = canary.port;
-    let hosts = ["127.0.0.1".to_owned(), format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("[::1]:{port}"), format!("0.0.0.0:{port}")];
+    let hosts = [
+        "127.0.0.1".to_owned(),
+        format!("127.0.0.1:{port}"),
+        format!("localhost:{port}"),
+        format!("[::1]:{port}"),
+        format!("0.0.0.0:{port}"),
+    ];
     let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
-    let tool = reader(&allowing(&hosts, 5, &server), &[]);
-    for target in &targets {
-        let result = call(&tool, json!({})).await;
+    let mut definition = allowing(&hosts, 5, &server);
+    definition.url = server.url("/{at}");
+    let tool = reader(&definition, &["at"]);
+    for (at, target) in targets.iter().enumerate() {
+        let result = call(&tool, json!({ "at": at })).await;
         let error = result.error.unwrap_or_default();
         assert!(!result.success, "{target:?} was connected to");
-        // A name is judged by the resolver, at the connection.
-        let is_refused = error.contains("`127.0.0.1` redirects") || error.contains("leads to this machine");
-        assert!(is_refused, "{target:?}: {error}");
+        // A name is judged by the resolver, at the connection, where it is known at all.
+        let whys = ["`127.0.0.1` redirects", "leads to this machine", "no connection could be made: "];
+        assert!(whys.iter().any(|why| error.contains(why)), "{target:?}: {error}");
     }
-    assert_eq!((canary.connections(), server.asked().len()), (0, count));
+    assert!(server.asked().len() >= targets.len());
+    assert_eq!(canary.connections(), 0);
 }
 
 #[tokio::test]
@@ -327,7 +348,8 @@ async fn a_redirect_is_followed_only_to_an_allowed_host_and_only_so_often() {
     };
     let both = ["127.0.0.1", &*place];
     assert!(outcome(&both, 3, "/start").await.success);
-    let says = async |allow: &[&str], redirects, path: &str| outcome(allow, redirects, path).await.error.unwrap();
+    let says =
+        async |allow: &[&str], redirects, path: &str| outcome(allow, redirects, path).await.error.unwrap();
     assert_eq!(says(&both, 2, "/start").await, "`127.0.0.1` redirects further than 2 times");
     assert_eq!(
         says(&both, 0, "/start").await,
@@ -415,7 +437,8 @@ async fn a_place_is_a_host_with_its_port_and_no_other_port() {
 #[test]
 fn places_are_read_as_urls_read_them() {
     let own = Url::parse("https://api.example.com/").unwrap();
-    let allow = |text: &str| Guard::new(&own, Some(&["api.example.com".to_owned(), text.to_owned()]), &[], false);
+    let allow =
+        |text: &str| Guard::new(&own, Some(&["api.example.com".to_owned(), text.to_owned()]), &[], false);
     let check = |text: &str, url: &str| allow(text).unwrap().check(&Url::parse(url).unwrap()).is_ok();
     assert!(check("CDN.example.com.", "https://cdn.example.com/x"));
     assert!(check("bücher.example", "https://xn--bcher-kva.example/"));
@@ -429,7 +452,10 @@ fn places_are_read_as_urls_read_them() {
         assert!(key == "allow" && message.contains("is no host"), "{wrong}: {message}");
     }
     let private = |text: &str| Guard::new(&own, None, &[text.to_owned()], false).unwrap_err();
-    assert_eq!(private("10.0.0.1"), ("private", "`10.0.0.1` has no port; write HOST:PORT, for example `10.0.0.1:8080`".to_owned()));
+    assert_eq!(
+        private("10.0.0.1"),
+        ("private", "`10.0.0.1` has no port; write HOST:PORT, for example `10.0.0.1:8080`".to_owned())
+    );
     assert_eq!(private("0x7f.1:80").1, "`0x7f.1:80` is another way to write `127.0.0.1`; write that");
     let error = Guard::new(&own, Some(&["cdn.example.com".to_owned()]), &[], false).unwrap_err();
     assert_eq!(error, ("allow", "the URL's own host `api.example.com` is not in it; add it".to_owned()));

@@ -152,9 +152,9 @@ fn links_of(header: &str) -> Vec<(&str, &str)> {
     let mut rest = header;
     while let Some((target, after)) = rest.split_once('<').and_then(|(_, link)| link.split_once('>')) {
         // The next link begins behind a comma; a comma within quotes is not followed by `<`.
-        let end = after.match_indices(',').find(|(at, _)| {
-            after.get(at + 1..).is_some_and(|next| next.trim_start().starts_with('<'))
-        });
+        let end = after
+            .match_indices(',')
+            .find(|(at, _)| after.get(at + 1..).is_some_and(|next| next.trim_start().starts_with('<')));
         let (parameters, next) = match end {
             Some((at, _)) => (after.get(..at).unwrap_or_default(), after.get(at + 1..).unwrap_or_default()),
             None => (after, ""),

@@ -62,7 +62,9 @@ async fn a_cap_ends_the_pages_and_says_so() {
     let result = call(&reader(&with(&server, HttpPaging::Link, 3), &[]), json!({})).await;
     assert_eq!((ids(&result).len(), server.connections()), (6, 3));
     assert!(
-        result.markdown.starts_with("## Find order — Contoso\n\n_Only 3 pages were read: there are more_\n\n|"),
+        result
+            .markdown
+            .starts_with("## Find order — Contoso\n\n_Only 3 pages were read: there are more_\n\n|"),
         "{}",
         result.markdown
     );
@@ -82,7 +84,9 @@ async fn a_next_link_that_points_to_itself_ends() {
 async fn a_next_link_to_another_host_is_not_followed() {
     // K10
     let canary = TestServer::always(json_answer(&json!({ "items": [] }))).await;
-    for to in [canary.url("/"), format!("http://user@127.0.0.1:{}/", canary.port), "file:///etc/passwd".to_owned()] {
+    for to in
+        [canary.url("/"), format!("http://user@127.0.0.1:{}/", canary.port), "file:///etc/passwd".to_owned()]
+    {
         let server = TestServer::start(move |_, _| page(0, &format!("<{to}>; rel=next"))).await;
         let result = call(&reader(&with(&server, HttpPaging::Link, 50), &[]), json!({})).await;
         assert_eq!((ids(&result), server.connections(), canary.connections()), (vec![0, 1], 1, 0));
@@ -100,7 +104,8 @@ async fn a_cursor_is_sent_back_until_there_is_none() {
         .await;
         let result = call(&reader(&with(&server, cursor(None), 10), &[]), json!({})).await;
         assert_eq!(ids(&result), [0, 1, 2]);
-        let after = ["/orders?state=open", "/orders?state=open&after=c%260", "/orders?state=open&after=c%261"];
+        let after =
+            ["/orders?state=open", "/orders?state=open&after=c%260", "/orders?state=open&after=c%261"];
         assert_eq!(targets(&server), after);
     }
 }
@@ -112,8 +117,10 @@ async fn a_cursor_that_comes_back_ends_the_pages() {
     let result = call(&reader(&with(&server, cursor(None), 50), &[]), json!({})).await;
     assert_eq!(server.connections(), 3);
     assert!(result.summary.contains("a page that was read already"), "{}", result.summary);
-    let server =
-        TestServer::start(|_, at| json_answer(&json!({ "items": [{ "id": at }], "next": "c", "more": false }))).await;
+    let server = TestServer::start(|_, at| {
+        json_answer(&json!({ "items": [{ "id": at }], "next": "c", "more": false }))
+    })
+    .await;
     let result = call(&reader(&with(&server, cursor(Some("/more")), 50), &[]), json!({})).await;
     assert_eq!((ids(&result), server.connections()), (vec![0], 1));
 }
@@ -122,7 +129,8 @@ async fn a_cursor_that_comes_back_ends_the_pages() {
 async fn numbers_count_until_a_page_is_empty_or_the_same_again() {
     let items = |asked: &Asked| {
         let is_last = asked.target.ends_with("page=3");
-        let items = if is_last { json!([]) } else { json!([{ "id": asked.target.len(), "at": asked.target }]) };
+        let items =
+            if is_last { json!([]) } else { json!([{ "id": asked.target.len(), "at": asked.target }]) };
         json_answer(&json!({ "items": items }))
     };
     let server = TestServer::start(move |asked, _| items(asked)).await;
@@ -169,7 +177,12 @@ async fn a_page_that_fails_fails_the_call() {
 
 #[tokio::test]
 async fn no_page_at_all_is_nothing_found() {
-    for reply in [json_answer(&json!({ "items": [] })), json_answer(&json!({})), answer(204, &[], ""), answer(404, &[], "")] {
+    for reply in [
+        json_answer(&json!({ "items": [] })),
+        json_answer(&json!({})),
+        answer(204, &[], ""),
+        answer(404, &[], ""),
+    ] {
         let server = TestServer::always(reply).await;
         let result = call(&reader(&with(&server, HttpPaging::Link, 5), &[]), json!({})).await;
         assert_eq!(result.summary, "No data found");
@@ -195,6 +208,7 @@ async fn a_cursor_of_graphql_goes_into_a_variable() {
     };
     let result = call(&reader(&definition, &[]), json!({})).await;
     assert_eq!(ids(&result), [0, 1]);
-    let variables: Vec<serde_json::Value> = server.asked().iter().map(|asked| asked.json()["variables"].clone()).collect();
+    let variables: Vec<serde_json::Value> =
+        server.asked().iter().map(|asked| asked.json()["variables"].clone()).collect();
     assert_eq!(variables, [json!({}), json!({ "after": "c0" })]);
 }

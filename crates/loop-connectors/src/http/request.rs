@@ -101,7 +101,10 @@ impl RequestTemplate {
         for (name, value) in &definition.query {
             let key = format!("query.{name}");
             if value.is_object() {
-                return Err((key, "a parameter of a URL is a text, a number or a list; correct it".to_owned()));
+                return Err((
+                    key,
+                    "a parameter of a URL is a text, a number or a list; correct it".to_owned(),
+                ));
             }
             query.push((name.clone(), JsonTemplate::parse(value, &mut names).map_err(at(&key))?));
         }
@@ -156,7 +159,9 @@ impl RequestTemplate {
         for segment in &self.path {
             let rendered = segment.render(given, str::to_owned, in_path)?;
             if segment.has_places() && is_dots(&rendered) {
-                return Err(Trouble::Input("an argument would leave its place in the path: it is only dots".into()));
+                return Err(Trouble::Input(
+                    "an argument would leave its place in the path: it is only dots".into(),
+                ));
             }
             text.push('/');
             text.push_str(&rendered);
@@ -171,7 +176,8 @@ impl RequestTemplate {
                 Some(Value::Array(values)) => values,
                 Some(value) => vec![value],
             };
-            pairs.extend(values.iter().map(|value| format!("{}={}", percent(name), percent(&text_of(value)))));
+            pairs
+                .extend(values.iter().map(|value| format!("{}={}", percent(name), percent(&text_of(value)))));
         }
         if !pairs.is_empty() {
             text.push('?');
@@ -240,7 +246,9 @@ fn method(definition: &HttpDefinition, effect: Option<Effect>) -> Result<Method,
         Some("PUT") => Method::PUT,
         Some("PATCH") => Method::PATCH,
         Some("DELETE") => Method::DELETE,
-        Some(other) => return wrong(format!("`{other}` is no method; use one of GET, POST, PUT, PATCH, DELETE")),
+        Some(other) => {
+            return wrong(format!("`{other}` is no method; use one of GET, POST, PUT, PATCH, DELETE"));
+        }
     };
     if definition.graphql.is_some() && method != Method::POST {
         return wrong("GraphQL goes by POST; take it out".to_owned());
@@ -268,7 +276,10 @@ fn url(text: &str, names: &mut Names<'_>) -> Result<(Url, Vec<Template>, Vec<Tem
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, rest) = rest.split_at(end);
     if scheme.contains('{') || authority.contains(['{', '}']) {
-        return Err("a place stands in its scheme, host or port, which no argument may choose; write the host out".to_owned());
+        return Err(
+            "a place stands in its scheme, host or port, which no argument may choose; write the host out"
+                .to_owned(),
+        );
     }
     let base = Url::parse(&format!("{scheme}://{authority}/")).map_err(|_| wrong())?;
     if !matches!(base.scheme(), "https" | "http") {
@@ -288,7 +299,10 @@ fn url(text: &str, names: &mut Names<'_>) -> Result<(Url, Vec<Template>, Vec<Tem
     let mut pairs = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         if pair.split('=').next().unwrap_or_default().contains(['{', '}']) {
-            return Err("a place stands in the name of a parameter, which no argument may choose; write it out".to_owned());
+            return Err(
+                "a place stands in the name of a parameter, which no argument may choose; write it out"
+                    .to_owned(),
+            );
         }
         pairs.push(Template::parse(pair, names)?);
     }
@@ -296,7 +310,8 @@ fn url(text: &str, names: &mut Names<'_>) -> Result<(Url, Vec<Template>, Vec<Tem
 }
 
 fn header(name: &str, value: &str, names: &mut Names<'_>) -> Result<(HeaderName, Template), String> {
-    let parsed = HeaderName::try_from(name).map_err(|_| "it is no name of a header; correct it".to_owned())?;
+    let parsed =
+        HeaderName::try_from(name).map_err(|_| "it is no name of a header; correct it".to_owned())?;
     if RESERVED.contains(&parsed.as_str()) || parsed.as_str().starts_with("x-forwarded-") {
         let revise = if matches!(parsed.as_str(), "authorization" | "cookie") {
             "name the secret in `auth`"
@@ -326,7 +341,8 @@ fn body(
         }
         (None, None) => Ok(None),
         (Some(body), None) => {
-            let template = JsonTemplate::parse(body, names).map_err(|message| ("body".to_owned(), message))?;
+            let template =
+                JsonTemplate::parse(body, names).map_err(|message| ("body".to_owned(), message))?;
             Ok(Some(BodyTemplate::Json(template)))
         }
         (None, Some(document)) if document.trim().is_empty() => {
@@ -404,14 +420,17 @@ fn in_path(name: &str, value: &str) -> Result<String, Trouble> {
 /// An argument in a header.
 fn in_header(name: &str, value: &str) -> Result<String, Trouble> {
     if value.bytes().any(|byte| !(0x20..0x7f).contains(&byte)) {
-        return Err(Trouble::Input(format!("`{name}` goes into a header, and holds a character that none may hold")));
+        return Err(Trouble::Input(format!(
+            "`{name}` goes into a header, and holds a character that none may hold"
+        )));
     }
     Ok(value.to_owned())
 }
 
 fn header_value(name: &HeaderName, value: &str) -> Result<HeaderValue, Trouble> {
-    HeaderValue::from_str(value)
-        .map_err(|_| Trouble::Input(format!("the value of the header `{name}` holds a character that none may hold")))
+    HeaderValue::from_str(value).map_err(|_| {
+        Trouble::Input(format!("the value of the header `{name}` holds a character that none may hold"))
+    })
 }
 
 /// A text as it stands in a path or a parameter: only letters, digits, `-`, `.`, `_` and `~` are as they are.

@@ -38,7 +38,11 @@ fn definition(url: &str) -> HttpDefinition {
     HttpDefinition { url: url.to_owned(), ..HttpDefinition::default() }
 }
 
-fn checked(definition: &HttpDefinition, effect: Effect, parameters: &[&str]) -> Result<RequestTemplate, Wrong> {
+fn checked(
+    definition: &HttpDefinition,
+    effect: Effect,
+    parameters: &[&str],
+) -> Result<RequestTemplate, Wrong> {
     let parameters = parameters.iter().map(|name| (*name).to_owned()).collect();
     RequestTemplate::check(definition, Some(effect), &parameters)
 }
@@ -60,7 +64,8 @@ fn check_refused(definition: &HttpDefinition, effect: Effect, key: &str, message
 
 #[test]
 fn arguments_and_scope_fill_their_places() {
-    let mut definition = definition("https://api.example.com/v1/{scope.account}/orders/{order}.json?fixed=a%20b&q={text}");
+    let mut definition =
+        definition("https://api.example.com/v1/{scope.account}/orders/{order}.json?fixed=a%20b&q={text}");
     definition.query = vec![
         ("state".to_owned(), json!("{state}")),
         ("none".to_owned(), json!("{none}")),
@@ -68,8 +73,10 @@ fn arguments_and_scope_fill_their_places() {
         ("size".to_owned(), json!(50)),
         ("a b".to_owned(), json!("x {order}")),
     ];
-    definition.headers = vec![("x-order".to_owned(), "no {order}".to_owned()), ("x-none".to_owned(), "{none}".to_owned())];
-    let parameters = json!({ "order": 7, "text": "a&b", "state": "open/new", "none": null, "tags": ["x", "y z"] });
+    definition.headers =
+        vec![("x-order".to_owned(), "no {order}".to_owned()), ("x-none".to_owned(), "{none}".to_owned())];
+    let parameters =
+        json!({ "order": 7, "text": "a&b", "state": "open/new", "none": null, "tags": ["x", "y z"] });
     let request = prepared(&definition, &parameters).unwrap();
     assert_eq!(
         request.url.as_str(),
@@ -93,7 +100,10 @@ fn no_argument_leaves_its_place_in_a_path_or_a_parameter() {
         let segments: Vec<&str> = request.url.path_segments().unwrap().collect();
         assert_eq!(segments.len(), 3, "{text}: {}", request.url);
         assert_eq!((segments[0], segments[2]), ("orders", "lines"), "{text}");
-        assert_eq!((request.url.host_str(), request.url.query(), request.url.fragment()), (Some("api.example.com"), None, None));
+        assert_eq!(
+            (request.url.host_str(), request.url.query(), request.url.fragment()),
+            (Some("api.example.com"), None, None)
+        );
         let request = prepared(&in_query, &json!({ "order": text })).unwrap();
         let pairs: Vec<(String, String)> = request.url.query_pairs().into_owned().collect();
         assert_eq!(pairs, [("a".to_owned(), text.to_owned()), ("b".to_owned(), text.to_owned())]);
@@ -104,15 +114,27 @@ fn no_argument_leaves_its_place_in_a_path_or_a_parameter() {
 #[test]
 fn a_segment_of_dots_or_of_nothing_is_refused() {
     // K10
-    for url in ["https://h.example/a/{order}/b", "https://h.example/{order}", "https://h.example/a/.{order}", "https://h.example/a/%2E{order}"] {
+    for url in [
+        "https://h.example/a/{order}/b",
+        "https://h.example/{order}",
+        "https://h.example/a/.{order}",
+        "https://h.example/a/%2E{order}",
+    ] {
         for text in [".", "..", "..."] {
             let error = prepared(&definition(url), &json!({ "order": text })).unwrap_err();
             assert!(matches!(error, Trouble::Input(_)), "{url} {text}: {error:?}");
         }
     }
     let one = definition("https://h.example/a/{order}");
-    for (value, says) in [(json!(""), "must not be empty"), (json!(null), "must not be empty"), (json!("a\nb"), "control"), (json!("\u{0}"), "control")] {
-        let Err(Trouble::Input(message)) = prepared(&one, &json!({ "order": value })) else { panic!("{value}") };
+    for (value, says) in [
+        (json!(""), "must not be empty"),
+        (json!(null), "must not be empty"),
+        (json!("a\nb"), "control"),
+        (json!("\u{0}"), "control"),
+    ] {
+        let Err(Trouble::Input(message)) = prepared(&one, &json!({ "order": value })) else {
+            panic!("{value}")
+        };
         assert!(message.contains(says), "{message}");
     }
     assert_eq!(prepared(&one, &json!({ "order": "v1..2" })).unwrap().url.path(), "/a/v1..2");
@@ -125,7 +147,10 @@ fn no_argument_adds_a_header() {
     definition.headers = vec![("x-order".to_owned(), "a {order}".to_owned())];
     for text in ["x\r\nx-admin: 1", "x\n", "x\r", "\u{0}", "\u{7f}", "é", "a\tb", "x\u{2028}y"] {
         let error = prepared(&definition, &json!({ "order": text })).unwrap_err();
-        assert!(matches!(&error, Trouble::Input(message) if message.contains("`order` goes into a header")), "{error:?}");
+        assert!(
+            matches!(&error, Trouble::Input(message) if message.contains("`order` goes into a header")),
+            "{error:?}"
+        );
     }
     let request = prepared(&definition, &json!({ "order": "x: y; z" })).unwrap();
     assert_eq!(request.headers.get("x-order").unwrap(), "a x: y; z");
@@ -163,8 +188,14 @@ fn graphql_values_go_in_as_variables() {
 fn a_keyed_write_carries_the_key_of_its_call() {
     let mut definition = definition("https://h.example/{order}");
     let send = |definition: &HttpDefinition, effect| {
-        let template = checked(&HttpDefinition { method: Some("POST".to_owned()), ..definition.clone() }, effect, &["order"]).unwrap();
-        let given = Given { parameters: &json!({ "order": 1 }), scope: &Scope::default(), key: "r/1/action-0" };
+        let template = checked(
+            &HttpDefinition { method: Some("POST".to_owned()), ..definition.clone() },
+            effect,
+            &["order"],
+        )
+        .unwrap();
+        let given =
+            Given { parameters: &json!({ "order": 1 }), scope: &Scope::default(), key: "r/1/action-0" };
         template.prepare(&given).unwrap().headers
     };
     assert_eq!(send(&definition, Effect::WriteKeyed).get("idempotency-key").unwrap(), "r/1/action-0");
@@ -190,11 +221,23 @@ fn a_place_in_scheme_host_or_port_is_refused_when_the_tool_is_made() {
     ] {
         check_refused(&definition(url), Effect::Read, "url", "which no argument may choose");
     }
-    check_refused(&definition("https://h.example/?{order}=1"), Effect::Read, "url", "the name of a parameter");
-    for url in ["https://h.example/a/../{order}", "https://h.example/%2e%2E/{order}", "https://h.example/./{order}"] {
+    check_refused(
+        &definition("https://h.example/?{order}=1"),
+        Effect::Read,
+        "url",
+        "the name of a parameter",
+    );
+    for url in
+        ["https://h.example/a/../{order}", "https://h.example/%2e%2E/{order}", "https://h.example/./{order}"]
+    {
         check_refused(&definition(url), Effect::Read, "url", "`.` or `..`");
     }
-    check_refused(&definition("https://u:p@h.example/{order}"), Effect::Read, "url", "holds a user or a password");
+    check_refused(
+        &definition("https://u:p@h.example/{order}"),
+        Effect::Read,
+        "url",
+        "holds a user or a password",
+    );
     check_refused(&definition("https://h.example/{order}#x"), Effect::Read, "url", "never sent");
     check_refused(&definition("https://h.example\\{order}"), Effect::Read, "url", "backslash");
     check_refused(&definition("ftp://h.example/{order}"), Effect::Read, "url", "neither with https://");
@@ -209,10 +252,22 @@ fn what_cannot_be_sent_is_refused_when_the_tool_is_made() {
         change(&mut definition);
         definition
     };
-    let check = |change: &dyn Fn(&mut HttpDefinition), effect, key: &str, message: &str| check_refused(&with(change), effect, key, message);
-    check(&|it| it.url = "https://h.example/".to_owned(), Effect::Read, "", "the parameter `order` is declared");
+    let check = |change: &dyn Fn(&mut HttpDefinition), effect, key: &str, message: &str| {
+        check_refused(&with(change), effect, key, message)
+    };
+    check(
+        &|it| it.url = "https://h.example/".to_owned(),
+        Effect::Read,
+        "",
+        "the parameter `order` is declared",
+    );
     check(&|it| it.url.push_str("{ordr}"), Effect::Read, "url", "it names `{ordr}`");
-    check(&|it| it.query = vec![("a".to_owned(), json!({ "b": 1 }))], Effect::Read, "query.a", "a text, a number or a list");
+    check(
+        &|it| it.query = vec![("a".to_owned(), json!({ "b": 1 }))],
+        Effect::Read,
+        "query.a",
+        "a text, a number or a list",
+    );
     check(&|it| it.query = vec![("a".to_owned(), json!("{x}"))], Effect::Read, "query.a", "it names `{x}`");
     check(&|it| it.body = Some(json!("{x}")), Effect::WriteKeyed, "body", "it names `{x}`");
     check(
@@ -227,16 +282,43 @@ fn what_cannot_be_sent_is_refused_when_the_tool_is_made() {
     for method in ["PUT", "PATCH", "DELETE"] {
         check(&|it| it.method = Some(method.to_owned()), Effect::Read, "method", "changes something");
     }
-    for name in ["Host", "content-length", "Transfer-Encoding", "connection", "X-Forwarded-For", "proxy-authorization"] {
+    for name in [
+        "Host",
+        "content-length",
+        "Transfer-Encoding",
+        "connection",
+        "X-Forwarded-For",
+        "proxy-authorization",
+    ] {
         let key = format!("headers.{name}");
-        check(&|it| it.headers = vec![(name.to_owned(), "x".to_owned())], Effect::Read, &key, "not for a tool to set");
+        check(
+            &|it| it.headers = vec![(name.to_owned(), "x".to_owned())],
+            Effect::Read,
+            &key,
+            "not for a tool to set",
+        );
     }
     for name in ["Authorization", "cookie"] {
         let key = format!("headers.{name}");
-        check(&|it| it.headers = vec![(name.to_owned(), "x".to_owned())], Effect::Read, &key, "name the secret in `auth`");
+        check(
+            &|it| it.headers = vec![(name.to_owned(), "x".to_owned())],
+            Effect::Read,
+            &key,
+            "name the secret in `auth`",
+        );
     }
-    check(&|it| it.headers = vec![("a b".to_owned(), "x".to_owned())], Effect::Read, "headers.a b", "no name of a header");
-    check(&|it| it.headers = vec![("a".to_owned(), "x\ny".to_owned())], Effect::Read, "headers.a", "no header may hold");
+    check(
+        &|it| it.headers = vec![("a b".to_owned(), "x".to_owned())],
+        Effect::Read,
+        "headers.a b",
+        "no name of a header",
+    );
+    check(
+        &|it| it.headers = vec![("a".to_owned(), "x\ny".to_owned())],
+        Effect::Read,
+        "headers.a",
+        "no header may hold",
+    );
     check(&|it| it.variables = Some(json!({})), Effect::Read, "variables", "for `graphql`");
     check(&|it| it.graphql = Some(" ".to_owned()), Effect::Read, "graphql", "empty");
 }

@@ -12,8 +12,7 @@ use crate::http::trouble::Trouble;
 /// The name of the key that all tries of one call share, and no two calls.
 const KEY: &str = "call_key";
 /// What of the scope has a name here.
-const SCOPE: [&str; 5] =
-    ["scope.account", "scope.account_name", "scope.asset", "scope.item", "scope.person"];
+const SCOPE: [&str; 5] = ["scope.account", "scope.account_name", "scope.asset", "scope.item", "scope.person"];
 
 /// A text with places.
 #[derive(Clone, Debug, PartialEq, Eq)]

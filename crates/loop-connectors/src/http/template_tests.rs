@@ -23,7 +23,8 @@ fn a_text_that_is_only_a_place_is_the_argument_as_it_is() {
         "number": "{a}", "text": "n{a}", "none": "{b}", "empty": "x{b}", "list": ["{list}", "{b}", 1],
         "account": "{scope.account}", "key": "{call_key}", "brace": "{{a}} }}{{", "{a}": true, "nothing": null,
     });
-    let value = rendered(&template, &json!({ "a": 7, "b": null, "list": [true, { "x": 1 }] })).unwrap().unwrap();
+    let value =
+        rendered(&template, &json!({ "a": 7, "b": null, "list": [true, { "x": 1 }] })).unwrap().unwrap();
     let expected = json!({
         "number": 7, "text": "n7", "empty": "x", "list": [[true, { "x": 1 }], 1],
         "account": "A-7", "key": "r/1/action-0", "brace": "{a} }{", "{a}": true, "nothing": null,
@@ -42,7 +43,9 @@ fn what_the_work_item_does_not_name_ends_the_call_instead_of_widening_it() {
         let what = part.replace('_', " ");
         assert_eq!(
             error,
-            Trouble::Permanent(format!("the work item names no {what}, and this tool is only for one that does"))
+            Trouble::Permanent(format!(
+                "the work item names no {what}, and this tool is only for one that does"
+            ))
         );
     }
 }
@@ -60,7 +63,11 @@ fn a_name_that_nobody_gives_is_refused_with_those_that_there_are() {
         assert!(refused(unknown).starts_with("it names `{"), "{unknown}");
     }
     for broken in ["{order", "order}", "{{order}", "{order}}", "}", "{", "{or{der}"] {
-        assert_eq!(refused(broken), "a brace in it has no partner; write `{{` or `}}` for a brace", "{broken}");
+        assert_eq!(
+            refused(broken),
+            "a brace in it has no partner; write `{{` or `}}` for a brace",
+            "{broken}"
+        );
     }
 }
 

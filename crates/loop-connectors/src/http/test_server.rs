@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::http::{HttpDefinition, HttpTool};
 use crate::http::guard::Lookup;
+use crate::http::{HttpDefinition, HttpTool};
 
 /// What a server does with a request.
 #[derive(Clone, Debug)]
@@ -65,7 +65,8 @@ impl TestServer {
     pub(crate) async fn start(reply: impl Fn(&Asked, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let server = Self { port, connections: Arc::default(), closed: Arc::default(), asked: Arc::default() };
+        let server =
+            Self { port, connections: Arc::default(), closed: Arc::default(), asked: Arc::default() };
         let (connections, closed, asked) =
             (Arc::clone(&server.connections), Arc::clone(&server.closed), Arc::clone(&server.asked));
         let reply = Arc::new(reply);
@@ -186,8 +187,10 @@ pub(crate) fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Reply
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let length = body.len();
     Reply::Raw(
-        format!("HTTP/1.1 {status} Status\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n{body}")
-            .into_bytes(),
+        format!(
+            "HTTP/1.1 {status} Status\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n{body}"
+        )
+        .into_bytes(),
     )
 }
 
@@ -216,7 +219,8 @@ pub(crate) fn reader(definition: &HttpDefinition, parameters: &[&str]) -> HttpTo
 }
 
 pub(crate) fn context() -> ToolContext {
-    let scope = Scope { account: Some("a/7".into()), account_name: Some("Contoso".into()), ..Scope::default() };
+    let scope =
+        Scope { account: Some("a/7".into()), account_name: Some("Contoso".into()), ..Scope::default() };
     ToolContext::new(scope, "Late order", "run-1/1/action-0")
 }
 
@@ -249,7 +253,8 @@ impl Lookup for FakeNames {
     async fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         self.1.fetch_add(1, Ordering::SeqCst);
         let mut names = self.0.lock().unwrap();
-        let answers = names.get_mut(host.trim_end_matches('.')).ok_or_else(|| io::Error::other("no such name"))?;
+        let answers =
+            names.get_mut(host.trim_end_matches('.')).ok_or_else(|| io::Error::other("no such name"))?;
         let first = answers.first().cloned().unwrap_or_default();
         if answers.len() > 1 {
             answers.remove(0);

@@ -97,7 +97,10 @@ impl HttpTool {
         let is_read = effect.is_none_or(Effect::is_read);
         let request = RequestTemplate::check(definition, effect, &parameters)?;
         if is_read && definition.graphql.as_deref().is_some_and(changes_something) {
-            return wrong("graphql", "the document changes something, and the effect is `read`; correct one of them");
+            return wrong(
+                "graphql",
+                "the document changes something, and the effect is `read`; correct one of them",
+            );
         }
         let signer = Signer::new(definition.auth.as_ref())?;
         let guard = Guard::new(
@@ -109,11 +112,17 @@ impl HttpTool {
         let mut guard = guard.map_err(|(key, message)| (key.to_owned(), message))?;
         let exposed = |url: &url::Url| url.scheme() == "http" && !is_this_machine(url);
         if definition.auth.is_some() && exposed(request.base()) {
-            return wrong("url", "the secret in `auth` would go over the network unencrypted; write https://");
+            return wrong(
+                "url",
+                "the secret in `auth` would go over the network unencrypted; write https://",
+            );
         }
         if let Some(token_url) = signer.token_url() {
             if exposed(token_url) {
-                return wrong("auth.token_url", "the secret would go over the network unencrypted; write https://");
+                return wrong(
+                    "auth.token_url",
+                    "the secret would go over the network unencrypted; write https://",
+                );
             }
             guard = guard
                 .with(token_url)
@@ -138,7 +147,10 @@ impl HttpTool {
         }
         let select = match &definition.select {
             Some(pointer) if !pointer.is_empty() && !pointer.starts_with('/') => {
-                return wrong("select", &format!("it is no JSON pointer; write it as `/{}`", pointer.replace('.', "/")));
+                return wrong(
+                    "select",
+                    &format!("it is no JSON pointer; write it as `/{}`", pointer.replace('.', "/")),
+                );
             }
             None if request.is_graphql() => Some("/data".to_owned()),
             select => select.clone(),
@@ -146,7 +158,9 @@ impl HttpTool {
         let line = definition.markdown.as_deref().map(|text| {
             Template::read(text, &mut |name| match name {
                 pointer if pointer.is_empty() || pointer.starts_with('/') => Ok(()),
-                other => Err(format!("`{{{other}}}` is no JSON pointer in braces; write it as `{{/{other}}}`")),
+                other => {
+                    Err(format!("`{{{other}}}` is no JSON pointer in braces; write it as `{{/{other}}}`"))
+                }
             })
         });
         let line = line.transpose().map_err(|message| ("markdown".to_owned(), message))?;
@@ -258,7 +272,9 @@ impl Call<'_> {
             let body = match content(&answer) {
                 Ok(Content::Json(body)) => body,
                 Ok(Content::Nothing) => return Ok((Value::Array(all), None)),
-                Ok(Content::Text(_)) => return Err(Trouble::Permanent("a page is text, and pages are lists of JSON".into())),
+                Ok(Content::Text(_)) => {
+                    return Err(Trouble::Permanent("a page is text, and pages are lists of JSON".into()));
+                }
                 Err(message) => return Err(Trouble::Permanent(message)),
             };
             self.graphql_errors(&body)?;
@@ -303,7 +319,10 @@ impl Call<'_> {
             let sent = match &signed {
                 Ok(signed) => {
                     let limit = self.bytes_left;
-                    tool.client.send(prepared, signed, own, limit, &self.departure).await.map_err(|error| self.unsent(error))
+                    tool.client
+                        .send(prepared, signed, own, limit, &self.departure)
+                        .await
+                        .map_err(|error| self.unsent(error))
                 }
                 Err(trouble) => Err(Some(trouble.clone())),
             };
@@ -362,7 +381,9 @@ impl Call<'_> {
             // Only the answer to what was done cannot be read.
             SendError::Unreadable { status, .. } if status.is_success() && !self.is_read() => return None,
             SendError::Unreadable { message, passes: true, .. } => self.lost(message),
-            SendError::Unreadable { status, message, .. } if status.is_success() => Trouble::Permanent(message),
+            SendError::Unreadable { status, message, .. } if status.is_success() => {
+                Trouble::Permanent(message)
+            }
             SendError::Unreadable { status, .. } => {
                 let mut answer = Answer::nothing(self.tool.request.base());
                 answer.status = status;
@@ -381,7 +402,11 @@ impl Call<'_> {
 
     /// What a call is that was stopped from outside.
     fn cut_off(&self, why: &str) -> Trouble {
-        if self.departure.has_left() { self.lost(why.to_owned()) } else { Trouble::Retryable(why.to_owned(), None) }
+        if self.departure.has_left() {
+            self.lost(why.to_owned())
+        } else {
+            Trouble::Retryable(why.to_owned(), None)
+        }
     }
 
     /// What follows from the status of an answer. `None`: it is a success.
@@ -429,7 +454,8 @@ impl Call<'_> {
     /// The failure that a GraphQL server reports in an answer that is a success for HTTP.
     fn graphql_errors(&self, body: &Value) -> Result<(), Trouble> {
         let errors = body.get("errors").filter(|_| self.tool.request.is_graphql());
-        let errors = errors.filter(|errors| !errors.is_null() && errors.as_array().is_none_or(|all| !all.is_empty()));
+        let errors =
+            errors.filter(|errors| !errors.is_null() && errors.as_array().is_none_or(|all| !all.is_empty()));
         if errors.is_none() {
             return Ok(());
         }
@@ -465,7 +491,11 @@ impl Call<'_> {
 
 /// A status in words, with the server's own.
 fn says(status: StatusCode, text: &str) -> String {
-    if text.is_empty() { format!("the server answered {status}") } else { format!("the server answered {status}: {text}") }
+    if text.is_empty() {
+        format!("the server answered {status}")
+    } else {
+        format!("the server answered {status}: {text}")
+    }
 }
 
 #[cfg(test)]

@@ -43,13 +43,33 @@ async fn each_answer_to_a_read_has_its_status() {
         (answer(204, &[], ""), Status::Empty, "No data found"),
         (answer(404, &[JSON], "{\"message\":\"x\"}"), Status::Empty, "No data found"),
         (answer(410, &[], ""), Status::Empty, "No data found"),
-        (answer(400, &[JSON], "{\"message\":\"no such state\"}"), Status::PermanentError, "the server answered 400 Bad Request: no such state"),
-        (answer(422, &[text], "bad\u{7}\nvalue"), Status::PermanentError, "the server answered 422 Unprocessable Entity: bad value"),
-        (answer(401, &[JSON], "{\"message\":\"x\"}"), Status::PermanentError, "access was refused (401 Unauthorized)"),
+        (
+            answer(400, &[JSON], "{\"message\":\"no such state\"}"),
+            Status::PermanentError,
+            "the server answered 400 Bad Request: no such state",
+        ),
+        (
+            answer(422, &[text], "bad\u{7}\nvalue"),
+            Status::PermanentError,
+            "the server answered 422 Unprocessable Entity: bad value",
+        ),
+        (
+            answer(401, &[JSON], "{\"message\":\"x\"}"),
+            Status::PermanentError,
+            "access was refused (401 Unauthorized)",
+        ),
         (answer(403, &[], ""), Status::PermanentError, "access was refused (403 Forbidden)"),
         (answer(409, &[], ""), Status::PermanentError, "the server answered 409 Conflict"),
-        (answer(200, &[("content-type", "image/png")], "x"), Status::PermanentError, "the answer is of type `image/png`; this tool reads JSON and text"),
-        (answer(200, &[JSON], "{"), Status::PermanentError, "the answer is not the JSON that it says it is: EOF while parsing an object at line 1 column 1"),
+        (
+            answer(200, &[("content-type", "image/png")], "x"),
+            Status::PermanentError,
+            "the answer is of type `image/png`; this tool reads JSON and text",
+        ),
+        (
+            answer(200, &[JSON], "{"),
+            Status::PermanentError,
+            "the answer is not the JSON that it says it is: EOF while parsing an object at line 1 column 1",
+        ),
     ];
     for (reply, status, says) in outcomes {
         let seen = status_of(Effect::Read, reply.clone()).await;
@@ -88,7 +108,11 @@ async fn a_write_is_sent_once_and_its_end_is_as_sure_as_its_answer() {
             let (status, says, sent) = status_of(effect, reply.clone()).await;
             let expected = if repeatable.contains(&effect) { with_repeat } else { without };
             assert_eq!((status, sent), (expected, 1), "{effect:?} {reply:?}: {says}");
-            assert_eq!(status == Status::InDoubt, says.starts_with("it may or may not have happened: "), "{says}");
+            assert_eq!(
+                status == Status::InDoubt,
+                says.starts_with("it may or may not have happened: "),
+                "{says}"
+            );
         }
     }
 }
@@ -115,7 +139,9 @@ async fn a_write_whose_connection_could_not_be_made_did_not_happen() {
 #[tokio::test]
 async fn a_write_that_is_cancelled_after_it_left_is_in_doubt() {
     // K1
-    for (effect, kind) in [(Effect::WriteIrreversible, Failure::InDoubt), (Effect::WriteKeyed, Failure::Retryable)] {
+    for (effect, kind) in
+        [(Effect::WriteIrreversible, Failure::InDoubt), (Effect::WriteKeyed, Failure::Retryable)]
+    {
         let server = TestServer::always(Reply::Never).await;
         let tool = writer(&server, effect);
         let context = context();
@@ -133,7 +159,8 @@ async fn a_write_that_is_cancelled_after_it_left_is_in_doubt() {
     let server = TestServer::always(Reply::Never).await;
     let context = context();
     context.cancel.cancel();
-    let result = writer(&server, Effect::WriteIrreversible).call(json!({}), &context, &Credentials::none()).await;
+    let result =
+        writer(&server, Effect::WriteIrreversible).call(json!({}), &context, &Credentials::none()).await;
     assert_eq!((result.kind, server.connections()), (Some(Failure::Retryable), 0), "it never left");
 }
 
@@ -143,7 +170,8 @@ async fn a_keyed_write_names_its_call_and_every_try_names_the_same() {
     let tool = writer(&server, Effect::WriteKeyed);
     call(&tool, json!({})).await;
     call(&tool, json!({})).await;
-    let keys: Vec<String> = server.asked().iter().map(|asked| asked.header("idempotency-key").unwrap().to_owned()).collect();
+    let keys: Vec<String> =
+        server.asked().iter().map(|asked| asked.header("idempotency-key").unwrap().to_owned()).collect();
     assert_eq!(keys, ["run-1/1/action-0", "run-1/1/action-0"]);
 }
 
@@ -165,7 +193,11 @@ async fn a_read_waits_as_long_as_the_server_asks_within_its_time() {
         let server = wait_then_fine(seconds).await;
         let observation = seen(reader(&server.definition("/"), &[]), json!({}), timeout_ms).await;
         assert_eq!((observation.status, server.connections()), (Status::RetryableError, 1));
-        assert!(observation.summary.contains("429 Too Many Requests; try again after "), "{}", observation.summary);
+        assert!(
+            observation.summary.contains("429 Too Many Requests; try again after "),
+            "{}",
+            observation.summary
+        );
     }
     let server = wait_then_fine("3600").await;
     let result = call(&reader(&server.definition("/"), &[]), json!({})).await;
@@ -181,7 +213,8 @@ async fn graphql_errors_are_failures() {
     let run = async |effect: Effect, body: Value| {
         let server = TestServer::always(json_answer(&body)).await;
         let document = if effect.is_read() { "{ a }" } else { "mutation { a }" };
-        let definition = HttpDefinition { graphql: Some(document.to_owned()), ..server.definition("/graphql") };
+        let definition =
+            HttpDefinition { graphql: Some(document.to_owned()), ..server.definition("/graphql") };
         let tool = HttpTool::new(declaration(effect, &[]), &definition).unwrap();
         let result = call(&tool, json!({})).await;
         (result.kind, result.summary, result.data)
@@ -190,7 +223,10 @@ async fn graphql_errors_are_failures() {
     let partial = json!({ "errors": [{ "message": "no such field" }], "data": { "a": 1 } });
     let says = "the GraphQL server reports an error: no such field".to_owned();
     for body in [&failed, &partial] {
-        assert_eq!(run(Effect::Read, body.clone()).await, (Some(Failure::Permanent), says.clone(), Value::Null));
+        assert_eq!(
+            run(Effect::Read, body.clone()).await,
+            (Some(Failure::Permanent), says.clone(), Value::Null)
+        );
     }
     assert_eq!(run(Effect::WriteIrreversible, failed).await.0, Some(Failure::Permanent));
     let (kind, summary, _) = run(Effect::WriteIrreversible, partial).await;
@@ -198,7 +234,10 @@ async fn graphql_errors_are_failures() {
     let (kind, summary, data) = run(Effect::Read, json!({ "errors": [], "data": { "a": 1 } })).await;
     assert_eq!((kind, &*summary, data), (None, "Found 1 items", json!({ "a": 1 })));
     let (kind, summary, _) = run(Effect::Read, json!({ "errors": "odd" })).await;
-    assert_eq!((kind, &*summary), (Some(Failure::Permanent), "the GraphQL server reports an error: without a message"));
+    assert_eq!(
+        (kind, &*summary),
+        (Some(Failure::Permanent), "the GraphQL server reports an error: without a message")
+    );
 }
 
 #[tokio::test]
@@ -208,7 +247,11 @@ async fn control_characters_of_a_server_do_not_reach_the_model() {
     let server = TestServer::always(json_answer(&body)).await;
     let observation = seen(reader(&server.definition("/"), &[]), json!({}), 5_000).await;
     assert_eq!(observation.status, Status::Ok);
-    assert!(observation.markdown.chars().all(|c| loop_core::is_clean(c) || c == '\n'), "{:?}", observation.markdown);
+    assert!(
+        observation.markdown.chars().all(|c| loop_core::is_clean(c) || c == '\n'),
+        "{:?}",
+        observation.markdown
+    );
 }
 
 #[tokio::test]
@@ -225,7 +268,8 @@ async fn arguments_that_cannot_be_sent_are_invalid_input() {
 #[test]
 fn a_definition_is_bound_to_its_digest_and_holds_no_secret() {
     let digest = |change: &dyn Fn(&mut HttpDefinition)| {
-        let mut definition = HttpDefinition { url: "https://h.example/".to_owned(), ..HttpDefinition::default() };
+        let mut definition =
+            HttpDefinition { url: "https://h.example/".to_owned(), ..HttpDefinition::default() };
         change(&mut definition);
         let tool = HttpTool::new(declaration(Effect::WriteKeyed, &[]), &definition).unwrap();
         tool.declaration.definition.unwrap()
@@ -268,17 +312,35 @@ fn a_wrong_definition_names_its_key_in_one_line() {
     };
     let pages = |by: HttpPaging, max: u32| Some(HttpPages { by, max });
     let number = |parameter: &str| HttpPaging::Number { parameter: parameter.to_owned(), first: 1 };
-    check(&|it| it.url = "http://h.example/".to_owned(), "`http.url`: `h.example` is asked without encryption: the URL must begin with https://; correct it");
+    check(
+        &|it| it.url = "http://h.example/".to_owned(),
+        "`http.url`: `h.example` is asked without encryption: the URL must begin with https://; correct it",
+    );
     check(&|it| it.redirects = Some(6), "`http.redirects`: it is from 0 to 5; correct it");
     for max in [0, (64 << 20) + 1] {
         check(&|it| it.max_bytes = Some(max), "`http.max_bytes`: it is from 1 to 67108864; correct it");
     }
-    check(&|it| it.per_minute = Some(0), "`http.per_minute`: with 0 no request would ever be sent; write 1 or more");
-    check(&|it| it.select = Some("a.b".to_owned()), "`http.select`: it is no JSON pointer; write it as `/a/b`");
-    check(&|it| it.markdown = Some("{id}".to_owned()), "`http.markdown`: `{id}` is no JSON pointer in braces; write it as `{/id}`");
-    check(&|it| it.graphql = Some("mutation { a }".to_owned()), "`http.graphql`: the document changes something, and the effect is `read`; correct one of them");
+    check(
+        &|it| it.per_minute = Some(0),
+        "`http.per_minute`: with 0 no request would ever be sent; write 1 or more",
+    );
+    check(
+        &|it| it.select = Some("a.b".to_owned()),
+        "`http.select`: it is no JSON pointer; write it as `/a/b`",
+    );
+    check(
+        &|it| it.markdown = Some("{id}".to_owned()),
+        "`http.markdown`: `{id}` is no JSON pointer in braces; write it as `{/id}`",
+    );
+    check(
+        &|it| it.graphql = Some("mutation { a }".to_owned()),
+        "`http.graphql`: the document changes something, and the effect is `read`; correct one of them",
+    );
     for max in [0, 101] {
-        check(&|it| it.pages = pages(HttpPaging::Link, max), "`http.pages.max`: it is from 1 to 100; correct it");
+        check(
+            &|it| it.pages = pages(HttpPaging::Link, max),
+            "`http.pages.max`: it is from 1 to 100; correct it",
+        );
     }
     check(&|it| it.pages = pages(number(" "), 1), "`http.pages.parameter`: the name is empty; correct it");
     let cursor = |pointer: &str, more: Option<&str>| HttpPaging::Cursor {
@@ -286,10 +348,19 @@ fn a_wrong_definition_names_its_key_in_one_line() {
         parameter: "a".to_owned(),
         more: more.map(str::to_owned),
     };
-    check(&|it| it.pages = pages(cursor("next", None), 1), "`http.pages.cursor`: it is no JSON pointer; write it as `/next`");
-    check(&|it| it.pages = pages(cursor("/a", Some("b")), 1), "`http.pages.more`: it is no JSON pointer; write it as `/has_more`");
+    check(
+        &|it| it.pages = pages(cursor("next", None), 1),
+        "`http.pages.cursor`: it is no JSON pointer; write it as `/next`",
+    );
+    check(
+        &|it| it.pages = pages(cursor("/a", Some("b")), 1),
+        "`http.pages.more`: it is no JSON pointer; write it as `/has_more`",
+    );
     let pages_of_write = error(Effect::WriteKeyed, &|it| it.pages = pages(HttpPaging::Link, 1));
-    assert_eq!(pages_of_write, "tool `find_order`: `http.pages`: pages are for tools that read; take them out");
+    assert_eq!(
+        pages_of_write,
+        "tool `find_order`: `http.pages`: pages are for tools that read; take them out"
+    );
     let unused = HttpTool::new(declaration(Effect::Read, &["order"]), &good).unwrap_err().to_string();
     assert_eq!(
         unused,
@@ -305,7 +376,10 @@ async fn what_an_operator_should_know_is_a_warning() {
     let place = server.place();
     assert_eq!(
         tool.warnings(),
-        [format!("may connect to {place} on this machine or in a private network"), "may connect without encryption (`plain_http`)".to_owned()]
+        [
+            format!("may connect to {place} on this machine or in a private network"),
+            "may connect without encryption (`plain_http`)".to_owned()
+        ]
     );
     let quiet = HttpDefinition { url: "https://h.example/".to_owned(), ..HttpDefinition::default() };
     assert!(reader(&quiet, &[]).warnings().is_empty());
@@ -314,7 +388,8 @@ async fn what_an_operator_should_know_is_a_warning() {
 #[tokio::test]
 async fn a_tool_works_in_a_registry_on_several_threads() {
     let server = TestServer::start(|asked, _| json_answer(&json!([{ "id": asked.target }]))).await;
-    let registry = Registry::builder().tool(reader(&server.definition("/{order}"), &["order"])).build().unwrap();
+    let registry =
+        Registry::builder().tool(reader(&server.definition("/{order}"), &["order"])).build().unwrap();
     let calls = (0..20).map(|order| loop_tools::ToolInvocation {
         name: "find_order".into(),
         parameters: json!({ "order": order }),

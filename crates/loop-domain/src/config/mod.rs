@@ -1,6 +1,7 @@
 //! What may stand in `loopgate.toml`. The comments here are what an editor shows for each key.
 
 mod gate;
+mod http;
 mod limits;
 mod models;
 mod ordered;
@@ -19,6 +20,9 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 pub(crate) use gate::{BreakersConfig, GateConfig};
+pub(crate) use http::HttpConfig;
+#[cfg(feature = "http")]
+pub(crate) use http::{HttpAuthConfig, HttpPagesConfig, HttpPagingKind};
 pub(crate) use limits::LimitsConfig;
 pub(crate) use models::{ModelConfig, ModelsConfig};
 pub(crate) use ordered::Ordered;

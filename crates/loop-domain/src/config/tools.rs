@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::config::Ordered;
+use crate::config::{HttpConfig, Ordered};
 
 /// Where data is.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -38,8 +38,8 @@ pub(crate) enum SourceKind {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolConfig {
-    /// What it does: `sql` asks or changes a database, `docs` searches a folder of documents, `question` asks a person,
-    /// `mock` is only declared: an eval says what its calls bring.
+    /// What it does: `sql` asks or changes a database, `docs` searches a folder of documents, `http` asks a server, `question`
+    /// asks a person, `mock` is only declared: an eval says what its calls bring.
     pub(crate) kind: ToolKind,
     /// What it does to the world: `read` if it only reads. Other effects need a person's consent. Required.
     #[serde(default)]
@@ -81,6 +81,13 @@ pub(crate) struct ToolConfig {
     /// For `docs`: whether the selector's model chooses among the passages found. Default: false, the best three are taken.
     #[serde(default)]
     pub(crate) smart: bool,
+    /// For `http`: the request, and what of its answer is the result.
+    #[serde(default)]
+    #[cfg_attr(
+        not(feature = "http"),
+        allow(dead_code, reason = "without the feature it is only recognised")
+    )]
+    pub(crate) http: Option<HttpConfig>,
     /// Milliseconds until it is cut off. Default: 12,000.
     #[serde(default)]
     #[schemars(range(min = 1))]
@@ -119,6 +126,8 @@ pub(crate) enum ToolKind {
     Sql,
     /// Searches a folder of documents.
     Docs,
+    /// Makes a request to a server.
+    Http,
     /// Asks a person, whose answer is its result.
     Question,
     /// Is only declared: an eval says what its calls bring.
@@ -131,6 +140,7 @@ impl ToolKind {
         match self {
             Self::Sql => "sql",
             Self::Docs => "docs",
+            Self::Http => "http",
             Self::Question => "question",
             Self::Mock => "mock",
         }
