@@ -70,6 +70,29 @@ fn every_result_has_its_status() {
 }
 
 #[test]
+fn doubt_is_for_effects_that_may_not_run_twice() {
+    // K1
+    let outcomes = [
+        (Effect::Read, Status::RetryableError),
+        (Effect::WriteIdempotent, Status::RetryableError),
+        (Effect::WriteKeyed, Status::RetryableError),
+        (Effect::WriteIrreversible, Status::InDoubt),
+        (Effect::Egress, Status::InDoubt),
+        (Effect::Exec, Status::InDoubt),
+    ];
+    for (effect, status) in outcomes {
+        let declaration = ToolDeclaration::new("pay").effect(effect);
+        let judged = judge(&declaration, ToolResult::in_doubt("pay", "Pay", "the answer was lost"));
+        let observation = observation("Pay", judged, 4_000);
+        assert_eq!(
+            (observation.status, &*observation.summary),
+            (status, "the answer was lost"),
+            "{effect:?}"
+        );
+    }
+}
+
+#[test]
 fn only_what_is_not_ready_says_when_to_ask_again() {
     let pending = ToolResult::pending("fetch_x", "X", 250);
     assert_eq!((seen(pending.clone()).status, seen(pending).retry_after_ms), (Status::Pending, Some(250)));

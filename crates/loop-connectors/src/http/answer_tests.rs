@@ -1,6 +1,6 @@
 //! Tests of answers: what is read of them, what is selected, and how it is shown.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use reqwest::header::HeaderMap;
 use serde_json::json;

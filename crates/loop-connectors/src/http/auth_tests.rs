@@ -1,6 +1,6 @@
 //! Tests of how a request shows who sends it, and that nothing shows the secret.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use loop_core::Effect;
 use loop_tools::{Failure, Tool, ToolResult};

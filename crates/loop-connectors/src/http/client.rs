@@ -12,7 +12,7 @@ use reqwest::{Method, Request, Response, StatusCode};
 use rustls_platform_verifier::BuilderVerifierExt;
 use url::Url;
 
-use crate::http::guard::{Guard, GuardedResolver, Lookup, Reach, Refused, SystemLookup, host_of};
+use crate::http::guard::{Guard, GuardedResolver, NameSource, Reach, Refused, SystemNames, host_of};
 use crate::http::rate;
 use crate::http::request::{Payload, Prepared, set_parameter};
 
@@ -30,7 +30,7 @@ pub(crate) struct Client {
     guard: Guard,
     redirects: u32,
     per_minute: Option<u32>,
-    lookup: Arc<dyn Lookup>,
+    names: Arc<dyn NameSource>,
     public: OnceLock<Result<reqwest::Client, String>>,
     /// For the places of [`Reach::Private`]. It has connections of its own, so that no other place gets one of them.
     private: OnceLock<Result<reqwest::Client, String>>,
@@ -88,7 +88,7 @@ impl Client {
             guard,
             redirects,
             per_minute,
-            lookup: Arc::new(SystemLookup),
+            names: Arc::new(SystemNames),
             public: OnceLock::new(),
             private: OnceLock::new(),
         }
@@ -96,8 +96,8 @@ impl Client {
 
     /// The same with other addresses of names.
     #[cfg(test)]
-    pub(crate) fn with_lookup(mut self, lookup: Arc<dyn Lookup>) -> Self {
-        self.lookup = lookup;
+    pub(crate) fn with_names(mut self, names: Arc<dyn NameSource>) -> Self {
+        self.names = names;
         self
     }
 
@@ -170,7 +170,7 @@ impl Client {
             Reach::Public => &self.public,
             Reach::Private => &self.private,
         };
-        let resolver = || GuardedResolver { reach, lookup: Arc::clone(&self.lookup) };
+        let resolver = || GuardedResolver { reach, names: Arc::clone(&self.names) };
         let made = slot.get_or_init(|| build(resolver()));
         made.as_ref().map_err(|error| {
             SendError::Refused(format!("no HTTP client can be made on this machine: {error}"))

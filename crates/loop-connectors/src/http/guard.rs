@@ -12,7 +12,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -50,20 +50,20 @@ pub(crate) struct Refused(String);
 
 /// What finds the addresses of a name.
 #[async_trait]
-pub(crate) trait Lookup: Send + Sync {
+pub(crate) trait NameSource: Send + Sync {
     /// All addresses of a name.
     async fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>>;
 }
 
 /// The system's own way to find addresses.
 #[derive(Debug)]
-pub(crate) struct SystemLookup;
+pub(crate) struct SystemNames;
 
 /// A resolver that returns all addresses of a name, or none where one of them is out of reach.
 #[derive(Clone)]
 pub(crate) struct GuardedResolver {
     pub(crate) reach: Reach,
-    pub(crate) lookup: Arc<dyn Lookup>,
+    pub(crate) names: Arc<dyn NameSource>,
 }
 
 impl Guard {
@@ -176,18 +176,21 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 #[async_trait]
-impl Lookup for SystemLookup {
+impl NameSource for SystemNames {
     async fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
-        Ok(tokio::net::lookup_host((host, 0)).await?.map(|address| address.ip()).collect())
+        let host = host.to_owned();
+        let found = tokio::task::spawn_blocking(move || (host.as_str(), 0_u16).to_socket_addrs());
+        let found = found.await.map_err(io::Error::other)??;
+        Ok(found.map(|address| address.ip()).collect())
     }
 }
 
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let Self { reach, lookup } = self.clone();
+        let Self { reach, names } = self.clone();
         Box::pin(async move {
             let host = name.as_str();
-            let addresses = lookup.addresses(host).await?;
+            let addresses = names.addresses(host).await?;
             // One that is out of reach condemns the name: its owner decides which of them comes first.
             for address in &addresses {
                 judge(host, *address, reach)?;

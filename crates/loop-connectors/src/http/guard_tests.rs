@@ -1,6 +1,6 @@
 //! Tests of the guard: what it lets through, and that nothing else is ever connected to.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::str::FromStr;
 
@@ -177,8 +177,8 @@ fn allowing(hosts: &[&str], redirects: u32, server: &TestServer) -> HttpDefiniti
 }
 
 fn resolved(reach: Reach, names: &Arc<FakeNames>, name: &str) -> Result<Vec<IpAddr>, String> {
-    let lookup: Arc<dyn Lookup> = Arc::<FakeNames>::clone(names);
-    let resolver = GuardedResolver { reach, lookup };
+    let names: Arc<dyn NameSource> = Arc::<FakeNames>::clone(names);
+    let resolver = GuardedResolver { reach, names };
     let found = futures_now(resolver.resolve(Name::from_str(name).unwrap()));
     found.map(|all| all.map(|it| it.ip()).collect()).map_err(|error| error.to_string())
 }
@@ -404,7 +404,7 @@ async fn a_name_that_rebinds_between_calls_is_judged_each_time() {
             plain_http: true,
             ..HttpDefinition::default()
         };
-        reader(&definition, &[]).with_lookup(Arc::<FakeNames>::clone(&names))
+        reader(&definition, &[]).with_names(Arc::<FakeNames>::clone(&names))
     };
     let shop = tool("shop.example", "shop.example");
     assert!(call(&shop, json!({})).await.success);

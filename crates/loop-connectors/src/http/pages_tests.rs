@@ -1,6 +1,6 @@
 //! Tests of pages: each way to name the next one, and that every way ends.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use loop_tools::ToolResult;
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! Tests of requests: what a definition becomes, and that no argument leaves its place.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use loop_core::Scope;
 

@@ -1,6 +1,6 @@
 //! Tests of templates: what they may name, and what they become.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use serde_json::json;
 

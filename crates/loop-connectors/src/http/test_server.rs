@@ -1,6 +1,6 @@
 //! A server on this machine for tests: it counts its connections, keeps what it was asked, and answers what a test says.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::http::guard::Lookup;
+use crate::http::guard::NameSource;
 use crate::http::{HttpDefinition, HttpTool};
 
 /// What a server does with a request.
@@ -249,7 +249,7 @@ impl FakeNames {
 }
 
 #[async_trait]
-impl Lookup for FakeNames {
+impl NameSource for FakeNames {
     async fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         self.1.fetch_add(1, Ordering::SeqCst);
         let mut names = self.0.lock().unwrap();

@@ -185,8 +185,8 @@ impl HttpTool {
 
     /// The same with other addresses of names.
     #[cfg(test)]
-    pub(crate) fn with_lookup(mut self, lookup: std::sync::Arc<dyn crate::http::guard::Lookup>) -> Self {
-        self.client = self.client.with_lookup(lookup);
+    pub(crate) fn with_names(mut self, names: std::sync::Arc<dyn crate::http::guard::NameSource>) -> Self {
+        self.client = self.client.with_names(names);
         self
     }
 }

@@ -1,6 +1,6 @@
 //! Tests of the tool as a whole: what each answer is worth, when a call is tried again, what is refused when it is made.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::time::Instant;
 
@@ -275,7 +275,8 @@ fn a_definition_is_bound_to_its_digest_and_holds_no_secret() {
         tool.declaration.definition.unwrap()
     };
     let bearer = |name: &str| Some(HttpAuth::Bearer { token_env: name.to_owned() });
-    let changes: Vec<Box<dyn Fn(&mut HttpDefinition)>> = vec![
+    type Change = Box<dyn Fn(&mut HttpDefinition)>;
+    let changes: Vec<Change> = vec![
         Box::new(|_| {}),
         Box::new(|it| it.url.push('x')),
         Box::new(|it| it.method = Some("PUT".to_owned())),

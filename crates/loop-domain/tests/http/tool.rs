@@ -288,7 +288,7 @@ fn what_is_wrong_with_a_file_is_one_line_that_names_the_key() {
         // Some values are pointed at, some keys are.
         assert_eq!(with(line), expected, "{line}");
     }
-    assert_eq!(error("method = \"GET\"", ""), "10:1: the key `url` is missing; add it");
+    assert_eq!(error("method = \"GET\"", ""), "10:10: the key `url` is missing; add it");
     let urls = [
         (
             "http://api.example.com/",
