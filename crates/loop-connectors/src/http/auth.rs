@@ -13,9 +13,10 @@ use url::Url;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
 use crate::http::client::{Client, Departure, SendError, Signed};
-use crate::http::definition::HttpAuth;
+use crate::http::definition::{HttpAuth, HttpDefinition};
+use crate::http::guard::{Guard, is_exposed};
 use crate::http::mask::Mask;
-use crate::http::request::{Payload, Prepared};
+use crate::http::request::{Payload, Prepared, Wrong};
 use crate::http::trouble::Trouble;
 
 /// The most bytes of the answer with a token.
@@ -28,8 +29,8 @@ const TOKEN_LIFE: Duration = Duration::from_secs(300);
 /// What signs the requests of one tool.
 pub(crate) struct Signer {
     auth: Option<HttpAuth>,
-    /// The URL that tokens are asked for at.
-    token_url: Option<Url>,
+    /// Where tokens are asked for, and what asks: a client that connects to nothing else.
+    tokens: Option<(Url, Client)>,
     /// The token of the client credentials. One call at a time asks for it, and the others wait.
     token: Mutex<Option<Token>>,
 }
@@ -46,9 +47,10 @@ impl Signer {
     ///
     /// # Errors
     /// The key that is wrong, and what is wrong with it.
-    pub(crate) fn new(auth: Option<&HttpAuth>) -> Result<Self, (String, String)> {
+    pub(crate) fn new(definition: &HttpDefinition) -> Result<Self, Wrong> {
         let wrong = |key: &str, message: &str| Err((format!("auth.{key}"), message.to_owned()));
-        let mut token_url = None;
+        let auth = definition.auth.as_ref();
+        let mut tokens = None;
         match auth {
             Some(HttpAuth::Header { header, .. }) => {
                 if HeaderName::try_from(header.as_str()).is_err() {
@@ -68,27 +70,27 @@ impl Signer {
             Some(HttpAuth::Basic { user, .. }) if user.contains(':') => {
                 return wrong("user", "a user's name holds no colon; correct it");
             }
-            Some(HttpAuth::ClientCredentials { token_url: text, .. }) => match Url::parse(text) {
-                Ok(url) => token_url = Some(url),
-                Err(_) => return wrong("token_url", "it is no URL; write https://HOST/PATH"),
-            },
+            Some(HttpAuth::ClientCredentials { token_url, .. }) => {
+                let Ok(url) = Url::parse(token_url) else {
+                    return wrong("token_url", "it is no URL; write https://HOST/PATH");
+                };
+                if is_exposed(&url) {
+                    return wrong(
+                        "token_url",
+                        "the secret would go over the network unencrypted; write https://",
+                    );
+                }
+                let guard = Guard::new(&url, None, &definition.private, definition.plain_http);
+                let guard = guard.map_err(|(_, message)| ("auth.token_url".to_owned(), message))?;
+                tokens = Some((url, Client::new(guard, 0, definition.per_minute)));
+            }
             Some(HttpAuth::Bearer { .. } | HttpAuth::Query { .. } | HttpAuth::Basic { .. }) | None => {}
         }
-        Ok(Self { auth: auth.cloned(), token_url, token: Mutex::new(None) })
-    }
-
-    /// The URL that tokens are asked for at.
-    pub(crate) fn token_url(&self) -> Option<&Url> {
-        self.token_url.as_ref()
+        Ok(Self { auth: auth.cloned(), tokens, token: Mutex::new(None) })
     }
 
     /// What goes with a request. Every secret of it is added to `mask` before anything is sent.
-    pub(crate) async fn sign(
-        &self,
-        credentials: &Credentials,
-        client: &Client,
-        mask: &mut Mask,
-    ) -> Result<Signed, Trouble> {
+    pub(crate) async fn sign(&self, credentials: &Credentials, mask: &mut Mask) -> Result<Signed, Trouble> {
         let Some(auth) = &self.auth else { return Ok(Signed::default()) };
         let mut secret = |variable: &str| {
             let found = credentials.get(variable).map(str::trim).filter(|secret| !secret.is_empty());
@@ -142,7 +144,7 @@ impl Signer {
                 let text = match usable {
                     Some(token) => token.text.clone(),
                     None => {
-                        let fresh = self.fetch(client, client_id, &secret, scope, mask).await?;
+                        let fresh = self.fetch(client_id, &secret, scope, mask).await?;
                         token.insert(fresh).text.clone()
                     }
                 };
@@ -169,16 +171,9 @@ impl Signer {
         true
     }
 
-    async fn fetch(
-        &self,
-        client: &Client,
-        id: &str,
-        secret: &str,
-        scope: &str,
-        mask: &mut Mask,
-    ) -> Result<Token, Trouble> {
+    async fn fetch(&self, id: &str, secret: &str, scope: &str, mask: &mut Mask) -> Result<Token, Trouble> {
         let failed = |message: &str| Trouble::Permanent(format!("no token for this tool: {message}"));
-        let Some(url) = &self.token_url else { return Err(failed("nobody gives one")) };
+        let Some((url, client)) = &self.tokens else { return Err(failed("nobody gives one")) };
         let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
         let pair = base64(&format!("{}:{}", encoded(id), encoded(secret)));
         mask.add(&pair);

@@ -100,12 +100,6 @@ impl Guard {
         }
     }
 
-    /// The same guard, which lets one more URL of the operator through.
-    pub(crate) fn with(mut self, url: &Url) -> Result<Self, Refused> {
-        self.allow.push(Place { host: host_of(url), port: url.port() });
-        self.check(url).map(|_| self)
-    }
-
     /// Where a connection to this URL may lead.
     ///
     /// # Errors
@@ -206,14 +200,15 @@ pub(crate) fn host_of(url: &Url) -> String {
     url.host_str().unwrap_or_default().trim_end_matches('.').to_owned()
 }
 
-/// Whether a host is this machine, so that what is sent to it does not leave the machine.
-pub(crate) fn is_this_machine(url: &Url) -> bool {
-    match url.host() {
+/// Whether what is sent to a URL can be read on its way: it is unencrypted and leaves this machine.
+pub(crate) fn is_exposed(url: &Url) -> bool {
+    let is_here = match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
         Some(Host::Domain(name)) => name.trim_end_matches('.') == "localhost",
         None => false,
-    }
+    };
+    url.scheme() == "http" && !is_here
 }
 
 fn judge(host: &str, address: IpAddr, reach: Reach) -> Result<(), Refused> {

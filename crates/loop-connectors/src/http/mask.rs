@@ -6,8 +6,10 @@ use serde_json::{Map, Value};
 
 /// What is in place of a secret.
 const MASKED: &str = "[masked]";
-/// Bytes of the shortest secret that is looked for. What is shorter is a part of other words.
+/// Bytes of the shortest secret that is masked in a message.
 const LEAST: usize = 4;
+/// Bytes of the shortest secret that is masked in what a server returned, which uses shorter words for other things.
+const LEAST_IN_RESULTS: usize = 8;
 
 /// The secrets that a call sends. A server may repeat them, and nothing that it returns may hold one.
 #[derive(Clone, Default)]
@@ -28,12 +30,12 @@ impl Mask {
         self.secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     }
 
-    /// The text without secrets.
-    pub(crate) fn text(&self, text: &str) -> String {
-        self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, MASKED))
+    /// A message without secrets.
+    pub(crate) fn message(&self, text: &str) -> String {
+        self.masked(text, LEAST)
     }
 
-    /// The value without secrets.
+    /// What a server returned, without secrets.
     pub(crate) fn value(&self, value: Value) -> Value {
         if self.secrets.is_empty() {
             return value;
@@ -51,6 +53,15 @@ impl Mask {
             }
             plain @ (Value::Null | Value::Bool(_)) => plain,
         }
+    }
+
+    fn text(&self, text: &str) -> String {
+        self.masked(text, LEAST_IN_RESULTS)
+    }
+
+    fn masked(&self, text: &str, least: usize) -> String {
+        let secrets = self.secrets.iter().filter(|secret| secret.len() >= least);
+        secrets.fold(text.to_owned(), |text, secret| text.replace(secret, MASKED))
     }
 }
 
@@ -70,13 +81,14 @@ mod tests {
     fn a_secret_is_masked_in_texts_names_and_numbers() {
         // K13
         let mut mask = Mask::default();
-        for secret in ["p/ss w|rd", "p/ss w|rd-and-more", "12345678", "abc"] {
+        for secret in ["p/ss w|rd", "p/ss w|rd-and-more", "12345678", "open", "abc"] {
             mask.add(secret);
         }
         assert_eq!(
-            mask.text("p/ss w|rd-and-more p%2Fss%20w%7Crd p%2Fss+w%7Crd abc"),
-            "[masked] [masked] [masked] abc"
+            mask.message("p/ss w|rd-and-more p%2Fss%20w%7Crd p%2Fss+w%7Crd open abc"),
+            "[masked] [masked] [masked] [masked] abc"
         );
+        assert_eq!(mask.value(json!("open")), json!("open"), "a word is a word in a result");
         let masked = mask.value(json!({ "a p/ss w|rd": ["x12345678y", 912_345_678, 1.5, null, true] }));
         assert_eq!(masked, json!({ "a [masked]": ["x[masked]y", "[masked]", 1.5, null, true] }));
         assert!(!format!("{mask:?}").contains("p/ss"));

@@ -15,7 +15,7 @@ use crate::http::answer::{Content, Shape, content, message};
 use crate::http::auth::Signer;
 use crate::http::client::{Answer, Client, Departure, SendError};
 use crate::http::definition::{HttpDefinition, HttpPages};
-use crate::http::guard::{Guard, is_this_machine};
+use crate::http::guard::{Guard, is_exposed};
 use crate::http::mask::Mask;
 use crate::http::pages::{Pager, Step};
 use crate::http::request::{Prepared, RequestTemplate, Wrong, changes_something};
@@ -102,32 +102,20 @@ impl HttpTool {
                 "the document changes something, and the effect is `read`; correct one of them",
             );
         }
-        let signer = Signer::new(definition.auth.as_ref())?;
         let guard = Guard::new(
             request.base(),
             definition.allow.as_deref(),
             &definition.private,
             definition.plain_http,
         );
-        let mut guard = guard.map_err(|(key, message)| (key.to_owned(), message))?;
-        let exposed = |url: &url::Url| url.scheme() == "http" && !is_this_machine(url);
-        if definition.auth.is_some() && exposed(request.base()) {
+        let guard = guard.map_err(|(key, message)| (key.to_owned(), message))?;
+        if definition.auth.is_some() && is_exposed(request.base()) {
             return wrong(
                 "url",
                 "the secret in `auth` would go over the network unencrypted; write https://",
             );
         }
-        if let Some(token_url) = signer.token_url() {
-            if exposed(token_url) {
-                return wrong(
-                    "auth.token_url",
-                    "the secret would go over the network unencrypted; write https://",
-                );
-            }
-            guard = guard
-                .with(token_url)
-                .map_err(|refused| ("auth.token_url".to_owned(), format!("{refused}; correct it")))?;
-        }
+        let signer = Signer::new(definition)?;
         let redirects = definition.redirects.unwrap_or_default();
         if redirects > MAX_REDIRECTS {
             return wrong("redirects", &format!("it is from 0 to {MAX_REDIRECTS}; correct it"));
@@ -315,7 +303,7 @@ impl Call<'_> {
         let own = tool.request.base();
         let (mut tries, mut is_fresh) = (1, false);
         loop {
-            let signed = tool.signer.sign(self.credentials, &tool.client, &mut self.mask).await;
+            let signed = tool.signer.sign(self.credentials, &mut self.mask).await;
             let sent = match &signed {
                 Ok(signed) => {
                     let limit = self.bytes_left;
@@ -474,16 +462,16 @@ impl Call<'_> {
         match content {
             Content::Nothing => Content::Nothing,
             Content::Json(value) => Content::Json(self.mask.value(value)),
-            Content::Text(text) => Content::Text(self.mask.text(&text)),
+            Content::Text(text) => Content::Text(self.mask.message(&text)),
         }
     }
 
     fn masked(&self, trouble: Trouble) -> Trouble {
         match trouble {
-            Trouble::Input(message) => Trouble::Input(self.mask.text(&message)),
-            Trouble::Permanent(message) => Trouble::Permanent(self.mask.text(&message)),
-            Trouble::Retryable(message, after) => Trouble::Retryable(self.mask.text(&message), after),
-            Trouble::InDoubt(message) => Trouble::InDoubt(self.mask.text(&message)),
+            Trouble::Input(message) => Trouble::Input(self.mask.message(&message)),
+            Trouble::Permanent(message) => Trouble::Permanent(self.mask.message(&message)),
+            Trouble::Retryable(message, after) => Trouble::Retryable(self.mask.message(&message), after),
+            Trouble::InDoubt(message) => Trouble::InDoubt(self.mask.message(&message)),
             Trouble::Empty => Trouble::Empty,
         }
     }
