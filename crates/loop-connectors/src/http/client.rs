@@ -30,6 +30,8 @@ pub(crate) struct Client {
     guard: Guard,
     redirects: u32,
     per_minute: Option<u32>,
+    /// Whether a connection is used again. One that the server has just closed would lose what is sent by it.
+    reuses: bool,
     names: Arc<dyn NameSource>,
     public: OnceLock<Result<reqwest::Client, String>>,
     /// For the places of [`Reach::Private`]. It has connections of its own, so that no other place gets one of them.
@@ -88,10 +90,17 @@ impl Client {
             guard,
             redirects,
             per_minute,
+            reuses: true,
             names: Arc::new(SystemNames),
             public: OnceLock::new(),
             private: OnceLock::new(),
         }
+    }
+
+    /// The same with a connection of its own for each request: for what must not be lost.
+    pub(crate) fn with_fresh_connections(mut self) -> Self {
+        self.reuses = false;
+        self
     }
 
     /// The same with other addresses of names.
@@ -171,7 +180,7 @@ impl Client {
             Reach::Private => &self.private,
         };
         let resolver = || GuardedResolver { reach, names: Arc::clone(&self.names) };
-        let made = slot.get_or_init(|| build(resolver()));
+        let made = slot.get_or_init(|| build(resolver(), self.reuses));
         made.as_ref().map_err(|error| {
             SendError::Refused(format!("no HTTP client can be made on this machine: {error}"))
         })
@@ -258,7 +267,7 @@ fn tls() -> Result<rustls::ClientConfig, String> {
 }
 
 /// A client that connects to what its resolver lets through, by no proxy, and follows nothing by itself.
-fn build(resolver: GuardedResolver) -> Result<reqwest::Client, String> {
+fn build(resolver: GuardedResolver, reuses: bool) -> Result<reqwest::Client, String> {
     let client = reqwest::Client::builder()
         .tls_backend_preconfigured(tls()?)
         .dns_resolver(resolver)
@@ -268,6 +277,7 @@ fn build(resolver: GuardedResolver) -> Result<reqwest::Client, String> {
         .retry(reqwest::retry::never())
         .connect_timeout(CONNECT)
         .pool_idle_timeout(IDLE)
+        .pool_max_idle_per_host(if reuses { usize::MAX } else { 0 })
         .user_agent(concat!("loopgate/", env!("CARGO_PKG_VERSION")))
         .http1_max_headers(MAX_HEADERS)
         .http2_max_header_list_size(MAX_HEADER_BYTES)

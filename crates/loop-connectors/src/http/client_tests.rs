@@ -8,10 +8,10 @@ use loop_core::{Effect, Status};
 use loop_tools::{CancellationToken, Credentials, Tool};
 use serde_json::json;
 
-use crate::http::HttpTool;
 use crate::http::test_server::{
     Reply, TestServer, answer, call, context, declaration, json_answer, reader, redirect, seen,
 };
+use crate::http::{HttpDefinition, HttpTool};
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
 
@@ -172,10 +172,29 @@ async fn a_dropped_call_drops_its_connection() {
 
 #[tokio::test]
 async fn the_proxies_of_the_environment_are_not_used() {
-    // K10: the variables are those of the test's process, so a client is asked what it would do with them.
-    let source = include_str!("client.rs");
-    assert_eq!(source.matches("reqwest::Client::builder()").count(), 1);
-    assert_eq!(source.matches(".no_proxy()").count(), 1);
+    // K10: the environment of a process is not changed while it runs, so this test runs itself in another one.
+    const CHILD: &str = "LOOPGATE_TEST_PORT";
+    if let Ok(port) = std::env::var(CHILD) {
+        let definition = HttpDefinition {
+            url: format!("http://127.0.0.1:{port}/"),
+            private: vec![format!("127.0.0.1:{port}")],
+            plain_http: true,
+            ..HttpDefinition::default()
+        };
+        assert!(call(&reader(&definition, &[]), json!({})).await.success);
+        return;
+    }
+    let server = TestServer::always(json_answer(&json!([{ "id": 1 }]))).await;
+    let proxy = TestServer::always(json_answer(&json!([{ "id": 2 }]))).await;
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "http::client::tests::the_proxies_of_the_environment_are_not_used"]);
+    for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+        child.env(name, format!("http://127.0.0.1:{}", proxy.port));
+    }
+    child.env_remove("NO_PROXY").env_remove("no_proxy").env(CHILD, server.port.to_string());
+    let output = tokio::task::spawn_blocking(move || child.output()).await.unwrap().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!((server.connections(), proxy.connections()), (1, 0));
 }
 
 #[tokio::test]

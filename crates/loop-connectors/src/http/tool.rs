@@ -159,9 +159,11 @@ impl HttpTool {
         if definition.plain_http {
             warnings.push("may connect without encryption (`plain_http`)".to_owned());
         }
+        let client = Client::new(guard, redirects, definition.per_minute);
+        let client = if is_read { client } else { client.with_fresh_connections() };
         Ok(Self {
             declaration: declaration.defined_by(&definition.part()),
-            client: Client::new(guard, redirects, definition.per_minute),
+            client,
             request,
             shape: Shape { select, line },
             signer,

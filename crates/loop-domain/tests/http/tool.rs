@@ -92,7 +92,7 @@ private = ["127.0.0.1:{port}"]
 
 #[tokio::test]
 async fn a_tool_of_a_file_asks_a_server_and_returns_a_table() {
-    // S0-69, S0-70, S0-80
+    // S0-33, S0-69, S0-70, S0-80
     let answer = json!({ "items": [{ "id": 7, "state": "late" }], "next": null }).to_string();
     let (port, requests) = server(vec![answer]);
     let more = format!(
@@ -129,6 +129,7 @@ async fn a_secret_of_a_tool_is_a_secret_of_its_domain() {
 
 #[tokio::test]
 async fn a_graphql_tool_sends_its_parameters_as_variables() {
+    // S0-33
     let (port, requests) = server(vec![json!({ "data": { "order": { "id": 7 } } }).to_string()]);
     let tools = format!(
         r#"
