@@ -136,6 +136,16 @@ pub enum ConnectorError {
         /// What is wrong, and how to fix it.
         message: String,
     },
+    /// Something in the definition of an HTTP tool is wrong.
+    #[error("tool `{tool}`: {}: {message}", at_http(.key))]
+    Http {
+        /// The tool's name.
+        tool: String,
+        /// The key below `http`, with dots between its parts. Empty: the definition as a whole.
+        key: String,
+        /// What is wrong and how to fix it.
+        message: String,
+    },
     /// A folder holds no document that can be searched.
     #[error("{path}: holds no .md, .markdown or .txt file; name a folder that does")]
     NoDocuments {
@@ -147,4 +157,9 @@ pub enum ConnectorError {
 /// A message of the system or of SQLite on one line.
 pub(crate) fn one_line(message: impl std::fmt::Display) -> String {
     message.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A key of an HTTP tool's definition as it is written.
+fn at_http(key: &str) -> String {
+    if key.is_empty() { "`http`".to_owned() } else { format!("`http.{key}`") }
 }

@@ -1,9 +1,10 @@
 //! Tools that are made from configuration rather than from code.
 //!
 //! Each connector turns one source into one [`Tool`](loop_tools::Tool) (S0-79): a query or a change over a SQLite file
-//! ([`SqlTool`]), a folder of documents ([`DocsTool`]); behind the feature `command`, on Unix, a program (`CommandTool`); behind
-//! the feature `files` the files of a folder (`FilesTool`). Everything that can be wrong with the configuration is said when
-//! the tool is made, in one line ([`ConnectorError`]); what goes wrong in a call is a failed result.
+//! ([`SqlTool`]), a folder of documents ([`DocsTool`]); behind the feature `http` one request to a server (`HttpTool`); behind
+//! the feature `command`, on Unix, a program (`CommandTool`); behind the feature `files` the files of a folder (`FilesTool`).
+//! Everything that can be wrong with the configuration is said when the tool is made, in one line ([`ConnectorError`]); what
+//! goes wrong in a call is a failed result.
 //!
 //! What it does not do: it reads no configuration file, decides nothing, and writes to no source that was not opened for it
 //! ([`Database::open_writable`], [`Database::working_copy`]): every query has a connection that cannot write. Beyond that it
@@ -49,6 +50,8 @@ mod fence;
 #[cfg(feature = "files")]
 mod files;
 mod heading;
+#[cfg(feature = "http")]
+mod http;
 mod sql;
 
 #[cfg(all(feature = "command", unix))]
@@ -59,4 +62,6 @@ pub use docs::{DocsTool, FILE_BYTES_MAX, FILES_MAX};
 pub use error::ConnectorError;
 #[cfg(feature = "files")]
 pub use files::{FILES_BYTES_MAX, FILES_RESULTS_MAX, FilesSettings, FilesTool, FilesWork};
+#[cfg(feature = "http")]
+pub use http::{HTTP_BYTES_MAX, HttpAuth, HttpDefinition, HttpPages, HttpPaging, HttpTool};
 pub use sql::{CELL_BYTES_MAX, Database, RESULT_BYTES_MAX, ROWS_MAX, SqlTool};

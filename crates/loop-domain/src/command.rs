@@ -1,6 +1,5 @@
 //! From `command` of a tool to the tool over a program.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_tools::{Tool, ToolDeclaration};
@@ -8,21 +7,13 @@ use loop_tools::{Tool, ToolDeclaration};
 use crate::config::CommandConfig;
 use crate::error::DomainError;
 use crate::file::File;
+use crate::tools::ToolSecrets;
 
 /// A tool over a program, and what its author should know.
 pub(crate) struct MadeCommand {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) warnings: Vec<String>,
-    pub(crate) secrets: CommandSecrets,
-}
-
-/// What the programs of a domain get from the environment and must not be shown.
-#[derive(Default)]
-pub(crate) struct CommandSecrets {
-    /// The values by the names of their variables.
-    pub(crate) values: BTreeMap<String, String>,
-    /// The variables that are named and not set.
-    pub(crate) unset: Vec<DomainError>,
+    pub(crate) secrets: ToolSecrets,
 }
 
 /// The tool `name`.
@@ -138,8 +129,8 @@ fn sounds_secret(variable: &str) -> bool {
 }
 
 #[cfg(all(feature = "command", unix))]
-fn secrets(file: &File, name: &str, config: &CommandConfig) -> CommandSecrets {
-    let mut secrets = CommandSecrets::default();
+fn secrets(file: &File, name: &str, config: &CommandConfig) -> ToolSecrets {
+    let mut secrets = ToolSecrets::default();
     for (at, variable) in config.secret_env.iter().enumerate() {
         match std::env::var(variable) {
             Ok(value) if !value.is_empty() => {

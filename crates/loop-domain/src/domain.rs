@@ -73,7 +73,7 @@ pub struct Domain {
     pub save: Option<DetailedTarget>,
     /// Which entries of its runs a journal in a file syncs to the disk.
     pub sync: SyncPolicy,
-    /// The secrets of the tools, by the names of their variables. Empty: no tool names one.
+    /// The secrets of the tools, by the variables of the environment that hold them. Empty: no tool needs any.
     pub credentials: Credentials,
     file: File,
     warnings: Vec<String>,
@@ -218,7 +218,7 @@ impl Domain {
             .with_overridden(self.overridden.iter().cloned())
     }
 
-    /// The keys of its models, the secrets of its tools, and the keys that the environment holds for the known providers. They are masked in what its
+    /// The keys of its models, those that the environment holds for the known providers, and the secrets of its tools. They are masked in what its
     /// runs read; a program that shows something else, such as a call of a tool by hand, masks it itself.
     pub fn secrets(&self) -> &Secrets {
         &self.secrets

@@ -46,6 +46,8 @@ mod domain;
 mod error;
 mod file;
 mod files;
+#[cfg(feature = "http")]
+mod http;
 mod item;
 mod json;
 mod models;

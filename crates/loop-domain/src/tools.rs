@@ -12,7 +12,7 @@ use loop_tools::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::command::{self, CommandSecrets};
+use crate::command;
 use crate::config::{ProtocolKind, SourceConfig, ToolConfig, ToolKind};
 use crate::error::DomainError;
 use crate::file::File;
@@ -33,12 +33,21 @@ pub(crate) struct Tools {
     /// What a person should know about them, a line each.
     pub(crate) warnings: Vec<String>,
     /// What they are given from the environment.
-    pub(crate) secrets: CommandSecrets,
+    pub(crate) secrets: ToolSecrets,
+}
+
+/// What the tools of a domain get from the environment and must not be shown.
+#[derive(Default)]
+pub(crate) struct ToolSecrets {
+    /// The values by the names of their variables.
+    pub(crate) values: BTreeMap<String, String>,
+    /// The variables that are named and not set.
+    pub(crate) unset: Vec<DomainError>,
 }
 
 /// Makes every tool that is switched on.
 pub(crate) fn tools(file: &File) -> Result<Tools, DomainError> {
-    let secrets = CommandSecrets::default();
+    let secrets = ToolSecrets::default();
     let mut maker = Maker { file, databases: BTreeMap::new(), warnings: Vec::new(), secrets };
     let sources: Vec<(&str, &SourceConfig)> = file.config.sources.iter().collect();
     for (name, source) in sources {
@@ -57,7 +66,7 @@ struct Maker<'a> {
     file: &'a File,
     databases: BTreeMap<&'a str, Database>,
     warnings: Vec<String>,
-    secrets: CommandSecrets,
+    secrets: ToolSecrets,
 }
 
 impl<'a> Maker<'a> {
@@ -109,6 +118,7 @@ impl<'a> Maker<'a> {
         match tool.kind {
             ToolKind::Sql => self.sql(name, tool),
             ToolKind::Docs => self.docs(name, tool),
+            ToolKind::Http => self.http(name, tool),
             ToolKind::Question => Ok(question(self.file, name, tool)?),
             ToolKind::Results => Ok(results(self.file, name, tool)?),
             ToolKind::Command => self.command(name, tool),
@@ -127,7 +137,7 @@ impl<'a> Maker<'a> {
         let of_others: &[&str] = match tool.kind {
             ToolKind::Sql => &["folder", "query_parameter", "smart"],
             ToolKind::Docs => &["source", "query"],
-            ToolKind::Command | ToolKind::Files => {
+            ToolKind::Http | ToolKind::Command | ToolKind::Files => {
                 &["source", "query", "max_value_bytes", "folder", "query_parameter", "smart"]
             }
             ToolKind::Mock => &["source", "query", "folder", "query_parameter", "smart"],
@@ -145,7 +155,8 @@ impl<'a> Maker<'a> {
                 &["source", "query", "folder", "query_parameter", "smart", "effect", "attempts", "timeout_ms"]
             }
         };
-        let own_tables = [("command", ToolKind::Command), ("files", ToolKind::Files)];
+        let own_tables =
+            [("command", ToolKind::Command), ("files", ToolKind::Files), ("http", ToolKind::Http)];
         let tables = own_tables.iter().filter(|(_, kind)| *kind != tool.kind).map(|(key, _)| key);
         match of_others.iter().chain(tables).find(|key| self.file.has(&["tools", name, key])) {
             None => Ok(()),
@@ -249,6 +260,30 @@ impl<'a> Maker<'a> {
             .map_err(|error| self.file.error(&["tools", name, "folder"], error.to_string()))?;
         self.warnings.extend(made.left_out().iter().map(|line| format!("tool `{name}` leaves out {line}")));
         Ok(if tool.smart { Arc::new(Smart::new(made)) } else { Arc::new(made) })
+    }
+}
+
+#[cfg(feature = "http")]
+impl Maker<'_> {
+    fn http(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
+        let Some(config) = &tool.http else {
+            let message =
+                format!("the tool `{name}` has no `http`; add `http = {{ url = \"https://HOST/PATH\" }}`");
+            return Err(self.file.error(&["tools", name], message));
+        };
+        let declaration = declaration(self.file, name, tool, parameters(tool))?;
+        let made = crate::http::tool(self.file, name, config, declaration)?;
+        self.warnings.extend(made.warnings);
+        self.secrets.values.extend(made.secrets);
+        Ok(made.tool)
+    }
+}
+
+#[cfg(not(feature = "http"))]
+impl Maker<'_> {
+    fn http(&self, name: &str, _: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
+        let message = "this program was built without tools of kind `http`; build it with `--features http`";
+        Err(self.file.error(&["tools", name, "kind"], message))
     }
 }
 

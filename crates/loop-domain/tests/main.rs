@@ -12,6 +12,7 @@ mod examples;
 #[cfg(feature = "files")]
 mod files;
 mod guide;
+mod http;
 mod lies;
 mod limits_page;
 mod loading;

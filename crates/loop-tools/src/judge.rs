@@ -104,8 +104,8 @@ fn failure(tool: &ToolDeclaration, result: ToolResult) -> Judged {
         Some(Failure::Permanent) => Status::PermanentError,
         Some(Failure::InvalidInput) => Status::InvalidInput,
         Some(Failure::Pending) => Status::Pending,
-        // What only reads has no effect that could be in doubt.
-        Some(Failure::InDoubt) if tool.effect == Some(Effect::Read) => Status::PermanentError,
+        // What may run twice has no doubt that a second try does not settle.
+        Some(Failure::InDoubt) if tool.effect.is_some_and(Effect::is_repeatable) => Status::RetryableError,
         Some(Failure::InDoubt) => Status::InDoubt,
         // A program that knows S0's shape only says it in words.
         None if message == NO_DATA_FOUND => Status::Empty,

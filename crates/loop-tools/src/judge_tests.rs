@@ -71,15 +71,25 @@ fn every_result_has_its_status() {
 }
 
 #[test]
-fn a_tool_that_changes_something_may_say_that_it_does_not_know_whether_it_did() {
-    let result = ToolResult::in_doubt("fetch_x", "X", "it was killed");
-    for (effect, status) in [
-        (Effect::Read, Status::PermanentError),
+fn doubt_is_for_effects_that_may_not_run_twice() {
+    // K1
+    let outcomes = [
+        (Effect::Read, Status::RetryableError),
+        (Effect::WriteIdempotent, Status::RetryableError),
+        (Effect::WriteKeyed, Status::RetryableError),
+        (Effect::WriteIrreversible, Status::InDoubt),
+        (Effect::Egress, Status::InDoubt),
         (Effect::Exec, Status::InDoubt),
-        (Effect::WriteKeyed, Status::InDoubt),
-    ] {
-        let judged = judge(&tool().effect(effect), result.clone());
-        assert_eq!(observation("X", judged, 4_000).status, status);
+    ];
+    for (effect, status) in outcomes {
+        let declaration = ToolDeclaration::new("pay").effect(effect);
+        let judged = judge(&declaration, ToolResult::in_doubt("pay", "Pay", "the answer was lost"));
+        let observation = observation("Pay", judged, 4_000);
+        assert_eq!(
+            (observation.status, &*observation.summary),
+            (status, "the answer was lost"),
+            "{effect:?}"
+        );
     }
 }
 

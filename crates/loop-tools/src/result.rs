@@ -62,7 +62,8 @@ pub enum Failure {
     InvalidInput,
     /// The result is not ready. The same call is made again later, without a model call.
     Pending,
-    /// The call was begun and may or may not have had its effect. An approver decides what follows.
+    /// The effect was begun, and the tool cannot know whether it happened. Of a tool whose effect is to read, and of one
+    /// that may run twice, it is [`Retryable`](Self::Retryable).
     InDoubt,
 }
 
@@ -146,11 +147,6 @@ impl ToolResult {
         Self::failure(tool, title, NO_DATA_FOUND, Failure::Empty)
     }
 
-    /// A failure of a call whose effect may or may not have happened, for example of a program that was killed.
-    pub fn in_doubt(tool: impl Into<String>, title: &str, message: impl Display) -> Self {
-        Self::failure(tool, title, message, Failure::InDoubt)
-    }
-
     /// What a tool says that has begun something and is not ready: ask again after so many milliseconds. The loop does
     /// so by itself, within the tool's number of polls and the run's time.
     ///
@@ -163,6 +159,16 @@ impl ToolResult {
             retry_after_ms: Some(retry_after_ms),
             ..Self::failure(tool, title, NOT_READY, Failure::Pending)
         }
+    }
+
+    /// A failure of an effect that was begun and may have happened, such as a payment whose answer was lost.
+    ///
+    /// ```
+    /// let result = loop_tools::ToolResult::in_doubt("pay", "Pay", "the connection broke after the request was sent");
+    /// assert_eq!((result.success, result.kind), (false, Some(loop_tools::Failure::InDoubt)));
+    /// ```
+    pub fn in_doubt(tool: impl Into<String>, title: &str, message: impl Display) -> Self {
+        Self::failure(tool, title, message, Failure::InDoubt)
     }
 
     /// A failure of this kind, by S0's template (S0-67).

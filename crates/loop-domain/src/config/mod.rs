@@ -3,6 +3,7 @@
 mod command;
 mod files;
 mod gate;
+mod http;
 mod limits;
 mod models;
 mod ordered;
@@ -20,9 +21,16 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-pub(crate) use command::{CommandConfig, OutputForm};
-pub(crate) use files::{FilesConfig, FilesWorkConfig};
+pub(crate) use command::CommandConfig;
+#[cfg(all(feature = "command", unix))]
+pub(crate) use command::OutputForm;
+pub(crate) use files::FilesConfig;
+#[cfg(feature = "files")]
+pub(crate) use files::FilesWorkConfig;
 pub(crate) use gate::{BreakersConfig, GateConfig};
+pub(crate) use http::HttpConfig;
+#[cfg(feature = "http")]
+pub(crate) use http::{HttpAuthConfig, HttpPagesConfig, HttpPagingKind};
 pub(crate) use limits::LimitsConfig;
 pub(crate) use models::{ModelConfig, ModelsConfig};
 pub(crate) use ordered::Ordered;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::config::{CommandConfig, FilesConfig, Ordered};
+use crate::config::{CommandConfig, FilesConfig, HttpConfig, Ordered};
 
 /// Where data is.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -38,9 +38,9 @@ pub(crate) enum SourceKind {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolConfig {
-    /// What it does: `sql` asks or changes a database, `docs` searches a folder of documents, `question` asks a person,
-    /// `results` reads more of an earlier result that was cut, `command` runs a program, `files` works on the files of a
-    /// folder, `mock` is only declared: an eval says what its calls bring.
+    /// What it does: `sql` asks or changes a database, `docs` searches a folder of documents, `http` asks a server, `question`
+    /// asks a person, `results` reads more of an earlier result that was cut, `command` runs a program, `files` works on the
+    /// files of a folder, `mock` is only declared: an eval says what its calls bring.
     pub(crate) kind: ToolKind,
     /// What it does to the world: `read` if it only reads. Other effects need a person's consent. Required, except of
     /// `question` and `results`.
@@ -89,6 +89,13 @@ pub(crate) struct ToolConfig {
     /// For `files`: the folder, and what is done with its files.
     #[serde(default)]
     pub(crate) files: Option<FilesConfig>,
+    /// For `http`: the request, and what of its answer is the result.
+    #[serde(default)]
+    #[cfg_attr(
+        not(feature = "http"),
+        allow(dead_code, reason = "without the feature it is only recognised")
+    )]
+    pub(crate) http: Option<HttpConfig>,
     /// Milliseconds until it is cut off. Default: 12,000.
     #[serde(default)]
     #[schemars(range(min = 1))]
@@ -127,6 +134,8 @@ pub(crate) enum ToolKind {
     Sql,
     /// Searches a folder of documents.
     Docs,
+    /// Makes a request to a server.
+    Http,
     /// Asks a person, whose answer is its result.
     Question,
     /// Reads more of an earlier result that was cut.
@@ -145,6 +154,7 @@ impl ToolKind {
         match self {
             Self::Sql => "sql",
             Self::Docs => "docs",
+            Self::Http => "http",
             Self::Question => "question",
             Self::Results => "results",
             Self::Command => "command",
