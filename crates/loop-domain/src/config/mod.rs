@@ -20,8 +20,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-pub(crate) use command::{CommandConfig, OutputForm};
-pub(crate) use files::{FilesConfig, FilesWorkConfig};
+pub(crate) use command::CommandConfig;
+#[cfg(all(feature = "command", unix))]
+pub(crate) use command::OutputForm;
+pub(crate) use files::FilesConfig;
+#[cfg(feature = "files")]
+pub(crate) use files::FilesWorkConfig;
 pub(crate) use gate::{BreakersConfig, GateConfig};
 pub(crate) use limits::LimitsConfig;
 pub(crate) use models::{ModelConfig, ModelsConfig};
