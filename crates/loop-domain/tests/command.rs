@@ -200,3 +200,37 @@ async fn the_example_of_the_page_loads_and_does_what_it_says() {
     assert_eq!(call(&domain, "fetch_commits", json!({ "path": "--output=x" })).await.status, Status::Empty);
     assert!(!folder.path().join("repository/x").exists());
 }
+
+#[tokio::test]
+async fn a_write_that_is_cut_off_or_killed_ends_the_run_in_doubt() {
+    for (script, effect) in [
+        ("kill -9 $$", "write_irreversible"),
+        ("kill -9 $$", "exec"),
+        ("exec sleep 60", "write_irreversible"),
+        ("exec sleep 60", "egress"),
+    ] {
+        let text = format!(
+            "[gate]\napproved = [\"show\"]\n[models.base]\nprovider = \"scripted\"\nscript = \"replies.json\"\n\
+             [tools.show]\nkind = \"command\"\neffect = \"{effect}\"\ndescription = \"Show\"\ntimeout_ms = 500\n\
+             command = {{ program = \"bin/act\", env = [\"PATH\"] }}\n"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("bin")).unwrap();
+        let act = folder.path().join("bin/act");
+        fs::write(&act, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&act, fs::Permissions::from_mode(0o755)).unwrap();
+        let replies =
+            r#"{"version": 1, "replies": [{"calls": [{"name": "show"}]}, {"text": "It is done."}]}"#;
+        fs::write(folder.path().join("replies.json"), replies).unwrap();
+        fs::write(folder.path().join("loopgate.toml"), format!("{HEAD}{text}")).unwrap();
+        let domain = Domain::load(folder.path(), &LoadOptions::default()).unwrap();
+        let item = domain.item("# Do it\n\nNow.", "item.md").unwrap();
+        let outcome = domain.to_loop().run(item).await.unwrap();
+        assert_eq!(
+            outcome.stop.class,
+            loop_core::StopClass::InDoubt,
+            "{script}, {effect}: {:?}",
+            outcome.stop
+        );
+    }
+}

@@ -25,6 +25,9 @@ const ERROR_BYTES: usize = 8_192;
 const GRACE: Duration = Duration::from_millis(200);
 /// How long a wait for output takes before the program itself is looked at.
 const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// How often, and after which time, a program that is just being written is tried again.
+const BUSY_TRIES: u32 = 10;
+const BUSY_WAIT: Duration = Duration::from_millis(10);
 /// How many bytes are read at once.
 const CHUNK: usize = 65_536;
 
@@ -98,7 +101,7 @@ fn work(job: &Job, group: &Group) -> Result<Ended, Broken> {
     // On all errors from here on, nothing that was started stays.
     let _guard = KillOnDrop(group.clone());
     sandbox::restrict_thread(job.sandbox.as_deref()).map_err(Broken::NotBegun)?;
-    let Some(mut child) = group.begin(|| spawn(job)).map_err(Broken::NotBegun)? else {
+    let Some(mut child) = group.begin(|| spawn_when_written(job)).map_err(Broken::NotBegun)? else {
         return Err(Broken::NotBegun(io::Error::other("cancelled")));
     };
     let mut pipes = Pipes::of(&mut child, job);
@@ -107,6 +110,17 @@ fn work(job: &Job, group: &Group) -> Result<Ended, Broken> {
     let status = group.end(&mut child).map_err(Broken::Begun)?;
     read.map_err(Broken::Begun)?;
     Ok(Ended { status, stdout: pipes.output, is_cut: pipes.is_cut, stderr: pipes.error })
+}
+
+/// Starts the program; one that is just being written, such as a script that is deployed, a moment later.
+fn spawn_when_written(job: &Job) -> io::Result<Child> {
+    for _ in 0..BUSY_TRIES {
+        match spawn(job) {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => thread::sleep(BUSY_WAIT),
+            begun => return begun,
+        }
+    }
+    spawn(job)
 }
 
 fn spawn(job: &Job) -> io::Result<Child> {
