@@ -19,9 +19,9 @@ const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
 async fn a_server_that_never_answers_costs_the_time_of_the_call_and_no_more() {
     let server = TestServer::always(Reply::Never).await;
     let began = Instant::now();
-    let observation = seen(reader(&server.definition("/"), &[]), json!({}), 200).await;
-    assert_eq!((observation.status, &*observation.summary), (Status::Timeout, "timeout after 200 ms"));
-    assert!(began.elapsed().as_secs() < 5);
+    let observation = seen(reader(&server.definition("/"), &[]), json!({}), 1_000).await;
+    assert_eq!((observation.status, &*observation.summary), (Status::Timeout, "timeout after 1000 ms"));
+    assert!(began.elapsed().as_secs() < 10);
     server.closed(1).await;
 }
 
@@ -33,7 +33,7 @@ async fn a_server_that_dribbles_costs_the_time_of_the_call_and_no_more() {
         Reply::Endless("HTTP/1.1 200 OK\r\n".to_owned(), b"x-a: b\r\n".to_vec(), 20),
     ] {
         let server = TestServer::always(reply).await;
-        let observation = seen(reader(&server.definition("/"), &[]), json!({}), 200).await;
+        let observation = seen(reader(&server.definition("/"), &[]), json!({}), 1_000).await;
         assert_eq!(observation.status, Status::Timeout);
         server.closed(1).await;
     }
@@ -155,9 +155,7 @@ async fn a_cancelled_call_drops_its_connection() {
     let credentials = Credentials::none();
     let calling = tool.call(json!({}), &context, &credentials);
     let stopping = async {
-        while server.asked().is_empty() {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
+        server.is_asked().await;
         cancel.cancel();
     };
     let (result, ()) = tokio::join!(calling, stopping);
@@ -170,8 +168,10 @@ async fn a_dropped_call_drops_its_connection() {
     // S0-94
     let server = TestServer::always(Reply::Never).await;
     let tool = reader(&server.definition("/"), &[]);
-    let calling = call(&tool, json!({}));
-    assert!(tokio::time::timeout(std::time::Duration::from_millis(100), calling).await.is_err());
+    tokio::select! {
+        result = call(&tool, json!({})) => panic!("{result:?}"),
+        () = server.is_asked() => {}
+    }
     server.closed(1).await;
 }
 
