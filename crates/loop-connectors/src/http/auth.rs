@@ -173,7 +173,7 @@ impl Signer {
 
     async fn fetch(&self, id: &str, secret: &str, scope: &str, mask: &mut Mask) -> Result<Token, Trouble> {
         let failed = |message: &str| Trouble::Permanent(format!("no token for this tool: {message}"));
-        let Some((url, client)) = &self.tokens else { return Err(failed("nobody gives one")) };
+        let Some((url, client)) = &self.tokens else { return Err(failed("its server is not known")) };
         let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
         let pair = base64(&format!("{}:{}", encoded(id), encoded(secret)));
         mask.add(&pair);

@@ -291,7 +291,7 @@ async fn read(mut response: Response, url: Url, limit: usize) -> Result<Answer, 
     let unreadable = |message: String, passes| Err(SendError::Unreadable { status, message, passes });
     let encoding = response.headers().get(CONTENT_ENCODING);
     if encoding.is_some_and(|encoding| encoding.as_bytes() != b"identity") {
-        return unreadable("the answer is compressed, which nobody asked for".to_owned(), false);
+        return unreadable("the answer is compressed, which was not requested".to_owned(), false);
     }
     let too_long = || format!("the answer has more than {limit} bytes; ask for less, or raise `max_bytes`");
     let announced = response.content_length().unwrap_or_default();

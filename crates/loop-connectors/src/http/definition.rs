@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-/// What an HTTP tool asks, how, and what it returns of the answer. Texts may hold places such as `{name}` for an argument,
+/// What an HTTP tool asks, how, and what it returns of the answer. Texts may hold placeholders such as `{name}` for an argument,
 /// `{scope.account}` for the scope and `{call_key}` for the key that all tries of one call share.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HttpDefinition {
     /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`. `None`: `POST` with a body or GraphQL, else `GET`.
     pub method: Option<String>,
-    /// The URL. Scheme, host and port hold no place.
+    /// The URL. Scheme, host and port hold no placeholder.
     pub url: String,
     /// Parameters that are added to the URL, in their order. One whose value is not given is left out.
     pub query: Vec<(String, Value)>,

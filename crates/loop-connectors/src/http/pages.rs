@@ -20,7 +20,7 @@ pub(crate) struct Pager<'a> {
     pages: &'a HttpPages,
     is_graphql: bool,
     read: u32,
-    /// What named the pages so far: a server that names one of them again goes in a circle.
+    /// What named the pages so far: a server that names one of them again goes in a cycle.
     seen: BTreeSet<String>,
 }
 

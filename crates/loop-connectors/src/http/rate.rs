@@ -17,7 +17,7 @@ static SENT: LazyLock<Mutex<Sent>> = LazyLock::new(Mutex::default);
 /// Counts one more request to `place`, or says how long it has to wait until `limit` lets it go.
 pub(crate) fn take(place: &str, limit: u32) -> Result<(), Duration> {
     let now = Instant::now();
-    // What is counted is whole after each line, whoever panicked.
+    // A panic leaves the counts complete: each statement is one change.
     let mut sent = SENT.lock().unwrap_or_else(PoisonError::into_inner);
     let times = sent.entry(place.to_owned()).or_default();
     while times.front().is_some_and(|first| now.duration_since(*first) >= MINUTE) {

@@ -1,6 +1,6 @@
 //! From templates and arguments to one request: method, URL, headers, body.
 //!
-//! An argument fills a place and nothing else: it is encoded for where it is, so that it can change neither host nor path nor
+//! An argument fills its placeholder and nothing else: it is encoded for where it is, so that it can change neither host nor path nor
 //! add a parameter or a header.
 
 use std::collections::BTreeSet;
@@ -158,9 +158,9 @@ impl RequestTemplate {
         let mut text = self.base.origin().ascii_serialization();
         for segment in &self.path {
             let rendered = segment.render(given, str::to_owned, in_path)?;
-            if segment.has_places() && is_dots(&rendered) {
+            if segment.has_placeholders() && is_dots(&rendered) {
                 return Err(Trouble::Input(
-                    "an argument would leave its place in the path: it is only dots".into(),
+                    "an argument would leave its segment of the path: it is only dots".into(),
                 ));
             }
             text.push('/');
@@ -277,7 +277,7 @@ fn url(text: &str, names: &mut Names<'_>) -> Result<(Url, Vec<Template>, Vec<Tem
     let (authority, rest) = rest.split_at(end);
     if scheme.contains('{') || authority.contains(['{', '}']) {
         return Err(
-            "a place stands in its scheme, host or port, which no argument may choose; write the host out"
+            "there is a placeholder in its scheme, host or port, which no argument may choose; write the host out"
                 .to_owned(),
         );
     }
@@ -300,7 +300,7 @@ fn url(text: &str, names: &mut Names<'_>) -> Result<(Url, Vec<Template>, Vec<Tem
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         if pair.split('=').next().unwrap_or_default().contains(['{', '}']) {
             return Err(
-                "a place stands in the name of a parameter, which no argument may choose; write it out"
+                "there is a placeholder in the name of a parameter, which no argument may choose; write it out"
                     .to_owned(),
             );
         }
@@ -433,7 +433,7 @@ fn header_value(name: &HeaderName, value: &str) -> Result<HeaderValue, Trouble> 
     })
 }
 
-/// A text as it stands in a path or a parameter: only letters, digits, `-`, `.`, `_` and `~` are as they are.
+/// A text as a path or a parameter has it: only letters, digits, `-`, `.`, `_` and `~` are as they are.
 fn percent(text: &str) -> String {
     let byte = |byte: u8| match byte {
         b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),

@@ -1,4 +1,4 @@
-//! Texts and JSON values with places for arguments: `{name}`, `{scope.account}`, `{call_key}`.
+//! Texts and JSON values with placeholders for arguments: `{name}`, `{scope.account}`, `{call_key}`.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,13 +14,13 @@ const KEY: &str = "call_key";
 /// What of the scope has a name here.
 const SCOPE: [&str; 5] = ["scope.account", "scope.account_name", "scope.asset", "scope.item", "scope.person"];
 
-/// A text with places.
+/// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template {
     parts: Vec<Part>,
 }
 
-/// A JSON value in whose texts there may be places.
+/// A JSON value in whose texts there may be placeholders.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum JsonTemplate {
     Plain(Value),
@@ -32,7 +32,7 @@ pub(crate) enum JsonTemplate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    Place(String),
+    Placeholder(String),
 }
 
 /// The names that templates may use, and those that they did use.
@@ -42,7 +42,7 @@ pub(crate) struct Names<'a> {
     used: BTreeSet<String>,
 }
 
-/// What the places are filled with.
+/// What the placeholders are filled with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given<'a> {
     pub(crate) parameters: &'a Value,
@@ -76,7 +76,7 @@ impl<'a> Names<'a> {
         if name != KEY && !SCOPE.contains(&name) && !self.parameters.contains(name) {
             let known = self.parameters.iter().map(String::as_str).chain(SCOPE).chain([KEY]);
             let known = known.map(|name| format!("{{{name}}}")).collect::<Vec<_>>().join(", ");
-            return Err(format!("it names `{{{name}}}`, which nobody gives it; use one of {known}"));
+            return Err(format!("it names `{{{name}}}`, which is unknown here; use one of {known}"));
         }
         self.used.insert(name.to_owned());
         Ok(())
@@ -138,7 +138,7 @@ impl Template {
             if !plain.is_empty() {
                 parts.push(Part::Text(std::mem::take(&mut plain)));
             }
-            parts.push(Part::Place(name.to_owned()));
+            parts.push(Part::Placeholder(name.to_owned()));
             rest = after;
         }
         plain.push_str(rest);
@@ -148,15 +148,15 @@ impl Template {
         Ok(Self { parts })
     }
 
-    /// Whether there is a place in it.
-    pub(crate) fn has_places(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Place(_)))
+    /// Whether there is a placeholder in it.
+    pub(crate) fn has_placeholders(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Placeholder(_)))
     }
 
-    /// The value of its one place where it is nothing else; `None` where it is more.
+    /// The value of its one placeholder where it is nothing else; `None` where it is more.
     pub(crate) fn sole<'g>(&self, given: &'g Given<'_>) -> Option<Result<Option<Cow<'g, Value>>, Trouble>> {
         match self.parts.as_slice() {
-            [Part::Place(name)] => Some(given.value(name)),
+            [Part::Placeholder(name)] => Some(given.value(name)),
             _ => None,
         }
     }
@@ -172,7 +172,7 @@ impl Template {
         for part in &self.parts {
             match part {
                 Part::Text(plain) => text.push_str(&own(plain)),
-                Part::Place(name) => {
+                Part::Placeholder(name) => {
                     let found = given.value(name)?;
                     text.push_str(&value(name, &found.as_deref().map_or_else(String::new, text_of))?);
                 }
@@ -181,11 +181,11 @@ impl Template {
         Ok(text)
     }
 
-    /// The text with each place filled from `fill`.
+    /// The text with each placeholder filled from `fill`.
     pub(crate) fn fill(&self, fill: impl Fn(&str) -> String) -> String {
         let parts = self.parts.iter().map(|part| match part {
             Part::Text(plain) => plain.clone(),
-            Part::Place(name) => fill(name),
+            Part::Placeholder(name) => fill(name),
         });
         parts.collect()
     }
@@ -212,7 +212,7 @@ impl JsonTemplate {
         })
     }
 
-    /// The value. A text that is nothing but a place is the argument as it is, and is left out where that is not given.
+    /// The value. A text that is nothing but a placeholder is the argument as it is, and is left out where that is not given.
     pub(crate) fn render(&self, given: &Given<'_>) -> Result<Option<Value>, Trouble> {
         Ok(Some(match self {
             Self::Plain(value) => value.clone(),

@@ -56,7 +56,7 @@ fn a_name_that_nobody_gives_is_refused_with_those_that_there_are() {
     let refused = |text: &str| Template::parse(text, &mut Names::new(&names)).unwrap_err();
     assert_eq!(
         refused("/{ordr}"),
-        "it names `{ordr}`, which nobody gives it; use one of {order}, {scope.account}, {scope.account_name}, \
+        "it names `{ordr}`, which is unknown here; use one of {order}, {scope.account}, {scope.account_name}, \
          {scope.asset}, {scope.item}, {scope.person}, {call_key}"
     );
     for unknown in ["{}", "{scope.x}", "{scope}", "{ order}", "{order }", "{ORDER}", "{env.HOME}", "{a\nb}"] {

@@ -117,6 +117,13 @@ impl TestServer {
         panic!("a connection is still open");
     }
 
+    /// Waits for the first request.
+    pub(crate) async fn is_asked(&self) {
+        while self.asked().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }

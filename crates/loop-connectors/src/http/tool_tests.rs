@@ -147,9 +147,7 @@ async fn a_write_that_is_cancelled_after_it_left_is_in_doubt() {
         let context = context();
         let credentials = Credentials::none();
         let cancel = async {
-            while server.asked().is_empty() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            server.is_asked().await;
             context.cancel.cancel();
         };
         let (result, ()) = tokio::join!(tool.call(json!({}), &context, &credentials), cancel);

@@ -13,7 +13,7 @@ pub(crate) enum Trouble {
     Permanent(String),
     /// It may pass; after this time, where the server names one.
     Retryable(String, Option<Duration>),
-    /// The request was sent, it may not be sent twice, and nobody knows what it did.
+    /// The request was sent, it may not be sent twice, and its outcome is unknown.
     InDoubt(String),
     /// There is no such thing.
     Empty,

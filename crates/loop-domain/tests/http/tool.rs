@@ -212,7 +212,7 @@ fn what_is_wrong_with_a_file_is_one_line_that_names_the_key() {
         ),
         (
             "query = { a = \"{x}\" }",
-            "12:11: tool `t`: `http.query.a`: it names `{x}`, which nobody gives it; use one of {scope.account}, {scope.account_name}, {scope.asset}, {scope.item}, {scope.person}, {call_key}",
+            "12:11: tool `t`: `http.query.a`: it names `{x}`, which is unknown here; use one of {scope.account}, {scope.account_name}, {scope.asset}, {scope.item}, {scope.person}, {call_key}",
         ),
         (
             "query = { a = { b = 1 } }",
@@ -297,7 +297,7 @@ fn what_is_wrong_with_a_file_is_one_line_that_names_the_key() {
         ),
         (
             "https://{scope.account}.example.com/",
-            "a place stands in its scheme, host or port, which no argument may choose; write the host out",
+            "there is a placeholder in its scheme, host or port, which no argument may choose; write the host out",
         ),
         (
             "https://10.0.0.1/",
