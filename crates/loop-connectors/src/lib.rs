@@ -57,6 +57,7 @@ mod sql;
 #[cfg(all(feature = "command", unix))]
 pub use command::{
     COMMAND_BYTES_MAX, CommandOutput, CommandSettings, CommandTool, SandboxFolders, SandboxSupport,
+    kill_commands,
 };
 pub use docs::{DocsTool, FILE_BYTES_MAX, FILES_MAX};
 pub use error::ConnectorError;

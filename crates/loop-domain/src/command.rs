@@ -16,6 +16,12 @@ pub(crate) struct MadeCommand {
     pub(crate) secrets: ToolSecrets,
 }
 
+/// Kills all programs that the tools of domains have started. For a process that ends at once.
+pub fn kill_commands() {
+    #[cfg(all(feature = "command", unix))]
+    loop_connectors::kill_commands();
+}
+
 /// The tool `name`.
 #[cfg(all(feature = "command", unix))]
 pub(crate) fn make(

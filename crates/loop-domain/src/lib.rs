@@ -66,6 +66,7 @@ mod spec;
 mod tools;
 mod tree;
 
+pub use command::kill_commands;
 pub use domain::{Domain, LoadOptions};
 pub use error::{DomainError, ItemError};
 pub use preset::preset;

@@ -62,6 +62,8 @@ fn main() -> ExitCode {
             Command::Redteam(args) => redteam::redteam(*args).await,
         }
     });
+    // What is dropped with the runtime may be dropped too late.
+    loop_domain::kill_commands();
     // What a tool left behind in a thread of its own must not hold the exit up.
     runtime.shutdown_background();
     stream::code(result.unwrap_or_else(|failure| failure.report()))

@@ -175,6 +175,7 @@ pub(crate) fn code(code: ExitCode) -> ExitCode {
 /// Ends the program at once, with the terminal as it was found.
 pub(crate) fn exit(code: i32) -> ! {
     typed::restore();
+    loop_domain::kill_commands();
     std::process::exit(code)
 }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::args::{CallArgs, ToolsArgs, ToolsCommand};
 use crate::failure::Failure;
+use crate::run::{ReceivedSignal, Signals};
 use crate::{places, stream};
 
 pub(crate) async fn tools(args: ToolsArgs) -> Result<ExitCode, Failure> {
@@ -68,10 +69,13 @@ async fn call(domain: &Domain, args: CallArgs) -> Result<ExitCode, Failure> {
     let timeout_ms = domain.spec.tool(&args.name).map_or(0, |tool| tool.timeout_ms);
     let cap = domain.spec.limits.markdown_chars as usize;
     let context = ToolContext::new(scope, "a call by hand", "by-hand/0/action-0");
-    let observation = domain
-        .registry
-        .dispatch(&args.name, &parameters, context, &domain.credentials, timeout_ms, cap)
-        .await;
+    let mut signals = Signals::new()?;
+    let dispatched =
+        domain.registry.dispatch(&args.name, &parameters, context, &domain.credentials, timeout_ms, cap);
+    let observation = tokio::select! {
+        observation = dispatched => observation,
+        received = signals.next() => return Ok(exit_code(received)),
+    };
     let secrets = domain.secrets();
     if args.json {
         let json = serde_json::to_string_pretty(&observation)?;
@@ -83,6 +87,11 @@ async fn call(domain: &Domain, args: CallArgs) -> Result<ExitCode, Failure> {
     }
     let found = matches!(observation.status, Status::Ok | Status::Empty);
     Ok(ExitCode::from(u8::from(!found)))
+}
+
+/// What a shell shows for a program that the signal ended.
+fn exit_code(received: ReceivedSignal) -> ExitCode {
+    u8::try_from(received.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 fn set_scope(scope: &mut Scope, text: &str) -> Result<(), Failure> {

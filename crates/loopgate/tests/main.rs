@@ -18,6 +18,8 @@ mod models;
 mod outside;
 mod people;
 mod policy;
+#[cfg(all(feature = "command", target_os = "linux"))]
+mod programs;
 mod redteam;
 mod resume;
 mod scripts;

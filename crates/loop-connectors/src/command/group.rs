@@ -2,14 +2,17 @@
 
 use std::io;
 use std::process::{Child, ExitStatus};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// The process group of one call. Its number is used only while it cannot mean another group: until the leader, which is
 /// kept as a zombie for that, is reaped.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Group(Arc<Mutex<State>>);
+
+/// The groups of all calls of this process that are not over.
+static LIVE: Mutex<Vec<Weak<Mutex<State>>>> = Mutex::new(Vec::new());
 
 #[derive(Debug, Default)]
 enum State {
@@ -24,7 +27,29 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct KillOnDrop(pub(crate) Group);
 
+/// Kills all programs that command tools have started, with their groups. For a process that ends: what is dropped with a
+/// runtime may be dropped too late.
+pub fn kill_commands() {
+    let live: Vec<_> = live().iter().filter_map(Weak::upgrade).collect();
+    for group in live {
+        Group(group).kill();
+    }
+}
+
+fn live() -> MutexGuard<'static, Vec<Weak<Mutex<State>>>> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Group {
+    /// A group that has not begun.
+    pub(crate) fn new() -> Self {
+        let group = Self(Arc::default());
+        let mut live = live();
+        live.retain(|other| other.strong_count() > 0);
+        live.push(Arc::downgrade(&group.0));
+        group
+    }
+
     /// Starts the program, which must be the leader of a group of its own. `None`: the group was killed before.
     pub(crate) fn begin(&self, spawn: impl FnOnce() -> io::Result<Child>) -> io::Result<Option<Child>> {
         let mut state = self.state();

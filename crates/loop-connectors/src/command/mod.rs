@@ -18,6 +18,7 @@ mod settings;
 mod template;
 mod tool;
 
+pub use self::group::kill_commands;
 pub use self::sandbox::{SandboxFolders, SandboxSupport};
 pub use self::settings::{COMMAND_BYTES_MAX, CommandOutput, CommandSettings};
 pub use self::tool::CommandTool;

@@ -72,7 +72,7 @@ pub(crate) enum Broken {
 /// # Errors
 /// The program cannot be started, or the system fails.
 pub(crate) async fn run(job: Job, context: &ToolContext) -> Result<Ended, Broken> {
-    let group = Group::default();
+    let group = Group::new();
     let _guard = KillOnDrop(group.clone());
     let (send, mut receive) = oneshot::channel();
     let of_thread = group.clone();
