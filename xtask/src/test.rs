@@ -28,6 +28,10 @@ pub(crate) fn run(suite: Option<&str>, write: bool) -> Result<(), Failure> {
             arguments.extend(["-p", "loop-domain", "-p", "loopgate", "--test", "it", "lies::"]);
         }
         None => arguments.push("--workspace"),
+        // Kinds of tools are features there.
+        Some(package @ ("loop-connectors" | "loop-domain")) => {
+            arguments.extend(["-p", package, "--all-features"]);
+        }
         Some(package) => arguments.extend(["-p", package]),
     }
     // Random cases are the same in each run, unless a seed is given; `cargo xtask explore` tries others.

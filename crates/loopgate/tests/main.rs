@@ -18,7 +18,7 @@ mod models;
 mod outside;
 mod people;
 mod policy;
-#[cfg(all(feature = "command", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 mod programs;
 mod redteam;
 mod resume;
