@@ -60,7 +60,7 @@ fn every_result_has_its_status() {
         (Some(Failure::Permanent), Status::PermanentError),
         (Some(Failure::InvalidInput), Status::InvalidInput),
         (Some(Failure::Pending), Status::Pending),
-        (Some(Failure::InDoubt), Status::PermanentError),
+        (Some(Failure::InDoubt), Status::RetryableError),
         (None, Status::PermanentError),
     ];
     for (kind, status) in kinds {
