@@ -110,7 +110,7 @@ impl Shape {
             return ToolResult::empty(name, title);
         }
         // A write that returns nothing has been done all the same.
-        let mut result = if is_nothing {
+        let result = if is_nothing {
             ToolResult::ok(name, "Done", "Done: the server accepted it and returned nothing.", value)
         } else {
             let rows = match &value {
@@ -126,11 +126,11 @@ impl Shape {
                 result.markdown = format!("{heading}\n\n{}", lines.join("\n"));
             }
             result.data = value;
+            if !is_read {
+                result.summary = "Done".to_owned();
+            }
             result
         };
-        if !is_read && result.summary.starts_with("Found ") {
-            result.summary = "Done".to_owned();
-        }
         note_below(result, note)
     }
 }

@@ -1,6 +1,7 @@
 //! The pages after the first: where the next one is, and when to stop.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use reqwest::header::LINK;
 use serde_json::Value;
@@ -31,7 +32,28 @@ pub(crate) enum Step {
     /// That was the last one.
     End,
     /// There is more, and it is not read for this reason.
-    Cut(&'static str),
+    Cut(Cut),
+}
+
+/// Why no further page is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// The server names a page that was read before.
+    Repeated,
+    /// The maximum number of pages is read, and the server names another page.
+    More,
+    /// The maximum number of pages is read, and whether there is another page is unknown.
+    MayBeMore,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Repeated => "the server names a page that was read already",
+            Self::More => "there are more",
+            Self::MayBeMore => "there may be more",
+        })
+    }
 }
 
 impl HttpPages {
@@ -121,11 +143,11 @@ impl<'a> Pager<'a> {
             }
         };
         if !self.seen.insert(name) {
-            return Step::Cut("the server names a page that was read already");
+            return Step::Cut(Cut::Repeated);
         }
         if self.read >= self.pages.max {
             let is_known = !matches!(self.pages.by, HttpPaging::Number { .. });
-            return Step::Cut(if is_known { "there are more" } else { "there may be more" });
+            return Step::Cut(if is_known { Cut::More } else { Cut::MayBeMore });
         }
         Step::Next(Box::new(next))
     }

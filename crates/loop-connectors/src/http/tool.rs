@@ -17,7 +17,7 @@ use crate::http::client::{Answer, Client, Departure, SendError};
 use crate::http::definition::{HttpDefinition, HttpPages};
 use crate::http::guard::{Guard, is_exposed};
 use crate::http::mask::Mask;
-use crate::http::pages::{Pager, Step};
+use crate::http::pages::{Cut, Pager, Step};
 use crate::http::request::{Prepared, RequestTemplate, Wrong, changes_something};
 use crate::http::template::{Given, Template};
 use crate::http::trouble::Trouble;
@@ -279,7 +279,7 @@ impl Call<'_> {
             read += 1;
             let step = pager.next(&request, &answer, &body, &items);
             // A page that was read already says nothing new.
-            if !matches!(step, Step::Cut(why) if why.contains("already")) || read == 1 {
+            if !matches!(step, Step::Cut(Cut::Repeated)) || read == 1 {
                 all.extend(items);
             }
             let cut = match step {
@@ -291,7 +291,7 @@ impl Call<'_> {
                     }
                     Err(why) => why,
                 },
-                Step::Cut(why) => why.to_owned(),
+                Step::Cut(why) => why.to_string(),
             };
             let unit = if read == 1 { "page was" } else { "pages were" };
             return Ok((Value::Array(all), Some(format!("Only {read} {unit} read: {cut}"))));
