@@ -49,7 +49,6 @@ mod error;
 mod fence;
 #[cfg(feature = "files")]
 mod files;
-mod heading;
 #[cfg(feature = "http")]
 mod http;
 mod sql;

@@ -71,10 +71,11 @@ pub use declaration::{ATTEMPTS, TIMEOUT_MS, ToolDeclaration};
 pub use dispatch::ToolInvocation;
 pub use error::RegistryError;
 pub use registry::{ListedName, Registry, RegistryBuilder};
-pub use result::{Failure, IntoToolResult, NO_DATA_FOUND, ToolResult, UNKNOWN_ERROR};
+pub use result::{Failure, IntoToolResult, NO_DATA_FOUND, ToolResult, UNKNOWN_ERROR, heading};
 pub use results::{EarlierResult, EarlierResults, PAGE_CHARS, ResultsTool};
 pub use schema::{SchemaCheck, SchemaError};
 pub use smart::{AI_FILTER_THRESHOLD, Candidate, Smart, Source};
+pub use text::clean;
 pub use tool::{KeptTool, Tool, schema_of};
 
 /// What a tool or a model needs to be written: the attribute for their traits, the token that they watch.

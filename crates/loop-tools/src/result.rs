@@ -214,8 +214,8 @@ impl<E: Display> IntoToolResult for Result<ToolResult, E> {
     }
 }
 
-/// The heading of a success: the title, and the account where one is known (S0-69).
-pub(crate) fn heading(title: &str, scope: &Scope) -> String {
+/// The heading of a success as Markdown: the title, and the account where one is known (S0-69). Both are on one line.
+pub fn heading(title: &str, scope: &Scope) -> String {
     match scope.account_name.as_ref().or(scope.account.as_ref()) {
         Some(account) => format!("## {} — {}", flat(title), flat(account)),
         None => format!("## {}", flat(title)),

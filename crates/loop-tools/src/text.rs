@@ -17,7 +17,7 @@ const CHUNK: usize = 64;
 /// characters, and how many characters were dropped.
 ///
 /// A lone carriage return becomes a line break, so that the words around it stay apart.
-pub(crate) fn clean(text: &str) -> (Cow<'_, str>, usize) {
+pub fn clean(text: &str) -> (Cow<'_, str>, usize) {
     if !has_unsafe(text) {
         return (Cow::Borrowed(text), 0);
     }
@@ -34,6 +34,14 @@ pub(crate) fn clean(text: &str) -> (Cow<'_, str>, usize) {
                 for _ in 0..command {
                     rest.next();
                     dropped += 1;
+                }
+            }
+            // The same as an escape and `[`, in one character.
+            '\u{9b}' => {
+                let command = control_length(rest.as_str().as_bytes());
+                dropped += 1 + command;
+                for _ in 0..command {
+                    rest.next();
                 }
             }
             c if is_unsafe(c) => dropped += 1,
@@ -116,17 +124,24 @@ fn is_unsafe(c: char) -> bool {
     !is_clean(c)
 }
 
+/// How many bytes, which are characters, belong to the command that `ESC [` begins: its parameters and its last letter. 0:
+/// it has no end, and is not a command.
+fn control_length(bytes: &[u8]) -> usize {
+    let parameters = bytes.iter().take_while(|byte| (0x20..=0x3f).contains(*byte)).count();
+    match bytes.get(parameters) {
+        Some(0x40..=0x7e) => parameters + 1,
+        _ => 0,
+    }
+}
+
 /// How many characters after an escape character belong to its command.
 fn escape_length(rest: &str) -> usize {
     let bytes = rest.as_bytes();
     match bytes.first() {
-        Some(b'[') => {
-            let parameters = bytes.iter().skip(1).take_while(|byte| (0x20..=0x3f).contains(*byte)).count();
-            match bytes.get(1 + parameters) {
-                Some(0x40..=0x7e) => parameters + 2,
-                _ => 0,
-            }
-        }
+        Some(b'[') => match control_length(bytes.get(1..).unwrap_or_default()) {
+            0 => 0,
+            length => length + 1,
+        },
         // A command that carries text (a title, a link) up to its terminator. Without one it is no command, and
         // dropping what follows would let a tool hide text behind it.
         Some(b']' | b'P' | b'X' | b'^' | b'_') => {
@@ -174,9 +189,10 @@ mod tests {
         check("plain, ünïcode, 日本語, 👍\n\tx", "plain, ünïcode, 日本語, 👍\n\tx");
         check("a\0b\u{8}c\u{7f}d\u{85}e", "abcde");
         check("\u{1b}[31mred\u{1b}[0m \u{1b}[2Jx \u{1b}[?25lh", "red x h");
+        check("\u{9b}2Jgone \u{9b}", "gone ");
         check("\u{1b}]0;title\u{7}text", "text");
         check("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link");
-        check("\u{1b}(Btext\u{1b}Mx", "textx");
+        check("\u{1b}(Btext\u{1b}Mx \u{1b}7saved \u{1b}", "textx saved ");
         check("\u{202e}evil\u{202c} \u{2066}iso\u{2069}", "evil iso");
         check("zero\u{200b}width\u{feff}\u{2060}", "zerowidth");
         check("tags\u{e0041}\u{e007f}\u{e0101}", "tags");

@@ -5,14 +5,13 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 
 use loop_core::{Effect, Scope};
-use loop_tools::{ToolDeclaration, ToolResult};
+use loop_tools::{ToolDeclaration, ToolResult, clean, heading};
 use serde_json::{Value, json};
 
 use crate::command::mask::Masks;
 use crate::command::run::Ended;
 use crate::command::settings::CommandOutput;
 use crate::fence::fenced;
-use crate::heading::heading;
 
 /// How many characters of what a program says of its failure stand in the message.
 const TAIL_CHARS: usize = 600;
@@ -112,7 +111,7 @@ impl Reader<'_> {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
         let said = String::from_utf8_lossy(&ended.stdout);
         let is_replaced = matches!(said, Cow::Owned(_)) && !is_cut_within_character(ended);
-        let text = masks.text(&plain(&said), ended.is_cut);
+        let text = masks.text(&clean(&said).0, ended.is_cut);
         let text = text.trim_matches('\n');
         if text.trim().is_empty() {
             return self.silent();
@@ -150,7 +149,7 @@ impl Reader<'_> {
     /// What happened to the program, and the end of what it said about it.
     fn with_tail(&self, what: String, ended: &Ended, masks: &Masks) -> String {
         let program = self.program.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        let text = masks.text(&plain(&String::from_utf8_lossy(&ended.stderr)), false);
+        let text = masks.text(&clean(&String::from_utf8_lossy(&ended.stderr)).0, false);
         let text = text.trim();
         let beyond = text.chars().count().saturating_sub(TAIL_CHARS);
         let tail: String = text.chars().skip(beyond).collect();
@@ -186,73 +185,8 @@ fn is_cut_within_character(ended: &Ended) -> bool {
     ended.is_cut && error.is_some_and(|error| error.error_len().is_none())
 }
 
-/// The text without terminal sequences and control characters; lines end with `\n`.
-fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
-        match c {
-            '\r' => {
-                if rest.peek() != Some(&'\n') {
-                    plain.push('\n');
-                }
-            }
-            '\n' | '\t' => plain.push(c),
-            '\u{1b}' => match rest.next() {
-                Some('[') => skip(&mut rest, |c| ('@'..='~').contains(&c)),
-                // The text of such a sequence ends with a bell or with another sequence.
-                Some(']' | 'P' | '^' | '_' | 'X') => {
-                    skip(&mut rest, |c| matches!(c, '\u{7}' | '\n' | '\u{1b}' | '\u{9c}'));
-                    rest.next_if_eq(&'\\');
-                }
-                Some(' '..='/') => skip(&mut rest, |c| ('0'..='~').contains(&c)),
-                Some(_) | None => {}
-            },
-            '\u{9b}' => skip(&mut rest, |c| ('@'..='~').contains(&c)),
-            c if c.is_control() => {}
-            c => plain.push(c),
-        }
-    }
-    plain
-}
-
-/// Takes what comes up to the first character that ends it.
-fn skip(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, is_end: impl Fn(char) -> bool) {
-    for c in rest {
-        if is_end(c) {
-            return;
-        }
-    }
-}
-
 fn summary(line: &str) -> String {
     let line = line.trim();
     let end = line.char_indices().nth(SUMMARY_CHARS).map_or(line.len(), |(at, _)| at);
     line.get(..end).unwrap_or_default().to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn terminal_sequences_and_control_characters_are_taken_out_whole() {
-        for (text, expected) in [
-            ("plain", "plain"),
-            ("\u{1b}[31;1mred\u{1b}[0m", "red"),
-            ("\u{9b}2Jgone", "gone"),
-            ("\u{1b}]0;title\u{7}text", "text"),
-            ("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link"),
-            ("\u{1b}]unended\nnext", "next"),
-            ("\u{1b}(Bset", "set"),
-            ("\u{1b}7saved", "saved"),
-            ("a\r\nb\rc", "a\nb\nc"),
-            ("bell\u{7}\u{0}\u{8}\u{7f}", "bell"),
-            ("tab\there", "tab\there"),
-            ("\u{1b}", ""),
-            ("\u{1b}[", ""),
-        ] {
-            assert_eq!(plain(text), expected, "{text:?}");
-        }
-    }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use loop_tools::{Candidate, Credentials, Source, Tool, ToolContext, ToolDeclaration, ToolResult};
+use loop_tools::{Candidate, Credentials, Source, Tool, ToolContext, ToolDeclaration, ToolResult, heading};
 use serde_json::{Value, json};
 
 use self::files::Files;
@@ -16,7 +16,6 @@ pub use self::files::{FILE_BYTES_MAX, FILES_MAX};
 use self::passage::{Passage, WHOLE_CHARS, passages};
 use self::rank::Index;
 use crate::error::ConnectorError;
-use crate::heading::heading;
 
 /// The most candidates among which a model chooses.
 const CANDIDATES: usize = 12;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use loop_core::Scope;
-use loop_tools::{CancellationToken, Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
+use loop_tools::{CancellationToken, Credentials, Tool, ToolContext, ToolDeclaration, ToolResult, heading};
 use serde_json::{Value, json};
 
 use crate::error::ConnectorError;
@@ -15,7 +15,6 @@ use crate::files::read::{self, Lines};
 use crate::files::search::{self, Matches};
 use crate::files::settings::{FilesSettings, FilesWork};
 use crate::files::write::{self, Written};
-use crate::heading::heading;
 
 /// A tool over the files of one folder: it lists, reads, searches, writes or patches, one of them.
 ///
