@@ -51,6 +51,8 @@ mod fence;
 mod files;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(any(all(feature = "command", unix), feature = "http"))]
+mod mask;
 mod sql;
 
 #[cfg(all(feature = "command", unix))]

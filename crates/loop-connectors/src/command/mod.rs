@@ -9,7 +9,6 @@
 //! ```
 
 mod group;
-mod mask;
 mod output;
 mod program;
 mod run;

@@ -8,10 +8,10 @@ use loop_core::{Effect, Scope};
 use loop_tools::{ToolDeclaration, ToolResult, clean, heading};
 use serde_json::{Value, json};
 
-use crate::command::mask::Masks;
 use crate::command::run::Ended;
 use crate::command::settings::CommandOutput;
 use crate::fence::fenced;
+use crate::mask::Mask;
 
 /// How many characters of what a program says of its failure stand in the message.
 const TAIL_CHARS: usize = 600;
@@ -31,13 +31,13 @@ pub(crate) struct Reader<'a> {
 
 impl Reader<'_> {
     /// The result of a program that has ended.
-    pub(crate) fn result(&self, ended: &Ended, scope: &Scope, masks: &Masks) -> ToolResult {
+    pub(crate) fn result(&self, ended: &Ended, scope: &Scope, mask: &Mask) -> ToolResult {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
         let Some(code) = ended.status.code() else {
             if ended.is_cut && self.only_reads() {
-                return self.success(ended, scope, masks);
+                return self.success(ended, scope, mask);
             }
-            let message = self.with_tail(format!("was killed by {}", signal(ended)), ended, masks);
+            let message = self.with_tail(format!("was killed by {}", signal(ended)), ended, mask);
             return if self.only_reads() {
                 ToolResult::failed(name, title, message)
             } else {
@@ -46,12 +46,12 @@ impl Reader<'_> {
         };
         let is_in = |codes: &[u8]| codes.iter().any(|known| i32::from(*known) == code);
         if code == 0 {
-            return self.success(ended, scope, masks);
+            return self.success(ended, scope, mask);
         }
         if is_in(self.empty_exit) {
             return ToolResult::empty(name, title);
         }
-        let message = self.with_tail(format!("ended with exit code {code}"), ended, masks);
+        let message = self.with_tail(format!("ended with exit code {code}"), ended, mask);
         if is_in(self.retry_exit) {
             return ToolResult::retryable(name, title, message);
         }
@@ -62,13 +62,13 @@ impl Reader<'_> {
         self.declaration.effect == Some(Effect::Read)
     }
 
-    fn success(&self, ended: &Ended, scope: &Scope, masks: &Masks) -> ToolResult {
+    fn success(&self, ended: &Ended, scope: &Scope, mask: &Mask) -> ToolResult {
         if self.output == CommandOutput::Json {
-            match self.json(ended, scope, masks) {
+            match self.json(ended, scope, mask) {
                 Ok(result) => return result,
                 // What was done was done, whatever is said about it.
                 Err(message) if !self.only_reads() => {
-                    let mut result = self.text(ended, scope, masks);
+                    let mut result = self.text(ended, scope, mask);
                     result.error = Some(message);
                     return result;
                 }
@@ -77,10 +77,10 @@ impl Reader<'_> {
                 }
             }
         }
-        self.text(ended, scope, masks)
+        self.text(ended, scope, mask)
     }
 
-    fn json(&self, ended: &Ended, scope: &Scope, masks: &Masks) -> Result<ToolResult, String> {
+    fn json(&self, ended: &Ended, scope: &Scope, mask: &Mask) -> Result<ToolResult, String> {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
         if ended.is_cut {
             return Err(format!(
@@ -93,7 +93,7 @@ impl Reader<'_> {
         }
         let value: Value = serde_json::from_slice(&ended.stdout)
             .map_err(|error| format!("its output is not JSON: {}", crate::error::one_line(error)))?;
-        let value = masks.value(value);
+        let value = mask.value(value);
         let rows = value.as_array().filter(|rows| !rows.is_empty() && rows.iter().all(Value::is_object));
         if let Some(rows) = rows {
             return Ok(ToolResult::found(name, title, scope, rows.clone()));
@@ -107,11 +107,12 @@ impl Reader<'_> {
         Ok(ToolResult::ok(name, summary(&value.to_string()), markdown, value))
     }
 
-    fn text(&self, ended: &Ended, scope: &Scope, masks: &Masks) -> ToolResult {
+    fn text(&self, ended: &Ended, scope: &Scope, mask: &Mask) -> ToolResult {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
         let said = String::from_utf8_lossy(&ended.stdout);
         let is_replaced = matches!(said, Cow::Owned(_)) && !is_cut_within_character(ended);
-        let text = masks.text(&clean(&said).0, ended.is_cut);
+        let text =
+            if ended.is_cut { mask.cut_message(&clean(&said).0) } else { mask.message(&clean(&said).0) };
         let text = text.trim_matches('\n');
         if text.trim().is_empty() {
             return self.silent();
@@ -147,9 +148,9 @@ impl Reader<'_> {
     }
 
     /// What happened to the program, and the end of what it said about it.
-    fn with_tail(&self, what: String, ended: &Ended, masks: &Masks) -> String {
+    fn with_tail(&self, what: String, ended: &Ended, mask: &Mask) -> String {
         let program = self.program.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        let text = masks.text(&clean(&String::from_utf8_lossy(&ended.stderr)).0, false);
+        let text = mask.message(&clean(&String::from_utf8_lossy(&ended.stderr)).0);
         let text = text.trim();
         let beyond = text.chars().count().saturating_sub(TAIL_CHARS);
         let tail: String = text.chars().skip(beyond).collect();

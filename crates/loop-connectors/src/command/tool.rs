@@ -11,7 +11,6 @@ use loop_core::Effect;
 use loop_tools::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::{Value, json};
 
-use crate::command::mask::Masks;
 use crate::command::output::Reader;
 use crate::command::program;
 use crate::command::run::{self, Broken, Job};
@@ -19,6 +18,7 @@ use crate::command::sandbox::{Sandbox, SandboxFolders};
 use crate::command::settings::CommandSettings;
 use crate::command::template::{Template, Values};
 use crate::error::{ConnectorError, one_line};
+use crate::mask::Mask;
 
 /// A tool that runs one program: its parameters are filled into an array of arguments, its output is the result.
 ///
@@ -122,9 +122,9 @@ impl Tool for CommandTool {
             is_killed_at_max: self.declaration.effect == Some(Effect::Read),
         };
         let ended = run::run(job, context).await;
-        let masks = Masks::of(self.settings.secret_env.iter().filter_map(|name| credentials.get(name)));
+        let mask = Mask::of(self.settings.secret_env.iter().filter_map(|name| credentials.get(name)));
         match ended {
-            Ok(ended) => self.reader().result(&ended, &context.scope, &masks),
+            Ok(ended) => self.reader().result(&ended, &context.scope, &mask),
             Err(Broken::NotBegun(error)) if error.raw_os_error() == Some(TOO_LONG) => {
                 let message = "the arguments are longer than the system permits; give shorter ones";
                 ToolResult::invalid_input(name, title, message)

@@ -15,9 +15,9 @@ use url::form_urlencoded::{Serializer, byte_serialize};
 use crate::http::client::{Client, Departure, SendError, Signed};
 use crate::http::definition::{HttpAuth, HttpDefinition};
 use crate::http::guard::{Guard, is_exposed};
-use crate::http::mask::Mask;
 use crate::http::request::{Payload, Prepared, Wrong};
 use crate::http::trouble::Trouble;
+use crate::mask::Mask;
 
 /// The most bytes of the answer with a token.
 const TOKEN_BYTES: usize = 64 << 10;
@@ -99,7 +99,7 @@ impl Signer {
                     "the environment variable `{variable}` is not set, and this tool needs the secret in it"
                 ))
             })?;
-            mask.add(found);
+            mask.add_with_url_forms(found);
             Ok::<_, Trouble>(found.to_owned())
         };
         let header = |name: HeaderName, text: &str, variable: &str| {
@@ -134,7 +134,7 @@ impl Signer {
             }
             HttpAuth::Basic { user, password_env } => {
                 let pair = base64(&format!("{user}:{}", secret(password_env)?));
-                mask.add(&pair);
+                mask.add_with_url_forms(&pair);
                 header(AUTHORIZATION, &format!("Basic {pair}"), password_env)
             }
             HttpAuth::ClientCredentials { client_id, client_secret_env, scope, .. } => {
@@ -148,7 +148,7 @@ impl Signer {
                         token.insert(fresh).text.clone()
                     }
                 };
-                mask.add(&text);
+                mask.add_with_url_forms(&text);
                 header(AUTHORIZATION, &format!("Bearer {text}"), client_secret_env)
             }
         }
@@ -176,7 +176,7 @@ impl Signer {
         let Some((url, client)) = &self.tokens else { return Err(failed("its server is not known")) };
         let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
         let pair = base64(&format!("{}:{}", encoded(id), encoded(secret)));
-        mask.add(&pair);
+        mask.add_with_url_forms(&pair);
         let mut value =
             HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| failed("its secret is wrong"))?;
         value.set_sensitive(true);

@@ -11,7 +11,6 @@ mod auth;
 mod client;
 mod definition;
 mod guard;
-mod mask;
 mod pages;
 mod rate;
 mod request;

@@ -16,11 +16,11 @@ use crate::http::auth::Signer;
 use crate::http::client::{Answer, Client, Departure, SendError};
 use crate::http::definition::{HttpDefinition, HttpPages};
 use crate::http::guard::{Guard, is_exposed};
-use crate::http::mask::Mask;
 use crate::http::pages::{Cut, Pager, Step};
 use crate::http::request::{Prepared, RequestTemplate, Wrong, changes_something};
 use crate::http::template::{Given, Template};
 use crate::http::trouble::Trouble;
+use crate::mask::Mask;
 
 /// The most bytes of all answers of a call, unless the definition names another number.
 pub const HTTP_BYTES_MAX: usize = 1 << 20;
@@ -28,6 +28,8 @@ pub const HTTP_BYTES_MAX: usize = 1 << 20;
 const BYTES_LIMIT: usize = 64 << 20;
 /// The most redirects that a definition may name.
 const MAX_REDIRECTS: u32 = 5;
+/// Bytes of the shortest secret that is masked in what a server returned, which uses shorter words for other things.
+const LEAST_SECRET: usize = 8;
 /// How often a read is sent within one call.
 const TRIES: u32 = 2;
 /// How long a read waits before the second try, where the server does not say.
@@ -199,7 +201,7 @@ impl Tool for HttpTool {
             tool: self,
             context,
             credentials,
-            mask: Mask::default(),
+            mask: Mask::new(LEAST_SECRET),
             departure: Departure::default(),
             bytes_left: self.max_bytes,
         };
