@@ -53,6 +53,7 @@ mod files;
 mod http;
 #[cfg(any(all(feature = "command", unix), feature = "http"))]
 mod mask;
+mod scope;
 mod sql;
 
 #[cfg(all(feature = "command", unix))]

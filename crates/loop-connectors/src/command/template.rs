@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::command::program::takes_script_after;
 use crate::error::ConnectorError;
+use crate::scope::stated_part_of;
 
 /// The placeholders that are not parameters.
 const OWN: [&str; 6] =
@@ -227,16 +228,9 @@ impl Piece {
             Self::Literal(text) => Ok(Given::Text(text.clone())),
             Self::Own(CALL_KEY) => Ok(Given::Text(values.key.to_owned())),
             Self::Own(name) => {
-                let scope = values.scope;
-                let part = match *name {
-                    "scope.account" => &scope.account,
-                    "scope.account_name" => &scope.account_name,
-                    "scope.asset" => &scope.asset,
-                    "scope.item" => &scope.item,
-                    _ => &scope.person,
-                };
+                let part = stated_part_of(values.scope, name.trim_start_matches("scope."));
                 // Without it the program would do its work for all of them.
-                let text = part.as_ref().ok_or_else(|| format!("the work item has no `{name}`"))?;
+                let text = part.ok_or_else(|| format!("the work item has no `{name}`"))?;
                 checked(name, text.to_string()).map(Given::Text)
             }
             Self::Parameter(Parameter { name, is_array, is_required, default }) => {

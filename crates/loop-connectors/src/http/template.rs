@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use loop_core::Scope;
 use serde_json::{Map, Value};
 
 use crate::http::trouble::Trouble;
+use crate::scope::stated_part_of;
 
 /// The name of the key that all tries of one call share, and no two calls.
 const KEY: &str = "call_key";
@@ -91,7 +91,7 @@ impl Given<'_> {
         }
         if let Some(part) = name.strip_prefix("scope.") {
             // What the work item does not say must not widen what is asked for.
-            return match scoped(self.scope, part) {
+            return match stated_part_of(self.scope, part) {
                 Some(text) => Ok(Some(Cow::Owned(text.to_string().into()))),
                 None => {
                     let what = part.replace('_', " ");
@@ -244,18 +244,6 @@ pub(crate) fn text_of(value: &Value) -> String {
         Value::Null => String::new(),
         other => loop_core::canonical(other),
     }
-}
-
-fn scoped<'a>(scope: &'a Scope, part: &str) -> Option<&'a Arc<str>> {
-    let found = match part {
-        "account" => scope.account.as_ref(),
-        "account_name" => scope.account_name.as_ref(),
-        "asset" => scope.asset.as_ref(),
-        "item" => scope.item.as_ref(),
-        "person" => scope.person.as_ref(),
-        _ => None,
-    };
-    found.filter(|text| !text.trim().is_empty())
 }
 
 #[cfg(test)]

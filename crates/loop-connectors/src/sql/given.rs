@@ -1,7 +1,6 @@
 //! The values that a statement is given by name: parameters, the scope, and for a change the key of its call.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use loop_core::Scope;
 use rusqlite::Statement;
@@ -9,6 +8,7 @@ use rusqlite::types::Value as SqlValue;
 use serde_json::Value;
 
 use crate::error::ConnectorError;
+use crate::scope::part_of;
 use crate::sql::query::QueryFailure;
 
 /// The name of the key that all tries of one call share, and no two calls.
@@ -34,7 +34,8 @@ impl Given<'_> {
             let value = match self.key {
                 Some(key) if name == KEY => SqlValue::Text(key.to_owned()),
                 _ if SCOPE.contains(&name) => {
-                    scoped(self.scope, name).map_or(SqlValue::Null, |text| SqlValue::Text(text.to_string()))
+                    let part = name.trim_start_matches("scope_");
+                    part_of(self.scope, part).map_or(SqlValue::Null, |text| SqlValue::Text(text.to_string()))
                 }
                 _ => sql_of(name, self.parameters.get(name))?,
             };
@@ -61,17 +62,6 @@ pub(crate) fn check_names(
         }
     }
     Ok(())
-}
-
-fn scoped<'a>(scope: &'a Scope, name: &str) -> Option<&'a Arc<str>> {
-    match name {
-        "scope_account" => scope.account.as_ref(),
-        "scope_account_name" => scope.account_name.as_ref(),
-        "scope_asset" => scope.asset.as_ref(),
-        "scope_item" => scope.item.as_ref(),
-        "scope_person" => scope.person.as_ref(),
-        _ => None,
-    }
 }
 
 fn sql_of(name: &str, value: Option<&Value>) -> Result<SqlValue, QueryFailure> {
