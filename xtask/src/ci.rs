@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use xshell::{Shell, cmd};
 
 use crate::workspace::{self, Failure};
-use crate::{bench, explore, layers, requirements, test, tidy};
+use crate::{bench, explore, layers, requirements, servers, test, tidy};
 
 /// All checks; the tests among them, unless they have just been `tested`.
 pub(crate) fn run(tested: bool) -> Result<(), Failure> {
@@ -30,6 +30,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     if !tested {
         done.push(step("test", || test::run(None, false)));
     }
+    done.push(step("servers", || servers::run(None)));
     done.push(step("explore", || explore::run(false, false)));
     done.push(step("bench check", bench::check_if_possible));
     done.push(step("layers", layers::run));

@@ -36,6 +36,11 @@ xflags::xflags! {
             /// With check: build this commit too and compare with it, in place of the baseline
             optional --against commit: String
         }
+        /// Run the tests that need programs of others, such as a database server, and fetch the programs first.
+        cmd servers {
+            /// One suite alone
+            optional suite: String
+        }
         /// Hold the dependencies between the crates against the table in xtask/src/layers.rs.
         cmd layers {}
         /// Hold docs/requirements.md against the ids that tests name.

@@ -14,6 +14,7 @@ mod prices;
 mod requirements;
 mod rooms;
 mod rust_text;
+mod servers;
 mod teed;
 mod terms;
 mod test;
@@ -45,6 +46,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Ci(flags) => ci::run(flags.tested),
         XtaskCmd::Explore(flags) => explore::run(flags.write, flags.full),
         XtaskCmd::Bench(flags) => bench::run(flags.suite.as_deref(), flags.write, flags.against.as_deref()),
+        XtaskCmd::Servers(flags) => servers::run(flags.suite.as_deref()),
         XtaskCmd::Layers(_) => layers::run(),
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),

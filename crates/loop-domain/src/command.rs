@@ -7,13 +7,11 @@ use loop_tools::{Tool, ToolDeclaration};
 use crate::config::CommandConfig;
 use crate::error::DomainError;
 use crate::file::File;
-use crate::tools::ToolSecrets;
 
 /// A tool over a program, and what its author should know.
 pub(crate) struct MadeCommand {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) warnings: Vec<String>,
-    pub(crate) secrets: ToolSecrets,
 }
 
 /// Kills all programs that the tools of domains have started. For a process that ends at once.
@@ -80,11 +78,7 @@ pub(crate) fn make(
             file.error(&at(key), error.to_string())
         }
     })?;
-    Ok(MadeCommand {
-        tool: Arc::new(tool),
-        warnings: warnings(name, config),
-        secrets: secrets(file, name, config),
-    })
+    Ok(MadeCommand { tool: Arc::new(tool), warnings: warnings(name, config) })
 }
 
 /// No tool: this program was built without them.
@@ -132,23 +126,4 @@ fn sounds_secret(variable: &str) -> bool {
     let words =
         ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY"];
     words.iter().any(|word| variable.contains(word))
-}
-
-#[cfg(all(feature = "command", unix))]
-fn secrets(file: &File, name: &str, config: &CommandConfig) -> ToolSecrets {
-    let mut secrets = ToolSecrets::default();
-    for (at, variable) in config.secret_env.iter().enumerate() {
-        match std::env::var(variable) {
-            Ok(value) if !value.is_empty() => {
-                secrets.values.insert(variable.clone(), value);
-            }
-            Ok(_) | Err(_) => {
-                let path = ["tools", name, "command", "secret_env", &at.to_string()];
-                let message =
-                    format!("the environment variable `{variable}` is not set; set it to the secret");
-                secrets.unset.push(file.error(&path, message));
-            }
-        }
-    }
-    secrets
 }

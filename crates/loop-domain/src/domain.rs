@@ -93,7 +93,10 @@ impl Domain {
     /// # Errors
     /// The first thing that is wrong, with its place.
     pub fn load(folder_or_file: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, DomainError> {
-        let file = File::read(folder_or_file.as_ref(), options)?;
+        Self::made(File::read(folder_or_file.as_ref(), options)?, options)
+    }
+
+    fn made(file: File, options: &LoadOptions) -> Result<Self, DomainError> {
         protocol::check(&file)?;
         let tools = tools::tools(&file)?;
         let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry)?;
@@ -142,12 +145,17 @@ impl Domain {
         options: &LoadOptions,
     ) -> Result<DomainReport, DomainError> {
         let path = folder_or_file.as_ref();
-        let domain = Self::load(path, options)?;
+        let read = |options: &LoadOptions| {
+            let mut file = File::read(path, options)?;
+            file.secrets.programs_rest = true;
+            Self::made(file, options)
+        };
+        let domain = read(options)?;
         let mut report = domain.report();
         let profiles = if options.profile.is_none() { domain.profiles() } else { &[] };
         for profile in profiles {
             let options = LoadOptions { profile: Some(profile.clone()), ..options.clone() };
-            let with = Self::load(path, &options).map_err(|error| error.of_profile(profile))?;
+            let with = read(&options).map_err(|error| error.of_profile(profile))?;
             let more = with.warnings.iter().filter(|warning| !domain.warnings.contains(warning));
             report.warnings.extend(more.map(|warning| format!("profile `{profile}`: {warning}")));
         }

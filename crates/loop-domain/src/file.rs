@@ -16,6 +16,7 @@ use crate::preset::over_preset;
 use crate::prices::{self, PriceList};
 use crate::protocol;
 use crate::remote;
+use crate::secret::FoundSecrets;
 use crate::similar::hint;
 use crate::tree::{Fault, Node, Origin};
 
@@ -31,6 +32,7 @@ pub(crate) struct File {
     pub(crate) profiles: Vec<String>,
     /// What its models cost that have no price of their own.
     pub(crate) prices: PriceList,
+    pub(crate) secrets: FoundSecrets,
     replaced: Replaced,
     tree: Node,
     place: Place,
@@ -65,7 +67,8 @@ impl File {
         let Layered { tree, config, profiles, replaced } =
             layered(&place.text, options).map_err(|fault| place.error(fault))?;
         let (prices, cwd) = (PriceList::new(Vec::new()), options.cwd.clone());
-        let mut file = Self { config, folder, profiles, prices, replaced, tree, place, cwd };
+        let secrets = FoundSecrets::default();
+        let mut file = Self { config, folder, profiles, prices, secrets, replaced, tree, place, cwd };
         file.prices = PriceList::new(file.own_prices(options)?);
         Ok(file)
     }

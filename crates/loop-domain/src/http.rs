@@ -1,4 +1,4 @@
-//! From `[tools.NAME.http]` to a tool, and the secrets that it needs.
+//! From `[tools.NAME.http]` to a tool.
 
 use std::sync::Arc;
 
@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 use crate::config::{HttpAuthConfig, HttpConfig, HttpPagesConfig, HttpPagingKind};
 use crate::error::DomainError;
 use crate::file::File;
-use crate::server::{NO_VARIABLE, is_variable};
 
 /// The header of a key, unless another is named.
 const KEY_HEADER: &str = "x-api-key";
@@ -18,8 +17,6 @@ const KEY_HEADER: &str = "x-api-key";
 pub(crate) struct MadeHttp {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) warnings: Vec<String>,
-    /// The variables that it needs, with their values.
-    pub(crate) secrets: Vec<(String, String)>,
 }
 
 /// What is wrong with a table: the key in it, and what to do about it.
@@ -41,20 +38,6 @@ pub(crate) fn tool(
     };
     let auth = config.auth.as_ref().map(auth).transpose().map_err(at("auth"))?;
     let pages = config.pages.as_ref().map(pages).transpose().map_err(at("pages"))?;
-    let (mut warnings, mut secrets) = (Vec::new(), Vec::new());
-    for (key, variable) in config.auth.iter().flat_map(HttpAuthConfig::variables) {
-        if !is_variable(variable) {
-            return Err(at("auth")((key, NO_VARIABLE.to_owned())));
-        }
-        match std::env::var(variable) {
-            Ok(secret) if !secret.trim().is_empty() => {
-                secrets.push((variable.to_owned(), secret.trim().to_owned()));
-            }
-            _ => warnings.push(format!(
-                "tool `{name}`: the environment variable `{variable}` is not set, so that its calls fail; set it to the secret"
-            )),
-        }
-    }
     let values = |table: &crate::config::Ordered<Value>| {
         table.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect::<Vec<_>>()
     };
@@ -90,8 +73,8 @@ pub(crate) fn tool(
         path.extend(key.splitn(2, '.').filter(|step| !step.is_empty()));
         file.error(&path, error.to_string())
     })?;
-    warnings.extend(made.warnings().iter().map(|line| format!("tool `{name}` {line}")));
-    Ok(MadeHttp { tool: Arc::new(made), warnings, secrets })
+    let warnings = made.warnings().iter().map(|line| format!("tool `{name}` {line}")).collect();
+    Ok(MadeHttp { tool: Arc::new(made), warnings })
 }
 
 fn auth(config: &HttpAuthConfig) -> Result<HttpAuth, Wrong> {

@@ -60,6 +60,7 @@ mod remote;
 mod report;
 mod schema;
 mod scripts;
+mod secret;
 mod server;
 mod similar;
 mod spec;

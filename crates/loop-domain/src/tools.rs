@@ -36,13 +36,26 @@ pub(crate) struct Tools {
     pub(crate) secrets: ToolSecrets,
 }
 
-/// What the tools of a domain get from the environment and must not be shown.
+/// What the tools of a domain are given and must not be shown.
 #[derive(Default)]
 pub(crate) struct ToolSecrets {
-    /// The values by the names of their variables.
+    /// The values by their names.
     pub(crate) values: BTreeMap<String, String>,
-    /// The variables that are named and not set.
+    /// Those that are named and not there.
     pub(crate) unset: Vec<DomainError>,
+}
+
+impl ToolSecrets {
+    /// Looks for the secret that the key at `path` names. One that is missing refuses a run, and is a warning in a check.
+    pub(crate) fn read(&mut self, file: &File, path: &[&str], name: &str) {
+        match file.secret(path, name) {
+            Ok(Some(value)) => {
+                self.values.insert(name.to_owned(), value);
+            }
+            Ok(None) => {}
+            Err(error) => self.unset.push(error),
+        }
+    }
 }
 
 /// Makes every tool that is switched on.
@@ -217,9 +230,11 @@ impl<'a> Maker<'a> {
         };
         let made =
             command::make(self.file, name, config, declaration(self.file, name, tool, parameters(tool))?)?;
+        for (at, secret) in config.secret_env.iter().enumerate() {
+            let path = ["tools", name, "command", "secret_env", &at.to_string()];
+            self.secrets.read(self.file, &path, secret);
+        }
         self.warnings.extend(made.warnings);
-        self.secrets.values.extend(made.secrets.values);
-        self.secrets.unset.extend(made.secrets.unset);
         Ok(made.tool)
     }
 
@@ -273,8 +288,10 @@ impl Maker<'_> {
         };
         let declaration = declaration(self.file, name, tool, parameters(tool))?;
         let made = crate::http::tool(self.file, name, config, declaration)?;
+        for (key, secret) in config.auth.iter().flat_map(crate::config::HttpAuthConfig::variables) {
+            self.secrets.read(self.file, &["tools", name, "http", "auth", key], secret);
+        }
         self.warnings.extend(made.warnings);
-        self.secrets.values.extend(made.secrets);
         Ok(made.tool)
     }
 }

@@ -10,6 +10,7 @@ mod ordered;
 mod prices;
 mod protocol;
 mod providers;
+mod secrets;
 mod stops;
 mod tools;
 
@@ -37,6 +38,7 @@ pub(crate) use ordered::Ordered;
 pub(crate) use prices::{PriceConfig, PriceFileConfig, PriceRowConfig, PricesConfig};
 pub(crate) use protocol::{OutputConfig, ProtocolConfig, ProtocolKind, SchemaConfig};
 pub(crate) use providers::ProviderConfig;
+pub(crate) use secrets::SecretConfig;
 pub(crate) use stops::StopReasonConfig;
 pub(crate) use tools::{SourceConfig, ToolConfig, ToolKind};
 
@@ -76,6 +78,10 @@ pub(crate) struct Config {
     /// Where data is, by name. Tools name a source.
     #[serde(default)]
     pub(crate) sources: Ordered<SourceConfig>,
+    /// Where secrets are found that are not in the environment, by the names that keys such as `bearer_env` give. Default:
+    /// none, each is the variable of the environment with its name.
+    #[serde(default)]
+    pub(crate) secrets: Ordered<SecretConfig>,
     /// The tools, by name, in the order in which the model sees them. A name begins with `fetch_` by custom.
     #[serde(default)]
     pub(crate) tools: Ordered<ToolConfig>,

@@ -1,0 +1,173 @@
+//! From the name of a secret to the secret: `[secrets]` says where it is, else it is a variable of the environment.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::config::SecretConfig;
+use crate::error::DomainError;
+use crate::file::File;
+use crate::server::{NO_VARIABLE, is_variable};
+
+/// Bytes of the longest secret.
+const BYTES_MAX: u64 = 65_536;
+/// How long a program may take to print one.
+const PRINTS_WITHIN: Duration = Duration::from_secs(10);
+/// How often it is looked whether the program has ended.
+const LOOKS_EVERY: Duration = Duration::from_millis(5);
+
+/// What is wrong with a secret: the key of its table, and what to do about it.
+type Wrong = (&'static str, String);
+
+/// The secrets that were found so far, by name: each is looked for once.
+#[derive(Default)]
+pub(crate) struct FoundSecrets {
+    found: Mutex<BTreeMap<String, Result<String, Wrong>>>,
+    /// Whether programs are not run that print secrets.
+    pub(crate) programs_rest: bool,
+}
+
+impl FoundSecrets {
+    fn get_or_find(&self, name: &str, find: impl FnOnce() -> Result<String, Wrong>) -> Result<String, Wrong> {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.entry(name.to_owned()).or_insert_with(find).clone()
+    }
+}
+
+impl fmt::Debug for FoundSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.found.lock().unwrap_or_else(PoisonError::into_inner).len();
+        f.debug_struct("FoundSecrets").field("names", &names).finish_non_exhaustive()
+    }
+}
+
+impl File {
+    /// The secret that the key at `path` names: what `[secrets.NAME]` leads to, or else the variable of the environment with
+    /// this name. White space at its ends is left out. `None`: a program would print it, and programs rest while a domain is
+    /// checked.
+    ///
+    /// # Errors
+    /// It is not there, with the place that says where it should be. No message holds a part of it.
+    pub(crate) fn secret(&self, path: &[&str], name: &str) -> Result<Option<String>, DomainError> {
+        let Some(config) = self.config.secrets.get(name) else {
+            if !is_variable(name) {
+                return Err(self.error(path, NO_VARIABLE));
+            }
+            return of_environment(name).map(Some).map_err(|message| self.error(path, message));
+        };
+        if self.secrets.programs_rest && config.command.is_some() {
+            return Ok(None);
+        }
+        let resolved = |key: &str, text: &str| self.resolve(&["secrets", name, key], text);
+        let found = self.secrets.get_or_find(name, || find(config, &self.folder, resolved));
+        found.map(Some).map_err(|(key, message)| {
+            let place = ["secrets", name, key];
+            self.error(if key.is_empty() { &place[..2] } else { &place }, message)
+        })
+    }
+}
+
+/// What a variable holds.
+pub(crate) fn of_environment(variable: &str) -> Result<String, String> {
+    let value = std::env::var(variable).ok().map(|value| value.trim().to_owned());
+    value
+        .filter(|value| !value.is_empty())
+        .ok_or_else(|| format!("the environment variable `{variable}` is not set; set it to the secret"))
+}
+
+fn find(
+    config: &SecretConfig,
+    folder: &Path,
+    resolved: impl Fn(&str, &str) -> PathBuf,
+) -> Result<String, Wrong> {
+    let (key, secret) = match (&config.file, &config.command, &config.env) {
+        (Some(file), None, None) => ("file", of_file(&resolved("file", file))),
+        (None, Some(command), None) => ("command", of_program(command, folder)),
+        (None, None, Some(variable)) if !is_variable(variable) => ("env", Err(NO_VARIABLE.to_owned())),
+        (None, None, Some(variable)) => ("env", of_environment(variable)),
+        (None, None, None) => {
+            ("", Err("it says not where the secret is; add `file`, `command` or `env`".to_owned()))
+        }
+        _ => ("", Err("it names several places; keep one of `file`, `command` and `env`".to_owned())),
+    };
+    secret.map_err(|message| (key, message))
+}
+
+fn of_file(path: &Path) -> Result<String, String> {
+    let shown = path.display();
+    let unreadable =
+        |error: io::Error| format!("{shown}: cannot be read: {error}; correct the path or make the file");
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        return Err(format!("{shown}: it is not a file; name one"));
+    }
+    secret_of(&read(file).map_err(unreadable)?).map_err(|wrong| format!("{shown}: {wrong}"))
+}
+
+fn of_program(command: &[String], folder: &Path) -> Result<String, String> {
+    let [program, arguments @ ..] = command else {
+        return Err("it names no program; write the program and its arguments".to_owned());
+    };
+    let failed = |error: io::Error| format!("`{program}` cannot be run: {error}; correct the command");
+    // What it writes to its error output may be about the secret, or the secret.
+    let mut child = Command::new(program)
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(failed)?;
+    let (sender, printed) = mpsc::channel();
+    if let Some(output) = child.stdout.take() {
+        thread::spawn(move || sender.send(read(output)));
+    }
+    let until = Instant::now() + PRINTS_WITHIN;
+    let status = loop {
+        match child.try_wait().map_err(failed)? {
+            Some(status) => break status,
+            None if Instant::now() < until => thread::sleep(LOOKS_EVERY),
+            None => {
+                // It may just have ended by itself.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!(
+                    "`{program}` took over 10 s; see why it waits, or give the secret in a file"
+                ));
+            }
+        }
+    };
+    if !status.success() {
+        return Err(format!("`{program}` failed ({status}); run it by hand to see why"));
+    }
+    // A program that it left behind may hold the pipe.
+    let left = until.saturating_duration_since(Instant::now()).max(LOOKS_EVERY);
+    let printed = match printed.recv_timeout(left) {
+        Ok(printed) => printed.map_err(failed)?,
+        Err(_) => return Err(format!("`{program}` ended and did not close its output; see what it started")),
+    };
+    secret_of(&printed).map_err(|wrong| format!("what `{program}` prints: {wrong}"))
+}
+
+/// At most a byte more than a secret may have.
+fn read(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn secret_of(bytes: &[u8]) -> Result<String, &'static str> {
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err("it is over 65,536 bytes; give the secret alone");
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8; give the secret alone")?.trim();
+    if text.is_empty() {
+        return Err("it is empty; write the secret into it");
+    }
+    Ok(text.to_owned())
+}

@@ -1,0 +1,81 @@
+//! `cargo xtask servers [SUITE]`: the tests that need programs of others, which are fetched from their registries first.
+//!
+//! Such a test is `#[ignore]`d, so that `cargo test` needs nothing but a compiler, and finds its programs by the
+//! environment that its suite sets.
+
+use std::path::Path;
+
+use xshell::{Shell, cmd};
+
+use crate::teed::teed;
+use crate::workspace::{self, Failure};
+
+/// Below it stand the programs that are fetched.
+const FOLDER: &str = "target/servers";
+
+/// Programs of others, and the tests that need them.
+struct Suite {
+    name: &'static str,
+    /// Fetches the programs into a folder, unless they are there, and returns the environment by which tests find them.
+    fetch: fn(&Shell, &Path) -> Result<Vec<(&'static str, String)>, Failure>,
+    /// The package, its features and a path of test modules; only tests that are `#[ignore]`d run.
+    tests: &'static [(&'static str, &'static str, &'static str)],
+}
+
+const SUITES: &[Suite] = &[];
+
+/// All suites, or the one.
+pub(crate) fn run(suite: Option<&str>) -> Result<(), Failure> {
+    let chosen: Vec<&Suite> =
+        SUITES.iter().filter(|known| suite.is_none_or(|name| name == known.name)).collect();
+    if let (Some(name), true) = (suite, chosen.is_empty()) {
+        let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
+        return Err(Failure::Usage(format!("no suite `{name}`; the suites are {}", names.join(", "))));
+    }
+    let shell = Shell::new()?;
+    shell.change_dir(workspace::root());
+    let mut failed = Vec::new();
+    for suite in chosen {
+        let folder = workspace::root().join(FOLDER).join(suite.name);
+        shell.create_dir(&folder)?;
+        let environment = (suite.fetch)(&shell, &folder)?;
+        let environment: Vec<(&str, &str)> =
+            environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        for (package, features, module) in suite.tests {
+            let arguments = [
+                "test",
+                "--locked",
+                "--no-fail-fast",
+                "-p",
+                package,
+                "--features",
+                features,
+                "--test",
+                "it",
+                module,
+                "--",
+                "--ignored",
+            ];
+            let (lines, passed) = teed("cargo", &arguments, &environment)?;
+            let ran = lines.iter().any(|line| line.starts_with("test ") && line.ends_with(" ok"));
+            if !passed || !ran {
+                failed.push(format!("{} in {package}", suite.name));
+            }
+        }
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Check(format!("servers: tests failed, or none ran: {}", failed.join(", "))))
+    }
+}
+
+/// Installs packages of the system that are not there. Only root can.
+#[expect(dead_code, reason = "suites come with the kinds of tools that need servers")]
+fn system_packages(shell: &Shell, program: &Path, packages: &[&str]) -> Result<(), Failure> {
+    if program.exists() {
+        return Ok(());
+    }
+    cmd!(shell, "apt-get update -qq").run()?;
+    Ok(cmd!(shell, "apt-get install -y -qq --no-install-recommends {packages...}").run()?)
+}
