@@ -40,7 +40,7 @@ pub(crate) use protocol::{OutputConfig, ProtocolConfig, ProtocolKind, SchemaConf
 pub(crate) use providers::ProviderConfig;
 pub(crate) use secrets::SecretConfig;
 pub(crate) use stops::StopReasonConfig;
-pub(crate) use tools::{SourceConfig, ToolConfig, ToolKind};
+pub(crate) use tools::{SmartConfig, SourceConfig, ToolConfig, ToolKind};
 
 /// The version of the format that this crate reads.
 pub(crate) const VERSION: u32 = 1;
