@@ -55,6 +55,8 @@ mod http;
 mod mask;
 mod scope;
 mod sql;
+#[cfg(feature = "http")]
+mod tls;
 
 #[cfg(all(feature = "command", unix))]
 pub use command::{
