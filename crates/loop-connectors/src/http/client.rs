@@ -9,7 +9,6 @@ use std::time::{Duration, SystemTime};
 use reqwest::header::{CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Method, Request, Response, StatusCode};
-use rustls_platform_verifier::BuilderVerifierExt;
 use url::Url;
 
 use crate::http::guard::{Guard, GuardedResolver, NameSource, Reach, Refused, SystemNames, host_of};
@@ -250,20 +249,12 @@ impl Answer {
     }
 }
 
-/// The settings of TLS that all clients of the process share: certificates are verified by the operating system.
+/// The settings of TLS of all clients.
 fn tls() -> Result<rustls::ClientConfig, String> {
-    static TLS: OnceLock<Result<rustls::ClientConfig, String>> = OnceLock::new();
-    let make = || {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut tls = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_platform_verifier()?
-            .with_no_client_auth();
-        // A preconfigured TLS client bypasses reqwest's choice of protocols.
-        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(tls)
-    };
-    TLS.get_or_init(|| make().map_err(|error: rustls::Error| error.to_string())).clone()
+    let mut tls = crate::tls::platform()?;
+    // A preconfigured TLS client bypasses reqwest's choice of protocols.
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(tls)
 }
 
 /// A client that connects to what its resolver lets through, by no proxy, and follows nothing by itself.
