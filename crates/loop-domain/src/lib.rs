@@ -53,6 +53,8 @@ mod json;
 mod models;
 mod money;
 mod parts;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod preset;
 mod prices;
 mod protocol;

@@ -98,10 +98,8 @@ impl Login {
         for secret in self.password.as_deref().into_iter().chain(secret) {
             mask.add(secret);
         }
-        if let (Place::Url { .. }, Some(url)) = (place, secret)
-            && let Some(password) = password_in(url)
-        {
-            mask.add(password);
+        if let (Place::Url { .. }, Some(url)) = (place, secret) {
+            passwords_in(url).iter().for_each(|password| mask.add(password));
         }
         mask
     }
@@ -112,10 +110,15 @@ impl Login {
     }
 }
 
-/// The password in a URL, as it is written there.
-pub(crate) fn password_in(url: &str) -> Option<&str> {
-    let (user, _) = url.split_once("://")?.1.rsplit_once('@')?;
-    Some(user.split_once(':')?.1)
+/// The password in a URL, as it is written there and decoded.
+pub(crate) fn passwords_in(url: &str) -> Vec<String> {
+    let written = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
+    let written = written.and_then(|(user, _)| user.split_once(':')).map(|(_, password)| password.to_owned());
+    let decoded = of_url(url, true).ok().and_then(|login| login.password);
+    let mut passwords: Vec<String> =
+        written.into_iter().chain(decoded).filter(|text| !text.is_empty()).collect();
+    passwords.dedup();
+    passwords
 }
 
 /// Whether the host is this machine: a Unix socket or a loopback address.

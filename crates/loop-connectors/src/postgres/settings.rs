@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::error::ConnectorError;
 use crate::postgres::connection::Encryption;
-use crate::postgres::login::{Place, is_local};
+use crate::postgres::login::{Place, is_local, passwords_in};
 use crate::postgres::pool::Pool;
 
 /// The most connections that a source may have.
@@ -167,6 +167,11 @@ impl Postgres {
     /// What is valid and should be known, a line each: a connection without encryption.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// The password in the URL of a login, as it is written there and decoded. Empty: it holds none.
+    pub fn passwords_in(url: &str) -> Vec<String> {
+        passwords_in(url)
     }
 
     /// The name that errors call it by.

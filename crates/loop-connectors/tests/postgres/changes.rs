@@ -103,7 +103,7 @@ async fn a_deadlock_and_a_lock_that_is_not_released_may_pass() {
     // A lock that another connection holds.
     let mut holder =
         server().psql("shop").args(["-c", "BEGIN; LOCK TABLE pair; SELECT pg_sleep(4)"]).spawn().unwrap();
-    let locked = "SELECT count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE c.relname = 'pair' AND l.granted";
+    let locked = "SELECT count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE c.relname = 'pair' AND l.mode = 'AccessExclusiveLock' AND l.granted";
     while server().sql("shop", locked) != "1" {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
