@@ -18,6 +18,7 @@ mod models;
 mod outside;
 mod people;
 mod policy;
+mod postgres;
 #[cfg(target_os = "linux")]
 mod programs;
 mod redteam;
