@@ -25,11 +25,7 @@ struct Suite {
 const SUITES: &[Suite] = &[Suite {
     name: "postgres",
     fetch: postgres,
-    tests: &[
-        ("loop-connectors", "postgres", "postgres::"),
-        ("loop-domain", "postgres", "postgres::"),
-        ("loopgate", "postgres", "postgres::"),
-    ],
+    tests: &[("loop-connectors", "postgres", "postgres::"), ("loopgate", "postgres", "postgres::")],
 }];
 
 /// All suites, or the one.

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use loop_tools::Credentials;
 use serde_json::Value;
-use tokio_postgres::types::ToSql;
 
 use crate::postgres::bind::Bound;
 use crate::postgres::failure::{Place, failure};
 use crate::postgres::pool::Lease;
-use crate::postgres::run::{Fault, Query, Work, begin};
+use crate::postgres::run::{Fault, Query, Work, begin, parameters};
 use crate::postgres::settings::{Postgres, PostgresSettings};
 use crate::postgres::tool::PostgresTool;
 use crate::sql::rows::QueryFailure;
@@ -163,12 +162,11 @@ async fn explain(lease: &mut Lease, query: &Query, settings: &PostgresSettings) 
     let begin = begin(query.work, settings, CHECKS_WITHIN, notices_end);
     client.batch_execute(&begin).await.map_err(|error| wrong(error.into()))?;
     let explained = async {
-        let prepared = query.prepare(client).await?;
+        let prepared = query.prepare(client, settings).await?;
         // In one line with the query, so that the lines of its errors are those of the query.
         let explain = client.prepare(&format!("EXPLAIN (FORMAT JSON) {}", query.sql)).await?;
         let nothing = vec![Bound(None); explain.params().len()];
-        let parameters: Vec<&(dyn ToSql + Sync)> = nothing.iter().map(|value| value as _).collect();
-        let plan = client.query_one(&explain, &parameters).await?.try_get::<_, Plan>(0)?;
+        let plan = client.query_one(&explain, &parameters(&nothing)).await?.try_get::<_, Plan>(0)?;
         drop(prepared);
         if query.work == Work::Change && !plan.changes() {
             let message = "with an effect that writes it must be one INSERT, UPDATE, DELETE or MERGE, and it changes nothing; \

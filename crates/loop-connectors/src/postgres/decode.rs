@@ -168,7 +168,8 @@ fn has_long_number(text: &[u8]) -> bool {
 
 /// All digits of a NUMERIC, as PostgreSQL writes them.
 fn numeric(bytes: &[u8]) -> Option<String> {
-    let mut words = bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
+    let (pairs, _) = bytes.as_chunks::<2>();
+    let mut words = pairs.iter().map(|pair| u16::from_be_bytes(*pair));
     let (count, weight, sign, scale) = (words.next()?, words.next()?, words.next()?, words.next()?);
     match sign {
         0xC000 => return Some("NaN".to_owned()),

@@ -38,8 +38,11 @@ pub(crate) fn failure(error: &tokio_postgres::Error, place: Place<'_>) -> QueryF
             ))
         };
     };
-    let says = message(db, place);
-    match class_of(db.code()) {
+    let class = class_of(db.code());
+    // What passes is not about a place in the query.
+    let passes = matches!(class, Class::Passes | Class::Stopped | Class::Locked);
+    let says = message(db, if passes { Place::NONE } else { place });
+    match class {
         Class::Passes => QueryFailure::Retryable(says),
         Class::Stopped => {
             QueryFailure::Retryable(format!("the server stopped the statement, as it took too long: {says}"))

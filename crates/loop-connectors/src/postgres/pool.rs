@@ -17,10 +17,19 @@ const FRESH: Duration = Duration::from_millis(500);
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 /// How long an idle connection is kept.
 const IDLE_MAX: Duration = Duration::from_secs(300);
-/// What a connection is given back with. Nothing that a call set is left for the next: settings, the role, locks of the session,
-/// temporary tables and notifications.
-pub(crate) const RESET: &str =
-    "SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *; SELECT pg_advisory_unlock_all(); DISCARD TEMP";
+/// What ends the transaction of a call that changed nothing. A rollback also takes back settings, the role, notifications and
+/// temporary tables, so that locks of the session are all that is left.
+const UNDO: &str = "ROLLBACK; SELECT pg_catalog.pg_advisory_unlock_all()";
+/// What takes back what a call did to its session, behind a COMMIT.
+const RESET: &str = "SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *; SELECT pg_catalog.pg_advisory_unlock_all(); \
+                     DISCARD TEMP";
+
+/// How a call left its transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    Open,
+    Committed,
+}
 
 /// The connections of a source.
 pub(crate) struct Pool {
@@ -51,7 +60,11 @@ pub(crate) struct Lease {
 impl Pool {
     pub(crate) fn new(name: &str, settings: PostgresSettings, encryption: Encryption, place: Place) -> Self {
         // What is outside of a transaction can only read, and strings are as the scanner reads them.
-        let mut options = "-c default_transaction_read_only=on -c standard_conforming_strings=on".to_owned();
+        let lock = settings.lock_timeout.as_millis().max(1);
+        let mut options = format!(
+            "-c default_transaction_read_only=on -c standard_conforming_strings=on -c lock_timeout={lock} -c \
+             idle_in_transaction_session_timeout=30000"
+        );
         if !settings.search_path.is_empty() {
             let schemas: Vec<String> = settings
                 .search_path
@@ -176,11 +189,15 @@ impl Lease {
         matches!(look, Ok(Ok(())))
     }
 
-    /// Gives the connection back after `last`, which ends its transaction. Where that takes too long, the connection is closed.
-    pub(crate) async fn give_back(mut self, last: &str) {
+    /// Gives the connection back, without anything that the call left in it. Where that takes too long, the connection is
+    /// closed.
+    pub(crate) async fn give_back(mut self, left: Left) {
         let Some(connection) = &self.connection else { return };
-        let batch = format!("{last}{RESET}");
-        let reset = tokio::time::timeout(ANSWERS_WITHIN, connection.client.batch_execute(&batch)).await;
+        let batch = match left {
+            Left::Open => UNDO,
+            Left::Committed => RESET,
+        };
+        let reset = tokio::time::timeout(ANSWERS_WITHIN, connection.client.batch_execute(batch)).await;
         if matches!(reset, Ok(Ok(())))
             && let Some(connection) = self.connection.take()
         {

@@ -9,7 +9,7 @@ use futures::TryStreamExt;
 use loop_core::Scope;
 use serde_json::Value;
 use tokio_postgres::error::Severity;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, RowStream};
 
 use crate::postgres::bind::{Bound, bound};
@@ -46,6 +46,8 @@ pub(crate) struct Query {
 /// A statement that is prepared on a connection.
 pub(crate) struct Prepared {
     pub(crate) statement: tokio_postgres::Statement,
+    /// What sets the scope before it.
+    scope: tokio_postgres::Statement,
     pub(crate) columns: Vec<String>,
 }
 
@@ -103,7 +105,11 @@ impl Query {
     }
 
     /// The statement on this connection, with the columns that it returns.
-    pub(crate) async fn prepare(&self, client: &Client) -> Result<Prepared, Fault> {
+    pub(crate) async fn prepare(
+        &self,
+        client: &Client,
+        settings: &PostgresSettings,
+    ) -> Result<Prepared, Fault> {
         let mut statement = client.prepare(&self.sql).await?;
         let columns: Vec<String> =
             statement.columns().iter().map(|column| column.name().to_owned()).collect();
@@ -132,7 +138,8 @@ impl Query {
             let before = format!("SELECT {} FROM (", list.join(", "));
             statement = client.prepare(&in_brackets(&before, &self.inner)).await?;
         }
-        Ok(Prepared { statement, columns })
+        let scope = client.prepare(&set_scope(settings)).await?;
+        Ok(Prepared { statement, scope, columns })
     }
 
     /// Runs the statement in a transaction of its own and ends that. What fails before COMMIT is sent has changed nothing.
@@ -150,7 +157,7 @@ impl Query {
             may_be_outdated &= kept.is_some();
             let prepared = match kept {
                 Some(prepared) => prepared,
-                None => match self.prepare(&connection.client).await {
+                None => match self.prepare(&connection.client, settings).await {
                     Ok(prepared) => {
                         let prepared = Arc::new(prepared);
                         connection.keep(&self.sql, Arc::clone(&prepared));
@@ -184,12 +191,12 @@ impl Query {
         let client = &connection.client;
         let values = self.values(prepared, given)?;
         let begin = begin(self.work, settings, given.time, connection.notices_end);
-        let scope = Settings::of(settings, given.scope)?;
-        let parameters: Vec<&(dyn ToSql + Sync)> = values.iter().map(|value| value as _).collect();
+        let scope = scope_values(settings, given.scope)?;
+        let (scope, parameters) = (parameters(&scope), parameters(&values));
         // All three are sent at once, and the server takes them in order. After a failure it refuses what follows.
         let (_, _, rows) = futures::try_join!(
             client.batch_execute(&begin),
-            scope.set(client),
+            client.execute_raw(&prepared.scope, scope),
             client.query_raw(&prepared.statement, parameters),
         )?;
         match self.work {
@@ -253,6 +260,11 @@ fn in_brackets(before: &str, sql: &str) -> String {
     format!("{before}{sql}\n) AS loopgate_rows LIMIT {limit}")
 }
 
+/// Values as the client takes them.
+pub(crate) fn parameters(values: &[Bound]) -> Vec<&(dyn ToSql + Sync)> {
+    values.iter().map(|value| value as _).collect()
+}
+
 /// What begins a transaction.
 pub(crate) fn begin(work: Work, settings: &PostgresSettings, time: Duration, notices_end: bool) -> String {
     let mode = match work {
@@ -260,47 +272,40 @@ pub(crate) fn begin(work: Work, settings: &PostgresSettings, time: Duration, not
         Work::Change => "READ WRITE",
     };
     let ms = |time: Duration| time.as_millis().clamp(1, 86_400_000);
-    let (statement, lock) = (ms(settings.statement_timeout.min(time)), ms(settings.lock_timeout));
-    let mut sql = format!(
-        "BEGIN {mode}; SET LOCAL statement_timeout = {statement}; SET LOCAL lock_timeout = {lock}; SET LOCAL \
-         idle_in_transaction_session_timeout = 30000"
-    );
+    let statement = ms(settings.statement_timeout.min(time));
+    let mut sql = format!("BEGIN {mode}; SET LOCAL statement_timeout = {statement}");
     if notices_end {
         sql.push_str("; SET LOCAL client_connection_check_interval = 1000");
     }
     sql
 }
 
-/// The settings of a transaction that hold the scope.
-struct Settings {
-    sql: String,
-    values: Vec<Bound>,
+/// The settings of a transaction that hold the scope, with the part of each.
+fn scope_settings(settings: &PostgresSettings) -> impl Iterator<Item = (String, &str)> {
+    let own = SCOPE_PARTS.iter().map(|part| (format!("loopgate.{part}"), *part));
+    own.chain(settings.scope.iter().map(|(setting, part)| (setting.clone(), part.as_str())))
 }
 
-impl Settings {
-    fn of(settings: &PostgresSettings, scope: &Scope) -> Result<Self, QueryFailure> {
-        let own = SCOPE_PARTS.iter().map(|part| (format!("loopgate.{part}"), *part));
-        let more = settings.scope.iter().map(|(setting, part)| (setting.clone(), part.as_str()));
-        let (mut calls, mut values) = (Vec::new(), Vec::new());
-        for (setting, part) in own.chain(more) {
-            // What is not there is empty: a setting cannot be NULL.
-            let text = part_of(scope, part).map(ToString::to_string).unwrap_or_default();
-            if text.contains('\0') {
-                let message =
-                    format!("the scope's `{part}` holds a NUL character, which PostgreSQL does not take");
-                return Err(QueryFailure::Permanent(message));
-            }
-            values.push(Bound(Some(text)));
-            calls.push(format!("pg_catalog.set_config('{setting}', ${}, true)", values.len()));
-        }
-        Ok(Self { sql: format!("SELECT {}", calls.join(", ")), values })
-    }
+/// What sets them, with a placeholder for each value.
+fn set_scope(settings: &PostgresSettings) -> String {
+    let calls = scope_settings(settings).enumerate();
+    let calls =
+        calls.map(|(at, (setting, _))| format!("pg_catalog.set_config('{setting}', ${}, true)", at + 1));
+    format!("SELECT {}", calls.collect::<Vec<_>>().join(", "))
+}
 
-    async fn set(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
-        let values: Vec<(&(dyn ToSql + Sync), Type)> =
-            self.values.iter().map(|value| (value as &(dyn ToSql + Sync), Type::TEXT)).collect();
-        client.query_typed(&self.sql, &values).await.map(|_| ())
-    }
+/// The values of them. What is not there is empty: a setting cannot be NULL.
+fn scope_values(settings: &PostgresSettings, scope: &Scope) -> Result<Vec<Bound>, QueryFailure> {
+    let values = scope_settings(settings).map(|(_, part)| {
+        let text = part_of(scope, part).map(ToString::to_string).unwrap_or_default();
+        if text.contains('\0') {
+            let message =
+                format!("the scope's `{part}` holds a NUL character, which PostgreSQL does not take");
+            return Err(QueryFailure::Permanent(message));
+        }
+        Ok(Bound(Some(text)))
+    });
+    values.collect()
 }
 
 /// The rows, as many as a result may hold, and how many the statement made. A change is read to its end, because only there

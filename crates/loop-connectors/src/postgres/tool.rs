@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::error::ConnectorError;
 use crate::mask::Mask;
 use crate::postgres::login::Login;
+use crate::postgres::pool::Left;
 use crate::postgres::run::{CommitSent, Given, Query, Work};
 use crate::postgres::settings::Postgres;
 use crate::postgres::statement::{ScanError, Statement};
@@ -132,8 +133,8 @@ impl PostgresTool {
             let was_used = lease.was_used();
             match self.query.run(&mut lease, &pool.settings, &given, commit).await {
                 Ok((done, prepared)) => {
-                    let last = if commit.get() { "" } else { "ROLLBACK; " };
-                    lease.give_back(last).await;
+                    let left = if commit.get() { Left::Committed } else { Left::Open };
+                    lease.give_back(left).await;
                     return (prepared.columns.clone(), Ok(done));
                 }
                 // A connection that the server had closed while it was idle. Nothing was done, as no COMMIT was sent.
@@ -144,7 +145,7 @@ impl PostgresTool {
                 }
                 Err(failure) => {
                     if !lease.is_closed() {
-                        lease.give_back("ROLLBACK; ").await;
+                        lease.give_back(Left::Open).await;
                     }
                     return (Vec::new(), Err(failure));
                 }

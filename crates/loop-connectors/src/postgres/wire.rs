@@ -121,7 +121,8 @@ impl Messages {
         // The length counts itself. What comes first is about logging in, an error or a notice.
         let body = usize::try_from(length).ok().and_then(|length| length.checked_sub(4));
         let body = body.ok_or(WireError::NotPostgres)?;
-        if !self.has_begun && !(matches!(kind, AUTHENTICATION | b'E' | b'N' | b'v') && body < 65_536) {
+        let may_begin = matches!(kind, AUTHENTICATION | b'E' | b'N' | b'v') && body < 65_536;
+        if !self.has_begun && !may_begin {
             return Err(WireError::NotPostgres);
         }
         self.has_begun = true;

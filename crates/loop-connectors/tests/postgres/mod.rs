@@ -2,6 +2,7 @@
 
 mod changes;
 mod checks;
+mod cost;
 mod cut_off;
 mod logins;
 mod reads;
