@@ -13,11 +13,14 @@ use crate::workspace::{self, Failure};
 /// Below it stand the programs that are fetched.
 const FOLDER: &str = "target/servers";
 
+/// Variables of the environment with their values.
+type Environment = Vec<(&'static str, String)>;
+
 /// Programs of others, and the tests that need them.
 struct Suite {
     name: &'static str,
     /// Fetches the programs into a folder, unless they are there, and returns the environment by which tests find them.
-    fetch: fn(&Shell, &Path) -> Result<Vec<(&'static str, String)>, Failure>,
+    fetch: fn(&Shell, &Path) -> Result<Environment, Failure>,
     /// The package, its features and a path of test modules; only tests that are `#[ignore]`d run.
     tests: &'static [(&'static str, &'static str, &'static str)],
 }
@@ -75,7 +78,7 @@ pub(crate) fn run(suite: Option<&str>) -> Result<(), Failure> {
 }
 
 /// The server of Debian, in whichever version the system has. Its tests start clusters of their own.
-fn postgres(shell: &Shell, _: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
+fn postgres(shell: &Shell, _: &Path) -> Result<Environment, Failure> {
     let programs = || {
         let mut versions = shell.read_dir("/usr/lib/postgresql").unwrap_or_default();
         versions.sort();
