@@ -150,6 +150,16 @@ mod with_the_feature {
     }
 
     #[test]
+    fn the_example_loads_without_its_server() {
+        let example =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/helpdesk-postgres");
+        let domain = Domain::load(example, &LoadOptions::default()).unwrap();
+        // Every row that it reads is restricted by the database, so no query has a condition for it.
+        assert_eq!(domain.spec.tools.iter().filter(|tool| tool.effect.is_read()).count(), 6);
+        assert!(domain.spec.tool("add_ticket_note").is_some());
+    }
+
+    #[test]
     fn the_examples_of_the_page_load() {
         let page = include_str!("../../../docs/how-to/tools/postgres.md");
         let blocks: Vec<&str> =

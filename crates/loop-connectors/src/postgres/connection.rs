@@ -39,13 +39,34 @@ pub(crate) enum Encryption {
 /// A connection that is logged in.
 pub(crate) struct Connection {
     pub(crate) client: Client,
-    /// What reads and writes for the client. It ends with the connection, with why.
-    driver: JoinHandle<Option<tokio_postgres::Error>>,
+    driver: Driver,
     /// Whom it is logged in as.
     pub(crate) login: Login,
     statements: HashMap<Arc<str>, Arc<Prepared>>,
     /// Whether the server looks, while it works, whether this program is still there.
     pub(crate) notices_end: bool,
+}
+
+/// What reads and writes for a client. It ends with the connection, with why, and at the latest when it is dropped: a server
+/// that is silent would keep it otherwise.
+struct Driver(Option<JoinHandle<Option<tokio_postgres::Error>>>);
+
+impl Driver {
+    /// Waits for its end, which is known once.
+    async fn end(&mut self, within: Duration) -> Option<tokio_postgres::Error> {
+        let ended = tokio::time::timeout(within, self.0.as_mut()?).await;
+        let error = ended.ok()?.ok();
+        self.0 = None;
+        error?
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if let Some(driver) = &self.0 {
+            driver.abort();
+        }
+    }
 }
 
 impl Connection {
@@ -69,7 +90,7 @@ impl Connection {
         }
         let (client, connection) =
             config.connect_raw(stream, NoTls).await.map_err(|error| refused(&error))?;
-        let driver = tokio::spawn(async move { connection.await.err() });
+        let driver = Driver(Some(tokio::spawn(async move { connection.await.err() })));
         let mut made =
             Self { client, driver, login: login.clone(), statements: HashMap::new(), notices_end: false };
         // Servers before version 14 do not know it, and some systems cannot do it.
@@ -98,8 +119,7 @@ impl Connection {
 
     /// Why the connection ended, where it has; waits a moment for the end to be known.
     pub(crate) async fn end(&mut self) -> Option<QueryFailure> {
-        let ended = tokio::time::timeout(Duration::from_millis(100), &mut self.driver).await;
-        let error = ended.ok()?.ok()??;
+        let error = self.driver.end(Duration::from_millis(100)).await?;
         // What the server says when an operator ends it comes here where no request waits for an answer.
         Some(failure(&error, Place::NONE))
     }
@@ -118,14 +138,7 @@ impl Connection {
     pub(crate) async fn close(self) {
         let Self { client, mut driver, .. } = self;
         drop(client);
-        if tokio::time::timeout(STOPS_WITHIN, &mut driver).await.is_err() {
-            driver.abort();
-        }
-    }
-
-    /// Closes the connection without waiting, for where nothing can wait.
-    pub(crate) fn abort(self) {
-        self.driver.abort();
+        driver.end(STOPS_WITHIN).await;
     }
 }
 

@@ -126,9 +126,7 @@ impl Pool {
                 lease.was_used = true;
                 return Ok(lease);
             }
-            if let Some(connection) = lease.connection.take() {
-                connection.abort();
-            }
+            lease.connection = None;
         }
         let opened =
             tokio::time::timeout(limit, Connection::open(login, &self.encryption, &self.options)).await;
@@ -212,15 +210,13 @@ impl Drop for Lease {
         let Some(connection) = self.connection.take() else { return };
         let permit = self.permit.take();
         let encryption = self.pool.encryption.clone();
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => {
-                // The place in the pool is free again when the connection is gone.
-                drop(runtime.spawn(async move {
-                    connection.stop(&encryption).await;
-                    drop(permit);
-                }));
-            }
-            Err(_) => connection.abort(),
+        // Without a runtime nothing can be sent, and the connection is just closed.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // The place in the pool is free again when the connection is gone.
+            drop(runtime.spawn(async move {
+                connection.stop(&encryption).await;
+                drop(permit);
+            }));
         }
     }
 }

@@ -19,7 +19,7 @@ fn count(query: &str) -> String {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn a_change_is_made_once_for_one_key() {
-    // S0-64, S0-113
+    // S0-64, S4-64
     let query = "INSERT INTO orders (id, account, note, call_key) VALUES (:id, :scope_account, :note, :call_key) \
                  ON CONFLICT (call_key) DO NOTHING RETURNING id, note";
     let tool = Caller::new(&source("writer"), Effect::WriteKeyed, query).of_account(Some("c"));
@@ -152,7 +152,7 @@ async fn ends_after_commit(passes_on: bool) -> (u16, Arc<AtomicUsize>) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn a_commit_without_an_answer_is_in_doubt_and_not_sent_twice() {
-    // S0-116
+    // S4-64
     for (effect, passes_on, status) in [
         (Effect::WriteIrreversible, true, Status::InDoubt),
         (Effect::WriteIrreversible, false, Status::InDoubt),

@@ -11,7 +11,7 @@ use super::world::{Caller, data, read, server, settings, source};
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn a_query_returns_a_table() {
-    // S0-64, S0-79
+    // S0-64, S0-69, S0-70, S0-79
     let query =
         "SELECT id, note, total FROM orders WHERE account = :scope_account AND id >= :id ORDER BY id DESC;";
     let seen = read(query).call(json!({ "id": 1 })).await;
@@ -24,7 +24,7 @@ async fn a_query_returns_a_table() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn row_level_security_sees_the_scope_and_a_used_connection_does_not_keep_it() {
-    // S0-69, S0-70, S0-80
+    // S0-80
     let mut one = settings("reader");
     one.pool = 1;
     one.scope = vec![("app.tenant".to_owned(), "account".to_owned())];
@@ -98,7 +98,7 @@ async fn a_read_changes_nothing_whatever_it_calls() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn what_a_call_sets_is_gone_in_the_next() {
-    // S0-70: settings, locks of the session and notifications do not outlive a call.
+    // S0-80: settings, locks of the session and notifications do not outlive a call.
     let mut one = settings("reader");
     one.pool = 1;
     let source = Postgres::new("shop", one).unwrap();
