@@ -146,6 +146,22 @@ pub enum ConnectorError {
         /// What is wrong and how to fix it.
         message: String,
     },
+    /// A file of certificates cannot be used.
+    #[error("{path}: {message}; name a PEM file with the certificates of your authority")]
+    Certificates {
+        /// The path.
+        path: String,
+        /// What is wrong with it. It shows nothing of the file.
+        message: String,
+    },
+    /// TLS cannot be used on this machine.
+    #[error(
+        "TLS cannot be used on this machine: {message}; install its certificates, for example `ca-certificates`"
+    )]
+    Tls {
+        /// The library's message.
+        message: String,
+    },
     /// A folder holds no document that can be searched.
     #[error("{path}: holds no .md, .markdown or .txt file; name a folder that does")]
     NoDocuments {

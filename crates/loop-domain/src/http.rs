@@ -58,6 +58,7 @@ pub(crate) fn tool(
         allow: config.allow.clone(),
         private: config.private.clone(),
         plain_http: config.plain_http,
+        ca: config.ca.as_deref().map(|text| file.resolve(&["tools", name, "http", "ca"], text)),
         pages,
         max_bytes: config.max_bytes,
         redirects: config.redirects,

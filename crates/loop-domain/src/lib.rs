@@ -65,6 +65,7 @@ mod scripts;
 mod secret;
 mod server;
 mod similar;
+mod smart;
 mod spec;
 mod tools;
 mod tree;

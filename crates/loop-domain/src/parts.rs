@@ -91,10 +91,13 @@ fn save_url(
         return Ok(target);
     };
     let path = ["save", "bearer_env"];
-    let Ok(token) = std::env::var(name) else {
-        let message = format!("the environment variable `{name}` is not set; set it to the token");
-        unset.push(file.error(&path, message));
-        return Ok(target);
+    let token = match file.secret(&path, name) {
+        Ok(Some(token)) => token,
+        Ok(None) => return Ok(target),
+        Err(missing) => {
+            unset.push(missing);
+            return Ok(target);
+        }
     };
     target.with_bearer(&token).map_err(|error| file.error(&path, format!("`{name}`: {error}")))
 }

@@ -108,15 +108,15 @@ impl PostgresSources {
 fn settings(file: &File, name: &str, config: &SourceConfig) -> Result<PostgresSettings, DomainError> {
     let mut settings = PostgresSettings::new(login(file, name, config)?);
     let is_socket = config.host.as_deref().is_some_and(|host| host.trim().starts_with('/'));
-    settings.tls = match (config.tls, &config.ca_file) {
+    settings.tls = match (config.tls, &config.ca) {
         (Some(TlsKind::Off), Some(_)) => {
             let message = "without TLS no certificate is verified; take it out, or `tls = \"off\"`";
-            return Err(file.error(&["sources", name, "ca_file"], message));
+            return Err(file.error(&["sources", name, "ca"], message));
         }
         (Some(TlsKind::Off), None) => PostgresTls::Off,
         (None, None) if is_socket => PostgresTls::Off,
         (Some(TlsKind::Verify) | None, path) => PostgresTls::Verified {
-            ca_file: path.as_ref().map(|path| file.resolve(&["sources", name, "ca_file"], path)),
+            ca: path.as_ref().map(|path| file.resolve(&["sources", name, "ca"], path)),
         },
     };
     settings.pool = config.pool.unwrap_or(settings.pool);

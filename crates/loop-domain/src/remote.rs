@@ -106,8 +106,20 @@ pub(crate) fn model(
     let place = |schema_violation: SchemaViolation| {
         file.error(&["models", tier, schema_violation.key], schema_violation.message)
     };
-    let bare = wanted.bare(&profile).map_err(place)?;
-    found.unset.extend(bare.unset.map(place));
+    let named = wanted.api_key_env.as_deref().or(profile.api_key_env.as_deref());
+    // Without a table the environment is asked, where a known provider's own server may do without a key.
+    let stated = named.filter(|name| file.config.secrets.get(name).is_some());
+    let key = stated.map(|name| file.secret(&["models", tier, "api_key_env"], name));
+    let is_stated = key.is_some();
+    let key = match key.transpose() {
+        Ok(key) => key.flatten(),
+        Err(missing) => {
+            found.unset.push(missing);
+            None
+        }
+    };
+    let bare = wanted.bare(&profile, key).map_err(place)?;
+    found.unset.extend(bare.unset.filter(|_| !is_stated).map(place));
     let model = bare.model.with_defaults(Defaults {
         effort: config.effort,
         temperature: config.temperature,

@@ -47,6 +47,15 @@ impl fmt::Debug for FoundSecrets {
 }
 
 impl File {
+    /// Whether the key at `path` names a secret that there can be.
+    ///
+    /// # Errors
+    /// `[secrets]` does not know the name, and no variable of the environment can have it.
+    pub(crate) fn names_secret(&self, path: &[&str], name: &str) -> Result<(), DomainError> {
+        let is_known = self.config.secrets.get(name).is_some() || is_variable(name);
+        if is_known { Ok(()) } else { Err(self.error(path, NO_VARIABLE)) }
+    }
+
     /// The secret that the key at `path` names: what `[secrets.NAME]` leads to, or else the variable of the environment with
     /// this name. White space at its ends is left out. `None`: a program would print it, and programs rest while a domain is
     /// checked.
@@ -55,9 +64,7 @@ impl File {
     /// It is not there, with the place that says where it should be. No message holds a part of it.
     pub(crate) fn secret(&self, path: &[&str], name: &str) -> Result<Option<String>, DomainError> {
         let Some(config) = self.config.secrets.get(name) else {
-            if !is_variable(name) {
-                return Err(self.error(path, NO_VARIABLE));
-            }
+            self.names_secret(path, name)?;
             return of_environment(name).map(Some).map_err(|message| self.error(path, message));
         };
         if self.secrets.programs_rest && config.command.is_some() {
@@ -91,7 +98,7 @@ fn find(
         (None, None, Some(variable)) if !is_variable(variable) => ("env", Err(NO_VARIABLE.to_owned())),
         (None, None, Some(variable)) => ("env", of_environment(variable)),
         (None, None, None) => {
-            ("", Err("it says not where the secret is; add `file`, `command` or `env`".to_owned()))
+            ("", Err("it does not say where the secret is; add `file`, `command` or `env`".to_owned()))
         }
         _ => ("", Err("it names several places; keep one of `file`, `command` and `env`".to_owned())),
     };
@@ -142,15 +149,16 @@ fn of_program(command: &[String], folder: &Path) -> Result<String, String> {
             }
         }
     };
-    if !status.success() {
-        return Err(format!("`{program}` failed ({status}); run it by hand to see why"));
-    }
     // A program that it left behind may hold the pipe.
     let left = until.saturating_duration_since(Instant::now()).max(LOOKS_EVERY);
     let printed = match printed.recv_timeout(left) {
         Ok(printed) => printed.map_err(failed)?,
         Err(_) => return Err(format!("`{program}` ended and did not close its output; see what it started")),
     };
+    // What prints more than is read fails for that.
+    if !status.success() && printed.len() as u64 <= BYTES_MAX {
+        return Err(format!("`{program}` failed ({status}); run it by hand to see why"));
+    }
     secret_of(&printed).map_err(|wrong| format!("what `{program}` prints: {wrong}"))
 }
 

@@ -14,6 +14,7 @@ use crate::error::DomainError;
 use crate::file::File;
 use crate::prices::PriceList;
 use crate::remote;
+use crate::secret::of_environment;
 use crate::similar::hint;
 
 /// A model on a server, as `[models.TIER]` describes it.
@@ -75,7 +76,7 @@ impl ServerModel {
             };
             DomainError::Option { option, message: schema_violation.message }
         };
-        let bare = self.bare(&spoken).map_err(reported)?;
+        let bare = self.bare(&spoken, None).map_err(reported)?;
         if let Some(unset) = bare.unset {
             return Err(reported(unset));
         }
@@ -100,8 +101,12 @@ impl ServerModel {
         if self.provider == "openai-chat" && self.base_url.is_some() { "compatible" } else { &self.provider }
     }
 
-    /// The model and nothing around it.
-    pub(crate) fn bare(&self, profile: &Arc<Profile>) -> Result<Bare, SchemaViolation> {
+    /// The model and nothing around it. Its key is `known` where that is given, else what the environment holds.
+    pub(crate) fn bare(
+        &self,
+        profile: &Arc<Profile>,
+        known: Option<String>,
+    ) -> Result<Bare, SchemaViolation> {
         let wrong = |key, message: &str| Err(SchemaViolation { key, message: message.to_owned() });
         if self.base_model.as_ref().is_some_and(|name| name.trim().is_empty()) {
             return wrong("base_model", "the name is empty; write the model's, or take it out");
@@ -131,21 +136,21 @@ impl ServerModel {
             (None, None) => (None, place, false),
         };
         if let Some(variable) = variable {
-            match std::env::var(variable) {
-                Ok(value) if !value.trim().is_empty() => {
+            match known.or_else(|| of_environment(variable).ok()) {
+                Some(value) => {
                     let schema_violation = |error: loop_llm::LlmError| SchemaViolation {
                         key,
                         message: format!("`{variable}`: {}", error.message),
                     };
-                    model = model.with_key(SecretString::from(value.trim())).map_err(schema_violation)?;
+                    model = model.with_key(SecretString::from(value)).map_err(schema_violation)?;
                 }
-                _ if is_needed => {
+                None if is_needed => {
                     let message = format!(
                         "the environment variable `{variable}` is not set; set it to the model's key"
                     );
                     unset = Some(SchemaViolation { key, message });
                 }
-                _ => {}
+                None => {}
             }
         }
         if let Some(base_model) = &self.base_model {

@@ -21,6 +21,7 @@ use crate::files;
 use crate::postgres::PostgresSources;
 use crate::protocol;
 use crate::similar::hint;
+use crate::smart;
 
 /// Below it in the domain's folder stands what is made from scripts.
 const CACHE: &str = ".loopgate";
@@ -38,7 +39,7 @@ const POSTGRES_KEYS: [&str; 14] = [
     "password_env",
     "url_env",
     "tls",
-    "ca_file",
+    "ca",
     "pool",
     "connect_timeout_ms",
     "statement_timeout_ms",
@@ -181,6 +182,16 @@ impl<'a> Maker<'a> {
                 .push(format!("tool `{name}` has no `description`: the model has only its name to go by"));
         }
         self.check_defaults(name, tool)?;
+        let filter = smart::row_filter(self.file, name, tool)?;
+        let made = self.plain(name, tool)?;
+        Ok(match filter {
+            Some(filter) => Arc::new(Smart::rows(made, filter)),
+            None => made,
+        })
+    }
+
+    /// The tool, without a model that chooses among its rows.
+    fn plain(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
         match tool.kind {
             ToolKind::Sql => self.sql(name, tool),
             ToolKind::Docs => self.docs(name, tool),
@@ -201,10 +212,10 @@ impl<'a> Maker<'a> {
     /// Refuses keys that belong to another kind of tool: they would have no effect.
     fn check_keys(&self, name: &str, tool: &ToolConfig) -> Result<(), DomainError> {
         let of_others: &[&str] = match tool.kind {
-            ToolKind::Sql => &["folder", "query_parameter", "smart"],
+            ToolKind::Sql => &["folder", "query_parameter"],
             ToolKind::Docs => &["source", "query"],
             ToolKind::Http | ToolKind::Command | ToolKind::Files => {
-                &["source", "query", "max_value_bytes", "folder", "query_parameter", "smart"]
+                &["source", "query", "max_value_bytes", "folder", "query_parameter"]
             }
             ToolKind::Mock => &["source", "query", "folder", "query_parameter", "smart"],
             ToolKind::Results => &[
@@ -302,6 +313,7 @@ impl<'a> Maker<'a> {
             command::make(self.file, name, config, declaration(self.file, name, tool, parameters(tool))?)?;
         for (at, secret) in config.secret_env.iter().enumerate() {
             let path = ["tools", name, "command", "secret_env", &at.to_string()];
+            self.file.names_secret(&path, secret)?;
             self.secrets.read(self.file, &path, secret);
         }
         self.warnings.extend(made.warnings);
@@ -344,7 +356,7 @@ impl<'a> Maker<'a> {
         let made = DocsTool::new(declaration(self.file, name, tool, parameters)?, &path, words)
             .map_err(|error| self.file.error(&["tools", name, "folder"], error.to_string()))?;
         self.warnings.extend(made.left_out().iter().map(|line| format!("tool `{name}` leaves out {line}")));
-        Ok(if tool.smart { Arc::new(Smart::new(made)) } else { Arc::new(made) })
+        Ok(if tool.smart.is_on() { Arc::new(Smart::new(made)) } else { Arc::new(made) })
     }
 }
 
@@ -359,7 +371,9 @@ impl Maker<'_> {
         let declaration = declaration(self.file, name, tool, parameters(tool))?;
         let made = crate::http::tool(self.file, name, config, declaration)?;
         for (key, secret) in config.auth.iter().flat_map(crate::config::HttpAuthConfig::variables) {
-            self.secrets.read(self.file, &["tools", name, "http", "auth", key], secret);
+            let path = ["tools", name, "http", "auth", key];
+            self.file.names_secret(&path, secret)?;
+            self.secrets.read(self.file, &path, secret);
         }
         self.warnings.extend(made.warnings);
         Ok(made.tool)
@@ -476,7 +490,7 @@ fn policy(file: &File, name: &str, tool: &ToolConfig) -> Result<ToolPolicy, Doma
     if let Some(search) = &repeats.search {
         named(&["tools", name, "repeats", "search"], search)?;
     }
-    if tool.cheap && (tool.effect.is_some_and(|effect| !effect.is_read()) || tool.smart) {
+    if tool.cheap && (tool.effect.is_some_and(|effect| !effect.is_read()) || tool.smart.is_on()) {
         let message = "only a tool that reads and is not smart may start early; take it out";
         return Err(file.error(&["tools", name, "cheap"], message));
     }
@@ -507,7 +521,7 @@ fn declaration(
         .description(tool.description.trim())
         .when(tool.when.trim())
         .schema(schema)
-        .smart(tool.smart)
+        .smart(tool.smart.is_on())
         .policy(policy(file, name, tool)?)
         .defined_by(&file.definition_of(name));
     declaration.aliases = tool.aliases.iter().map(|alias| alias.as_str().into()).collect();

@@ -211,8 +211,29 @@ fn a_key_of_another_kind_of_tool_is_refused() {
         "12:1: `query` is not for tools of kind `docs`; take it out",
     );
     check(
-        &format!("{SECTION}{SQL}query = \"SELECT 1 AS a\"\nsmart = true\n"),
-        "15:1: `smart` is not for tools of kind `sql`; take it out",
+        &format!("{SECTION}{SQL}query = \"SELECT 1 AS a\"\nfolder = \"notes\"\n"),
+        "15:1: `folder` is not for tools of kind `sql`; take it out",
+    );
+}
+
+#[test]
+fn a_smart_tool_that_cannot_work_is_refused() {
+    let sql = format!("{SECTION}{SQL}query = \"SELECT 1 AS a\"\n");
+    for (smart, line) in [
+        (
+            "smart = \"yes\"",
+            "15:9: the text \"yes\" stands where `true`, `false` or a table is expected; correct the value",
+        ),
+        ("smart = { treshold = 3 }", "15:11: unknown key `treshold`; did you mean `threshold`?"),
+        ("smart = { threshold = 0 }", "15:11: it is at least 1; correct it"),
+        ("smart = { fallback = 0 }", "15:11: it is at least 1; correct it"),
+        ("smart = { target = \"words\" }", "15:11: there is no parameter `words`; there are none"),
+    ] {
+        check(&format!("{sql}{smart}\n"), line);
+    }
+    check(
+        &format!("{SECTION}{SEARCH}smart = {{ threshold = 3 }}\n"),
+        "12:1: the passages of documents are chosen in one way; write `smart = true`",
     );
 }
 
@@ -598,7 +619,7 @@ fn a_token_that_is_not_set_is_missed_by_who_saves() {
     let domain = Domain::load(folder.path(), &LoadOptions::default()).unwrap();
     domain.ready(false).unwrap();
     let missed = domain.ready(true).unwrap_err().to_string();
-    let stated = "9:1: the environment variable `LOOPGATE_NO_SUCH_VARIABLE` is not set; set it to the token";
+    let stated = "9:1: the environment variable `LOOPGATE_NO_SUCH_VARIABLE` is not set; set it to the secret";
     assert!(missed.ends_with(stated), "{missed}");
 }
 

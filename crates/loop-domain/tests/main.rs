@@ -22,5 +22,7 @@ mod prices;
 mod protocols;
 mod readme;
 mod schema;
+mod secrets;
+mod smart;
 mod wire;
 mod writing;

@@ -56,10 +56,10 @@ mod with_the_feature {
             (source("url_env = \"DB\""), "the URL in `url_env` holds it as well; take `host` out"),
             (source("pool = 0"), "12:1: it is from 1 to 64; correct it"),
             (
-                source("tls = \"off\"\nca_file = \"ca.pem\""),
+                source("tls = \"off\"\nca = \"ca.pem\""),
                 "13:1: without TLS no certificate is verified; take it out",
             ),
-            (source("ca_file = \"ca.pem\""), "12:1: "),
+            (source("ca = \"ca.pem\""), "12:1: "),
             (source("tls = \"prefer\""), "12:7: "),
             (
                 source("scope = { \"role\" = \"account\" }"),

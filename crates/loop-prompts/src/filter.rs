@@ -13,6 +13,8 @@ pub struct FilterQuestion<'a> {
     pub title: &'a str,
     /// What the tool was asked to look for. `None`: nothing in particular.
     pub target: Option<&'a str>,
+    /// What makes a result relevant, in the words of who made the tool. `None`: nothing beyond the title and the target.
+    pub instruction: Option<&'a str>,
     /// One line for each result. Its position is the index by which the model selects it.
     pub results: &'a [String],
     /// The maximum bytes of the prompt. Results beyond it are left out from the end.
@@ -51,6 +53,7 @@ impl Prompts {
         let variables = [
             ("title", Value::from(line(question.title))),
             ("target", Value::from(line(question.target.unwrap_or_default()))),
+            ("instruction", Value::from(line(question.instruction.unwrap_or_default()))),
             ("results", Value::from(results.join("\n"))),
         ];
         let system = self.templates().system(&FILTER, &variables);

@@ -47,6 +47,7 @@ fn each(layout: Layout) -> Vec<(RequestPurpose, Prompt)> {
     let filter = in_layout(layout).filter(FilterQuestion {
         title: "Chain",
         target: None,
+        instruction: None,
         results: &results,
         bytes: 9_000,
     });
@@ -168,6 +169,7 @@ fn a_filter_prompt_is_answered_with_indices() {
     let prompt = prompts().filter(FilterQuestion {
         title: "The chain slips",
         target: None,
+        instruction: None,
         results: &results,
         bytes: 9_000,
     });

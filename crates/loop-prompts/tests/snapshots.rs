@@ -173,7 +173,7 @@ fn the_repair() {
 #[test]
 fn the_filter() {
     let filter = |title: &str, target, results: &[String]| {
-        prompts().filter(FilterQuestion { title, target, results, bytes: 24_000 })
+        prompts().filter(FilterQuestion { title, target, instruction: None, results, bytes: 24_000 })
     };
     check("filter_small", &filter("Chain slips", None, &["Chains".into(), "Lamps".into()]));
     let many: Vec<String> = (0..20).map(|n| format!("Result {n}\nwith a second line")).collect();

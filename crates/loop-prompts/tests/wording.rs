@@ -183,6 +183,7 @@ fn the_filter_asks_for_one_to_three_indices() {
     let prompt = prompts().filter(FilterQuestion {
         title: "Chain slips",
         target: Some("chains"),
+        instruction: None,
         results: &results,
         bytes: 24_000,
     });
@@ -200,8 +201,15 @@ fn the_filter_asks_for_one_to_three_indices() {
 #[test]
 fn a_filter_prompt_stays_within_the_granted_bytes() {
     let results: Vec<String> = (0..200).map(|n| format!("Result {n} {}", "é".repeat(100))).collect();
-    let ask =
-        |bytes| prompts().filter(FilterQuestion { title: "Chain", target: None, results: &results, bytes });
+    let ask = |bytes| {
+        prompts().filter(FilterQuestion {
+            title: "Chain",
+            target: None,
+            instruction: None,
+            results: &results,
+            bytes,
+        })
+    };
     let shown = |prompt: &Prompt| prompt.turns[0].text().matches("Result ").count();
     let bare = ask(0);
     assert_eq!(shown(&bare), 0);
@@ -225,8 +233,13 @@ fn a_filter_template_that_shows_results_twice_stays_within_the_granted_bytes() {
         include_str!("../templates/filter.md").replace("{{ results }}", "{{ results }}\n{{ results }}");
     let prompts = Prompts::with_overrides([("filter.md".to_owned(), file)], Layout::Append).unwrap();
     let results: Vec<String> = (0..40).map(|n| format!("Result {n}")).collect();
-    let prompt =
-        prompts.filter(FilterQuestion { title: "Chain", target: None, results: &results, bytes: 900 });
+    let prompt = prompts.filter(FilterQuestion {
+        title: "Chain",
+        target: None,
+        instruction: None,
+        results: &results,
+        bytes: 900,
+    });
     assert!(prompt.size.bytes <= 900 && prompt.turns[0].text().contains("0: Result 0"), "{}", shown(&prompt));
 }
 
@@ -268,4 +281,25 @@ fn nothing_from_outside_is_a_control_a_template_or_a_mark() {
         }
         assert_eq!(text.matches("<<<end E1 n-7f3a>>>").count(), 1);
     }
+}
+
+// S0-73
+#[test]
+fn a_filter_says_what_makes_a_result_relevant_where_its_tool_does() {
+    let results = ["a".to_owned()];
+    let prompt = |instruction| {
+        let question = FilterQuestion {
+            title: "Pump",
+            target: Some("pump"),
+            instruction,
+            results: &results,
+            bytes: 9_000,
+        };
+        prompts().filter(question).turns[0].text().to_owned()
+    };
+    assert!(
+        prompt(Some("orders\nthat are late"))
+            .contains("Looking for: pump\nRelevant is: orders that are late\n")
+    );
+    assert!(!prompt(None).contains("Relevant is"));
 }

@@ -150,6 +150,7 @@ impl AskModel for Asker {
         let prompt = self.prompts.filter(FilterQuestion {
             title: &request.title,
             target: request.target.as_deref(),
+            instruction: request.instruction.as_deref(),
             results: &request.candidates,
             bytes: self.budget.bytes,
         });

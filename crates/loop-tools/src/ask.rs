@@ -23,6 +23,8 @@ pub struct ChoiceRequest {
     pub title: String,
     /// What the action searches for. `None`: it does not say.
     pub target: Option<String>,
+    /// What makes a candidate relevant, in the words of who made the tool. `None`: nothing beyond the title and the target.
+    pub instruction: Option<String>,
     /// The candidates, one line each. A reply names them by position, counted from 0.
     pub candidates: Vec<String>,
 }

@@ -182,7 +182,8 @@ impl Tool for Curious {
     }
 
     async fn call(&self, parameters: Value, context: &ToolContext, _credentials: &Credentials) -> ToolResult {
-        let request = ChoiceRequest { title: String::new(), target: None, candidates: Vec::new() };
+        let request =
+            ChoiceRequest { title: String::new(), target: None, instruction: None, candidates: Vec::new() };
         let model = context.ask.as_ref().unwrap();
         assert!(model.choose(&request).await.is_ok());
         assert!(model.choose(&request).await.unwrap_err().to_string().contains("one sub-call was granted"));

@@ -60,6 +60,7 @@ mod schema;
 mod selection;
 mod similar;
 mod smart;
+mod smart_rows;
 mod table;
 mod text;
 mod tool;
@@ -75,6 +76,7 @@ pub use result::{Failure, IntoToolResult, NO_DATA_FOUND, ToolResult, UNKNOWN_ERR
 pub use results::{EarlierResult, EarlierResults, PAGE_CHARS, ResultsTool};
 pub use schema::{SchemaCheck, SchemaError};
 pub use smart::{AI_FILTER_THRESHOLD, Candidate, Smart, Source};
+pub use smart_rows::{RowFilter, SmartRows};
 pub use text::clean;
 pub use tool::{KeptTool, Tool, schema_of};
 

@@ -51,7 +51,7 @@ pub trait Source: Send + Sync {
     /// Everything that was found, without a model.
     ///
     /// # Errors
-    /// The failure that the tool hands back instead.
+    /// The result that the tool hands back instead, such as a failure.
     async fn fetch(
         &self,
         parameters: &Value,
@@ -59,23 +59,28 @@ pub trait Source: Send + Sync {
         credentials: &Credentials,
     ) -> Result<Vec<Candidate>, ToolResult>;
 
+    /// What makes a candidate relevant, for the model that chooses. `None` unless a source says more than its target.
+    fn instruction(&self) -> Option<&str> {
+        None
+    }
+
+    /// What a call looks for: the parameter `target`, unless a source has another.
+    fn target<'a>(&self, parameters: &'a Value) -> Option<&'a str> {
+        parameters.get("target").and_then(Value::as_str)
+    }
+
+    /// The Markdown of the kept candidates, without a heading: theirs, one after another, unless a source has a better form.
+    fn markdown(&self, kept: &[&Candidate]) -> String {
+        let bodies: Vec<&str> = kept.iter().map(|candidate| candidate.markdown.trim()).collect();
+        bodies.join("\n\n")
+    }
+
     /// The positions of the candidates to keep, best first, when no model chooses (S0-76).
     ///
     /// Unless a source knows better: the three whose line holds most words of the parameter `target`, in the
     /// order in which they were fetched where that is equal.
     fn fallback(&self, parameters: &Value, candidates: &[Candidate]) -> Vec<usize> {
-        let target = target_of(parameters).unwrap_or_default().to_lowercase();
-        let words: Vec<&str> = target.split_whitespace().collect();
-        let mut ranked: Vec<(usize, usize)> = candidates
-            .iter()
-            .enumerate()
-            .map(|(at, candidate)| {
-                let line = candidate.line.to_lowercase();
-                (words.iter().filter(|word| line.contains(**word)).count(), at)
-            })
-            .collect();
-        ranked.sort_by_key(|(hits, _)| std::cmp::Reverse(*hits));
-        ranked.into_iter().take(KEPT).map(|(_, at)| at).collect()
+        best_by_words(self.target(parameters), candidates, KEPT)
     }
 }
 
@@ -121,6 +126,15 @@ impl<S: Source> Smart<S> {
         if kept.is_empty() { (0..candidates.len().min(KEPT)).collect() } else { kept }
     }
 
+    fn request(&self, parameters: &Value, context: &ToolContext, candidates: &[Candidate]) -> ChoiceRequest {
+        ChoiceRequest {
+            title: one_line(&context.item_title),
+            target: self.source.target(parameters).map(one_line),
+            instruction: self.source.instruction().map(one_line),
+            candidates: candidates.iter().map(|candidate| one_line(&candidate.line)).collect(),
+        }
+    }
+
     fn result(
         &self,
         context: &ToolContext,
@@ -134,11 +148,10 @@ impl<S: Source> Smart<S> {
             ChosenBy::Code => "code",
         };
         let (shown, all) = (kept.len(), candidates.len());
-        let bodies: Vec<&str> = kept.iter().map(|candidate| candidate.markdown.trim()).collect();
+        let bodies = self.source.markdown(&kept);
         let heading = heading(&self.declaration.title, &context.scope);
         // The count stands first, so that it is still there when the end is cut.
-        let markdown =
-            format!("{heading}\n\n_{shown} of {all} items, chosen by {who}._\n\n{}", bodies.join("\n\n"));
+        let markdown = format!("{heading}\n\n_{shown} of {all} items, chosen by {who}._\n\n{bodies}");
         let data: Vec<Value> = kept.iter().map(|candidate| candidate.data.clone()).collect();
         let summary = format!("Found {all} items, kept {shown}, chosen by {who}");
         ToolResult::ok(&*self.declaration.name, summary, markdown, data)
@@ -162,7 +175,7 @@ impl<S: Source> Tool for Smart<S> {
         let limit = time_for(context);
         let (named, sub_call) = match &context.ask {
             Some(model) if candidates.len() >= self.threshold && !limit.is_zero() => {
-                let request = request(&parameters, context, &candidates);
+                let request = self.request(&parameters, context, &candidates);
                 let (named, used) = ask(&**model, &request, limit).await;
                 (named, Some(used))
             }
@@ -202,14 +215,6 @@ async fn ask(model: &dyn AskModel, request: &ChoiceRequest, limit: Duration) -> 
     }
 }
 
-fn request(parameters: &Value, context: &ToolContext, candidates: &[Candidate]) -> ChoiceRequest {
-    ChoiceRequest {
-        title: one_line(&context.item_title),
-        target: target_of(parameters).map(one_line),
-        candidates: candidates.iter().map(|candidate| one_line(&candidate.line)).collect(),
-    }
-}
-
 /// How long a sub-call may take: what was granted, or less where fetching took most of the tool's own time,
 /// since a tool that is cut off has no fallback.
 fn time_for(context: &ToolContext) -> Duration {
@@ -218,8 +223,18 @@ fn time_for(context: &ToolContext) -> Duration {
     left.map_or(granted, |left| left.min(granted))
 }
 
-fn target_of(parameters: &Value) -> Option<&str> {
-    parameters.get("target").and_then(Value::as_str)
+/// The positions of the candidates whose line holds most words of the target, in their own order where that is equal.
+pub(crate) fn best_by_words(target: Option<&str>, candidates: &[Candidate], max: usize) -> Vec<usize> {
+    let target = target.unwrap_or_default().to_lowercase();
+    let words: Vec<&str> = target.split_whitespace().collect();
+    let hits = |candidate: &Candidate| {
+        let line = candidate.line.to_lowercase();
+        words.iter().filter(|word| line.contains(**word)).count()
+    };
+    let mut ranked: Vec<(usize, usize)> =
+        candidates.iter().enumerate().map(|(at, candidate)| (hits(candidate), at)).collect();
+    ranked.sort_by_key(|(hits, _)| std::cmp::Reverse(*hits));
+    ranked.into_iter().take(max).map(|(_, at)| at).collect()
 }
 
 #[cfg(test)]

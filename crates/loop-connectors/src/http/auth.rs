@@ -6,6 +6,7 @@ use std::time::Duration;
 use loop_tools::Credentials;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
+use rustls::ClientConfig;
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -47,14 +48,14 @@ impl Signer {
     ///
     /// # Errors
     /// The key that is wrong, and what is wrong with it.
-    pub(crate) fn new(definition: &HttpDefinition) -> Result<Self, Wrong> {
+    pub(crate) fn new(definition: &HttpDefinition, tls: Option<&ClientConfig>) -> Result<Self, Wrong> {
         let wrong = |key: &str, message: &str| Err((format!("auth.{key}"), message.to_owned()));
         let auth = definition.auth.as_ref();
         let mut tokens = None;
         match auth {
             Some(HttpAuth::Header { header, .. }) => {
                 if HeaderName::try_from(header.as_str()).is_err() {
-                    return wrong("header", "it is no name of a header; correct it");
+                    return wrong("header", "it is not the name of a header; correct it");
                 }
             }
             Some(HttpAuth::Query { parameter, .. }) if parameter.trim().is_empty() => {
@@ -64,7 +65,7 @@ impl Signer {
                 if cookie.is_empty()
                     || !cookie.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
                 {
-                    return wrong("cookie", "it is no name of a cookie; correct it");
+                    return wrong("cookie", "it is not the name of a cookie; correct it");
                 }
             }
             Some(HttpAuth::Basic { user, .. }) if user.contains(':') => {
@@ -72,7 +73,7 @@ impl Signer {
             }
             Some(HttpAuth::ClientCredentials { token_url, .. }) => {
                 let Ok(url) = Url::parse(token_url) else {
-                    return wrong("token_url", "it is no URL; write https://HOST/PATH");
+                    return wrong("token_url", "it is not a URL; write https://HOST/PATH");
                 };
                 if is_exposed(&url) {
                     return wrong(
@@ -82,7 +83,7 @@ impl Signer {
                 }
                 let guard = Guard::new(&url, None, &definition.private, definition.plain_http);
                 let guard = guard.map_err(|(_, message)| ("auth.token_url".to_owned(), message))?;
-                tokens = Some((url, Client::new(guard, 0, definition.per_minute)));
+                tokens = Some((url, Client::new(guard, 0, definition.per_minute).with_tls(tls)));
             }
             Some(HttpAuth::Bearer { .. } | HttpAuth::Query { .. } | HttpAuth::Basic { .. }) | None => {}
         }

@@ -9,11 +9,13 @@ use std::time::{Duration, SystemTime};
 use reqwest::header::{CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Method, Request, Response, StatusCode};
+use rustls::ClientConfig;
 use url::Url;
 
 use crate::http::guard::{Guard, GuardedResolver, NameSource, Reach, Refused, SystemNames, host_of};
 use crate::http::rate;
 use crate::http::request::{Payload, Prepared, set_parameter};
+use crate::tls::client_config;
 
 /// How long a connection may take to be made, with the name's addresses and TLS.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -31,6 +33,8 @@ pub(crate) struct Client {
     per_minute: Option<u32>,
     /// Whether a connection is used again. One that the server has just closed would lose what is sent by it.
     reuses: bool,
+    /// The settings of TLS of a tool that trusts more than the system does. `None`: those of the system.
+    tls: Option<ClientConfig>,
     names: Arc<dyn NameSource>,
     public: OnceLock<Result<reqwest::Client, String>>,
     /// For the places of [`Reach::Private`]. It has connections of its own, so that no other place gets one of them.
@@ -90,6 +94,7 @@ impl Client {
             redirects,
             per_minute,
             reuses: true,
+            tls: None,
             names: Arc::new(SystemNames),
             public: OnceLock::new(),
             private: OnceLock::new(),
@@ -99,6 +104,12 @@ impl Client {
     /// The same with a connection of its own for each request: for what must not be lost.
     pub(crate) fn with_fresh_connections(mut self) -> Self {
         self.reuses = false;
+        self
+    }
+
+    /// The same with other settings of TLS. `None`: those of the system.
+    pub(crate) fn with_tls(mut self, tls: Option<&ClientConfig>) -> Self {
+        self.tls = tls.cloned();
         self
     }
 
@@ -179,7 +190,7 @@ impl Client {
             Reach::Private => &self.private,
         };
         let resolver = || GuardedResolver { reach, names: Arc::clone(&self.names) };
-        let made = slot.get_or_init(|| build(resolver(), self.reuses));
+        let made = slot.get_or_init(|| build(resolver(), self.reuses, self.tls.as_ref()));
         made.as_ref().map_err(|error| {
             SendError::Refused(format!("no HTTP client can be made on this machine: {error}"))
         })
@@ -249,18 +260,24 @@ impl Answer {
     }
 }
 
-/// The settings of TLS of all clients.
-fn tls() -> Result<rustls::ClientConfig, String> {
-    let mut tls = crate::tls::platform()?;
-    // A preconfigured TLS client bypasses reqwest's choice of protocols.
+/// The settings of TLS with the protocols that this client speaks: reqwest does not add them to settings that it is given.
+fn with_protocols(tls: Option<&ClientConfig>) -> Result<ClientConfig, String> {
+    let mut tls = match tls {
+        Some(tls) => tls.clone(),
+        None => client_config(None).map_err(|error| error.to_string())?,
+    };
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(tls)
 }
 
 /// A client that connects to what its resolver lets through, by no proxy, and follows nothing by itself.
-fn build(resolver: GuardedResolver, reuses: bool) -> Result<reqwest::Client, String> {
+fn build(
+    resolver: GuardedResolver,
+    reuses: bool,
+    tls: Option<&ClientConfig>,
+) -> Result<reqwest::Client, String> {
     let client = reqwest::Client::builder()
-        .tls_backend_preconfigured(tls()?)
+        .tls_backend_preconfigured(with_protocols(tls)?)
         .dns_resolver(resolver)
         .no_proxy()
         .redirect(Policy::none())

@@ -1,5 +1,7 @@
 //! What an HTTP tool is made of, as its author writes it.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 /// What an HTTP tool asks, how, and what it returns of the answer. Texts may hold placeholders such as `{name}` for an argument,
@@ -32,6 +34,9 @@ pub struct HttpDefinition {
     pub private: Vec<String>,
     /// Whether it may connect without encryption.
     pub plain_http: bool,
+    /// A PEM file of certificates that are trusted in addition to those of the system, for `url` and for the server of tokens.
+    /// It is read when the tool is made. `None`: only those of the system.
+    pub ca: Option<PathBuf>,
     /// How further pages are read. `None`: there is one.
     pub pages: Option<HttpPages>,
     /// The most bytes of all answers of a call. `None`: 1 MiB.
@@ -181,6 +186,8 @@ impl HttpDefinition {
             "allow": self.allow,
             "private": self.private,
             "plain_http": self.plain_http,
+            // Where it is changes when the folder is moved. Its certificates change by themselves.
+            "ca": self.ca.is_some(),
             "pages": self.pages.as_ref().map(HttpPages::part),
             "max_bytes": self.max_bytes,
             "redirects": self.redirects,

@@ -21,6 +21,7 @@ use crate::http::request::{Prepared, RequestTemplate, Wrong, changes_something};
 use crate::http::template::{Given, Template};
 use crate::http::trouble::Trouble;
 use crate::mask::Mask;
+use crate::tls::client_config;
 
 /// The most bytes of all answers of a call, unless the definition names another number.
 pub const HTTP_BYTES_MAX: usize = 1 << 20;
@@ -117,7 +118,9 @@ impl HttpTool {
                 "the secret in `auth` would go over the network unencrypted; write https://",
             );
         }
-        let signer = Signer::new(definition)?;
+        let tls = definition.ca.as_deref().map(|path| client_config(Some(path))).transpose();
+        let tls = tls.map_err(|error| ("ca".to_owned(), error.to_string()))?;
+        let signer = Signer::new(definition, tls.as_ref())?;
         let redirects = definition.redirects.unwrap_or_default();
         if redirects > MAX_REDIRECTS {
             return wrong("redirects", &format!("it is from 0 to {MAX_REDIRECTS}; correct it"));
@@ -161,7 +164,7 @@ impl HttpTool {
         if definition.plain_http {
             warnings.push("may connect without encryption (`plain_http`)".to_owned());
         }
-        let client = Client::new(guard, redirects, definition.per_minute);
+        let client = Client::new(guard, redirects, definition.per_minute).with_tls(tls.as_ref());
         let client = if is_read { client } else { client.with_fresh_connections() };
         Ok(Self {
             declaration: declaration.defined_by(&definition.part()),

@@ -18,6 +18,7 @@ use crate::postgres::login::Login;
 use crate::postgres::run::Prepared;
 use crate::postgres::wire::{Checked, Stream, WireError};
 use crate::sql::rows::QueryFailure;
+use crate::tls::client_config;
 
 /// What a client sends before anything else where it wants TLS.
 const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
@@ -32,7 +33,7 @@ pub(crate) enum Encryption {
     Off,
     /// Certificates are verified by the operating system.
     Platform,
-    /// Only these authorities are trusted.
+    /// Further authorities are trusted.
     Trusting(Arc<rustls::ClientConfig>),
 }
 
@@ -164,11 +165,10 @@ async fn stream(login: &Login, encryption: &Encryption) -> Result<Checked, Query
     stream.set_nodelay(true).map_err(unreachable)?;
     let settings = match encryption {
         Encryption::Off => return Ok(Checked::new(Box::new(stream), !login.is_local())),
-        Encryption::Platform => Arc::new(crate::tls::platform().map_err(|error| {
-            QueryFailure::Permanent(format!(
-                "this machine's certificates cannot be read: {error}; name a `ca_file`"
-            ))
-        })?),
+        Encryption::Platform => {
+            let settings = client_config(None);
+            Arc::new(settings.map_err(|error| QueryFailure::Permanent(error.to_string()))?)
+        }
         Encryption::Trusting(settings) => Arc::clone(settings),
     };
     stream.write_all(&TLS_REQUEST).await.map_err(unreachable)?;
@@ -192,7 +192,7 @@ async fn stream(login: &Login, encryption: &Encryption) -> Result<Checked, Query
             let says = line(&error.to_string());
             if is_tls {
                 permanent(format!(
-                    "TLS with {host} fails: {says}; name the certificate of the server's authority in `ca_file`, or correct \
+                    "TLS with {host} fails: {says}; name the certificate of the server's authority in `ca`, or correct \
                      `host`"
                 ))
             } else {

@@ -9,6 +9,7 @@ use crate::error::ConnectorError;
 use crate::postgres::connection::Encryption;
 use crate::postgres::login::{Place, is_local, passwords_in};
 use crate::postgres::pool::Pool;
+use crate::tls::client_config;
 
 /// The most connections that a source may have.
 const POOL_MAX: usize = 64;
@@ -66,8 +67,8 @@ pub enum PostgresLogin {
 pub enum PostgresTls {
     /// Encrypted, and the server's certificate is verified for its name.
     Verified {
-        /// A PEM file with the authorities to trust instead of those of the operating system.
-        ca_file: Option<PathBuf>,
+        /// A PEM file with authorities to trust in addition to those of the operating system.
+        ca: Option<PathBuf>,
     },
     /// Not encrypted.
     Off,
@@ -78,7 +79,7 @@ impl PostgresSettings {
     pub fn new(login: PostgresLogin) -> Self {
         Self {
             login,
-            tls: PostgresTls::Verified { ca_file: None },
+            tls: PostgresTls::Verified { ca: None },
             pool: 4,
             connect_timeout: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(10),
@@ -148,16 +149,10 @@ impl Postgres {
         }
         let encryption = match &settings.tls {
             PostgresTls::Off => Encryption::Off,
-            PostgresTls::Verified { ca_file: None } => Encryption::Platform,
-            PostgresTls::Verified { ca_file: Some(path) } => match crate::tls::trusting(path) {
+            PostgresTls::Verified { ca: None } => Encryption::Platform,
+            PostgresTls::Verified { ca: Some(path) } => match client_config(Some(path)) {
                 Ok(config) => Encryption::Trusting(Arc::new(config)),
-                Err(message) => {
-                    let path = path.display();
-                    return wrong(
-                        "ca_file",
-                        format!("{path}: {message}; name a PEM file with the authority's certificate"),
-                    );
-                }
+                Err(error) => return wrong("ca", error.to_string()),
             },
         };
         let place = Place::of(&settings.login);

@@ -109,10 +109,10 @@ fn settings_that_are_wrong_are_refused_with_their_key() {
     }
     assert_eq!(wrong(&|it| it.scope = vec![("app.x".to_owned(), "tenant".to_owned())]), "scope");
     let path = tempfile::NamedTempFile::new().unwrap();
-    let ca_file = Some(path.path().to_owned());
-    assert_eq!(wrong(&|it| it.tls = PostgresTls::Verified { ca_file: ca_file.clone() }), "ca_file");
-    let ca_file = Some("/nowhere/ca.pem".into());
-    assert_eq!(wrong(&|it| it.tls = PostgresTls::Verified { ca_file: ca_file.clone() }), "ca_file");
+    let ca = Some(path.path().to_owned());
+    assert_eq!(wrong(&|it| it.tls = PostgresTls::Verified { ca: ca.clone() }), "ca");
+    let ca = Some("/nowhere/ca.pem".into());
+    assert_eq!(wrong(&|it| it.tls = PostgresTls::Verified { ca: ca.clone() }), "ca");
     let mut far = settings(1);
     if let PostgresLogin::Parts { host, .. } = &mut far.login {
         *host = "db.example".to_owned();
@@ -183,7 +183,7 @@ async fn a_server_that_is_not_there_is_a_failure_that_may_pass() {
 #[tokio::test]
 async fn a_server_that_never_answers_ends_the_call_in_time() {
     // S0-81, S0-94: before TLS, before the login, and after it.
-    let verified = PostgresTls::Verified { ca_file: None };
+    let verified = PostgresTls::Verified { ca: None };
     for tls in [PostgresTls::Off, verified] {
         let seen = call(Effect::Read, tls, |stream| async move {
             tokio::time::sleep(Duration::from_secs(20)).await;
@@ -221,7 +221,7 @@ async fn a_server_that_closes_is_a_failure_that_may_pass() {
 #[tokio::test]
 async fn a_server_that_answers_rubbish_is_a_failure_for_good() {
     // S0-81, K9
-    let verified = PostgresTls::Verified { ca_file: None };
+    let verified = PostgresTls::Verified { ca: None };
     let http = &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..];
     let no_tls = "the server 127.0.0.1 does not offer TLS; ";
     let other = "the server does not answer as PostgreSQL does; check host and port";

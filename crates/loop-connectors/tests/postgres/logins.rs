@@ -29,15 +29,15 @@ async fn a_connection_is_encrypted_and_the_certificate_is_verified() {
     };
     // The operating system does not know the authority.
     let mut unknown = settings("reader");
-    unknown.tls = PostgresTls::Verified { ca_file: None };
+    unknown.tls = PostgresTls::Verified { ca: None };
     refused(&ask(unknown, SECRET).await, "TLS with localhost fails: ");
     // The certificate is for localhost.
     let mut address = settings_at("127.0.0.1", server().port(), "reader");
-    address.tls = PostgresTls::Verified { ca_file: Some(server().folder().join("ca.pem")) };
+    address.tls = PostgresTls::Verified { ca: Some(server().folder().join("ca.pem")) };
     refused(&ask(address, SECRET).await, "TLS with 127.0.0.1 fails: ");
     // The server's own certificate is not an authority.
     let mut own = settings("reader");
-    own.tls = PostgresTls::Verified { ca_file: Some(server().folder().join("server.pem")) };
+    own.tls = PostgresTls::Verified { ca: Some(server().folder().join("server.pem")) };
     assert_ne!(ask(own, SECRET).await.status, Status::RetryableError);
     let mut off = settings_at("127.0.0.1", server().port(), "reader");
     off.tls = PostgresTls::Off;
@@ -85,7 +85,7 @@ async fn a_url_is_a_secret_as_a_whole() {
     // K13
     let url = format!("postgres://reader:{SECRET}@localhost:{}/shop?sslmode=require", server().port());
     let mut settings = PostgresSettings::new(PostgresLogin::Url { url_env: SECRET_NAME.to_owned() });
-    settings.tls = PostgresTls::Verified { ca_file: Some(server().folder().join("ca.pem")) };
+    settings.tls = PostgresTls::Verified { ca: Some(server().folder().join("ca.pem")) };
     let seen = ask(settings.clone(), &url).await;
     assert_eq!(data(&seen)[0]["ssl"], json!(true));
     let source = Postgres::new("shop", settings).unwrap();

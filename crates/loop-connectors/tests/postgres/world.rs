@@ -59,7 +59,7 @@ pub(crate) fn settings_at(host: &str, port: u16, user: &str) -> PostgresSettings
 pub(crate) fn settings(user: &str) -> PostgresSettings {
     let server = server();
     let mut settings = settings_at("localhost", server.port(), user);
-    settings.tls = PostgresTls::Verified { ca_file: Some(server.folder().join("ca.pem")) };
+    settings.tls = PostgresTls::Verified { ca: Some(server.folder().join("ca.pem")) };
     settings.writable = user == "writer";
     settings
 }

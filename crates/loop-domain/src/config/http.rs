@@ -52,6 +52,10 @@ pub(crate) struct HttpConfig {
     /// Whether it may connect without encryption. Default: false.
     #[serde(default)]
     pub(crate) plain_http: bool,
+    /// A PEM file with certificates of your own authority, from the domain's folder. They are trusted in addition to those of
+    /// the system, for `url` and for `token_url`. Default: only those of the system.
+    #[serde(default)]
+    pub(crate) ca: Option<String>,
     /// How further pages are read. Default: one page is.
     #[serde(default)]
     pub(crate) pages: Option<HttpPagesConfig>,

@@ -47,9 +47,10 @@ pub(crate) struct SourceConfig {
     /// for a Unix socket.
     #[serde(default)]
     pub(crate) tls: Option<TlsKind>,
-    /// For `postgres`: a PEM file with the authority of the server's certificate. Default: those of the operating system.
+    /// For `postgres`: a PEM file with the authority of the server's certificate, which is trusted in addition to those of the
+    /// operating system. Default: none.
     #[serde(default)]
-    pub(crate) ca_file: Option<String>,
+    pub(crate) ca: Option<String>,
     /// For `postgres`: the most connections at once. Default: 4.
     #[serde(default)]
     #[schemars(range(min = 1, max = 64))]

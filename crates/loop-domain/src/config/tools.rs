@@ -1,8 +1,11 @@
 //! `[tools]`: what asks for data, and what changes it.
 
+use std::fmt;
+
 use loop_core::{ArgType, Effect};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 use crate::config::{CommandConfig, FilesConfig, HttpConfig, Ordered};
@@ -53,9 +56,10 @@ pub(crate) struct ToolConfig {
     /// For `docs`: the parameter that holds the words to look for. Default: `query`.
     #[serde(default)]
     pub(crate) query_parameter: Option<String>,
-    /// For `docs`: whether the selector's model chooses among the passages found. Default: false, the best three are taken.
+    /// Whether the selector's model chooses what of its result is returned, where that is a list: `true`, or a table that says
+    /// how. Only for a tool that reads. Default: false; of `docs` the best three passages are taken, of others all.
     #[serde(default)]
-    pub(crate) smart: bool,
+    pub(crate) smart: SmartConfig,
     /// For `command`: the program.
     #[serde(default)]
     pub(crate) command: Option<CommandConfig>,
@@ -97,6 +101,68 @@ pub(crate) struct ToolConfig {
     /// Whether there is such a tool; with `false` it is as if it were not written. Default: true.
     #[serde(default = "yes")]
     pub(crate) enabled: bool,
+}
+
+/// How a model chooses among the rows of a result.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(untagged)]
+pub(crate) enum SmartConfig {
+    /// Whether it does, in the default way.
+    Is(bool),
+    /// It does, in this way.
+    By(SmartRowsConfig),
+}
+
+impl Default for SmartConfig {
+    fn default() -> Self {
+        Self::Is(false)
+    }
+}
+
+// By hand, so that an error in the table is about its key.
+impl<'de> Deserialize<'de> for SmartConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = SmartConfig;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`true`, `false` or a table")
+            }
+
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<SmartConfig, E> {
+                Ok(SmartConfig::Is(value))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SmartConfig, A::Error> {
+                SmartRowsConfig::deserialize(de::value::MapAccessDeserializer::new(map)).map(SmartConfig::By)
+            }
+        }
+        deserializer.deserialize_any(Read)
+    }
+}
+
+impl SmartConfig {
+    /// Whether a model chooses.
+    pub(crate) fn is_on(&self) -> bool {
+        !matches!(self, Self::Is(false))
+    }
+}
+
+/// The way in which a model chooses among the rows of a result.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SmartRowsConfig {
+    /// The fewest rows about which the model is asked; a shorter result is returned as it is. Default: 5.
+    #[schemars(range(min = 1))]
+    pub(crate) threshold: Option<usize>,
+    /// What makes a row relevant, in a sentence. The model reads it. Default: the title of the work item and the target alone.
+    pub(crate) filter: Option<String>,
+    /// The most rows that are kept where no model chooses: those that hold most words of the target. Default: 3.
+    #[schemars(range(min = 1))]
+    pub(crate) fallback: Option<usize>,
+    /// The parameter that says what a call looks for. Default: `target`.
+    pub(crate) target: Option<String>,
 }
 
 /// Kinds of tools.

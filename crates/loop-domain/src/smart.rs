@@ -1,0 +1,55 @@
+//! From `smart` of a tool to how the rows of its results are chosen.
+
+use loop_tools::RowFilter;
+
+use crate::config::{SmartConfig, ToolConfig, ToolKind};
+use crate::error::DomainError;
+use crate::file::File;
+use crate::similar::hint;
+
+/// How the rows of the tool's results are chosen. `None`: they are not; the passages of a document tool are its own matter.
+pub(crate) fn row_filter(
+    file: &File,
+    name: &str,
+    tool: &ToolConfig,
+) -> Result<Option<RowFilter>, DomainError> {
+    if !tool.smart.is_on() {
+        return Ok(None);
+    }
+    let wrong = |key: &str, message: String| {
+        let path = ["tools", name, "smart", key];
+        Err(file.error(if key.is_empty() { path.get(..3).unwrap_or(&path) } else { &path }, message))
+    };
+    if tool.effect.is_some_and(|effect| !effect.is_read()) {
+        return wrong("", "only a tool that reads may be smart; take it out".to_owned());
+    }
+    let config = match &tool.smart {
+        SmartConfig::By(_) if tool.kind == ToolKind::Docs => {
+            return wrong(
+                "",
+                "the passages of documents are chosen in one way; write `smart = true`".to_owned(),
+            );
+        }
+        SmartConfig::By(config) => config.clone(),
+        SmartConfig::Is(_) => Default::default(),
+    };
+    if tool.kind == ToolKind::Docs {
+        return Ok(None);
+    }
+    for (key, value) in [("threshold", config.threshold), ("fallback", config.fallback)] {
+        if value == Some(0) {
+            return wrong(key, "it is at least 1; correct it".to_owned());
+        }
+    }
+    if let Some(target) = config.target.as_deref().filter(|target| tool.parameters.get(target).is_none()) {
+        let hint = hint(target, tool.parameters.names(), "there are");
+        return wrong("target", format!("there is no parameter `{target}`; {hint}"));
+    }
+    let defaults = RowFilter::default();
+    Ok(Some(RowFilter {
+        threshold: config.threshold.unwrap_or(defaults.threshold),
+        instruction: config.filter.filter(|filter| !filter.trim().is_empty()),
+        fallback: config.fallback.unwrap_or(defaults.fallback),
+        target: config.target.unwrap_or(defaults.target),
+    }))
+}
