@@ -13,16 +13,23 @@ use crate::workspace::{self, Failure};
 /// Below it stand the programs that are fetched.
 const FOLDER: &str = "target/servers";
 
+/// Variables of the environment with their values.
+type Environment = Vec<(&'static str, String)>;
+
 /// Programs of others, and the tests that need them.
 struct Suite {
     name: &'static str,
     /// Fetches the programs into a folder, unless they are there, and returns the environment by which tests find them.
-    fetch: fn(&Shell, &Path) -> Result<Vec<(&'static str, String)>, Failure>,
+    fetch: fn(&Shell, &Path) -> Result<Environment, Failure>,
     /// The package, its features and a path of test modules; only tests that are `#[ignore]`d run.
     tests: &'static [(&'static str, &'static str, &'static str)],
 }
 
-const SUITES: &[Suite] = &[];
+const SUITES: &[Suite] = &[Suite {
+    name: "postgres",
+    fetch: postgres,
+    tests: &[("loop-connectors", "postgres", "postgres::"), ("loopgate", "postgres", "postgres::")],
+}];
 
 /// All suites, or the one.
 pub(crate) fn run(suite: Option<&str>) -> Result<(), Failure> {
@@ -70,8 +77,35 @@ pub(crate) fn run(suite: Option<&str>) -> Result<(), Failure> {
     }
 }
 
+/// The server of Debian, in whichever version the system has. Its tests start clusters of their own.
+fn postgres(shell: &Shell, _: &Path) -> Result<Environment, Failure> {
+    let programs = || {
+        let mut versions = shell.read_dir("/usr/lib/postgresql").unwrap_or_default();
+        versions.sort();
+        versions.into_iter().map(|version| version.join("bin")).rfind(|bin| bin.join("initdb").exists())
+    };
+    for (program, package) in [("/usr/bin/openssl", "openssl"), ("/usr/sbin/runuser", "util-linux")] {
+        system_packages(shell, Path::new(program), &[package])?;
+    }
+    if programs().is_none() {
+        // Without this the package starts a server of its own.
+        let _quiet = shell.push_env("DEBIAN_FRONTEND", "noninteractive");
+        shell.create_dir("/etc/postgresql-common")?;
+        let settings = Path::new("/etc/postgresql-common/createcluster.conf");
+        if !settings.exists() {
+            shell.write_file(settings, "create_main_cluster = false\n")?;
+        }
+        system_packages(shell, Path::new("/usr/lib/postgresql/any"), &["postgresql"])?;
+    }
+    let programs = programs().ok_or_else(|| {
+        Failure::Check(
+            "servers: no PostgreSQL below /usr/lib/postgresql; install the package postgresql".to_owned(),
+        )
+    })?;
+    Ok(vec![("LOOPGATE_TEST_POSTGRES", programs.display().to_string())])
+}
+
 /// Installs packages of the system that are not there. Only root can.
-#[expect(dead_code, reason = "suites come with the kinds of tools that need servers")]
 fn system_packages(shell: &Shell, program: &Path, packages: &[&str]) -> Result<(), Failure> {
     if program.exists() {
         return Ok(());

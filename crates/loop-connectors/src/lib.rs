@@ -2,7 +2,8 @@
 //!
 //! Each connector turns one source into one [`Tool`](loop_tools::Tool) (S0-79): a query or a change over a SQLite file
 //! ([`SqlTool`]), a folder of documents ([`DocsTool`]); behind the feature `http` one request to a server (`HttpTool`); behind
-//! the feature `command`, on Unix, a program (`CommandTool`); behind the feature `files` the files of a folder (`FilesTool`).
+//! the feature `command`, on Unix, a program (`CommandTool`); behind the feature `files` the files of a folder (`FilesTool`);
+//! behind the feature `postgres` a query or a change over a PostgreSQL database (`PostgresTool`).
 //! Everything that can be wrong with the configuration is said when the tool is made, in one line ([`ConnectorError`]); what
 //! goes wrong in a call is a failed result.
 //!
@@ -51,11 +52,13 @@ mod fence;
 mod files;
 #[cfg(feature = "http")]
 mod http;
-#[cfg(any(all(feature = "command", unix), feature = "http"))]
+#[cfg(any(all(feature = "command", unix), feature = "http", feature = "postgres"))]
 mod mask;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod scope;
 mod sql;
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "postgres"))]
 mod tls;
 
 #[cfg(all(feature = "command", unix))]
@@ -69,4 +72,6 @@ pub use error::ConnectorError;
 pub use files::{FILES_BYTES_MAX, FILES_RESULTS_MAX, FilesSettings, FilesTool, FilesWork};
 #[cfg(feature = "http")]
 pub use http::{HTTP_BYTES_MAX, HttpAuth, HttpDefinition, HttpPages, HttpPaging, HttpTool};
+#[cfg(feature = "postgres")]
+pub use postgres::{Postgres, PostgresLogin, PostgresReport, PostgresSettings, PostgresTls, PostgresTool};
 pub use sql::{CELL_BYTES_MAX, Database, RESULT_BYTES_MAX, ROWS_MAX, SqlTool};

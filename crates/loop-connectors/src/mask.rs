@@ -108,7 +108,7 @@ fn begun_at(text: &str, secret: &str) -> Option<usize> {
     ends.find_map(|start| text.ends_with(start).then(|| text.len() - start.len()))
 }
 
-#[cfg(test)]
+#[cfg(all(test, any(feature = "command", feature = "http")))]
 mod tests {
     use serde_json::json;
 

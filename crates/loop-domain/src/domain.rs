@@ -83,6 +83,8 @@ pub struct Domain {
     recorder: Option<Recorder>,
     secrets: Secrets,
     overridden: Vec<Overridden>,
+    #[cfg(feature = "postgres")]
+    postgres: crate::postgres::PostgresSources,
 }
 
 impl Domain {
@@ -132,11 +134,16 @@ impl Domain {
             recorder,
             secrets: found.secrets,
             overridden: options.overridden(),
+            #[cfg(feature = "postgres")]
+            postgres: tools.postgres,
         })
     }
 
     /// What there is in a domain, for a person who checks it. Where no profile is chosen, each of them is read as a run with it
     /// would read it, and what it warns of beyond the file stands among the warnings.
+    ///
+    /// Sources on servers are asked whether they accept the queries of their tools. One that does not answer within its
+    /// `connect_timeout_ms` is a warning.
     ///
     /// # Errors
     /// The first thing that is wrong, with its place, and with the profile where it is wrong only with that.
@@ -152,6 +159,14 @@ impl Domain {
         };
         let domain = read(options)?;
         let mut report = domain.report();
+        #[cfg(feature = "postgres")]
+        {
+            let findings = domain.postgres.check(&domain.file, &domain.credentials);
+            if let Some(error) = findings.error {
+                return Err(error);
+            }
+            report.warnings.extend(findings.warnings);
+        }
         let profiles = if options.profile.is_none() { domain.profiles() } else { &[] };
         for profile in profiles {
             let options = LoadOptions { profile: Some(profile.clone()), ..options.clone() };

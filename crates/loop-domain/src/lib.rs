@@ -56,6 +56,8 @@ mod money;
 #[cfg(feature = "http")]
 mod openapi;
 mod parts;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod preset;
 mod prices;
 mod protocol;

@@ -13,10 +13,12 @@ use loop_tools::{
 use serde_json::{Map, Value, json};
 
 use crate::command;
-use crate::config::{ProtocolKind, SourceConfig, ToolConfig, ToolKind};
+use crate::config::{ProtocolKind, SourceConfig, SourceKind, ToolConfig, ToolKind};
 use crate::error::DomainError;
 use crate::file::File;
 use crate::files;
+#[cfg(feature = "postgres")]
+use crate::postgres::PostgresSources;
 use crate::protocol;
 use crate::similar::hint;
 use crate::smart;
@@ -28,6 +30,24 @@ const WORDS: &str = "query";
 /// The parameter of a question that holds it.
 const QUESTION: &str = "question";
 
+/// The keys of a source that are for `postgres` alone.
+const POSTGRES_KEYS: [&str; 14] = [
+    "host",
+    "port",
+    "database",
+    "user",
+    "password_env",
+    "url_env",
+    "tls",
+    "ca",
+    "pool",
+    "connect_timeout_ms",
+    "statement_timeout_ms",
+    "lock_timeout_ms",
+    "search_path",
+    "scope",
+];
+
 /// The tools of the file.
 pub(crate) struct Tools {
     pub(crate) registry: Registry,
@@ -35,6 +55,9 @@ pub(crate) struct Tools {
     pub(crate) warnings: Vec<String>,
     /// What they are given from the environment.
     pub(crate) secrets: ToolSecrets,
+    /// The sources on servers, which a check asks.
+    #[cfg(feature = "postgres")]
+    pub(crate) postgres: PostgresSources,
 }
 
 /// What the tools of a domain are given and must not be shown.
@@ -62,7 +85,14 @@ impl ToolSecrets {
 /// Makes every tool that is switched on.
 pub(crate) fn tools(file: &File) -> Result<Tools, DomainError> {
     let secrets = ToolSecrets::default();
-    let mut maker = Maker { file, databases: BTreeMap::new(), warnings: Vec::new(), secrets };
+    let mut maker = Maker {
+        file,
+        databases: BTreeMap::new(),
+        warnings: Vec::new(),
+        secrets,
+        #[cfg(feature = "postgres")]
+        postgres: PostgresSources::default(),
+    };
     let sources: Vec<(&str, &SourceConfig)> = file.config.sources.iter().collect();
     for (name, source) in sources {
         maker.open(name, source)?;
@@ -73,7 +103,13 @@ pub(crate) fn tools(file: &File) -> Result<Tools, DomainError> {
     }
     let registry =
         protocol::with_output(file, builder)?.build().map_err(|error| registry_error(file, &error))?;
-    Ok(Tools { registry, warnings: maker.warnings, secrets: maker.secrets })
+    Ok(Tools {
+        registry,
+        warnings: maker.warnings,
+        secrets: maker.secrets,
+        #[cfg(feature = "postgres")]
+        postgres: maker.postgres,
+    })
 }
 
 struct Maker<'a> {
@@ -81,10 +117,27 @@ struct Maker<'a> {
     databases: BTreeMap<&'a str, Database>,
     warnings: Vec<String>,
     secrets: ToolSecrets,
+    #[cfg(feature = "postgres")]
+    postgres: PostgresSources,
 }
 
 impl<'a> Maker<'a> {
     fn open(&mut self, name: &'a str, source: &SourceConfig) -> Result<(), DomainError> {
+        let others: &[&str] = match source.kind {
+            SourceKind::Sqlite => &POSTGRES_KEYS,
+            SourceKind::Postgres => &["file", "made_from"],
+        };
+        if let Some(key) = others.iter().find(|key| self.file.has(&["sources", name, key])) {
+            let message = format!("`{key}` is not for sources of kind `{}`; take it out", source.kind.name());
+            return Err(self.file.error(&["sources", name, key], message));
+        }
+        match source.kind {
+            SourceKind::Sqlite => self.open_sqlite(name, source),
+            SourceKind::Postgres => self.open_postgres(name, source),
+        }
+    }
+
+    fn open_sqlite(&mut self, name: &'a str, source: &SourceConfig) -> Result<(), DomainError> {
         let file = self.file;
         let path_of = |key: &str, text: &str| file.resolve(&["sources", name, key], text);
         let (key, database) = match (&source.file, &source.made_from) {
@@ -205,18 +258,39 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    fn sql(&self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
+    fn sql(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
         let missing = |key: &str, example: &str| {
             self.file.error(&["tools", name], format!("the tool `{name}` has no `{key}`; add {example}"))
         };
         let source = tool.source.as_deref().ok_or_else(|| missing("source", "the name of a source"))?;
         let query = tool.query.as_deref().ok_or_else(|| missing("query", "one SELECT"))?;
+        let declaration = declaration(self.file, name, tool, parameters(tool))?;
+        #[cfg(feature = "postgres")]
+        if let Some(postgres) = self.postgres.get(source) {
+            let made = loop_connectors::PostgresTool::new(declaration, postgres, query);
+            let made = made.map_err(|error| self.sql_error(name, source, error))?;
+            let made = Arc::new(match tool.max_value_bytes {
+                Some(bytes) => made.with_cell_bytes_max(bytes),
+                None => made,
+            });
+            self.postgres.add(source, name, &made);
+            return Ok(made);
+        }
         let database = self.databases.get(source).ok_or_else(|| {
             let hint = hint(source, self.file.config.sources.names(), "there are");
             self.file.error(&["tools", name, "source"], format!("there is no source `{source}`; {hint}"))
         })?;
-        let made = SqlTool::new(declaration(self.file, name, tool, parameters(tool))?, database, query);
-        let made = made.map_err(|error| match error {
+        let made = SqlTool::new(declaration, database, query);
+        let made = made.map_err(|error| self.sql_error(name, source, error))?;
+        Ok(Arc::new(match tool.max_value_bytes {
+            Some(bytes) => made.with_cell_bytes_max(bytes),
+            None => made,
+        }))
+    }
+
+    /// The error at the place of the tool's key that it is about.
+    fn sql_error(&self, name: &str, source: &str, error: ConnectorError) -> DomainError {
+        match error {
             ConnectorError::NotWritable { tool, effect, .. } => {
                 let message = format!(
                     "the tool `{tool}` changes data (`{effect}`), and the source `{source}` is not writable; add `writable = \
@@ -225,11 +299,7 @@ impl<'a> Maker<'a> {
                 self.file.error(&["tools", name, "source"], message)
             }
             error => self.file.error(&["tools", name, "query"], error.to_string()),
-        })?;
-        Ok(Arc::new(match tool.max_value_bytes {
-            Some(bytes) => made.with_cell_bytes_max(bytes),
-            None => made,
-        }))
+        }
     }
 
     fn command(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
@@ -307,6 +377,24 @@ impl Maker<'_> {
         }
         self.warnings.extend(made.warnings);
         Ok(made.tool)
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl Maker<'_> {
+    fn open_postgres(&mut self, name: &str, source: &SourceConfig) -> Result<(), DomainError> {
+        let warnings = self.postgres.open(self.file, name, source, &mut self.secrets)?;
+        self.warnings.extend(warnings);
+        Ok(())
+    }
+}
+
+#[cfg(not(feature = "postgres"))]
+impl Maker<'_> {
+    fn open_postgres(&self, name: &str, _: &SourceConfig) -> Result<(), DomainError> {
+        let message =
+            "this program was built without sources of kind `postgres`; build it with `--features postgres`";
+        Err(self.file.error(&["sources", name, "kind"], message))
     }
 }
 

@@ -17,6 +17,7 @@ mod lies;
 mod limits_page;
 mod loading;
 mod policy;
+mod postgres;
 mod prices;
 mod protocols;
 mod readme;

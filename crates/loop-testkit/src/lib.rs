@@ -37,6 +37,7 @@
 //! | drive a run | [`World`]: each method checks the invariants of the core after it |
 //!
 //! With the feature `llm`, the module `llm` has a model of fixed events, a reply that has everything, and results of calls.
+//! With the feature `postgres`, the module `postgres` has a server of its own for tests.
 //!
 //! # What is elsewhere
 //!
@@ -50,6 +51,8 @@ mod facts;
 mod helpdesk;
 #[cfg(feature = "llm")]
 pub mod llm;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod reply;
 mod setup;
 mod sound;

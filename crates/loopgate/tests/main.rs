@@ -19,6 +19,7 @@ mod models;
 mod outside;
 mod people;
 mod policy;
+mod postgres;
 #[cfg(target_os = "linux")]
 mod programs;
 mod redteam;

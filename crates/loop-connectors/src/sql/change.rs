@@ -19,7 +19,8 @@ use rusqlite::{Connection, ErrorCode};
 use crate::error::{ConnectorError, one_line};
 use crate::sql::database::{Database, Writer};
 use crate::sql::given::{self, Given, KEY};
-use crate::sql::query::{QueryFailure, Rows, columns_of, place_of, rows_of, stop_when_cancelled};
+use crate::sql::query::{columns_of, place_of, rows_of, stop_when_cancelled};
+use crate::sql::rows::{Changed, QueryFailure};
 
 /// How often a change waits for a lock, each time for as long as a connection does. Between two waits it looks whether it is
 /// still wanted.
@@ -31,14 +32,6 @@ pub(crate) struct Change {
     sql: Arc<str>,
     columns: Vec<String>,
     writer: Writer,
-}
-
-/// What a change did.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Changed {
-    pub(crate) count: u64,
-    /// What RETURNING returned.
-    pub(crate) rows: Rows,
 }
 
 impl Change {

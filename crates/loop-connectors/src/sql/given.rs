@@ -9,12 +9,13 @@ use serde_json::Value;
 
 use crate::error::ConnectorError;
 use crate::scope::part_of;
-use crate::sql::query::QueryFailure;
+use crate::sql::rows::QueryFailure;
 
 /// The name of the key that all tries of one call share, and no two calls.
 pub(crate) const KEY: &str = "call_key";
 /// The names under which a query may use the scope (S0-64, S0-80).
-const SCOPE: [&str; 5] = ["scope_account", "scope_account_name", "scope_asset", "scope_item", "scope_person"];
+pub(crate) const SCOPE: [&str; 5] =
+    ["scope_account", "scope_account_name", "scope_asset", "scope_item", "scope_person"];
 
 /// What a statement is given. What is not there is NULL.
 #[derive(Debug)]
@@ -52,16 +53,27 @@ pub(crate) fn check_names(
     parameters: &BTreeSet<String>,
     with_key: bool,
 ) -> Result<(), ConnectorError> {
-    let given: Vec<&str> =
-        parameters.iter().map(String::as_str).chain(SCOPE).chain(with_key.then_some(KEY)).collect();
     for at in 1..=statement.parameter_count() {
         let name = statement.parameter_name(at).unwrap_or("?");
-        if !name.strip_prefix(':').is_some_and(|name| given.contains(&name)) {
-            let known = given.iter().map(|name| format!(":{name}")).collect::<Vec<_>>().join(", ");
-            return Err(ConnectorError::UnknownName { tool: tool.to_owned(), name: name.to_owned(), known });
-        }
+        check_name(tool, name, parameters, with_key)?;
     }
     Ok(())
+}
+
+/// Refuses a name, as it is written with its colon, that the statement is not given.
+pub(crate) fn check_name(
+    tool: &str,
+    name: &str,
+    parameters: &BTreeSet<String>,
+    with_key: bool,
+) -> Result<(), ConnectorError> {
+    let given: Vec<&str> =
+        parameters.iter().map(String::as_str).chain(SCOPE).chain(with_key.then_some(KEY)).collect();
+    if name.strip_prefix(':').is_some_and(|name| given.contains(&name)) {
+        return Ok(());
+    }
+    let known = given.iter().map(|name| format!(":{name}")).collect::<Vec<_>>().join(", ");
+    Err(ConnectorError::UnknownName { tool: tool.to_owned(), name: name.to_owned(), known })
 }
 
 fn sql_of(name: &str, value: Option<&Value>) -> Result<SqlValue, QueryFailure> {

@@ -2,10 +2,11 @@
 
 mod change;
 mod database;
-mod given;
+pub(crate) mod given;
 mod query;
+pub(crate) mod rows;
 mod tool;
 
 pub use database::Database;
-pub use query::{CELL_BYTES_MAX, RESULT_BYTES_MAX, ROWS_MAX};
+pub use rows::{CELL_BYTES_MAX, RESULT_BYTES_MAX, ROWS_MAX};
 pub use tool::SqlTool;

@@ -6,18 +6,13 @@ use std::sync::Arc;
 use loop_tools::CancellationToken;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, Statement};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::error::{ConnectorError, one_line};
 use crate::sql::database::{Database, VALUE_BYTES_MAX};
 use crate::sql::given::{self, Given};
+use crate::sql::rows::{QueryFailure, Rows, cut_text};
 
-/// The most rows that a query hands on.
-pub const ROWS_MAX: usize = 200;
-/// The most bytes of one value that a query returns, unless its tool says otherwise; the rest is cut off, and said.
-pub const CELL_BYTES_MAX: usize = 64 << 10;
-/// The most bytes of all values that a query returns: with the row that passes it, the rows end.
-pub const RESULT_BYTES_MAX: usize = 4 << 20;
 /// How many steps of SQLite's machine pass between two looks at whether the query is still wanted.
 const STEPS: i32 = 1_000;
 
@@ -26,23 +21,6 @@ const STEPS: i32 = 1_000;
 pub(crate) struct Query {
     sql: Arc<str>,
     columns: Vec<String>,
-}
-
-/// What a query returned.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Rows {
-    pub(crate) rows: Vec<Value>,
-    /// Whether there were more than [`ROWS_MAX`], or more than [`RESULT_BYTES_MAX`] holds.
-    pub(crate) cut: bool,
-}
-
-/// Why a query returned nothing.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum QueryFailure {
-    /// It may succeed another time.
-    Retryable(String),
-    /// It will fail again.
-    Permanent(String),
 }
 
 impl Query {
@@ -101,13 +79,6 @@ impl Query {
     }
 }
 
-impl QueryFailure {
-    /// It was no longer wanted.
-    pub(crate) fn stopped() -> Self {
-        Self::Retryable("the query was stopped".to_owned())
-    }
-}
-
 impl From<rusqlite::Error> for QueryFailure {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
@@ -140,21 +111,18 @@ pub(crate) fn rows_of(
     columns: &[String],
     cell_bytes_max: usize,
 ) -> rusqlite::Result<Rows> {
-    let mut rows = Vec::new();
-    let mut bytes = 0;
+    let mut rows = Rows::default();
     while let Some(row) = found.next()? {
-        if rows.len() == ROWS_MAX || bytes > RESULT_BYTES_MAX {
-            return Ok(Rows { rows, cut: true });
+        if rows.is_full() {
+            break;
         }
-        let mut members = Map::new();
-        for (at, column) in columns.iter().enumerate() {
-            let value = json_of(row.get_ref(at)?, cell_bytes_max);
-            bytes += column.len() + value.as_str().map_or(8, str::len);
-            members.insert(column.clone(), value);
+        let mut values = Vec::with_capacity(columns.len());
+        for at in 0..columns.len() {
+            values.push(json_of(row.get_ref(at)?, cell_bytes_max));
         }
-        rows.push(Value::Object(members));
+        rows.push(columns.iter().zip(values));
     }
-    Ok(Rows { rows, cut: false })
+    Ok(rows)
 }
 
 /// Asks the token from inside the query. An interrupt from outside would be lost between two statements.
@@ -172,20 +140,7 @@ fn json_of(value: ValueRef<'_>, cell_bytes_max: usize) -> Value {
         ValueRef::Integer(whole) => whole.into(),
         // A number that JSON cannot write, such as infinity, is null there.
         ValueRef::Real(real) => real.into(),
-        ValueRef::Text(text) => match text.get(..cell_bytes_max) {
-            Some(kept) if text.len() > cell_bytes_max => {
-                let kept = match str::from_utf8(kept) {
-                    // A character that the cut goes through is left out.
-                    Err(error) if error.error_len().is_none() => {
-                        kept.get(..error.valid_up_to()).unwrap_or(kept)
-                    }
-                    Ok(_) | Err(_) => kept,
-                };
-                let (shown, all) = (kept.len(), text.len());
-                format!("{}… [cut: {shown} of {all} bytes]", String::from_utf8_lossy(kept)).into()
-            }
-            Some(_) | None => String::from_utf8_lossy(text).into_owned().into(),
-        },
+        ValueRef::Text(text) => cut_text(text, cell_bytes_max),
         ValueRef::Blob(bytes) => format!("<{} bytes>", bytes.len()).into(),
     }
 }

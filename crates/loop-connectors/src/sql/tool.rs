@@ -8,10 +8,11 @@ use loop_tools::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::{Value, json};
 
 use crate::error::ConnectorError;
-use crate::sql::change::{Change, Changed};
+use crate::sql::change::Change;
 use crate::sql::database::Database;
 use crate::sql::given::Given;
-use crate::sql::query::{CELL_BYTES_MAX, Query, QueryFailure, Rows};
+use crate::sql::query::Query;
+use crate::sql::rows::{CELL_BYTES_MAX, Done, QueryFailure, result};
 
 /// A tool over one SELECT, or over one INSERT, UPDATE or DELETE where its effect is to write: its parameters and the scope go
 /// in by name, a table comes out.
@@ -33,13 +34,6 @@ pub struct SqlTool {
 enum Work {
     Look(Query, Database),
     Change(Change),
-}
-
-/// Its result.
-#[derive(Debug)]
-enum Done {
-    Found(Rows),
-    Changed(Changed),
 }
 
 impl SqlTool {
@@ -79,42 +73,6 @@ impl SqlTool {
         self.cell_bytes_max = bytes;
         self
     }
-
-    fn result(&self, context: &ToolContext, outcome: Result<Done, QueryFailure>) -> ToolResult {
-        let (name, title) = (&*self.declaration.name, &*self.declaration.title);
-        let columns: Vec<&str> = self.work.columns().iter().map(String::as_str).collect();
-        let found = |rows| ToolResult::found_columns(name, title, &context.scope, &columns, rows);
-        match outcome {
-            Err(QueryFailure::Retryable(message)) => ToolResult::retryable(name, title, message),
-            Err(QueryFailure::Permanent(message)) => ToolResult::failed(name, title, message),
-            Ok(Done::Found(Rows { rows, cut })) => {
-                let shown = rows.len();
-                let mut result = found(rows);
-                if cut {
-                    let says = format!("_Only the first {shown} rows are shown; there are more._");
-                    result.summary = format!("Found more than {shown} items, shows {shown}");
-                    say_below_heading(&mut result, &says);
-                }
-                result
-            }
-            // A change that met no row must not pass for a success.
-            Ok(Done::Changed(Changed { count: 0, .. })) => ToolResult::empty(name, title),
-            Ok(Done::Changed(Changed { count, rows })) => {
-                let unit = if count == 1 { "row" } else { "rows" };
-                let shows = if rows.cut { format!(", shows {}", rows.rows.len()) } else { String::new() };
-                let says = format!("Changed {count} {unit}{shows}");
-                let mut result = if rows.rows.is_empty() {
-                    let row = json!({ "changed": count });
-                    ToolResult::found_columns(name, title, &context.scope, &["changed"], vec![row])
-                } else {
-                    found(rows.rows)
-                };
-                say_below_heading(&mut result, &says);
-                result.summary = says;
-                result
-            }
-        }
-    }
 }
 
 impl Work {
@@ -124,11 +82,6 @@ impl Work {
             Self::Change(change) => change.columns(),
         }
     }
-}
-
-/// Below the heading rather than at the end, which may be cut.
-fn say_below_heading(result: &mut ToolResult, says: &str) {
-    result.markdown = result.markdown.replacen("\n\n", &format!("\n\n{says}\n\n"), 1);
 }
 
 #[async_trait]
@@ -154,7 +107,8 @@ impl Tool for SqlTool {
             }
         };
         let outcome = tokio::task::spawn_blocking(work).await;
-        self.result(context, outcome.unwrap_or_else(|error| Err(QueryFailure::Permanent(error.to_string()))))
+        let outcome = outcome.unwrap_or_else(|error| Err(QueryFailure::Permanent(error.to_string())));
+        result(&self.declaration, &context.scope, self.work.columns(), outcome)
     }
 }
 

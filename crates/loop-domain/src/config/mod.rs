@@ -11,6 +11,7 @@ mod prices;
 mod protocol;
 mod providers;
 mod secrets;
+mod sources;
 mod stops;
 mod tools;
 
@@ -39,8 +40,11 @@ pub(crate) use prices::{PriceConfig, PriceFileConfig, PriceRowConfig, PricesConf
 pub(crate) use protocol::{OutputConfig, ProtocolConfig, ProtocolKind, SchemaConfig};
 pub(crate) use providers::ProviderConfig;
 pub(crate) use secrets::SecretConfig;
+#[cfg(feature = "postgres")]
+pub(crate) use sources::TlsKind;
+pub(crate) use sources::{SourceConfig, SourceKind};
 pub(crate) use stops::StopReasonConfig;
-pub(crate) use tools::{SmartConfig, SourceConfig, ToolConfig, ToolKind};
+pub(crate) use tools::{SmartConfig, ToolConfig, ToolKind};
 
 /// The version of the format that this crate reads.
 pub(crate) const VERSION: u32 = 1;

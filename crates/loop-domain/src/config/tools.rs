@@ -1,4 +1,4 @@
-//! `[sources]` and `[tools]`: where data is, and what asks for it.
+//! `[tools]`: what asks for data, and what changes it.
 
 use std::fmt;
 
@@ -9,33 +9,6 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 use crate::config::{CommandConfig, FilesConfig, HttpConfig, Ordered};
-
-/// Where data is.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SourceConfig {
-    /// What it is.
-    #[allow(dead_code, reason = "there is one kind of source so far; the key tells it from later ones")]
-    pub(crate) kind: SourceKind,
-    /// The SQLite file. Give this or `made_from`.
-    #[serde(default)]
-    pub(crate) file: Option<String>,
-    /// A `.sql` script from which the file is made at first use, below `.loopgate` in the domain's folder.
-    #[serde(default)]
-    pub(crate) made_from: Option<String>,
-    /// Whether tools whose effect is to write may change it; with `made_from` they change a working copy, which is kept until
-    /// the script changes. Default: false, it is opened for reading only.
-    #[serde(default)]
-    pub(crate) writable: bool,
-}
-
-/// Kinds of sources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum SourceKind {
-    /// A SQLite file.
-    Sqlite,
-}
 
 /// A tool.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -68,7 +41,7 @@ pub(crate) struct ToolConfig {
     /// For `sql`: the name of a source.
     #[serde(default)]
     pub(crate) source: Option<String>,
-    /// For `sql`: one SELECT, or one INSERT, UPDATE or DELETE if the effect is to write. `:target` is the parameter `target`;
+    /// For `sql`: one SELECT, or one INSERT, UPDATE or DELETE (with PostgreSQL also MERGE) if the effect is to write. `:target` is the parameter `target`;
     /// `:scope_account`, `:scope_account_name`, `:scope_asset`, `:scope_item` and `:scope_person` are what the work item
     /// concerns. A change may store `:call_key`, which all tries of one call share.
     #[serde(default)]

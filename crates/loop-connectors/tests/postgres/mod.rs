@@ -1,0 +1,10 @@
+//! PostgreSQL, with a server that the tests start. All share one, except for those that stop it.
+
+mod changes;
+mod checks;
+mod cost;
+mod cut_off;
+mod logins;
+mod reads;
+mod values;
+mod world;

@@ -1,0 +1,192 @@
+//! A PostgreSQL server of a test's own: a cluster in a temporary folder, on a free port, with TLS and a certificate of a
+//! self-made authority. It ends with the test, also with one that fails or is killed.
+
+use std::fs;
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// The variable of the environment with the folder of `postgres`, `initdb` and `psql`.
+pub const PROGRAMS: &str = "LOOPGATE_TEST_POSTGRES";
+/// The password of the superuser `postgres`.
+pub const PASSWORD: &str = "super-s3cret-0";
+
+/// Runs the server until its standard input is closed, and stops it by its process id. The pipe closes in every case when the
+/// test's process ends; the folder is then removed as well.
+const WATCH: &str = r#"
+"$1/postgres" -D "$2" >"$2/log" 2>&1 &
+server=$!
+read -r word
+kill -INT "$server" 2>/dev/null
+wait "$server"
+[ "$word" = keep ] || rm -rf "$3"
+"#;
+
+/// A running server.
+#[derive(Debug)]
+pub struct PostgresServer {
+    folder: TempDir,
+    port: u16,
+    programs: PathBuf,
+    watch: Option<Child>,
+}
+
+impl PostgresServer {
+    /// A server of its own, which listens on 127.0.0.1 and on a Unix socket in [`folder`](Self::folder).
+    ///
+    /// # Panics
+    /// The programs are not there, or the server does not start within 30 s; with its log.
+    pub fn start() -> Self {
+        let programs = PathBuf::from(std::env::var(PROGRAMS).unwrap_or_else(|_| {
+            panic!("{PROGRAMS} is not set; run the tests with: cargo xtask servers postgres")
+        }));
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = port.expect("a free port").port();
+        let mut server = Self { folder, port, programs, watch: None };
+        server.make();
+        server.run();
+        server
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn make(&self) {
+        let folder = self.folder.path();
+        fs::write(folder.join("password"), PASSWORD).expect("the password is written");
+        let script = r#"
+set -e
+cd "$1"
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "/CN=Test authority" -keyout ca.key -out ca.pem
+openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=localhost" -keyout server.key -out server.csr
+printf 'subjectAltName=DNS:localhost\nbasicConstraints=CA:FALSE\n' >server.ext
+openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile server.ext -out server.pem
+chmod 600 server.key
+"#;
+        run(Command::new("sh").args(["-c", script, "sh"]).arg(folder));
+        if is_root() {
+            run(Command::new("chown").args(["-R", "postgres"]).arg(folder));
+        }
+        let mut initdb = self.as_server("initdb");
+        initdb.arg("-D").arg(self.data()).args([
+            "-U",
+            "postgres",
+            "-A",
+            "scram-sha-256",
+            "-E",
+            "UTF8",
+            "--locale=C.UTF-8",
+        ]);
+        run(initdb.args(["--no-sync", "--pwfile"]).arg(folder.join("password")));
+        let at = folder.display();
+        let settings = format!(
+            "listen_addresses = '127.0.0.1'\nport = {}\nunix_socket_directories = '{at}'\nssl = on\nssl_cert_file = \
+             '{at}/server.pem'\nssl_key_file = '{at}/server.key'\nfsync = off\nmax_connections = 60\nshared_buffers = \
+             16MB\ndeadlock_timeout = 100ms\n",
+            self.port
+        );
+        let path = self.data().join("postgresql.conf");
+        let given = fs::read_to_string(&path).expect("initdb made the settings");
+        fs::write(path, given + &settings).expect("the settings are written");
+    }
+
+    /// Starts the server, which [`stop`](Self::stop) stopped.
+    ///
+    /// # Panics
+    /// It does not start within 30 s; with its log.
+    pub fn run(&mut self) {
+        let mut watch = as_user("sh");
+        watch.args(["-c", WATCH, "sh"]).arg(&self.programs).arg(self.data()).arg(self.folder());
+        watch.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.watch = Some(watch.spawn().expect("the server starts"));
+        let until = Instant::now() + Duration::from_secs(30);
+        while !self.try_sql("postgres", "SELECT 1").0 {
+            let log = fs::read_to_string(self.data().join("log")).unwrap_or_default();
+            assert!(Instant::now() < until, "the server does not start:\n{log}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Stops the server and waits until it has ended.
+    pub fn stop(&mut self) {
+        if let Some(mut watch) = self.watch.take() {
+            if let Some(mut input) = watch.stdin.take() {
+                drop(input.write_all(b"keep\n"));
+            }
+            drop(watch.wait());
+        }
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The folder with the Unix socket and the authority's certificate, `ca.pem`.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// What a script prints that the superuser runs in a database, one value a line and columns separated by `|`.
+    ///
+    /// # Panics
+    /// The script fails; with what the server says.
+    #[track_caller]
+    pub fn sql(&self, database: &str, script: &str) -> String {
+        let (is_done, said) = self.try_sql(database, script);
+        assert!(is_done, "{script}: {said}");
+        said
+    }
+
+    fn try_sql(&self, database: &str, script: &str) -> (bool, String) {
+        let output = self.psql(database).args(["-c", script]).output().expect("psql starts");
+        let text = if output.status.success() { output.stdout } else { output.stderr };
+        (output.status.success(), String::from_utf8_lossy(&text).trim_end().to_owned())
+    }
+
+    /// `psql` as the superuser.
+    pub fn psql(&self, database: &str) -> Command {
+        let mut psql = Command::new(self.programs.join("psql"));
+        psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-h"]);
+        psql.arg(self.folder.path()).args(["-p", &self.port.to_string(), "-d", database]);
+        psql.env("PGPASSWORD", PASSWORD).stdin(Stdio::null());
+        psql
+    }
+
+    /// One of the server's programs, as the user that owns the cluster.
+    fn as_server(&self, program: &str) -> Command {
+        as_user(&self.programs.join(program).to_string_lossy())
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The program, not as root: PostgreSQL refuses that.
+fn as_user(program: &str) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("runuser");
+    command.args(["-u", "postgres", "--", program]);
+    command
+}
+
+fn is_root() -> bool {
+    let output = Command::new("id").arg("-u").output();
+    output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+fn run(command: &mut Command) {
+    let output = command.current_dir("/").output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
