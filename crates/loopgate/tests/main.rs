@@ -12,6 +12,12 @@ mod handbook;
 mod help;
 mod kills;
 mod lies;
+#[cfg(feature = "mcp-server")]
+mod mcp;
+#[cfg(feature = "mcp-server")]
+mod mcp_clients;
+#[cfg(feature = "mcp-server")]
+mod mcp_http;
 mod mock;
 mod model;
 mod models;

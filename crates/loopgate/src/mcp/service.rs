@@ -165,7 +165,7 @@ impl Service {
     ) -> Result<(), Failure> {
         let until = Instant::now() + Duration::from_millis(wait_ms.min(MAX_WAIT_MS));
         let token = context.meta.get_progress_token();
-        let mut last = None;
+        let mut last = 0;
         let watching = async {
             loop {
                 let Some(mut live) = self.runs.live(id) else {
@@ -180,8 +180,8 @@ impl Service {
                 };
                 loop {
                     let now = live.borrow_and_update().clone();
-                    if let Some(token) = token.as_ref().filter(|_| last.is_none_or(|last| now.step > last)) {
-                        last = Some(now.step);
+                    if let Some(token) = token.as_ref().filter(|_| now.step > last) {
+                        last = now.step;
                         let params = ProgressNotificationParam::new(token.clone(), now.step as f64);
                         let _ =
                             context.peer.notify_progress(params.with_message(self.masked(&now.message))).await;
@@ -212,10 +212,10 @@ impl Service {
     }
 
     async fn shown(&self, id: &RunId, evidence: bool) -> Result<CallToolResult, Failure> {
-        let (recorded, run) = self.runs.read(id).await?;
+        let (_, run) = self.runs.read(id).await?;
         let is_live = self.runs.live(id).is_some_and(|live| live.borrow().phase == LivePhase::Running);
         let is_driven = is_live || !run.is_done() && self.runs.line(id.as_str()).await?.is_written;
-        let result = RunResult::new(&run, &recorded, is_driven, evidence, &self.runs.at());
+        let result = RunResult::new(&run, is_driven, evidence, &self.runs.at());
         self.result(&result, &result.text(), result.is_failed())
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::{Outcome, Phase, Run, RunSpec, StopClass, StopReason};
-use loop_runtime::journal::{Recorded, RunLine};
+use loop_runtime::journal::RunLine;
 use loop_runtime::report::{PersonRequestReport, explain};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::{JsonSchema, generate::SchemaSettings};
@@ -89,6 +89,7 @@ pub(crate) struct ListArguments {
     pub(crate) limit: usize,
     /// List only runs that are older than the run with this id. Default: the newest.
     #[serde(default)]
+    #[schemars(with = "String")]
     pub(crate) before: Option<String>,
 }
 
@@ -128,16 +129,19 @@ pub(crate) struct RunResult {
     /// The title of the work item.
     pub(crate) title: String,
     /// The document so far, in Markdown. Absent if there is none yet.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub(crate) document: Option<String>,
     /// The answer of a conversation. Absent if there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub(crate) answer: Option<String>,
     /// The typed output, if it is valid. Absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<Value>,
     /// Why the run stopped. Absent if it has not ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "StopResult")]
     pub(crate) stop: Option<StopResult>,
     /// What the domain requires and the run does not have. Empty if nothing is missing, or if the run has not ended.
     pub(crate) missing: Vec<String>,
@@ -227,7 +231,7 @@ impl RunRow {
 
 impl RunResult {
     /// The state of a run. `is_driven`: a process drives it. `at`: the option that names the journal.
-    pub(crate) fn new(run: &Run, recorded: &Recorded, is_driven: bool, evidence: bool, at: &str) -> Self {
+    pub(crate) fn new(run: &Run, is_driven: bool, evidence: bool, at: &str) -> Self {
         let started = run.started();
         let id = run.id().to_string();
         let outcome = run.outcome();
@@ -255,7 +259,6 @@ impl RunResult {
         };
         let document = run.document();
         let listed = outcome.map(|outcome| outcome.evidence.as_slice()).unwrap_or_default();
-        let _ = recorded;
         Self {
             run: id,
             state,
