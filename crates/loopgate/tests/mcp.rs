@@ -35,8 +35,7 @@ impl Client {
     }
 
     pub fn silent(shell: &Shell, args: &[&str]) -> Self {
-        let mut child =
-            shell.command(&[&["mcp"], args].concat()).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = shell.command(&[&["mcp"], args].concat()).stdin(Stdio::piped()).spawn().unwrap();
         let (to, from) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Self { child, to, from, next: 0, notifications: Vec::new() }
     }
@@ -121,7 +120,8 @@ fn item(id: u32) -> Value {
 
 /// A model that takes its time: a run with it is under way until it is stopped.
 fn slow(shell: &Shell) -> String {
-    let replies = json!({"version": 1, "replies": [{"text": "late", "delay_ms": 60_000}]});
+    let late = json!({"text": "late", "delay_ms": 60_000});
+    let replies = json!({"version": 1, "replies": [late, late, late, late]});
     let path = shell.file("slow.json", &replies.to_string());
     format!("base=scripted/{}", path.display())
 }
@@ -166,7 +166,11 @@ fn a_work_item_becomes_a_document_with_progress_and_a_resource() {
     let params = json!({"name": "run", "arguments": {"item": item(1042)}, "_meta": {"progressToken": "p"}});
     let reply = client.request("tools/call", params);
     let result = &reply["result"]["structuredContent"];
-    assert_eq!((&result["state"], &result["stop"]["class"]), (&json!("ended"), &json!("answered")), "{reply}");
+    assert_eq!(
+        (&result["state"], &result["stop"]["class"]),
+        (&json!("ended"), &json!("answered")),
+        "{reply}"
+    );
     let text = reply["result"]["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("Findings") && text.contains("stopped: "), "{text}");
     let progress: Vec<_> =
@@ -243,10 +247,12 @@ fn a_question_is_answered_in_the_name_of_the_client() {
     assert_eq!(result["state"], "waiting", "{result}");
     let (run, action) = (result["run"].clone(), result["waiting"][0]["action"].clone());
     for (answer, part) in [("  ", "blank"), (&*"x".repeat(70_000), "longer than")] {
-        let refused = client.refused("answer_question", json!({"run": run, "action": action, "answer": answer}));
+        let refused =
+            client.refused("answer_question", json!({"run": run, "action": action, "answer": answer}));
         assert!(refused.contains(part), "{refused}");
     }
-    let refused = client.refused("answer_question", json!({"run": run, "action": "9/action-9", "answer": "x"}));
+    let refused =
+        client.refused("answer_question", json!({"run": run, "action": "9/action-9", "answer": "x"}));
     assert!(refused.contains("what waits: 1/action-0"), "{refused}");
     client.call("answer_question", json!({"run": run, "action": action, "answer": "the one at EPAM"}));
     let result = client.call("wait_for_run", json!({"run": run}));
@@ -270,7 +276,10 @@ fn where_items_are_not_trusted_an_answer_of_a_client_is_not_either() {
     let result = client.call("run", json!({"item": REQUEST}));
     let arguments = json!({"run": result["run"], "action": result["waiting"][0]["action"], "answer": "Bob"});
     let refused = client.refused("answer_question", arguments);
-    assert!(refused.contains("does not trust its work items") && refused.contains("loopgate answer"), "{refused}");
+    assert!(
+        refused.contains("does not trust its work items") && refused.contains("loopgate answer"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -291,7 +300,8 @@ fn what_is_wrong_is_answered_and_the_server_goes_on() {
     assert!(client.refused("stop_run", json!({"run": "last"})).contains("no run of this domain"));
     assert_eq!(client.request("no/such", json!({}))["error"]["code"], -32601);
     assert_eq!(client.request("tools/call", json!({"name": "approve"}))["error"]["code"], -32602);
-    for uri in ["loopgate://runs/../../etc/passwd", "file:///etc/passwd", "loopgate://runs//document.md", ""] {
+    for uri in ["loopgate://runs/../../etc/passwd", "file:///etc/passwd", "loopgate://runs//document.md", ""]
+    {
         let reply = client.request("resources/read", json!({ "uri": uri }));
         assert!(reply["error"]["code"].is_i64(), "{reply}");
     }
@@ -459,7 +469,10 @@ fn a_client_of_the_stateless_protocol_is_served() {
         "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": {"name": "modern", "version": "2"}});
     let reply = client.request("server/discover", json!({ "_meta": meta }));
-    assert!(reply["result"]["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")), "{reply}");
+    assert!(
+        reply["result"]["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")),
+        "{reply}"
+    );
     let params = json!({"name": "run", "arguments": {"item": item(1041)}, "_meta": meta});
     let reply = client.request("tools/call", params);
     assert_eq!(reply["result"]["structuredContent"]["state"], "ended", "{reply}");

@@ -25,7 +25,9 @@ fn domain(shell: &Shell) -> (String, String) {
 }
 
 fn program(variable: &str) -> PathBuf {
-    std::env::var_os(variable).unwrap_or_else(|| panic!("{variable} is not set; see xtask/src/servers.rs")).into()
+    std::env::var_os(variable)
+        .unwrap_or_else(|| panic!("{variable} is not set; see xtask/src/servers.rs"))
+        .into()
 }
 
 fn python(shell: &Shell, args: &[&str]) -> String {
@@ -56,8 +58,7 @@ fn the_python_sdk_is_served_over_standard_input_and_output() {
         let (folder, model) = domain(&shell);
         let state = format!("{}/journal.db", shell.state.path().display());
         let loopgate = env!("CARGO_BIN_EXE_loopgate");
-        let args =
-            [mode, "stdio", loopgate, "mcp", &folder, "--model", &model, "--journal", &state];
+        let args = [mode, "stdio", loopgate, "mcp", &folder, "--model", &model, "--journal", &state];
         is_whole(&python(&shell, &args), protocol);
     }
 }
@@ -93,17 +94,17 @@ fn the_inspector_lists_runs_and_reads_over_both_transports() {
     let over_stdio = [env!("CARGO_BIN_EXE_loopgate"), "mcp", "examples/helpdesk"];
     for target in [&over_http[..], &over_stdio[..]] {
         // An error in a schema ends it with another exit code, and without the list.
-        let tools = inspected(&shell, &[&["--method", "tools/list", "--strict"], target].concat());
+        let tools = inspected(&shell, &[target, &["--method", "tools/list", "--strict"]].concat());
         assert_eq!(tools["tools"].as_array().unwrap().len(), 7, "{tools}");
         let item = "item=# The printer is broken\n\nIt prints nothing.";
         let call = ["--method", "tools/call", "--tool-name", "run", "--tool-arg", item];
-        let result = inspected(&shell, &[&call[..], target].concat());
+        let result = inspected(&shell, &[target, &call[..]].concat());
         assert_eq!(result["structuredContent"]["state"], "ended", "{result}");
         let run = result["structuredContent"]["run"].as_str().unwrap();
-        let listed = inspected(&shell, &[&["--method", "resources/list"], target].concat());
+        let listed = inspected(&shell, &[target, &["--method", "resources/list"]].concat());
         let uri = format!("loopgate://runs/{run}/document.md");
         assert!(listed["resources"].as_array().unwrap().iter().any(|it| it["uri"] == uri), "{listed}");
-        let read = inspected(&shell, &[&["--method", "resources/read", "--uri", &uri], target].concat());
+        let read = inspected(&shell, &[target, &["--method", "resources/read", "--uri", &uri]].concat());
         assert_eq!(read["contents"][0]["text"], result["structuredContent"]["document"], "{read}");
     }
 }

@@ -43,7 +43,8 @@ impl Server {
     fn exchange(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
+        let mut head =
+            format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
         for (name, value) in headers {
             head += &format!("{name}: {value}\r\n");
         }
@@ -63,7 +64,8 @@ impl Server {
             ("accept", "application/json, text/event-stream"),
         ];
         let named = |name: &str| more.iter().any(|(other, _)| *other == name);
-        let headers: Vec<_> = usual.into_iter().filter(|(name, _)| !named(name)).chain(more.iter().copied()).collect();
+        let headers: Vec<_> =
+            usual.into_iter().filter(|(name, _)| !named(name)).chain(more.iter().copied()).collect();
         self.exchange("POST", "/mcp", &headers, &body.to_string())
     }
 
@@ -96,7 +98,15 @@ fn status(answer: &str, code: u16) {
 fn only_a_client_with_the_token_is_let_in() {
     let shell = Shell::new();
     let server = Server::start(&shell, Some(TOKEN), &[]);
-    for given in ["", "Bearer", "Bearer ", "Bearer wrong", "Basic YTpi", &format!("Bearer {TOKEN}x"), &format!("Bearer {}", &TOKEN[1..])] {
+    for given in [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer wrong",
+        "Basic YTpi",
+        &format!("Bearer {TOKEN}x"),
+        &format!("Bearer {}", &TOKEN[1..]),
+    ] {
         let answer = server.post(&[("authorization", given)], &initialize());
         status(&answer, 401);
         assert!(answer.contains("www-authenticate: Bearer"), "{answer}");
@@ -139,7 +149,9 @@ fn without_a_token_one_is_made_for_this_machine_and_none_for_others() {
     let ran: common::Ran = command.env("LOOPGATE_MCP_TOKEN", "short").output().unwrap().into();
     ran.fails_with(&["LOOPGATE_MCP_TOKEN", "at least 24"]);
     assert!(!ran.err.contains("short;"));
-    shell.run(&["mcp", "examples/helpdesk", "--http", &server.address]).fails_with(&["--http", "another port"]);
+    shell
+        .run(&["mcp", "examples/helpdesk", "--http", &server.address])
+        .fails_with(&["--http", "another port"]);
 }
 
 #[test]

@@ -76,8 +76,7 @@ impl Server {
         sessions.session_config.keep_alive = Some(SESSION_IDLE);
         sessions.session_config.init_timeout = Some(READ_LIMIT);
         let sessions = Arc::new(sessions);
-        let service =
-            StreamableHttpService::new(move || Ok(service.clone()), Arc::clone(&sessions), config);
+        let service = StreamableHttpService::new(move || Ok(service.clone()), Arc::clone(&sessions), config);
         stream::note(format!("serving: http://{at}/mcp"));
         if is_random {
             stream::note(format!("token:   {token}"));
@@ -122,8 +121,10 @@ impl Server {
 impl Shared {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         if !is_authorised(request.headers(), &self.token) {
-            let mut answer =
-                plain(StatusCode::UNAUTHORIZED, "Unauthorized: send the token as `Authorization: Bearer TOKEN`");
+            let mut answer = plain(
+                StatusCode::UNAUTHORIZED,
+                "Unauthorized: send the token as `Authorization: Bearer TOKEN`",
+            );
             answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return answer;
         }

@@ -72,7 +72,9 @@ pub(crate) async fn mcp(args: McpArgs) -> Result<ExitCode, Failure> {
     };
     // A second signal ends it at once.
     if !signals.unless_received(runs.leave(LEAVE_LIMIT)).await {
-        stream::note("loopgate: a run has not stopped in time; `loopgate resume --all` continues what is left");
+        stream::note(
+            "loopgate: a run has not stopped in time; `loopgate resume --all` continues what is left",
+        );
     }
     Ok(received.map_or(ExitCode::SUCCESS, exit_code))
 }

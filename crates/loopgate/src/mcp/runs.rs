@@ -135,7 +135,9 @@ impl Runs {
         let lines = self.lines().await?;
         let line = lines.into_iter().find(|line| line.run.as_str() == id);
         line.ok_or_else(|| {
-            Failure::new("no run of this domain has this id; `list_runs` lists them, and `start_run` returns one")
+            Failure::new(
+                "no run of this domain has this id; `list_runs` lists them, and `start_run` returns one",
+            )
         })
     }
 
@@ -176,7 +178,8 @@ impl Runs {
     async fn resume(self: &Arc<Self>, id: &RunId, kinds: Vec<EventKind>, stops: bool) -> Result<(), Failure> {
         if let Some(stated) = self.with(|managed| managed.get(id).map(|it| it.stated.clone())) {
             let (reply, replied) = oneshot::channel();
-            let over = || Failure::new(format!("run {id} does not wait any more; `wait_for_run` returns its state"));
+            let over =
+                || Failure::new(format!("run {id} does not wait any more; `wait_for_run` returns its state"));
             stated.try_send(Stated { kinds, stops, reply }).map_err(|_| over())?;
             return replied.await.map_err(|_| over())?;
         }
@@ -227,7 +230,13 @@ impl Runs {
         })
     }
 
-    fn tend(self: &Arc<Self>, runner: Runner, handle: Handle, reserved: PicoUsd, place: OwnedSemaphorePermit) {
+    fn tend(
+        self: &Arc<Self>,
+        runner: Runner,
+        handle: Handle,
+        reserved: PicoUsd,
+        place: OwnedSemaphorePermit,
+    ) {
         let id = handle.id().clone();
         let first = Live { step: 0, message: "the run has started".into(), phase: LivePhase::Running };
         let (told, live) = watch::channel(first);
@@ -297,7 +306,10 @@ impl Tending {
     }
 
     /// Waits until the run can be resumed here. Nothing: it has ended elsewhere, or the server ends.
-    async fn waiting(&mut self, received: &mut mpsc::Receiver<Stated>) -> Option<(Handle, OwnedSemaphorePermit)> {
+    async fn waiting(
+        &mut self,
+        received: &mut mpsc::Receiver<Stated>,
+    ) -> Option<(Handle, OwnedSemaphorePermit)> {
         loop {
             let stated = tokio::select! {
                 biased;
@@ -424,8 +436,7 @@ impl Costs {
 }
 
 /// Why a run cannot be counted.
-pub(crate) const NO_LIMIT: &str =
-    "--max-cost needs a cost limit for each run; set limits.cost_usd in the domain, with the prices of its models";
+pub(crate) const NO_LIMIT: &str = "--max-cost needs a cost limit for each run; set limits.cost_usd in the domain, with the prices of its models";
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use loop_core::{EventKind, PersonAnswer, RunId};
 use loop_runtime::people::PeopleReport;
 use loop_runtime::report::{EvidenceDetail, Report};
+use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
@@ -13,7 +14,6 @@ use rmcp::model::{
     ResourceContents, ResourceTemplate, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
-use rmcp::ServerHandler;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -22,8 +22,8 @@ use tokio::time::Instant;
 
 use super::runs::{LivePhase, POLL, Runs};
 use super::tools::{
-    AnswerArguments, Item, ListArguments, MAX_WAIT_MS, ReadArguments, RunArguments, RunList, RunResult, RunRow,
-    StartArguments, StopArguments, WaitArguments, declared,
+    AnswerArguments, Item, ListArguments, MAX_WAIT_MS, ReadArguments, RunArguments, RunList, RunResult,
+    RunRow, StartArguments, StopArguments, WaitArguments, declared,
 };
 use crate::failure::Failure;
 use crate::{show, stream};
@@ -150,7 +150,9 @@ impl Service {
 
     fn may_wait(&self) -> Result<tokio::sync::OwnedSemaphorePermit, Failure> {
         Arc::clone(&self.waiting).try_acquire_owned().map_err(|_| {
-            Failure::new(format!("{MAX_WAITING} requests wait for runs, which is the maximum; try again later"))
+            Failure::new(format!(
+                "{MAX_WAITING} requests wait for runs, which is the maximum; try again later"
+            ))
         })
     }
 
@@ -183,8 +185,10 @@ impl Service {
                     if let Some(token) = token.as_ref().filter(|_| now.step > last) {
                         last = now.step;
                         let params = ProgressNotificationParam::new(token.clone(), now.step as f64);
-                        let _ =
-                            context.peer.notify_progress(params.with_message(self.masked(&now.message))).await;
+                        let _ = context
+                            .peer
+                            .notify_progress(params.with_message(self.masked(&now.message)))
+                            .await;
                     }
                     match now.phase {
                         LivePhase::Over => return Ok(()),
@@ -231,15 +235,20 @@ impl Service {
             return Err(Failure::new("answer: it is blank; give what the user says"));
         }
         if answer.len() > MAX_ANSWER_BYTES {
-            return Err(Failure::new(format!("answer: it is longer than {MAX_ANSWER_BYTES} bytes; shorten it")));
+            return Err(Failure::new(format!(
+                "answer: it is longer than {MAX_ANSWER_BYTES} bytes; shorten it"
+            )));
         }
         let (_, run) = self.runs.read(id).await?;
         let requested = run.requested();
-        let Some(asked) = requested.iter().find(|asked| asked.key.to_string() == action || &*asked.id == action)
+        let Some(asked) =
+            requested.iter().find(|asked| asked.key.to_string() == action || &*asked.id == action)
         else {
             let keys: Vec<String> = requested.iter().map(|asked| asked.key.to_string()).collect();
             let keys = if keys.is_empty() { "nothing".to_owned() } else { keys.join(", ") };
-            return Err(Failure::new(format!("action: no question of the run has this key; what waits: {keys}")));
+            return Err(Failure::new(format!(
+                "action: no question of the run has this key; what waits: {keys}"
+            )));
         };
         let at = self.runs.at();
         if !asked.is_question {
@@ -284,7 +293,8 @@ impl Service {
             }
             "outcome.json" => {
                 let outcome = run.outcome().ok_or_else(|| Failure::new(format!("run {id} has not ended")))?;
-                let report = Report::new(run.started(), outcome).with_evidence(outcome, EvidenceDetail::Summary);
+                let report =
+                    Report::new(run.started(), outcome).with_evidence(outcome, EvidenceDetail::Summary);
                 let report = report.with_tools(show::tools_of(&recorded));
                 let report = report.with_people(PeopleReport::of(&recorded));
                 Ok((self.masked_json(&report)?, "application/json"))
@@ -352,7 +362,10 @@ impl ServerHandler for Service {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         if self.get_tool(&request.name).is_none() {
-            return Err(ErrorData::invalid_params(format!("no tool `{}`", stream::cut(&request.name, 80)), None));
+            return Err(ErrorData::invalid_params(
+                format!("no tool `{}`", stream::cut(&request.name, 80)),
+                None,
+            ));
         }
         let called = self.call(request, &context).await;
         Ok(called.unwrap_or_else(|failure| self.refused(&failure)).into())
@@ -375,7 +388,8 @@ impl ServerHandler for Service {
             ),
             Some(cursor) => {
                 let at = lines.iter().position(|line| line.run.as_str() == cursor);
-                let at = at.ok_or_else(|| ErrorData::invalid_params("cursor: it is not one of this list", None))?;
+                let at =
+                    at.ok_or_else(|| ErrorData::invalid_params("cursor: it is not one of this list", None))?;
                 lines.drain(..=at);
             }
         }

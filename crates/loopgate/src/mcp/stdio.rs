@@ -178,7 +178,9 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for Lines<R> {
                         JsonRpcMessage::Request(request) => {
                             let id = key(&request.id);
                             if !self.open.change(|ids| ids.insert(id)) {
-                                stream::note("loopgate: a request with the id of an open request is not read");
+                                stream::note(
+                                    "loopgate: a request with the id of an open request is not read",
+                                );
                                 continue;
                             }
                         }
