@@ -396,7 +396,7 @@ fn runs_are_stopped_by_their_client_or_by_its_end_and_their_cost_is_journaled() 
     assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
     let outcome = shell.json(&["show", third["run"].as_str().unwrap(), "--json"]);
     assert_eq!(outcome["stop"]["class"], "cancelled");
-    assert_eq!(outcome["totals"]["model_calls"], 1);
+    assert!(outcome["totals"]["model_calls"].as_u64().unwrap() >= 1, "{outcome:#}");
 }
 
 #[test]

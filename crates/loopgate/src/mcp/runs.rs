@@ -239,12 +239,13 @@ impl Runs {
     ) {
         let id = handle.id().clone();
         let first = Live { step: 0, message: "the run has started".into(), phase: LivePhase::Running };
-        let (told, live) = watch::channel(first);
+        let (sender, live) = watch::channel(first);
         let (stated, received) = mpsc::channel(4);
         let remote = Arc::new(Mutex::new(Some(handle.remote())));
         let managed = Managed { live, remote: Arc::clone(&remote), stated };
         self.with(|runs| runs.insert(id.clone(), managed));
-        let tending = Tending { runs: Arc::clone(self), id, runner, told, remote, reserved: Some(reserved) };
+        let tending =
+            Tending { runs: Arc::clone(self), id, runner, sender, remote, reserved: Some(reserved) };
         self.tasks.spawn(tending.drive(handle, received, place));
     }
 
@@ -258,7 +259,7 @@ struct Tending {
     runs: Arc<Runs>,
     id: RunId,
     runner: Runner,
-    told: watch::Sender<Live>,
+    sender: watch::Sender<Live>,
     remote: Arc<Mutex<Option<Remote>>>,
     reserved: Option<PicoUsd>,
 }
@@ -361,12 +362,12 @@ impl Tending {
 
     fn watch(&self, handle: &mut Handle) -> Option<tokio::task::JoinHandle<()>> {
         let mut events = handle.events()?;
-        let told = self.told.clone();
+        let sender = self.sender.clone();
         let mut teller = Teller::new(self.runner.spec().limits.passes);
         Some(tokio::spawn(async move {
             while let Some(event) = events.recv().await {
                 if let Some(message) = teller.message(&event) {
-                    told.send_modify(|live| {
+                    sender.send_modify(|live| {
                         live.step += 1;
                         live.message = message.into();
                     });
@@ -376,7 +377,7 @@ impl Tending {
     }
 
     fn tell(&self, phase: LivePhase, message: Option<&str>) {
-        self.told.send_modify(|live| {
+        self.sender.send_modify(|live| {
             live.phase = phase;
             if let Some(message) = message {
                 live.step += 1;
