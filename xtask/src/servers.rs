@@ -13,11 +13,14 @@ use crate::workspace::{self, Failure};
 /// Below it stand the programs that are fetched.
 const FOLDER: &str = "target/servers";
 
+/// Variables of the environment with their values.
+type Environment = Vec<(&'static str, String)>;
+
 /// Programs of others, and the tests that need them.
 struct Suite {
     name: &'static str,
     /// Fetches the programs into a folder, unless they are there, and returns the environment by which tests find them.
-    fetch: fn(&Shell, &Path) -> Result<Vec<(&'static str, String)>, Failure>,
+    fetch: fn(&Shell, &Path) -> Result<Environment, Failure>,
     /// The package, its features and a path of test modules; only tests that are `#[ignore]`d run.
     tests: &'static [(&'static str, &'static str, &'static str)],
 }
@@ -33,7 +36,7 @@ const INSPECTOR: &str = "@modelcontextprotocol/inspector@2.12.0";
 const PYTHON_SDK: &str = "mcp==2.3.0";
 
 /// The inspector from npm, and the Python SDK from PyPI in an environment of its own.
-fn mcp_clients(shell: &Shell, folder: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
+fn mcp_clients(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
     system_packages(shell, Path::new("/usr/bin/node"), &["nodejs", "npm"])?;
     let inspector = folder.join("node_modules/.bin/mcp-inspector");
     if !inspector.exists() {

@@ -349,7 +349,6 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = MCP_HELP)]
-#[cfg_attr(not(feature = "mcp-server"), expect(dead_code, reason = "read by the build with the feature"))]
 pub(crate) struct McpArgs {
     #[command(flatten)]
     pub(crate) domain: DomainArgs,

@@ -481,6 +481,24 @@ fn a_client_of_the_stateless_protocol_is_served() {
 }
 
 #[test]
+fn what_was_requested_before_the_client_left_is_answered() {
+    let shell = Shell::new();
+    let mut client = Client::start(&shell, &["examples/helpdesk"]);
+    for _ in 0..50 {
+        client.ask("tools/list", json!({}));
+    }
+    let mut from = std::mem::replace(&mut client.to, None).map(|_| client.from).unwrap();
+    let mut lines = 0;
+    let mut line = String::new();
+    while from.read_line(&mut line).unwrap() > 0 {
+        assert!(serde_json::from_str::<Value>(&line).unwrap()["result"].is_object(), "{line}");
+        line.clear();
+        lines += 1;
+    }
+    assert_eq!((lines, client.child.wait().unwrap().code()), (50, Some(0)));
+}
+
+#[test]
 fn a_client_that_closes_before_it_begins_is_no_failure() {
     let shell = Shell::new();
     let ran = Client::silent(&shell, &["examples/helpdesk"]).leave();

@@ -61,11 +61,10 @@ pub(crate) async fn mcp(args: McpArgs) -> Result<ExitCode, Failure> {
             }
         }
         None => {
-            let left = CancellationToken::new();
-            let lines = Lines::new(tokio::io::stdin(), tokio::io::stdout(), max_message, left.clone());
+            // What waits is answered as soon as the client has left, and what was requested before is answered still.
+            let lines = Lines::new(tokio::io::stdin(), tokio::io::stdout(), max_message, leaving.clone());
             tokio::select! {
                 () = serve(service, lines) => None,
-                () = left.cancelled() => None,
                 received = signals.next() => Some(received),
             }
         }
