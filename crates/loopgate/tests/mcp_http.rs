@@ -126,6 +126,8 @@ fn a_web_page_and_a_name_that_was_bound_anew_are_refused() {
     let shell = Shell::new();
     let server = Server::start(&shell, Some(TOKEN), &["--allow-origin", "https://app.example.com:443"]);
     status(&server.post(&[("host", "evil.example.com")], &initialize()), 403);
+    let none = Server::start(&shell, Some(TOKEN), &[]);
+    status(&none.post(&[("origin", "http://evil.example.com")], &initialize()), 403);
     for origin in ["http://evil.example.com", "null", "http://localhost:1"] {
         status(&server.post(&[("origin", origin)], &initialize()), 403);
     }
