@@ -336,6 +336,7 @@ fn peak_kb(pid: &str) -> u64 {
 
 #[test]
 fn a_client_that_reads_nothing_is_not_read_either() {
+    // K17
     let shell = Shell::new();
     let mut client = Client::start(&shell, &["examples/helpdesk"]);
     let mut to = client.to.take().unwrap();
@@ -421,6 +422,7 @@ fn a_kill_leaves_runs_that_the_operator_resumes() {
 
 #[test]
 fn a_cost_limit_of_the_process_is_kept_before_a_run_starts() {
+    // K17
     let shell = Shell::new();
     let model = slow(&shell);
     let priced = ["--set", "models.base.price={input=1, output=1}", "--set", "limits.cost_usd=0.10"];
@@ -434,7 +436,7 @@ fn a_cost_limit_of_the_process_is_kept_before_a_run_starts() {
 
 #[test]
 fn a_secret_in_an_item_is_masked_in_all_that_leaves() {
-    // K9
+    // K13
     let secret = "sk-live-0123456789abcdef0123";
     let shell = Shell::new();
     let mut command = shell.command(&["mcp", "examples/helpdesk"]);
@@ -492,7 +494,8 @@ fn what_was_requested_before_the_client_left_is_answered() {
     for _ in 0..50 {
         client.ask("tools/list", json!({}));
     }
-    let mut from = std::mem::replace(&mut client.to, None).map(|_| client.from).unwrap();
+    drop(client.to.take());
+    let mut from = client.from;
     let mut lines = 0;
     let mut line = String::new();
     while from.read_line(&mut line).unwrap() > 0 {
