@@ -16,7 +16,10 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     let mut done = Vec::new();
     done.push(step("fmt", || Ok(cmd!(shell, "cargo fmt --all --check").run()?)));
     done.push(step("clippy", || {
-        Ok(cmd!(shell, "cargo clippy --workspace --all-targets --locked -- -D warnings").run()?)
+        let features = ["--features", "loopgate/mcp-server"];
+        let clippy =
+            cmd!(shell, "cargo clippy --workspace {features...} --all-targets --locked -- -D warnings");
+        Ok(clippy.run()?)
     }));
     done.push(step("doc", || {
         let doc = cmd!(shell, "cargo doc --workspace --no-deps --locked");

@@ -25,11 +25,39 @@ struct Suite {
     tests: &'static [(&'static str, &'static str, &'static str)],
 }
 
-const SUITES: &[Suite] = &[Suite {
-    name: "postgres",
-    fetch: postgres,
-    tests: &[("loop-connectors", "postgres", "postgres::"), ("loopgate", "postgres", "postgres::")],
-}];
+const SUITES: &[Suite] = &[
+    Suite {
+        name: "postgres",
+        fetch: postgres,
+        tests: &[("loop-connectors", "postgres", "postgres::"), ("loopgate", "postgres", "postgres::")],
+    },
+    Suite { name: "mcp-clients", fetch: mcp_clients, tests: &[("loopgate", "mcp-server", "mcp_clients::")] },
+];
+
+/// The versions of the official MCP clients.
+const INSPECTOR: &str = "@modelcontextprotocol/inspector@2.12.0";
+const PYTHON_SDK: &str = "mcp==2.3.0";
+
+/// The inspector from npm, and the Python SDK from PyPI in an environment of its own.
+fn mcp_clients(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
+    system_packages(shell, Path::new("/usr/bin/node"), &["nodejs", "npm"])?;
+    let inspector = folder.join("node_modules/.bin/mcp-inspector");
+    if !inspector.exists() {
+        cmd!(shell, "npm install --silent --no-audit --no-fund --prefix {folder} {INSPECTOR}").run()?;
+    }
+    let (venv, python) = (folder.join("venv"), folder.join("venv/bin/python"));
+    if !venv.join("bin/mcp").exists() {
+        if !python.exists() && cmd!(shell, "python3 -m venv {venv}").quiet().run().is_err() {
+            system_packages(shell, &python, &["python3", "python3-venv"])?;
+            cmd!(shell, "python3 -m venv {venv}").run()?;
+        }
+        cmd!(shell, "{python} -m pip install --quiet {PYTHON_SDK}").run()?;
+    }
+    Ok(vec![
+        ("LOOPGATE_MCP_INSPECTOR", inspector.display().to_string()),
+        ("LOOPGATE_MCP_PYTHON", python.display().to_string()),
+    ])
+}
 
 /// All suites, or the one.
 pub(crate) fn run(suite: Option<&str>) -> Result<(), Failure> {

@@ -27,11 +27,13 @@ pub(crate) fn run(suite: Option<&str>, write: bool) -> Result<(), Failure> {
         None if is_lies => {
             arguments.extend(["-p", "loop-domain", "-p", "loopgate", "--test", "it", "lies::"]);
         }
-        None => arguments.push("--workspace"),
+        // What is not built by default is tested all the same.
+        None => arguments.extend(["--workspace", "--features", "loopgate/mcp-server"]),
         // Kinds of tools are features there.
         Some(package @ ("loop-connectors" | "loop-domain")) => {
             arguments.extend(["-p", package, "--all-features"]);
         }
+        Some(package @ "loopgate") => arguments.extend(["-p", package, "--features", "mcp-server"]),
         Some(package) => arguments.extend(["-p", package]),
     }
     // Random cases are the same in each run, unless a seed is given; `cargo xtask explore` tries others.

@@ -35,6 +35,8 @@ pub(crate) enum Command {
     /// Call a model without a loop, or decode what a provider replied
     #[command(subcommand)]
     Model(ModelCommand),
+    /// Offer a domain to MCP clients (editors, chat clients, agents) as tools and resources
+    Mcp(Box<McpArgs>),
     /// Serve a domain's models on this machine, with the protocols of OpenAI, Anthropic and Gemini
     Mock(Box<crate::mock::MockArgs>),
     /// Check domain folders
@@ -110,6 +112,14 @@ pub(crate) struct GoOnArgs {
 }
 
 impl GoOnArgs {
+    /// How a run of a journal is resumed by the MCP server.
+    #[cfg(feature = "mcp-server")]
+    pub(crate) fn of_server(journal: &JournalArgs, sync: SyncArgs) -> Self {
+        let json = JsonArgs { json: false, evidence: ReportedEvidence::None };
+        let (domain, base_urls, journal) = (None, Vec::new(), journal.clone());
+        Self { no_wait: false, json, domain, base_urls, journal, sync }
+    }
+
     /// The option that names the journal again in a command that is printed.
     pub(crate) fn at(&self) -> String {
         crate::places::at(self.journal.journal.as_deref())
@@ -336,6 +346,43 @@ pub(crate) struct RunArgs {
     #[arg(long, value_enum, default_value_t = Progress::Auto, value_name = "WHEN")]
     pub(crate) progress: Progress,
 }
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = MCP_HELP)]
+pub(crate) struct McpArgs {
+    #[command(flatten)]
+    pub(crate) domain: DomainArgs,
+    /// Serve streamable HTTP at http://ADDRESS/mcp instead of standard input and output
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) http: Option<std::net::SocketAddr>,
+    /// Environment variable with the bearer token for HTTP; on a loopback address, a random token is printed if it is
+    /// not set
+    #[arg(long, value_name = "VARIABLE", default_value = "LOOPGATE_MCP_TOKEN", requires = "http")]
+    pub(crate) token_env: String,
+    /// Host name, or HOST:PORT, that HTTP requests may name besides localhost and the address
+    #[arg(long = "allow-host", value_name = "HOST", requires = "http")]
+    pub(crate) hosts: Vec<String>,
+    /// Origin of web pages that may send HTTP requests, for example https://app.example.com [default: none]
+    #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
+    pub(crate) origins: Vec<String>,
+    /// Maximum number of runs under way at a time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) max_runs: u16,
+    /// Maximum cost in US dollars of all runs of this process together; each run needs a cost limit then
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_cost: Option<loop_core::PicoUsd>,
+    /// Do not save outcomes to the domain's save target
+    #[arg(long)]
+    pub(crate) no_save: bool,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+    #[command(flatten)]
+    pub(crate) sync: SyncArgs,
+}
+
+const MCP_HELP: &str = "Standard output carries nothing but the protocol. Clients see all runs of this domain in the journal. \
+    They cannot approve actions: use `loopgate approve`. The end of standard input, or a signal, stops the runs.\n\n\
+    Exit codes: 0 the client has left, 1 the server could not begin, 2 wrong usage, 129, 130 and 143 ended by a signal.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = CHAT_HELP)]

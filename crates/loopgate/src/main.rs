@@ -8,6 +8,11 @@ mod eval;
 mod failure;
 mod guard;
 mod live;
+#[cfg(feature = "mcp-server")]
+mod mcp;
+#[cfg(not(feature = "mcp-server"))]
+#[path = "no_mcp.rs"]
+mod mcp;
 #[cfg(feature = "mock")]
 mod mock;
 #[cfg(not(feature = "mock"))]
@@ -48,6 +53,7 @@ fn main() -> ExitCode {
             Command::Tools(tools) => tools::tools(tools).await,
             Command::Models(args) => models::models(&args),
             Command::Model(command) => model::model(command).await,
+            Command::Mcp(args) => mcp::mcp(*args).await,
             Command::Mock(mock) => mock::mock(*mock).await,
             Command::Domain(DomainCommand::Check(check)) => domain::check(&check),
             Command::Policy(PolicyCommand::Check(args)) => policy::check(&args),

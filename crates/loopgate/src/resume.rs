@@ -123,7 +123,8 @@ impl Found {
         Self::read(journal, &line.run).await
     }
 
-    async fn read(journal: Arc<SqliteJournal>, id: &RunId) -> Result<Self, Failure> {
+    /// The run with this id.
+    pub(crate) async fn read(journal: Arc<SqliteJournal>, id: &RunId) -> Result<Self, Failure> {
         let recorded = journal.read(id).await?;
         let run = replay(id, &recorded)?;
         Ok(Self { journal, recorded, run })
@@ -163,7 +164,7 @@ impl Found {
     }
 
     /// The run's loop, put together again.
-    fn runner(&self, go_on: &GoOnArgs) -> Result<(Domain, Runner), Failure> {
+    pub(crate) fn runner(&self, go_on: &GoOnArgs) -> Result<(Domain, Runner), Failure> {
         let id = self.id();
         let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
         let mut arguments = match (&origin, &go_on.domain) {

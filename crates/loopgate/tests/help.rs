@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-const COMMANDS: [&str; 21] = [
+const COMMANDS: [&str; 22] = [
     "run",
     "chat",
     "show",
@@ -22,6 +22,7 @@ const COMMANDS: [&str; 21] = [
     "eval",
     "guard score",
     "redteam",
+    "mcp",
     "mock",
     "model call",
     "model decode",

@@ -13,6 +13,12 @@ mod help;
 mod import;
 mod kills;
 mod lies;
+#[cfg(feature = "mcp-server")]
+mod mcp;
+#[cfg(feature = "mcp-server")]
+mod mcp_clients;
+#[cfg(feature = "mcp-server")]
+mod mcp_http;
 mod mock;
 mod model;
 mod models;

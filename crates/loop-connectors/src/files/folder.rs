@@ -102,7 +102,8 @@ impl Folder {
 
     /// The folder, and the name in it, of a file that need not be there.
     pub(crate) fn place_to_write(&self, path: &str) -> Result<(Place, Dir, String), Refused> {
-        let wrong = || Refused::Input(format!("`{}` is not the name of a file below the folder", shown(path)));
+        let wrong =
+            || Refused::Input(format!("`{}` is not the name of a file below the folder", shown(path)));
         if path.contains('\0') {
             return Err(Refused::Input("the path has a NUL character in it".to_owned()));
         }

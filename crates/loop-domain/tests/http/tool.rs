@@ -230,7 +230,10 @@ fn what_is_wrong_with_a_file_is_one_line_that_names_the_key() {
             "graphql = \"mutation { a }\"",
             "12:1: tool `t`: `http.graphql`: the document changes something, and the effect is `read`; correct one of them",
         ),
-        ("select = \"items\"", "12:1: tool `t`: `http.select`: it is not a JSON pointer; write it as `/items`"),
+        (
+            "select = \"items\"",
+            "12:1: tool `t`: `http.select`: it is not a JSON pointer; write it as `/items`",
+        ),
         (
             "markdown = \"{id}\"",
             "12:1: tool `t`: `http.markdown`: `{id}` is not a JSON pointer in braces; write it as `{/id}`",
