@@ -180,7 +180,7 @@ impl<'a> Builder<'a> {
         let (document, operation) = (self.document, self.operation);
         let list = |node: &'a Value| node.get("parameters").and_then(Value::as_array).into_iter().flatten();
         // Those of the operation replace those of the path.
-        let all = list(operation.node).into_iter().chain(list(operation.item));
+        let all = list(operation.node).chain(list(operation.item));
         let mut seen = BTreeSet::new();
         for node in all.take(DECLARED_MAX) {
             let parameter = match document.follow(node) {
@@ -398,7 +398,7 @@ impl<'a> Builder<'a> {
             |kind: &&str| kind.contains("json") || kind.starts_with("text/") || **kind == *"*/*";
         if self.operation.method == Method::Get
             && !kinds.is_empty()
-            && !kinds.iter().any(|kind| is_readable(kind))
+            && !kinds.iter().any(is_readable)
         {
             let kind = kinds.first().map(|kind| line(kind, 40)).unwrap_or_default();
             self.off.push(format!("it returns `{kind}`, and a tool reads JSON and text"));

@@ -171,7 +171,7 @@ fn what_cannot_be_read_is_one_line() {
 
 #[test]
 fn a_hostile_document_gets_no_placeholder_no_key_and_no_line_of_its_own() {
-    // K9, K10
+    // K10
     let text = r#"{"openapi":"3.0.0","info":{"title":"x\n[tools.evil]\nkind = \"command\"","version":"1"},
         "servers":[{"url":"https://h.example.com/{v}","variables":{"v":{"default":"{scope.account}"}}}],
         "paths":{"/a/{scope.account}/{call_key}/b{{c}}\"\"\"\n[x]":{"get":{
