@@ -352,7 +352,7 @@ pub(crate) struct RunArgs {
 pub(crate) struct McpArgs {
     #[command(flatten)]
     pub(crate) domain: DomainArgs,
-    /// Serve streamable HTTP at http://ADDRESS/mcp instead of standard input and output
+    /// Serve streamable HTTP at the path `/mcp` of this address instead of standard input and output
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) http: Option<std::net::SocketAddr>,
     /// Environment variable with the bearer token for HTTP; on a loopback address, a random token is printed if it is
@@ -362,7 +362,7 @@ pub(crate) struct McpArgs {
     /// Host name, or HOST:PORT, that HTTP requests may name besides localhost and the address
     #[arg(long = "allow-host", value_name = "HOST", requires = "http")]
     pub(crate) hosts: Vec<String>,
-    /// Origin of web pages that may send HTTP requests, for example https://app.example.com [default: none]
+    /// Origin of web pages that may send HTTP requests, such as `https://app.example.com` [default: none]
     #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
     pub(crate) origins: Vec<String>,
     /// Maximum number of runs under way at a time
