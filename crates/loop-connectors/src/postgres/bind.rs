@@ -213,7 +213,6 @@ mod tests {
 
     #[test]
     fn an_element_of_a_list_cannot_end_another() {
-        // K9
         let list = json!(["a,b", "c\"},{\"d", "\\", null, "", "NULL"]);
         assert_eq!(text(list, &Type::TEXT_ARRAY), "{\"a,b\",\"c\\\"},{\\\"d\",\"\\\\\",NULL,\"\",\"NULL\"}");
         assert_eq!(text(json!([[1, 2], [3, 4]]), &Type::INT4_ARRAY), "{{\"1\",\"2\"},{\"3\",\"4\"}}");

@@ -63,7 +63,7 @@ fn strings_comments_names_casts_and_operators_hold_no_placeholder() {
 
 #[test]
 fn only_one_statement_is_one() {
-    // S0-64, K9
+    // S0-64
     assert_eq!(scanned("SELECT 1 ; -- end\n /* ; */ ;").0, "SELECT 1");
     for text in [
         "SELECT 1; DROP TABLE t",

@@ -220,7 +220,7 @@ async fn a_server_that_closes_is_a_failure_that_may_pass() {
 
 #[tokio::test]
 async fn a_server_that_answers_rubbish_is_a_failure_for_good() {
-    // S0-81, K9
+    // S0-81
     let verified = PostgresTls::Verified { ca: None };
     let http = &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..];
     let no_tls = "the server 127.0.0.1 does not offer TLS; ";
@@ -245,7 +245,7 @@ async fn a_server_that_answers_rubbish_is_a_failure_for_good() {
 
 #[tokio::test]
 async fn an_error_of_a_server_is_shown_in_one_clean_line_without_the_secret() {
-    // K9, K13
+    // K13
     let seen = call(Effect::Read, PostgresTls::Off, |mut stream| async move {
         let text =
             format!("SFATAL\0VFATAL\0C28000\0Mno {SECRET}\n\u{1b}[2J\u{202e}{}\0\0", "x".repeat(5_000));

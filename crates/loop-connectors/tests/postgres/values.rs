@@ -78,7 +78,6 @@ async fn columns_keep_their_order_and_their_names_beside_a_type_that_the_server_
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn control_characters_do_not_break_the_table() {
-    // K9
     let seen = read("SELECT E'a|b\\nc\\x1b[2J\\u202e' AS v").call(json!({})).await;
     let last = seen.markdown.lines().last().unwrap();
     assert!(

@@ -67,7 +67,7 @@ pub(crate) fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
     use serde_json::json;
 
@@ -80,7 +80,7 @@ mod tests {
         let text = format!("k = {}\n", quoted(hostile));
         let read: toml::Table = toml::from_str(&text).unwrap();
         assert_eq!(read.get("k").and_then(toml::Value::as_str), Some(hostile), "it is read as it was");
-        assert!(text.chars().all(|c| is_clean(c)), "{text:?}");
+        assert!(text.chars().all(is_clean), "{text:?}");
         let table: toml::Table = toml::from_str(&format!("{} = 1", key(hostile))).unwrap();
         assert!(table.contains_key(hostile));
         assert_eq!(line(hostile, 100), "a\"\"\" [tools.x] \\U0000 '''#");

@@ -396,10 +396,7 @@ impl<'a> Builder<'a> {
             .collect();
         let is_readable =
             |kind: &&str| kind.contains("json") || kind.starts_with("text/") || **kind == *"*/*";
-        if self.operation.method == Method::Get
-            && !kinds.is_empty()
-            && !kinds.iter().any(is_readable)
-        {
+        if self.operation.method == Method::Get && !kinds.is_empty() && !kinds.iter().any(is_readable) {
             let kind = kinds.first().map(|kind| line(kind, 40)).unwrap_or_default();
             self.off.push(format!("it returns `{kind}`, and a tool reads JSON and text"));
         }
