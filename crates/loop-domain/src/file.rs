@@ -59,6 +59,11 @@ impl File {
         }
         let text = fs::read_to_string(&path)
             .map_err(|error| DomainError::Unreadable { path: path.clone(), message: error.to_string() })?;
+        Self::of_text(path, text, options)
+    }
+
+    /// The file with this text, as if it were at `path`.
+    pub(crate) fn of_text(path: PathBuf, text: String, options: &LoadOptions) -> Result<Self, DomainError> {
         let folder = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),

@@ -48,10 +48,13 @@ mod file;
 mod files;
 #[cfg(feature = "http")]
 mod http;
+mod import;
 mod item;
 mod json;
 mod models;
 mod money;
+#[cfg(feature = "http")]
+mod openapi;
 mod parts;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -73,6 +76,7 @@ mod tree;
 pub use command::kill_commands;
 pub use domain::{Domain, LoadOptions};
 pub use error::{DomainError, ItemError};
+pub use import::{ImportError, ImportOptions, Imported, import_openapi};
 pub use preset::preset;
 pub use prices::{price_schema, read_prices};
 pub use report::DomainReport;

@@ -194,4 +194,4 @@ pub(crate) fn is_variable(name: &str) -> bool {
 
 /// What is said of a name that no variable can have.
 pub(crate) const NO_VARIABLE: &str =
-    "this is no name of an environment variable; write the name alone, for example MODEL_KEY";
+    "this is not the name of an environment variable; write the name alone, for example MODEL_KEY";

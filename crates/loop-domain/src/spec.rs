@@ -56,7 +56,7 @@ fn check_pointers(file: &File) -> Result<(), DomainError> {
         }
         Err(file.error(
             path,
-            format!("`{pointer}` is no JSON pointer; write it as `/{}`", pointer.replace('.', "/")),
+            format!("`{pointer}` is not a JSON pointer; write it as `/{}`", pointer.replace('.', "/")),
         ))
     };
     check(&["item", "id"], &item.id)?;

@@ -484,7 +484,7 @@ fn policy(file: &File, name: &str, tool: &ToolConfig) -> Result<ToolPolicy, Doma
     let repeats = &tool.repeats;
     let mut volatile = repeats.volatile.iter().enumerate();
     if let Some((at, pointer)) = volatile.find(|(_, pointer)| !pointer.starts_with('/')) {
-        let message = format!("`{pointer}` is no JSON pointer; write it as `/{}`", pointer.replace('.', "/"));
+        let message = format!("`{pointer}` is not a JSON pointer; write it as `/{}`", pointer.replace('.', "/"));
         return Err(file.error(&["tools", name, "repeats", "volatile", &at.to_string()], message));
     }
     if let Some(search) = &repeats.search {

@@ -208,7 +208,7 @@ impl Node {
         };
         let above = path.get(..depth).unwrap_or_default();
         let NodeValue::Table(entries) = &mut self.value else {
-            let message = format!("`{}` is no table; set it as a whole", above.join("."));
+            let message = format!("`{}` is not a table; set it as a whole", above.join("."));
             return Err(Fault::new(origin.clone(), message));
         };
         let named = NAMED.iter().find(|(pattern, _)| {

@@ -104,7 +104,7 @@ fn what_is_wrong_with_a_command_is_one_line_at_its_place() {
         (with("folder = \"none\""), "none: there is no such folder"),
         (with("folder = \"notes.md\""), "is not a folder; name the folder to work in"),
         (with("sandbox = { read = [\"none\"] }"), "none: there is no such folder"),
-        (with("env = [\"A=B\"]"), "`A=B` is no name of an environment variable"),
+        (with("env = [\"A=B\"]"), "`A=B` is not the name of an environment variable"),
         (with("env = [\"A\"], set = { A = \"b\" }"), "the variable `A` is named twice"),
         (with("output = \"xml\""), "`xml` is unknown here; use one of `text`, `lines`, `json`"),
         (with("empty_exit = [0]"), "the exit code 0 is a success; take it out"),

@@ -97,7 +97,7 @@ fn a_value_of_the_wrong_kind_says_what_is_expected() {
         ("tools = []\n", "3:9: a list stands where a table is expected; correct the value"),
         (
             "[item]\nid = \"ticket.id\"\n[[section]]\nid = \"a\"\nheading = \"A\"",
-            "4:1: `ticket.id` is no JSON pointer; write it as `/ticket/id`",
+            "4:1: `ticket.id` is not a JSON pointer; write it as `/ticket/id`",
         ),
     ];
     for (rest, expected) in cases {
@@ -426,7 +426,7 @@ fn a_setting_with_an_unknown_path_is_refused() {
             "x",
             "--set tools.serch.folder=x: there is no tool `serch`; did you mean `search`?",
         ),
-        ("section.answer", "x", "--set section.answer=x: `section` is no table; set it as a whole"),
+        ("section.answer", "x", "--set section.answer=x: `section` is not a table; set it as a whole"),
         (
             "limits.passes",
             "x",
@@ -477,7 +477,7 @@ fn a_domain_saves_to_one_place() {
         "bearer_env = \"X\"\n",
         "7:2: neither `file` nor `url` is there; add one, or take `[save]` out",
     );
-    check_save("url = \"reports\"\n", "8:1: the address is no URL; write `https://HOST/PATH`");
+    check_save("url = \"reports\"\n", "8:1: the address is not a URL; write `https://HOST/PATH`");
     check_save(
         "url = \"https://me:pw@reports.example/\"\n",
         "8:1: the address holds a user or a password; use a token instead",
@@ -566,14 +566,14 @@ fn a_number_out_of_its_range_and_a_name_that_is_none_are_refused() {
         ("base_model = \"\"", "the name is empty; write the model's, or take it out"),
         (
             "api_key_env = \"A B\"",
-            "this is no name of an environment variable; write the name alone, for example MODEL_KEY",
+            "this is not the name of an environment variable; write the name alone, for example MODEL_KEY",
         ),
     ] {
         check(&chat(rest), &format!("10:1: {expected}"));
     }
     check(
         &format!("{SECTION}[providers.groq]\napi_key_env = \"A B\"\n"),
-        "8:1: this is no name of an environment variable; write the name alone, for example MODEL_KEY",
+        "8:1: this is not the name of an environment variable; write the name alone, for example MODEL_KEY",
     );
     check(
         &chat("temperature = \"warm\""),

@@ -86,7 +86,7 @@ fn what_is_wrong_with_files_is_one_line_at_its_place() {
         ),
         (with("files = { folder = \"none\", do = \"read\" }"), "none: there is no such folder"),
         (with("files = { folder = \"notes\", do = \"read\", glob = \"*\" }"), "unknown key `glob`"),
-        (with("files = { folder = \"notes\", do = \"read\", include = [\"[\"] }"), "`[` is no glob: "),
+        (with("files = { folder = \"notes\", do = \"read\", include = [\"[\"] }"), "`[` is not a glob: "),
         (with("files = { folder = \"notes\", do = \"read\", max_bytes = 0 }"), "nothing could be returned"),
         (with("files = { folder = \"notes\", do = \"list\", max_results = 0 }"), "nothing could be returned"),
         (

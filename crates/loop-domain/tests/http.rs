@@ -1,5 +1,8 @@
-//! Tools of kind `http`: what a program without the feature says, and in `tool` what one with it does.
+//! Tools of kind `http`: what a program without the feature says, in `tool` what one with it does, and in `openapi` what an
+//! OpenAPI document becomes.
 
+#[cfg(feature = "http")]
+mod openapi;
 #[cfg(feature = "http")]
 mod tool;
 

@@ -154,7 +154,7 @@ fn what_is_wrong_with_policy_is_told_at_its_place() {
     ends(&with("authority = [\"to\"]\n"), "10:14: there is no parameter `to`; there are none");
     ends(
         &with("repeats = { volatile = [\"data.at\"] }\n"),
-        "10:25: `data.at` is no JSON pointer; write it as `/data/at`",
+        "10:25: `data.at` is not a JSON pointer; write it as `/data/at`",
     );
     ends(
         &with("[gate.three_tier]\nsimilar = 75\n"),

@@ -76,7 +76,7 @@ async fn each_slip_has_one_line_with_its_place() {
         ),
         (
             &[("/expected/output", json!([{ "pointer": "a" }]))],
-            &["/expected/output/0/pointer: `a` is no JSON pointer"],
+            &["/expected/output/0/pointer: `a` is not a JSON pointer"],
         ),
         (
             &[("/expected/actions", json!([{ "tool": "read_huors", "verdict": "run", "count": 0 }]))],

@@ -227,7 +227,7 @@ async fn a_server_that_is_not_there_is_tried_three_times() {
 #[test]
 fn an_address_that_cannot_be_used_is_refused_without_being_repeated() {
     for (url, message) in [
-        ("reports", "is no URL; write `https://HOST/PATH`"),
+        ("reports", "is not a URL; write `https://HOST/PATH`"),
         ("ftp://example.org/x", "begins neither with `https://` nor with `http://`; correct it"),
         ("https://me:t0ken@example.org/x", "holds a user or a password; use a token instead"),
         ("https://example.org/{run}", "has a brace; the report names item and run, the address does not"),

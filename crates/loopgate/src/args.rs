@@ -471,10 +471,10 @@ pub(crate) struct ShowArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = false)]
+#[command(args_conflicts_with_subcommands = false, subcommand_negates_reqs = true)]
 pub(crate) struct ToolsArgs {
     #[command(flatten)]
-    pub(crate) domain: DomainArgs,
+    pub(crate) domain: Option<DomainArgs>,
     #[command(subcommand)]
     pub(crate) command: Option<ToolsCommand>,
 }
@@ -483,6 +483,30 @@ pub(crate) struct ToolsArgs {
 pub(crate) enum ToolsCommand {
     /// Call a tool as a run would, and print what the model would read
     Call(CallArgs),
+    /// Write entries for a domain file from the description of an API
+    #[command(subcommand)]
+    Import(ImportCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImportCommand {
+    /// Print tools of kind `http` from an OpenAPI document of version 3.0 or 3.1, for your review
+    Openapi(OpenapiArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct OpenapiArgs {
+    /// The document, in JSON or YAML; `-` reads standard input
+    pub(crate) document: PathBuf,
+    /// Import only this: an operation's id, a tag, METHOD /PATH, or the beginning of a path
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) only: Vec<String>,
+    /// The server's URL, in place of the one in the document
+    #[arg(long = "base-url", value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// List the operations, and print no tools
+    #[arg(long)]
+    pub(crate) list: bool,
 }
 
 #[derive(Debug, clap::Args)]

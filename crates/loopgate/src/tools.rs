@@ -1,28 +1,73 @@
-//! `loopgate tools`: what a domain's tools are, and what one of them returns.
+//! `loopgate tools`: what a domain's tools are, what one of them returns, and new ones from an API's description.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::process::ExitCode;
 
 use loop_core::{Scope, Status};
-use loop_domain::Domain;
+use loop_domain::{Domain, ImportOptions, import_openapi};
 use loop_runtime::tools::markdown_of;
 use loop_tools::ToolContext;
 use serde_json::Value;
 
-use crate::args::{CallArgs, ToolsArgs, ToolsCommand};
+use crate::args::{CallArgs, ImportCommand, OpenapiArgs, ToolsArgs, ToolsCommand};
 use crate::failure::Failure;
 use crate::run::{ReceivedSignal, Signals};
 use crate::{places, stream};
 
 pub(crate) async fn tools(args: ToolsArgs) -> Result<ExitCode, Failure> {
-    let domain = places::load(&args.domain)?;
+    if let Some(ToolsCommand::Import(ImportCommand::Openapi(args))) = args.command {
+        return import(args);
+    }
+    let missing = || Failure::new("no domain is named; name its folder, for example `loopgate tools DOMAIN`");
+    let domain = places::load(&args.domain.ok_or_else(missing)?)?;
     match args.command {
-        None => {
+        Some(ToolsCommand::Call(call_args)) => call(&domain, call_args).await,
+        _ => {
             stream::print(&list(&domain));
             Ok(ExitCode::SUCCESS)
         }
-        Some(ToolsCommand::Call(call_args)) => call(&domain, call_args).await,
     }
+}
+
+/// The most bytes of an API's description.
+const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
+
+fn import(args: OpenapiArgs) -> Result<ExitCode, Failure> {
+    let shown = args.document.display();
+    let unreadable =
+        |error: io::Error| Failure::new(format!("{shown}: cannot be read: {error}; check the path"));
+    let mut bytes = Vec::new();
+    let read = if args.document.as_os_str() == "-" {
+        io::stdin().lock().take(DOCUMENT_BYTES_MAX + 1).read_to_end(&mut bytes)
+    } else {
+        let file = File::open(&args.document).map_err(unreadable)?;
+        file.take(DOCUMENT_BYTES_MAX + 1).read_to_end(&mut bytes)
+    };
+    read.map_err(unreadable)?;
+    if bytes.len() as u64 > DOCUMENT_BYTES_MAX {
+        return Err(Failure::new(format!(
+            "{shown}: it is over 64 MiB; cut it to the operations that you need"
+        )));
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Failure::new(format!("{shown}: it is not UTF-8; save the document as JSON or YAML")))?;
+    let options = ImportOptions { only: args.only, base_url: args.server, list: args.list };
+    let imported =
+        import_openapi(&text, &options).map_err(|error| Failure::new(format!("{shown}: {error}")))?;
+    stream::print(&imported.toml);
+    if !options.list {
+        let all = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
+        let off = imported.off;
+        stream::note(format!("{} tools, {off} of them off until you have reviewed them", imported.count));
+        stream::note(format!("they connect to {}", all(&imported.places)));
+        if !imported.secrets.is_empty() {
+            stream::note(format!("they need the secrets {}", all(&imported.secrets)));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn list(domain: &Domain) -> String {

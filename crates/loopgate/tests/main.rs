@@ -10,6 +10,7 @@ mod eval;
 mod guard;
 mod handbook;
 mod help;
+mod import;
 mod kills;
 mod lies;
 mod mock;

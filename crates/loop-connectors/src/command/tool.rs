@@ -182,7 +182,7 @@ fn check_variables(settings: &CommandSettings) -> Result<(), ConnectorError> {
     for (key, name) in names.chain(settings.secret_env.iter().map(of("secret_env"))) {
         let wrong = |message| Err(ConnectorError::Setting { key, message });
         if name.is_empty() || name.contains(|c: char| c == '=' || c.is_whitespace() || c.is_control()) {
-            return wrong(format!("`{name}` is no name of an environment variable; write the name alone"));
+            return wrong(format!("`{name}` is not the name of an environment variable; write the name alone"));
         }
         if !taken.insert(name) {
             return wrong(format!("the variable `{name}` is named twice; keep one of them"));

@@ -448,7 +448,7 @@ fn a_setting_that_is_wrong_is_said_when_the_tool_is_made() {
     assert!(with(&|it| it.folder = "/nowhere".into()).contains("/nowhere: there is no such folder"));
     assert!(with(&|it| it.folder = "/bin/sh".into()).contains("is not a folder"));
     assert!(
-        with(&|it| it.env = vec!["A B".to_owned()]).contains("`A B` is no name of an environment variable")
+        with(&|it| it.env = vec!["A B".to_owned()]).contains("`A B` is not the name of an environment variable")
     );
     assert!(with(&|it| it.secret_env = vec!["PATH".to_owned()]).contains("`PATH` is named twice"));
     assert!(with(&|it| it.set = vec![("A".to_owned(), "\0".to_owned())]).contains("NUL"));

@@ -102,7 +102,7 @@ impl Folder {
 
     /// The folder, and the name in it, of a file that need not be there.
     pub(crate) fn place_to_write(&self, path: &str) -> Result<(Place, Dir, String), Refused> {
-        let wrong = || Refused::Input(format!("`{}` is no name of a file below the folder", shown(path)));
+        let wrong = || Refused::Input(format!("`{}` is not the name of a file below the folder", shown(path)));
         if path.contains('\0') {
             return Err(Refused::Input("the path has a NUL character in it".to_owned()));
         }
@@ -220,7 +220,7 @@ pub(crate) fn globs(patterns: &[String]) -> Result<GlobSet, ConnectorError> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
         let wrong = |error: globset::Error| {
-            let message = format!("`{pattern}` is no glob: {}; correct it", one_line(error.kind()));
+            let message = format!("`{pattern}` is not a glob: {}; correct it", one_line(error.kind()));
             ConnectorError::Setting { key: "include", message }
         };
         let anywhere = if pattern.contains('/') { pattern.clone() } else { format!("**/{pattern}") };

@@ -479,7 +479,7 @@ async fn files_are_listed_by_folder_and_glob_with_sizes_and_times() {
     assert_eq!(paths(&list(json!({ "glob": "*.md" })).await), ["b.md", "s/c.md", "s/t/d.md"]);
     assert_eq!(paths(&list(json!({ "glob": "s/*.md" })).await), ["s/c.md"]);
     check(&list(json!({ "glob": "*.py" })).await, Status::Empty, "No data found");
-    check(&list(json!({ "glob": "[" })).await, Status::InvalidInput, "`[` is no glob: ");
+    check(&list(json!({ "glob": "[" })).await, Status::InvalidInput, "`[` is not a glob: ");
     check(&list(json!({ "path": "none" })).await, Status::InvalidInput, "there is no file `none`");
     let cut = call(world.tool_with(FilesWork::List, |it| it.max_results = 2), json!({})).await;
     check(&cut, Status::Ok, "_Only the first 2 files are shown; there are more. Give `path` or `glob`._");
@@ -729,7 +729,7 @@ fn a_setting_that_is_wrong_is_said_when_the_tool_is_made() {
             .contains("/nowhere: there is no such folder")
     );
     assert!(with(FilesWork::List, &|it| it.folder = world.at("in/a.md")).contains("there is no such folder"));
-    assert!(with(FilesWork::List, &|it| it.include = vec!["[".into()]).contains("`[` is no glob: "));
+    assert!(with(FilesWork::List, &|it| it.include = vec!["[".into()]).contains("`[` is not a glob: "));
     assert!(with(FilesWork::List, &|it| it.max_results = 0).contains("nothing could be returned"));
     assert!(with(FilesWork::List, &|it| it.max_bytes = 0).contains("nothing could be returned"));
     let made = |work: FilesWork, declaration: ToolDeclaration| {

@@ -283,10 +283,10 @@ fn a_secret_that_would_be_read_on_its_way_is_refused_when_the_tool_is_made() {
             "`http.auth.token_url`: the URL of `id.example.com` holds a user",
         ),
         (oauth("https://10.0.0.1/t"), "`http.auth.token_url`: `10.0.0.1` leads to a private network"),
-        (oauth("id"), "`http.auth.token_url`: it is no URL"),
+        (oauth("id"), "`http.auth.token_url`: it is not a URL"),
         (
             HttpAuth::Header { key_env: token_env(), header: "a b".to_owned() },
-            "`http.auth.header`: it is no name of a header",
+            "`http.auth.header`: it is not the name of a header",
         ),
         (
             HttpAuth::Query { key_env: token_env(), parameter: " ".to_owned() },
@@ -294,7 +294,7 @@ fn a_secret_that_would_be_read_on_its_way_is_refused_when_the_tool_is_made() {
         ),
         (
             HttpAuth::Cookie { value_env: token_env(), cookie: "a=b".to_owned() },
-            "`http.auth.cookie`: it is no name of a cookie",
+            "`http.auth.cookie`: it is not the name of a cookie",
         ),
         (
             HttpAuth::Basic { user: "a:b".to_owned(), password_env: token_env() },

@@ -255,7 +255,7 @@ fn kind_v6(address: Ipv6Addr) -> Kind {
 
 /// `HOST` or `HOST:PORT`.
 fn place(text: &str) -> Result<Place, String> {
-    let wrong = || format!("`{text}` is no host; write HOST or HOST:PORT, for example `api.example.com`");
+    let wrong = || format!("`{text}` is not a host; write HOST or HOST:PORT, for example `api.example.com`");
     // A URL's parser reads a host and port in the form in which it reads those of a request.
     if text.contains(['/', '?', '#', '@', '\\', '*'])
         || text.chars().any(|c| c.is_whitespace() || c.is_control())

@@ -449,7 +449,7 @@ fn places_are_read_as_urls_read_them() {
     assert!(!check("example.com", "https://cdn.example.com/"), "a part of a name");
     for wrong in ["", "https://x", "x/y", "a b", "u@x", "*.example.com", "x:y", "[::1", "x?y"] {
         let (key, message) = allow(wrong).unwrap_err();
-        assert!(key == "allow" && message.contains("is no host"), "{wrong}: {message}");
+        assert!(key == "allow" && message.contains("is not a host"), "{wrong}: {message}");
     }
     let private = |text: &str| Guard::new(&own, None, &[text.to_owned()], false).unwrap_err();
     assert_eq!(

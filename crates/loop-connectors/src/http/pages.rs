@@ -67,10 +67,10 @@ impl HttpPages {
         match &self.by {
             HttpPaging::Link => None,
             HttpPaging::Cursor { pointer, .. } if !is_pointer(pointer) => {
-                wrong("cursor", "it is no JSON pointer; write it as `/next`")
+                wrong("cursor", "it is not a JSON pointer; write it as `/next`")
             }
             HttpPaging::Cursor { more: Some(more), .. } if !is_pointer(more) => {
-                wrong("more", "it is no JSON pointer; write it as `/has_more`")
+                wrong("more", "it is not a JSON pointer; write it as `/has_more`")
             }
             HttpPaging::Cursor { parameter, .. } | HttpPaging::Number { parameter, .. }
                 if parameter.trim().is_empty() =>

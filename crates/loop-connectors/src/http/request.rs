@@ -80,6 +80,14 @@ pub(crate) enum Payload {
 /// What is wrong with a definition: the key, and what to do about it.
 pub(crate) type Wrong = (String, String);
 
+impl HttpDefinition {
+    /// Whether a tool may set this header. Those of the connection, of proxies and of `auth` it may not.
+    pub fn may_set_header(name: &str) -> bool {
+        let name = name.to_ascii_lowercase();
+        !RESERVED.contains(&&*name) && !name.starts_with("x-forwarded-")
+    }
+}
+
 impl RequestTemplate {
     /// The templates of a definition.
     ///
@@ -247,7 +255,7 @@ fn method(definition: &HttpDefinition, effect: Option<Effect>) -> Result<Method,
         Some("PATCH") => Method::PATCH,
         Some("DELETE") => Method::DELETE,
         Some(other) => {
-            return wrong(format!("`{other}` is no method; use one of GET, POST, PUT, PATCH, DELETE"));
+            return wrong(format!("`{other}` is not a method; use one of GET, POST, PUT, PATCH, DELETE"));
         }
     };
     if definition.graphql.is_some() && method != Method::POST {
@@ -265,7 +273,7 @@ fn method(definition: &HttpDefinition, effect: Option<Effect>) -> Result<Method,
 
 /// What a URL consists of: where it leads, the segments of its path, and its parameters.
 fn url(text: &str, names: &mut Names<'_>) -> Result<(Url, Vec<Template>, Vec<Template>), String> {
-    let wrong = || "it is no URL; write https://HOST/PATH".to_owned();
+    let wrong = || "it is not a URL; write https://HOST/PATH".to_owned();
     if text.chars().any(|c| c.is_whitespace() || c.is_control() || c == '\\') {
         return Err("it holds a blank, a backslash or a control character; percent-encode it".to_owned());
     }
@@ -311,8 +319,8 @@ fn url(text: &str, names: &mut Names<'_>) -> Result<(Url, Vec<Template>, Vec<Tem
 
 fn header(name: &str, value: &str, names: &mut Names<'_>) -> Result<(HeaderName, Template), String> {
     let parsed =
-        HeaderName::try_from(name).map_err(|_| "it is no name of a header; correct it".to_owned())?;
-    if RESERVED.contains(&parsed.as_str()) || parsed.as_str().starts_with("x-forwarded-") {
+        HeaderName::try_from(name).map_err(|_| "it is not the name of a header; correct it".to_owned())?;
+    if !HttpDefinition::may_set_header(parsed.as_str()) {
         let revise = if matches!(parsed.as_str(), "authorization" | "cookie") {
             "name the secret in `auth`"
         } else {
@@ -352,7 +360,7 @@ fn body(
             let variables = match &definition.variables {
                 Some(variables) if variables.is_object() => JsonTemplate::parse(variables, names)
                     .map_err(|message| ("variables".to_owned(), message))?,
-                Some(_) => return wrong("variables", "the variables are no table; correct them"),
+                Some(_) => return wrong("variables", "the variables are not a table; correct them"),
                 None => {
                     let all = parameters.iter().map(|name| {
                         names.note(name);

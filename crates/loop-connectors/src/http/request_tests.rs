@@ -277,7 +277,7 @@ fn what_cannot_be_sent_is_refused_when_the_tool_is_made() {
         "a GET has no body",
     );
     for method in ["get", "TRACE", "CONNECT", ""] {
-        check(&|it| it.method = Some(method.to_owned()), Effect::Read, "method", "is no method");
+        check(&|it| it.method = Some(method.to_owned()), Effect::Read, "method", "is not a method");
     }
     for method in ["PUT", "PATCH", "DELETE"] {
         check(&|it| it.method = Some(method.to_owned()), Effect::Read, "method", "changes something");

@@ -142,7 +142,7 @@ impl HttpTool {
             Some(pointer) if !pointer.is_empty() && !pointer.starts_with('/') => {
                 return wrong(
                     "select",
-                    &format!("it is no JSON pointer; write it as `/{}`", pointer.replace('.', "/")),
+                    &format!("it is not a JSON pointer; write it as `/{}`", pointer.replace('.', "/")),
                 );
             }
             None if request.is_graphql() => Some("/data".to_owned()),
@@ -152,7 +152,7 @@ impl HttpTool {
             Template::read(text, &mut |name| match name {
                 pointer if pointer.is_empty() || pointer.starts_with('/') => Ok(()),
                 other => {
-                    Err(format!("`{{{other}}}` is no JSON pointer in braces; write it as `{{/{other}}}`"))
+                    Err(format!("`{{{other}}}` is not a JSON pointer in braces; write it as `{{/{other}}}`"))
                 }
             })
         });

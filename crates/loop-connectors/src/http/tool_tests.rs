@@ -325,11 +325,11 @@ fn a_wrong_definition_names_its_key_in_one_line() {
     );
     check(
         &|it| it.select = Some("a.b".to_owned()),
-        "`http.select`: it is no JSON pointer; write it as `/a/b`",
+        "`http.select`: it is not a JSON pointer; write it as `/a/b`",
     );
     check(
         &|it| it.markdown = Some("{id}".to_owned()),
-        "`http.markdown`: `{id}` is no JSON pointer in braces; write it as `{/id}`",
+        "`http.markdown`: `{id}` is not a JSON pointer in braces; write it as `{/id}`",
     );
     check(
         &|it| it.graphql = Some("mutation { a }".to_owned()),
@@ -349,11 +349,11 @@ fn a_wrong_definition_names_its_key_in_one_line() {
     };
     check(
         &|it| it.pages = pages(cursor("next", None), 1),
-        "`http.pages.cursor`: it is no JSON pointer; write it as `/next`",
+        "`http.pages.cursor`: it is not a JSON pointer; write it as `/next`",
     );
     check(
         &|it| it.pages = pages(cursor("/a", Some("b")), 1),
-        "`http.pages.more`: it is no JSON pointer; write it as `/has_more`",
+        "`http.pages.more`: it is not a JSON pointer; write it as `/has_more`",
     );
     let pages_of_write = error(Effect::WriteKeyed, &|it| it.pages = pages(HttpPaging::Link, 1));
     assert_eq!(

@@ -207,7 +207,7 @@ fn what_is_wrong_with_a_file_is_one_line_that_names_the_key() {
         ("querry = {}", "12:1: unknown key `querry`; did you mean `query`?"),
         (
             "method = \"TRACE\"",
-            "12:1: tool `t`: `http.method`: `TRACE` is no method; use one of GET, POST, PUT, PATCH, DELETE",
+            "12:1: tool `t`: `http.method`: `TRACE` is not a method; use one of GET, POST, PUT, PATCH, DELETE",
         ),
         (
             "query = { a = \"{x}\" }",
@@ -230,10 +230,10 @@ fn what_is_wrong_with_a_file_is_one_line_that_names_the_key() {
             "graphql = \"mutation { a }\"",
             "12:1: tool `t`: `http.graphql`: the document changes something, and the effect is `read`; correct one of them",
         ),
-        ("select = \"items\"", "12:1: tool `t`: `http.select`: it is no JSON pointer; write it as `/items`"),
+        ("select = \"items\"", "12:1: tool `t`: `http.select`: it is not a JSON pointer; write it as `/items`"),
         (
             "markdown = \"{id}\"",
-            "12:1: tool `t`: `http.markdown`: `{id}` is no JSON pointer in braces; write it as `{/id}`",
+            "12:1: tool `t`: `http.markdown`: `{id}` is not a JSON pointer in braces; write it as `{/id}`",
         ),
         (
             "auth = {}",
@@ -245,7 +245,7 @@ fn what_is_wrong_with_a_file_is_one_line_that_names_the_key() {
         ),
         (
             "auth = { bearer_env = \"A B\" }",
-            "12:10: this is no name of an environment variable; write the name alone, for example MODEL_KEY",
+            "12:10: this is not the name of an environment variable; write the name alone, for example MODEL_KEY",
         ),
         ("auth = { password_env = \"A\" }", "12:10: `password_env` needs `user`; add it"),
         ("auth = { cookie_env = \"A\", cookie = \" \" }", "12:28: `cookie_env` needs `cookie`; add it"),
@@ -264,7 +264,7 @@ fn what_is_wrong_with_a_file_is_one_line_that_names_the_key() {
         ),
         (
             "allow = [\"*\"]",
-            "12:1: tool `t`: `http.allow`: `*` is no host; write HOST or HOST:PORT, for example `api.example.com`",
+            "12:1: tool `t`: `http.allow`: `*` is not a host; write HOST or HOST:PORT, for example `api.example.com`",
         ),
         (
             "private = [\"10.0.0.1\"]",

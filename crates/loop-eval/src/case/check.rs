@@ -249,7 +249,7 @@ fn expected(case: &Case, origin: &str) -> Result<(), CaseError> {
     if let Some((at, check)) =
         output.find(|(_, check)| !check.pointer.is_empty() && !check.pointer.starts_with('/'))
     {
-        let message = format!("`{}` is no JSON pointer; begin it with `/`", check.pointer);
+        let message = format!("`{}` is not a JSON pointer; begin it with `/`", check.pointer);
         return wrong(format!("/expected/output/{at}/pointer"), message);
     }
     Ok(())

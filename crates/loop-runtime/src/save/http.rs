@@ -33,7 +33,7 @@ impl HttpTarget {
     /// # Errors
     /// It is no such URL, or there is a user or a password in it.
     pub fn new(url: &str) -> Result<Self, TargetError> {
-        let parsed = Url::parse(url).map_err(|_| TargetError("is no URL; write `https://HOST/PATH`"))?;
+        let parsed = Url::parse(url).map_err(|_| TargetError("is not a URL; write `https://HOST/PATH`"))?;
         if !matches!(parsed.scheme(), "https" | "http") || parsed.host().is_none() {
             return Err(TargetError("begins neither with `https://` nor with `http://`; correct it"));
         }
@@ -51,7 +51,7 @@ impl HttpTarget {
     /// # Errors
     /// Name or value cannot be in a header, or the header is one that saving sets itself.
     pub fn with_header(mut self, name: &str, value: &str) -> Result<Self, TargetError> {
-        let name = HeaderName::try_from(name).map_err(|_| TargetError("is no name of a header"))?;
+        let name = HeaderName::try_from(name).map_err(|_| TargetError("is not the name of a header"))?;
         if name == CONTENT_TYPE || name.as_str() == IDEMPOTENCY_KEY {
             return Err(TargetError("is set by saving itself; leave it out"));
         }

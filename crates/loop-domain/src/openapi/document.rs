@@ -1,0 +1,247 @@
+//! An OpenAPI document: its version, its operations, and what its references mean.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::openapi::text::line;
+use crate::openapi::yaml;
+
+/// The most bytes of a document.
+pub(crate) const BYTES_MAX: usize = 64 << 20;
+/// The most references from one to the next.
+const HOPS_MAX: usize = 32;
+/// How many nodes are looked at for one operation: references may name each other again and again.
+const FUEL: u32 = 50_000;
+/// The most characters of a text of the document in a message.
+const SHOWN: usize = 80;
+
+/// A document of version 3.0 or 3.1.
+pub(crate) struct Document {
+    root: Value,
+    /// The nodes that may still be looked at for the operation at hand.
+    fuel: Cell<u32>,
+}
+
+/// Methods that a tool may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    Get,
+    Put,
+    Post,
+    Delete,
+    Patch,
+}
+
+/// An operation: a method at a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operation<'a> {
+    pub(crate) method: Method,
+    pub(crate) path: &'a str,
+    /// What all operations of the path share.
+    pub(crate) item: &'a Value,
+    pub(crate) node: &'a Value,
+}
+
+/// Why a part of a document has no counterpart in a tool, in words for a comment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Gap {
+    /// Only answers have it, so that nothing is missing.
+    OnlyAnswers,
+    /// A reason.
+    Because(String),
+}
+
+impl Method {
+    const ALL: [Self; 5] = [Self::Get, Self::Put, Self::Post, Self::Delete, Self::Patch];
+
+    /// The method as a domain file has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Put => "PUT",
+            Self::Post => "POST",
+            Self::Delete => "DELETE",
+            Self::Patch => "PATCH",
+        }
+    }
+
+    /// The key as a document has it.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Put => "put",
+            Self::Post => "post",
+            Self::Delete => "delete",
+            Self::Patch => "patch",
+        }
+    }
+}
+
+impl Gap {
+    pub(crate) fn because(why: impl Into<String>) -> Self {
+        Self::Because(why.into())
+    }
+}
+
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OnlyAnswers => "only answers have it",
+            Self::Because(why) => why,
+        })
+    }
+}
+
+impl<'a> Operation<'a> {
+    pub(crate) fn id(&self) -> Option<&'a str> {
+        self.text("operationId").filter(|id| !id.trim().is_empty())
+    }
+
+    pub(crate) fn tags(&self) -> impl Iterator<Item = &'a str> {
+        self.node.get("tags").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    pub(crate) fn text(&self, key: &str) -> Option<&'a str> {
+        self.node.get(key).and_then(Value::as_str)
+    }
+
+    /// `GET /pets`: method and path as `--only` takes them.
+    pub(crate) fn place(&self) -> String {
+        format!("{} {}", self.method.name(), self.path)
+    }
+}
+
+impl Document {
+    /// The document in a text, which is JSON where it begins with a brace, else YAML.
+    ///
+    /// # Errors
+    /// It cannot be read, or is of another version. The message is one line.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        if text.len() > BYTES_MAX {
+            return Err(format!("it is over {} MiB; give a part of it", BYTES_MAX >> 20));
+        }
+        let text = text.trim_start_matches('\u{feff}');
+        let root = if text.trim_start().starts_with('{') {
+            let not_json = |error: serde_json::Error| format!("it is not JSON: {error}; correct it");
+            // YAML may begin with a brace too.
+            serde_json::from_str(text).or_else(|error| yaml::parse(text).map_err(|_| not_json(error)))?
+        } else {
+            yaml::parse(text).map_err(|message| {
+                format!("it is neither JSON nor YAML that can be read: {}; correct it", line(&message, 200))
+            })?
+        };
+        let version = |key: &str| match root.get(key) {
+            Some(Value::String(text)) => Some(line(text, SHOWN)),
+            Some(Value::Number(number)) => Some(number.to_string()),
+            _ => None,
+        };
+        if let Some(swagger) = version("swagger") {
+            return Err(format!(
+                "it is Swagger {swagger}, and OpenAPI 3.0 or 3.1 is needed; convert it, for example with `npx swagger2openapi`"
+            ));
+        }
+        let Some(version) = version("openapi") else {
+            return Err(
+                "it is not an OpenAPI document: the key `openapi` is missing; give one of version 3.0 or 3.1"
+                    .to_owned(),
+            );
+        };
+        let is_of = |known: &str| version == known || version.starts_with(&format!("{known}."));
+        if !is_of("3.0") && !is_of("3.1") {
+            return Err(format!("it is OpenAPI {version}, and only 3.0 and 3.1 are read; convert it"));
+        }
+        Ok(Self { root, fuel: Cell::new(FUEL) })
+    }
+
+    pub(crate) fn root(&self) -> &Value {
+        &self.root
+    }
+
+    /// The title and the version of the API on one line. Empty: it has neither.
+    pub(crate) fn title(&self) -> String {
+        let text = |key: &str| self.root.pointer(key).and_then(Value::as_str).unwrap_or_default();
+        line(&format!("{} {}", line(text("/info/title"), 60), line(text("/info/version"), 20)), SHOWN)
+    }
+
+    /// Every operation that a tool can make, in the order of the document.
+    pub(crate) fn operations(&self) -> Vec<Operation<'_>> {
+        let paths = self.root.get("paths").and_then(Value::as_object);
+        let paths = paths.into_iter().flatten().filter(|(path, _)| path.starts_with('/'));
+        let operations = paths.flat_map(|(path, item)| {
+            self.refuel();
+            let item = self.follow(item).unwrap_or(item);
+            Method::ALL.into_iter().filter_map(move |method| {
+                let node = item.get(method.key()).filter(|node| node.is_object())?;
+                Some(Operation { method, path, item, node })
+            })
+        });
+        operations.collect()
+    }
+
+    /// Allows the next operation as much as any.
+    pub(crate) fn refuel(&self) {
+        self.fuel.set(FUEL);
+    }
+
+    /// What is meant by a node: where it is a reference, what that leads to.
+    ///
+    /// # Errors
+    /// The reference leads to another document, to nothing or in a circle.
+    pub(crate) fn follow<'a>(&'a self, node: &'a Value) -> Result<&'a Value, Gap> {
+        let mut node = node;
+        for _ in 0..HOPS_MAX {
+            let Some(left) = self.fuel.get().checked_sub(1) else {
+                return Err(Gap::because("the document says too much about it"));
+            };
+            self.fuel.set(left);
+            let Some(reference) = node.get("$ref").and_then(Value::as_str) else { return Ok(node) };
+            let shown = || line(reference, SHOWN);
+            let Some(pointer) = reference.strip_prefix('#') else {
+                return Err(Gap::because(format!(
+                    "`{}` is in another document, which is not fetched",
+                    shown()
+                )));
+            };
+            let found = self.root.pointer(&decoded(pointer));
+            node = found.ok_or_else(|| Gap::because(format!("`{}` leads to nothing", shown())))?;
+        }
+        Err(Gap::because("its references lead in a circle"))
+    }
+
+    /// The members of a node that is an object, after its references.
+    pub(crate) fn members<'a>(&'a self, node: Option<&'a Value>) -> Option<&'a Map<String, Value>> {
+        node.and_then(|node| self.follow(node).ok()).and_then(Value::as_object)
+    }
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Document").field("title", &self.title()).finish_non_exhaustive()
+    }
+}
+
+/// A fragment of a URL with its percent signs decoded.
+fn decoded(text: &str) -> String {
+    if !text.contains('%') {
+        return text.to_owned();
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+        let code = code.filter(|two| two.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        match code.and_then(|two| u8::from_str_radix(two, 16).ok()).filter(|_| *first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

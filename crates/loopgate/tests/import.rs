@@ -1,0 +1,49 @@
+//! `loopgate tools import openapi`: what an operator sees.
+
+use crate::common::Shell;
+
+const SHOP: &str = "openapi: 3.0.3\ninfo: { title: Shop, version: '1' }\nservers: [{ url: 'https://shop.example.com/v1' }]\n\
+    paths:\n  /orders/{orderId}:\n    get: { operationId: getOrder, tags: [orders], parameters: [{ name: orderId, in: path, required: true, schema: { type: integer } }] }\n    \
+    delete: { operationId: cancelOrder, tags: [orders], parameters: [{ name: orderId, in: path, required: true, schema: { type: integer } }] }\n";
+
+#[test]
+fn tools_are_printed_and_load_in_a_domain() {
+    let shell = Shell::new();
+    let document = shell.file("shop.yaml", SHOP);
+    let document = document.to_str().unwrap();
+    let listed = shell.run(&["tools", "import", "openapi", document, "--list"]);
+    assert_eq!(listed.code, 0, "{}", listed.err);
+    let page = include_str!("../../../docs/how-to/tools/openapi.md");
+    assert!(page.contains(&format!("--list\n{}$", listed.out)), "{}", listed.out);
+    let made = shell.run(&["tools", "import", "openapi", document, "--only", "orders"]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    for line in made.err.lines() {
+        assert!(page.contains(line), "{line}");
+    }
+    let around = "version = 1\nname = \"shop\"\n[protocol]\ntype = \"conversation\"\n";
+    let file = shell.file("shop/loopgate.toml", &format!("{around}{}", made.out));
+    let tools = shell.run(&["tools", file.to_str().unwrap()]);
+    assert_eq!(tools.code, 0, "{}", tools.err);
+    assert!(tools.out.contains("fetch_order (read") && !tools.out.contains("cancel_order"), "{}", tools.out);
+}
+
+#[test]
+fn what_cannot_be_imported_is_one_line() {
+    let shell = Shell::new();
+    let document = shell.file("shop.yaml", SHOP);
+    let document = document.to_str().unwrap();
+    let swagger = shell.file("old.yaml", "swagger: '2.0'\n");
+    let binary = shell.file("a.bin", "");
+    std::fs::write(&binary, [0xff, 0xfe]).unwrap();
+    for (args, says) in [
+        (vec![document, "--only", "getOder"], "no operation fits; the nearest are `getOrder`"),
+        (vec!["/no/such/file"], "cannot be read"),
+        (vec![swagger.to_str().unwrap()], "2.0"),
+        (vec![binary.to_str().unwrap()], "it is not UTF-8"),
+        (vec![document, "--base-url", "ftp://x"], "--base-url ftp://x"),
+    ] {
+        let ran = shell.run(&[&["tools", "import", "openapi"], &args[..]].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{says}");
+        assert!(ran.err.contains(says) && ran.err.trim().lines().count() == 1, "{}", ran.err);
+    }
+}
