@@ -241,7 +241,7 @@ fn a_place_in_scheme_host_or_port_is_refused_when_the_tool_is_made() {
     check_refused(&definition("https://h.example/{order}#x"), Effect::Read, "url", "never sent");
     check_refused(&definition("https://h.example\\{order}"), Effect::Read, "url", "backslash");
     check_refused(&definition("ftp://h.example/{order}"), Effect::Read, "url", "neither with https://");
-    check_refused(&definition("h.example/{order}"), Effect::Read, "url", "no URL");
+    check_refused(&definition("h.example/{order}"), Effect::Read, "url", "not a URL");
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn what_cannot_be_sent_is_refused_when_the_tool_is_made() {
         &|it| it.headers = vec![("a b".to_owned(), "x".to_owned())],
         Effect::Read,
         "headers.a b",
-        "no name of a header",
+        "not the name of a header",
     );
     check(
         &|it| it.headers = vec![("a".to_owned(), "x\ny".to_owned())],
