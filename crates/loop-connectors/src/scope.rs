@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loop_core::Scope;
 
 /// The part with this name, without the prefix of the kind of tool: `account`, `account_name`, `asset`, `item` or `person`.
-/// `None`: the scope does not have it, or there is no such part.
+/// `None`: the scope does not have it, or the name is not one of a part.
 pub(crate) fn part_of<'a>(scope: &'a Scope, name: &str) -> Option<&'a Arc<str>> {
     match name {
         "account" => scope.account.as_ref(),

@@ -107,7 +107,8 @@ impl Domain {
         let save = parts::save(&file, &mut unset_to_save);
         // What saving sends is a secret in every run, also in one that does not save.
         let mut own = save.as_ref().ok().and_then(Option::as_ref).map(Saver::secrets).unwrap_or_default();
-        own.extend(&Secrets::of(tools.secrets.values.values().map(String::as_str)));
+        let of_tools = tools.secrets.values.values().chain(&tools.secrets.parts);
+        own.extend(&Secrets::of(of_tools.map(String::as_str)));
         let Built { models, found, scripts, recorder } =
             models::models(&file, options.record.as_deref(), &own)?;
         let prompts = parts::prompts(&file)?;

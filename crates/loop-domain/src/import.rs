@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+/// The most bytes of a document that is imported.
+pub const OPENAPI_BYTES_MAX: usize = 64 << 20;
+
 /// What is imported, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportOptions {

@@ -76,7 +76,7 @@ mod tree;
 pub use command::kill_commands;
 pub use domain::{Domain, LoadOptions};
 pub use error::{DomainError, ItemError};
-pub use import::{ImportError, ImportOptions, Imported, import_openapi};
+pub use import::{ImportError, ImportOptions, Imported, OPENAPI_BYTES_MAX, import_openapi};
 pub use preset::preset;
 pub use prices::{price_schema, read_prices};
 pub use report::DomainReport;

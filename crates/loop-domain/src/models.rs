@@ -13,6 +13,7 @@ use crate::file::File;
 use crate::parts::one_line;
 use crate::remote::{self, LOCAL, Servers};
 use crate::scripts::Scripts;
+use crate::secret;
 
 /// The models of a domain.
 pub(crate) struct Built {
@@ -78,9 +79,9 @@ pub(crate) fn models(file: &File, record: Option<&Path>, own: &Secrets) -> Resul
 /// The keys that the environment holds for the known providers: a tool or a model may come upon one that no tier uses.
 fn of_environment() -> Secrets {
     let variables = Profile::all().iter().filter_map(|profile| profile.api_key_env.as_deref());
-    let keys: Vec<String> = variables.filter_map(|variable| std::env::var(variable).ok()).collect();
+    let keys: Vec<String> = variables.filter_map(|variable| secret::of_environment(variable).ok()).collect();
     // What is shorter is in place of a key, and may be a word.
-    Secrets::of(keys.iter().map(|key| key.trim()).filter(|key| key.len() >= LEAST_OF_KEY))
+    Secrets::of(keys.iter().map(String::as_str).filter(|key| key.len() >= LEAST_OF_KEY))
 }
 
 /// Bytes of the shortest key that is looked for although no model uses it.

@@ -52,14 +52,12 @@ impl PostgresSources {
             PostgresLogin::Url { url_env } => Some(("url_env", url_env)),
         };
         if let Some((key, secret)) = secret {
-            secrets.read(file, &["sources", name, key], secret);
+            secrets.read(file, &["sources", name, key], secret)?;
             // The password in a URL is a secret of its own.
             if let PostgresLogin::Url { url_env } = &settings.login
                 && let Some(url) = secrets.values.get(url_env)
             {
-                for (at, password) in Postgres::passwords_in(url).into_iter().enumerate() {
-                    secrets.values.insert(format!("{url_env} (password {at})"), password);
-                }
+                secrets.parts.extend(Postgres::passwords_in(url));
             }
         }
         let source = Postgres::new(name, settings).map_err(|error| match error {

@@ -2,7 +2,7 @@
 
 use loop_tools::RowFilter;
 
-use crate::config::{SmartConfig, ToolConfig, ToolKind};
+use crate::config::{SmartConfig, SmartRowsConfig, ToolConfig, ToolKind};
 use crate::error::DomainError;
 use crate::file::File;
 use crate::similar::hint;
@@ -23,19 +23,15 @@ pub(crate) fn row_filter(
     if tool.effect.is_some_and(|effect| !effect.is_read()) {
         return wrong("", "only a tool that reads may be smart; take it out".to_owned());
     }
-    let config = match &tool.smart {
-        SmartConfig::By(_) if tool.kind == ToolKind::Docs => {
-            return wrong(
-                "",
-                "the passages of documents are chosen in one way; write `smart = true`".to_owned(),
-            );
+    let config = match (&tool.smart, tool.kind) {
+        (SmartConfig::By(_), ToolKind::Docs) => {
+            let message = "the passages of documents are chosen in one way; write `smart = true`";
+            return wrong("", message.to_owned());
         }
-        SmartConfig::By(config) => config.clone(),
-        SmartConfig::Is(_) => Default::default(),
+        (SmartConfig::Is(_), ToolKind::Docs) => return Ok(None),
+        (SmartConfig::By(config), _) => config.clone(),
+        (SmartConfig::Is(_), _) => SmartRowsConfig::default(),
     };
-    if tool.kind == ToolKind::Docs {
-        return Ok(None);
-    }
     for (key, value) in [("threshold", config.threshold), ("fallback", config.fallback)] {
         if value == Some(0) {
             return wrong(key, "it is at least 1; correct it".to_owned());

@@ -65,13 +65,19 @@ pub(crate) struct Tools {
 pub(crate) struct ToolSecrets {
     /// The values by their names.
     pub(crate) values: BTreeMap<String, String>,
+    /// Parts of them that are secrets too, such as the password in a URL.
+    pub(crate) parts: Vec<String>,
     /// Those that are named and not there.
     pub(crate) unset: Vec<DomainError>,
 }
 
 impl ToolSecrets {
     /// Looks for the secret that the key at `path` names. One that is missing refuses a run, and is a warning in a check.
-    pub(crate) fn read(&mut self, file: &File, path: &[&str], name: &str) {
+    ///
+    /// # Errors
+    /// No secret can have this name.
+    pub(crate) fn read(&mut self, file: &File, path: &[&str], name: &str) -> Result<(), DomainError> {
+        file.names_secret(path, name)?;
         match file.secret(path, name) {
             Ok(Some(value)) => {
                 self.values.insert(name.to_owned(), value);
@@ -79,6 +85,7 @@ impl ToolSecrets {
             Ok(None) => {}
             Err(error) => self.unset.push(error),
         }
+        Ok(())
     }
 }
 
@@ -313,8 +320,7 @@ impl<'a> Maker<'a> {
             command::make(self.file, name, config, declaration(self.file, name, tool, parameters(tool))?)?;
         for (at, secret) in config.secret_env.iter().enumerate() {
             let path = ["tools", name, "command", "secret_env", &at.to_string()];
-            self.file.names_secret(&path, secret)?;
-            self.secrets.read(self.file, &path, secret);
+            self.secrets.read(self.file, &path, secret)?;
         }
         self.warnings.extend(made.warnings);
         Ok(made.tool)
@@ -372,8 +378,7 @@ impl Maker<'_> {
         let made = crate::http::tool(self.file, name, config, declaration)?;
         for (key, secret) in config.auth.iter().flat_map(crate::config::HttpAuthConfig::variables) {
             let path = ["tools", name, "http", "auth", key];
-            self.file.names_secret(&path, secret)?;
-            self.secrets.read(self.file, &path, secret);
+            self.secrets.read(self.file, &path, secret)?;
         }
         self.warnings.extend(made.warnings);
         Ok(made.tool)

@@ -66,24 +66,31 @@ pub(crate) fn prices() -> Option<PathBuf> {
     std::env::var_os("LOOPGATE_PRICES").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
+/// The path that means standard input.
+const STANDARD_INPUT: &str = "-";
+
+/// The first bytes of a file or of standard input, at most `max`.
+pub(crate) fn beginning(path: &Path, max: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if path == Path::new(STANDARD_INPUT) {
+        std::io::stdin().take(max).read_to_end(&mut bytes)?;
+    } else {
+        std::fs::File::open(path)?.take(max).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
 /// Reads the work item from a file, or from standard input for `-`.
 pub(crate) fn item(domain: &Domain, path: &Path) -> Result<WorkItem, Failure> {
     let origin = path.display().to_string();
     // One byte beyond the limit is enough to refuse it.
     let max = domain.item_bytes_max().saturating_add(1);
-    let mut bytes = Vec::new();
-    let advice = if path == Path::new("-") {
-        let read = std::io::stdin().take(max).read_to_end(&mut bytes);
-        read.map_err(|error| {
-            Failure::new(format!("standard input: {error}; give the work item as UTF-8 text"))
-        })?;
-        "give the work item as UTF-8 text"
+    let (shown, advice) = if path == Path::new(STANDARD_INPUT) {
+        ("standard input", "give the work item as UTF-8 text")
     } else {
-        let advice = "give a JSON or Markdown file, or `-`";
-        let read = std::fs::File::open(path).and_then(|file| file.take(max).read_to_end(&mut bytes));
-        read.map_err(|error| Failure::new(format!("{origin}: {error}; {advice}")))?;
-        advice
+        (&*origin, "give a JSON or Markdown file, or `-`")
     };
+    let bytes = beginning(path, max).map_err(|error| Failure::new(format!("{shown}: {error}; {advice}")))?;
     let is_cut = bytes.len() as u64 == max;
     let text = match String::from_utf8(bytes) {
         Ok(text) => text,

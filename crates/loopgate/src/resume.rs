@@ -272,7 +272,7 @@ async fn resume_all(go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
                     run::count(u32::try_from(all - nth).unwrap_or(u32::MAX), "run", "runs")
                 ));
             }
-            stream::exit(received.exit_code());
+            stream::exit(received.exit_code().into());
         }
     }
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -388,10 +388,10 @@ pub(crate) enum ReceivedSignal {
 
 impl ReceivedSignal {
     /// What a shell shows for a program that it has ended.
-    pub(crate) fn exit_code(self) -> i32 {
+    pub(crate) fn exit_code(self) -> u8 {
         match self {
             Self::Interrupt => 130,
-            Self::Terminate => SIGTERM_EXIT.into(),
+            Self::Terminate => SIGTERM_EXIT,
             Self::HangUp => 129,
         }
     }
@@ -417,7 +417,7 @@ impl Signals {
     pub(crate) async fn unless_received<T>(&mut self, work: impl Future<Output = T>) -> T {
         tokio::select! {
             done = work => done,
-            received = self.next() => stream::exit(received.exit_code()),
+            received = self.next() => stream::exit(received.exit_code().into()),
         }
     }
 

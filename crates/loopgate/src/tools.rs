@@ -2,19 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Read as _};
 use std::process::ExitCode;
 
 use loop_core::{Scope, Status};
-use loop_domain::{Domain, ImportOptions, import_openapi};
+use loop_domain::{Domain, ImportOptions, OPENAPI_BYTES_MAX, import_openapi};
 use loop_runtime::tools::markdown_of;
 use loop_tools::ToolContext;
 use serde_json::Value;
 
 use crate::args::{CallArgs, ImportCommand, OpenapiArgs, ToolsArgs, ToolsCommand};
 use crate::failure::Failure;
-use crate::run::{ReceivedSignal, Signals};
+use crate::run::Signals;
 use crate::{places, stream};
 
 pub(crate) async fn tools(args: ToolsArgs) -> Result<ExitCode, Failure> {
@@ -32,31 +30,16 @@ pub(crate) async fn tools(args: ToolsArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The most bytes of an API's description.
-const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
-
 fn import(args: OpenapiArgs) -> Result<ExitCode, Failure> {
     let shown = args.document.display();
-    let unreadable =
-        |error: io::Error| Failure::new(format!("{shown}: cannot be read: {error}; check the path"));
-    let mut bytes = Vec::new();
-    let read = if args.document.as_os_str() == "-" {
-        io::stdin().lock().take(DOCUMENT_BYTES_MAX + 1).read_to_end(&mut bytes)
-    } else {
-        let file = File::open(&args.document).map_err(unreadable)?;
-        file.take(DOCUMENT_BYTES_MAX + 1).read_to_end(&mut bytes)
-    };
-    read.map_err(unreadable)?;
-    if bytes.len() as u64 > DOCUMENT_BYTES_MAX {
-        return Err(Failure::new(format!(
-            "{shown}: it is over 64 MiB; cut it to the operations that you need"
-        )));
-    }
+    let wrong = |message: String| Failure::new(format!("{shown}: {message}"));
+    // One byte beyond the limit is enough for the importer to refuse it.
+    let read = places::beginning(&args.document, OPENAPI_BYTES_MAX as u64 + 1);
+    let bytes = read.map_err(|error| wrong(format!("cannot be read: {error}; check the path")))?;
     let text = String::from_utf8(bytes)
-        .map_err(|_| Failure::new(format!("{shown}: it is not UTF-8; save the document as JSON or YAML")))?;
+        .map_err(|_| wrong("it is not UTF-8; save the document as JSON or YAML".to_owned()))?;
     let options = ImportOptions { only: args.only, base_url: args.server, list: args.list };
-    let imported =
-        import_openapi(&text, &options).map_err(|error| Failure::new(format!("{shown}: {error}")))?;
+    let imported = import_openapi(&text, &options).map_err(|error| wrong(error.to_string()))?;
     stream::print(&imported.toml);
     if !options.list {
         let all = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
@@ -119,7 +102,7 @@ async fn call(domain: &Domain, args: CallArgs) -> Result<ExitCode, Failure> {
         domain.registry.dispatch(&args.name, &parameters, context, &domain.credentials, timeout_ms, cap);
     let observation = tokio::select! {
         observation = dispatched => observation,
-        received = signals.next() => return Ok(exit_code(received)),
+        received = signals.next() => return Ok(ExitCode::from(received.exit_code())),
     };
     let secrets = domain.secrets();
     if args.json {
@@ -132,11 +115,6 @@ async fn call(domain: &Domain, args: CallArgs) -> Result<ExitCode, Failure> {
     }
     let found = matches!(observation.status, Status::Ok | Status::Empty);
     Ok(ExitCode::from(u8::from(!found)))
-}
-
-/// What a shell shows for a program that the signal ended.
-fn exit_code(received: ReceivedSignal) -> ExitCode {
-    u8::try_from(received.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 fn set_scope(scope: &mut Scope, text: &str) -> Result<(), Failure> {

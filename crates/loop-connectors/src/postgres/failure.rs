@@ -1,8 +1,9 @@
 //! From what the server or the connection says to what a call returns. Decided on SQLSTATE codes and types.
 
-use loop_core::is_clean;
+use loop_tools::clean;
 use tokio_postgres::error::{DbError, ErrorPosition, SqlState};
 
+use crate::error::one_line;
 use crate::postgres::wire::WireError;
 use crate::sql::rows::QueryFailure;
 
@@ -145,8 +146,7 @@ fn is_io(error: &tokio_postgres::Error) -> bool {
 
 /// A text of the server in one line, visible and short.
 pub(crate) fn line(text: &str) -> String {
-    let visible: String = text.chars().map(|c| if is_clean(c) { c } else { ' ' }).collect();
-    let line = visible.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = one_line(clean(text).0);
     match line.char_indices().nth(MESSAGE_CHARS) {
         None => line,
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),

@@ -17,7 +17,7 @@ const AUTHENTICATION: u8 = b'R';
 /// The request for a password as it is.
 const CLEARTEXT: [u8; 4] = [0, 0, 0, 3];
 
-/// Why a stream is no longer read.
+/// Why the reading of a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WireError {
     /// A message is longer than [`MESSAGE_BYTES_MAX`].

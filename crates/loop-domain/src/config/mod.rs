@@ -44,7 +44,7 @@ pub(crate) use secrets::SecretConfig;
 pub(crate) use sources::TlsKind;
 pub(crate) use sources::{SourceConfig, SourceKind};
 pub(crate) use stops::StopReasonConfig;
-pub(crate) use tools::{SmartConfig, ToolConfig, ToolKind};
+pub(crate) use tools::{SmartConfig, SmartRowsConfig, ToolConfig, ToolKind};
 
 /// The version of the format that this crate reads.
 pub(crate) const VERSION: u32 = 1;

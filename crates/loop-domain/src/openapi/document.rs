@@ -5,11 +5,10 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use crate::import::OPENAPI_BYTES_MAX;
 use crate::openapi::text::line;
 use crate::openapi::yaml;
 
-/// The most bytes of a document.
-pub(crate) const BYTES_MAX: usize = 64 << 20;
 /// The most references from one to the next.
 const HOPS_MAX: usize = 32;
 /// How many nodes are looked at for one operation: references may name each other again and again.
@@ -119,8 +118,8 @@ impl Document {
     /// # Errors
     /// It cannot be read, or is of another version. The message is one line.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
-        if text.len() > BYTES_MAX {
-            return Err(format!("it is over {} MiB; give a part of it", BYTES_MAX >> 20));
+        if text.len() > OPENAPI_BYTES_MAX {
+            return Err(format!("it is over {} MiB; give a part of it", OPENAPI_BYTES_MAX >> 20));
         }
         let text = text.trim_start_matches('\u{feff}');
         let root = if text.trim_start().starts_with('{') {

@@ -79,7 +79,7 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
         End::Quit => Ok(ExitCode::SUCCESS),
         End::Waiting => Ok(ExitCode::from(StopClass::NeedsHuman.exit_code())),
         // Whoever ended it does not wait for what is still read from standard input.
-        End::Signal(received) => stream::exit(received.exit_code()),
+        End::Signal(received) => stream::exit(received.exit_code().into()),
     }
 }
 

@@ -22,7 +22,7 @@ use self::stdio::Lines;
 use crate::args::{GoOnArgs, McpArgs};
 use crate::failure::Failure;
 use crate::resume::Origin;
-use crate::run::{ReceivedSignal, Signals};
+use crate::run::Signals;
 use crate::{places, saving, stream};
 
 /// Bytes of a message besides its work item. In JSON, a byte of the item may take six.
@@ -75,7 +75,7 @@ pub(crate) async fn mcp(args: McpArgs) -> Result<ExitCode, Failure> {
             "loopgate: a run has not stopped in time; `loopgate resume --all` continues what is left",
         );
     }
-    Ok(received.map_or(ExitCode::SUCCESS, exit_code))
+    Ok(received.map_or(ExitCode::SUCCESS, |received| ExitCode::from(received.exit_code())))
 }
 
 /// Serves the client until it has left, or breaks the protocol before it has begun.
@@ -86,9 +86,4 @@ async fn serve(service: Service, lines: Lines<tokio::io::Stdin>) {
         }
         Err(error) => stream::note(format!("loopgate: the client did not begin: {error}")),
     }
-}
-
-/// What a shell shows for a program that the signal ended.
-fn exit_code(received: ReceivedSignal) -> ExitCode {
-    u8::try_from(received.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }

@@ -34,6 +34,12 @@ const MAX_WAITING: usize = 32;
 /// Runs on a page of resources.
 const PAGE: usize = 50;
 
+/// Bytes of the longest answer.
+const MAX_ANSWER_BYTES: usize = 64 << 10;
+
+/// Milliseconds that a stop is waited for.
+const STOP_MS: u64 = 10_000;
+
 const SCHEME: &str = "loopgate://";
 
 /// One server for all clients of a process.
@@ -495,8 +501,3 @@ fn client_of(context: &RequestContext<RoleServer>) -> String {
     let client = context.client_info().map(|it| format!("MCP client {} {}", it.name, it.version));
     stream::cut(client.as_deref().unwrap_or("an MCP client"), 100)
 }
-
-const MAX_ANSWER_BYTES: usize = 64 << 10;
-
-/// How long a stop is waited for.
-const STOP_MS: u64 = 10_000;
