@@ -146,6 +146,16 @@ pub enum ConnectorError {
         /// What is wrong and how to fix it.
         message: String,
     },
+    /// A setting of an MCP server is wrong.
+    #[error("server `{server}`: {}{message}", at_server(.key))]
+    Server {
+        /// The server's name.
+        server: String,
+        /// The key, with dots between its parts. Empty: the server as a whole.
+        key: String,
+        /// What is wrong and how to fix it.
+        message: String,
+    },
     /// A file of certificates cannot be used.
     #[error("{path}: {message}; name a PEM file with the certificates of your authority")]
     Certificates {
@@ -178,4 +188,9 @@ pub(crate) fn one_line(message: impl std::fmt::Display) -> String {
 /// A key of an HTTP tool's definition as it is written.
 fn at_http(key: &str) -> String {
     if key.is_empty() { "`http`".to_owned() } else { format!("`http.{key}`") }
+}
+
+/// A key of a server's settings as it is written.
+fn at_server(key: &str) -> String {
+    if key.is_empty() { String::new() } else { format!("`{key}`: ") }
 }

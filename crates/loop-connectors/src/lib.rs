@@ -54,6 +54,8 @@ mod files;
 mod http;
 #[cfg(any(all(feature = "command", unix), feature = "http", feature = "postgres"))]
 mod mask;
+#[cfg(all(feature = "mcp", unix))]
+mod mcp;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod scope;
@@ -72,6 +74,11 @@ pub use error::ConnectorError;
 pub use files::{FILES_BYTES_MAX, FILES_RESULTS_MAX, FilesSettings, FilesTool, FilesWork};
 #[cfg(feature = "http")]
 pub use http::{HTTP_BYTES_MAX, HttpAuth, HttpDefinition, HttpPages, HttpPaging, HttpTool};
+#[cfg(all(feature = "mcp", unix))]
+pub use mcp::{
+    MCP_MESSAGE_BYTES_MAX, McpError, McpHttp, McpManifest, McpProgram, McpResource, McpResourceTool,
+    McpServer, McpSettings, McpTool, McpToolSpec, McpTransport,
+};
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresLogin, PostgresReport, PostgresSettings, PostgresTls, PostgresTool};
 pub use sql::{CELL_BYTES_MAX, Database, RESULT_BYTES_MAX, ROWS_MAX, SqlTool};

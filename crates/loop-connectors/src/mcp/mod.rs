@@ -1,0 +1,18 @@
+//! Servers that speak the Model Context Protocol, and their tools as tools of ours.
+//!
+//! ```text
+//! McpTool ─▶ McpServer ─▶ own thread ─▶ connection ─▶ program over its pipes, or streamable HTTP
+//!                                          │
+//!                                          ├─ what the server lists is compared with what was trusted
+//!                                          └─ call, progress, cancellation, result
+//! ```
+
+mod manifest;
+mod server;
+mod settings;
+mod tool;
+
+pub use self::manifest::{McpManifest, McpResource, McpToolSpec};
+pub use self::server::{MCP_MESSAGE_BYTES_MAX, McpError, McpServer};
+pub use self::settings::{McpHttp, McpProgram, McpSettings, McpTransport};
+pub use self::tool::{McpResourceTool, McpTool};
