@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::command::SandboxFolders;
 use crate::http::HttpAuth;
 
@@ -13,6 +15,9 @@ pub struct McpSettings {
     pub name: String,
     /// How it is reached.
     pub transport: McpTransport,
+    /// What it is known by. What is trusted is trusted of this alone, so it has to differ where another program or another
+    /// place could answer. [`McpSettings::new`] makes it of the name, and of the program with its arguments or the URL.
+    pub identity: Value,
     /// How long it may take until it has started and said which tools it has.
     pub start_timeout: Duration,
     /// How long a call may pass without an answer or a notice of progress. The tool's own limit ends it in any case.
@@ -68,9 +73,12 @@ pub struct McpHttp {
 impl McpSettings {
     /// The settings of a server with 10 seconds to start, and 12 for a call to show that it goes on.
     pub fn new(name: impl Into<String>, transport: McpTransport) -> Self {
+        let name = name.into();
+        let identity = Self::identity_of(&name, &transport);
         Self {
-            name: name.into(),
+            name,
             transport,
+            identity,
             start_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(12),
         }
