@@ -16,7 +16,7 @@ mod rate;
 pub(crate) mod request;
 mod template;
 #[cfg(test)]
-mod test_server;
+pub(crate) mod test_server;
 mod tool;
 pub(crate) mod trouble;
 

@@ -284,6 +284,11 @@ impl StreamableHttpClient for Session {
                     }
                     Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
                 }
+                _ if status.is_redirection() => {
+                    let message =
+                        "the server redirects to another address, which is not followed; correct the URL";
+                    Err(no_answer(NoAnswer::Refused(message.to_owned())))
+                }
                 _ => Err(no_answer(NoAnswer::Status(status))),
             };
         }
@@ -441,14 +446,5 @@ fn of_sending(error: SendError) -> HttpError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::Event;
-
-    #[test]
-    fn an_event_is_counted_to_its_blank_line() {
-        let mut event = Event::default();
-        assert_eq!(event.take(b"data: a\n\ndata: bcd\r\n\r"), 13);
-        assert_eq!(event.take(b"\n: x\n"), 14);
-        assert_eq!((event.bytes, event.take(b"y")), (5, 6));
-    }
-}
+#[path = "endpoint_tests.rs"]
+mod tests;

@@ -77,7 +77,8 @@ impl McpServer {
     /// A setting is wrong: a program that is not there or runs what it is given, a folder that is not there, a URL that may
     /// not be connected to.
     pub fn new(settings: McpSettings) -> Result<Self, ConnectorError> {
-        let McpSettings { name, transport, identity, start_timeout, idle_timeout } = settings;
+        let McpSettings { name, transport, start_timeout, idle_timeout } = settings;
+        let identity = identity_of(&name, &transport);
         let origin = match &transport {
             McpTransport::Program(program) => Origin::Program(Box::new(Recipe::new(program)?)),
             McpTransport::Http(http) => Origin::Http(Endpoint::new(&name, http)?),
@@ -92,9 +93,10 @@ impl McpServer {
         Ok(Self(Arc::new(Inner { plan: Arc::new(plan), orders: Mutex::new(None) })))
     }
 
-    /// What the server is known by: [`McpSettings::identity`]. What is trusted is trusted of this server alone.
-    pub fn identity(&self) -> &Value {
-        &self.0.plan.identity
+    /// What the server is known by: its name, and the program with its arguments or the URL, as they are written. What is
+    /// trusted is trusted of this server alone.
+    pub fn identity(&self) -> Value {
+        self.0.plan.identity.clone()
     }
 
     /// Begins to start the server, and does not wait. Does nothing where it is started or being started.
@@ -149,15 +151,13 @@ impl fmt::Debug for McpServer {
     }
 }
 
-impl McpSettings {
-    /// What a server with this name is known by where it is reached in this way.
-    pub(crate) fn identity_of(name: &str, transport: &McpTransport) -> Value {
-        match transport {
-            McpTransport::Program(program) => {
-                json!({ "name": name, "program": program.program, "args": program.args })
-            }
-            McpTransport::Http(http) => json!({ "name": name, "url": http.url }),
+fn identity_of(name: &str, transport: &McpTransport) -> Value {
+    match transport {
+        McpTransport::Program(program) => {
+            let written = program.written.as_ref().unwrap_or(&program.program);
+            json!({ "name": name, "program": written, "args": program.args })
         }
+        McpTransport::Http(http) => json!({ "name": name, "url": http.url }),
     }
 }
 
@@ -298,3 +298,7 @@ impl State {
         });
     }
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::command::SandboxFolders;
 use crate::http::HttpAuth;
 
@@ -15,9 +13,6 @@ pub struct McpSettings {
     pub name: String,
     /// How it is reached.
     pub transport: McpTransport,
-    /// What it is known by. What is trusted is trusted of this alone, so it has to differ where another program or another
-    /// place could answer. [`McpSettings::new`] makes it of the name, and of the program with its arguments or the URL.
-    pub identity: Value,
     /// How long it may take until it has started and said which tools it has.
     pub start_timeout: Duration,
     /// How long a call may pass without an answer or a notice of progress. The tool's own limit ends it in any case.
@@ -39,6 +34,9 @@ pub enum McpTransport {
 pub struct McpProgram {
     /// The program: a name that is looked for in `PATH` once, when the server is made, or an absolute path.
     pub program: String,
+    /// The program as the configuration names it, where `program` is a path that was made of that. The server is known by
+    /// it, so that a folder with a configuration may be moved. `None`: `program` is what the configuration names.
+    pub written: Option<String>,
     /// The arguments.
     pub args: Vec<String>,
     /// The working folder. It must exist when the server is made.
@@ -73,12 +71,9 @@ pub struct McpHttp {
 impl McpSettings {
     /// The settings of a server with 10 seconds to start, and 12 for a call to show that it goes on.
     pub fn new(name: impl Into<String>, transport: McpTransport) -> Self {
-        let name = name.into();
-        let identity = Self::identity_of(&name, &transport);
         Self {
-            name,
+            name: name.into(),
             transport,
-            identity,
             start_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(12),
         }
@@ -90,6 +85,7 @@ impl McpProgram {
     pub fn new(program: impl Into<String>, folder: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
+            written: None,
             args: Vec::new(),
             folder: folder.into(),
             env: Vec::new(),

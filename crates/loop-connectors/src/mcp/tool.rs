@@ -52,7 +52,7 @@ impl McpTool {
                            `write_idempotent` or `write_irreversible`";
             return wrong("effect", message.to_owned());
         }
-        let digest = trusted.digest(server.identity());
+        let digest = trusted.digest(&server.identity());
         let output = match trusted.output_schema.as_ref().map(SchemaCheck::new) {
             Some(Err(error)) => return wrong("output_schema", format!("the schema of its results: {error}")),
             Some(Ok(check)) => Some(Arc::new(check)),
