@@ -29,6 +29,8 @@ mod postgres;
 #[cfg(target_os = "linux")]
 mod programs;
 mod redteam;
+#[cfg(unix)]
+mod repo;
 mod resume;
 mod scripts;
 mod secrets;
