@@ -13,6 +13,8 @@ mod handbook;
 mod help;
 mod import;
 mod kills;
+#[cfg(unix)]
+mod kinds;
 mod lies;
 #[cfg(feature = "mcp-server")]
 mod mcp;
