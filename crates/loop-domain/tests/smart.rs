@@ -106,7 +106,7 @@ async fn a_target_that_only_the_choice_needs_is_accepted_by_every_kind() {
     // Without `smart`, or with another target, nothing uses it.
     for tool in with_target("about") {
         let plain = tool.replace("smart = { target = \"about\" }\n", "");
-        let other = format!("{}lost = {{}}\n", tool);
+        let other = format!("{tool}lost = {{}}\n");
         for (text, parameter) in [(plain, "about"), (other, "lost")] {
             let error = loaded(&text).1.unwrap_err();
             assert!(error.contains(&format!("`{parameter}`")), "{error}");
