@@ -532,6 +532,7 @@ fn declaration(
         .defined_by(&file.definition_of(name));
     declaration.aliases = tool.aliases.iter().map(|alias| alias.as_str().into()).collect();
     declaration.effect = tool.effect;
+    declaration.target = smart::target(tool).map(Into::into);
     if let Some(title) = &tool.title {
         declaration.title = title.trim().into();
     }
