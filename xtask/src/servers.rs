@@ -31,6 +31,7 @@ const SUITES: &[Suite] = &[
         fetch: postgres,
         tests: &[("loop-connectors", "postgres", "postgres::"), ("loopgate", "postgres", "postgres::")],
     },
+    Suite { name: "api", fetch: python, tests: &[("loopgate", "http", "api::")] },
     Suite { name: "mcp", fetch: mcp_servers, tests: &[("loop-connectors", "mcp", "mcp::")] },
     Suite { name: "mcp-clients", fetch: mcp_clients, tests: &[("loopgate", "mcp-server", "mcp_clients::")] },
 ];
@@ -166,6 +167,14 @@ fn postgres(shell: &Shell, _: &Path) -> Result<Environment, Failure> {
         )
     })?;
     Ok(vec![("LOOPGATE_TEST_POSTGRES", programs.display().to_string())])
+}
+
+/// The interpreter in which the service of `examples/api` is written.
+fn python(shell: &Shell, _: &Path) -> Result<Environment, Failure> {
+    if cmd!(shell, "python3 --version").quiet().ignore_stdout().run().is_err() {
+        system_packages(shell, Path::new("/usr/bin/python3"), &["python3"])?;
+    }
+    Ok(Vec::new())
 }
 
 /// Installs packages of the system that are not there. Only root can.
