@@ -53,12 +53,22 @@ impl Probe {
         self.notes().lines().filter(|line| *line == note).count()
     }
 
-    /// Waits until the server has written a note. A test that waits in vain hangs, and is ended by its runner.
+    /// Waits until the server has written a note.
     async fn noted(&self, note: &str) {
-        while !self.notes().lines().any(|line| line.starts_with(note)) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let is_noted = || self.notes().lines().any(|line| line.starts_with(note));
+        assert!(soon(is_noted).await, "{note} is not among the notes: {}", self.notes());
     }
+}
+
+/// Whether something becomes true within half a minute.
+async fn soon(mut is_so: impl FnMut() -> bool) -> bool {
+    for _ in 0..6_000 {
+        if is_so() {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    false
 }
 
 /// The tools of a server as it lists them now, with this effect.
@@ -311,9 +321,7 @@ async fn nothing_is_left_of_a_server_that_nobody_needs() {
     let child = notes.lines().find_map(|line| line.strip_prefix("child ")).unwrap();
     assert!(is_alive(child));
     drop(server);
-    while is_alive(child) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    assert!(soon(|| !is_alive(child)).await, "{child} is still there");
 }
 
 #[test]
