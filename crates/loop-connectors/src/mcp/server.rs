@@ -43,7 +43,8 @@ impl McpServer {
         let name = &self.settings.name;
         match &self.settings.transport {
             McpTransport::Program(program) => {
-                json!({ "name": name, "program": program.program, "args": program.args })
+                let written = program.written.as_ref().unwrap_or(&program.program);
+                json!({ "name": name, "program": written, "args": program.args })
             }
             McpTransport::Http(http) => json!({ "name": name, "url": http.url }),
         }

@@ -34,6 +34,9 @@ pub enum McpTransport {
 pub struct McpProgram {
     /// The program: a name that is looked for in `PATH` once, when the server is made, or an absolute path.
     pub program: String,
+    /// The program as the configuration names it, where `program` is a path that was made of that. The server is known by
+    /// it, so that a folder with a configuration may be moved. `None`: `program` is what the configuration names.
+    pub written: Option<String>,
     /// The arguments.
     pub args: Vec<String>,
     /// The working folder. It must exist when the server is made.
@@ -82,6 +85,7 @@ impl McpProgram {
     pub fn new(program: impl Into<String>, folder: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
+            written: None,
             args: Vec::new(),
             folder: folder.into(),
             env: Vec::new(),
