@@ -12,6 +12,7 @@ pub(crate) fn row_filter(
     file: &File,
     name: &str,
     tool: &ToolConfig,
+    parameters: &[&str],
 ) -> Result<Option<RowFilter>, DomainError> {
     if !tool.smart.is_on() {
         return Ok(None);
@@ -37,8 +38,8 @@ pub(crate) fn row_filter(
             return wrong(key, "it is at least 1; correct it".to_owned());
         }
     }
-    if let Some(target) = config.target.as_deref().filter(|target| tool.parameters.get(target).is_none()) {
-        let hint = hint(target, tool.parameters.names(), "there are");
+    if let Some(target) = config.target.as_deref().filter(|target| !parameters.contains(target)) {
+        let hint = hint(target, parameters.iter().copied(), "there are");
         return wrong("target", format!("there is no parameter `{target}`; {hint}"));
     }
     let defaults = RowFilter::default();
