@@ -225,7 +225,7 @@ impl Servers {
             match server.trust {
                 ServerTrust::Trusted => {
                     let trusted = server.tools.len();
-                    format!("  {}: {over}, {trusted} trusted on it, {used} tools here", server.name)
+                    format!("  {}: {over}, {trusted} tools trusted, {used} here", server.name)
                 }
                 ServerTrust::NotYet => format!("  {}: {over}, not trusted yet", server.name),
                 ServerTrust::Changed => {
