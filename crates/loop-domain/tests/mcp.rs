@@ -140,7 +140,7 @@ mod with_the_feature {
         std::fs::write(folder.path().join("tools.lock"), lock(&tools)).unwrap();
         let domain = Domain::load(folder.path(), &LoadOptions::default()).unwrap();
         assert_eq!(names(&domain), ["notes_mine", "notes_a-b"]);
-        warns(&domain, "server `notes`: `a b` and `a.b` would all be called `notes_a_b`");
+        warns(&domain, "server `notes`: `a.b` is left out: `a b` and `a.b` would all be called `notes_a_b`");
         warns(&domain, "`mine` is left out: the domain file has another tool that is called `notes_mine`");
         warns(&domain, "`other` is left out: the domain file has another tool that is called `notes_other`");
         warns(
@@ -193,9 +193,9 @@ mod with_the_feature {
         // K9
         let other = lock_of(&json!({ "name": "notes", "url": "https://other.example.com" }), &[tool("read")]);
         let table = |name: &str, more: &str| format!("{SERVER}[tools.{name}]\nkind = \"mcp\"\n{more}");
-        let not_yet = "8:1: server `notes` is not trusted yet: look at `loopgate tools DOMAIN diff notes`, then `loopgate tools \
+        let not_yet = "8:10: server `notes` is not trusted yet: look at `loopgate tools DOMAIN diff notes`, then `loopgate tools \
                        DOMAIN trust notes`";
-        let changed = "8:1: server `notes` is not the one that was trusted: its program, arguments or URL are others; look at";
+        let changed = "8:10: server `notes` is not the one that was trusted: its program, arguments or URL are others; look at";
         let cases = [
             (SERVER.to_owned(), None, not_yet),
             (table("notes_read", ""), None, not_yet),
@@ -203,7 +203,7 @@ mod with_the_feature {
             (
                 table("notes_raed", ""),
                 Some(&*lock(&["read"])),
-                "10:1: no trusted tool of a server is called `notes_raed`; did you mean `notes_read`?; `loopgate tools DOMAIN \
+                "10:8: no trusted tool of a server is called `notes_raed`; did you mean `notes_read`?; `loopgate tools DOMAIN \
                  diff` shows what servers have now",
             ),
             (
@@ -290,7 +290,7 @@ mod with_the_feature {
         let cases = [
             (
                 server("prefix = \"x\""),
-                "8:1: the server `notes` names no server; add `command = { program = \"PROGRAM\" }` or",
+                "8:10: the server `notes` names no server; add `command = { program = \"PROGRAM\" }` or",
             ),
             (
                 server(&format!("{program}url = \"https://x.example.com\"")),

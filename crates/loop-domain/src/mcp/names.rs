@@ -57,7 +57,8 @@ pub(crate) fn names<'a>(file: &File, offers: &[Offer<'a>]) -> Names<'a> {
             }
         }
     }
-    for (name, all) in wanted {
+    for (name, mut all) in wanted {
+        all.sort();
         let collide = all.iter().map(|(_, offered)| shown(offered)).collect::<Vec<_>>().join(" and ");
         for key in &all {
             let named = match all.len() {
