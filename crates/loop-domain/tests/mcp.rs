@@ -161,9 +161,11 @@ mod with_the_feature {
         list.input_schema = json!({ "type": "array" });
         let mut broken = tool("broken");
         broken.input_schema = json!({ "type": "object", "properties": { "a": { "pattern": "(" } } });
+        let mut results = tool("results");
+        results.output_schema = Some(json!({ "type": 7 }));
         let mut silent = tool("silent");
         silent.description = "\u{200b} ".to_owned();
-        let text = lock_of(&identity(), &[list, broken, silent]);
+        let text = lock_of(&identity(), &[list, broken, results, silent]);
         let (_folder, domain) = load(SERVER, Some(&text));
         let domain = domain.unwrap();
         assert_eq!(names(&domain), ["notes_silent"]);
@@ -172,6 +174,7 @@ mod with_the_feature {
             "server `notes`: its tool `list` is left out: its input schema is not of the type `object`",
         );
         warns(&domain, "server `notes`: its tool `broken` is left out: its input schema: ");
+        warns(&domain, "server `notes`: its tool `results` is left out: the schema of its results: ");
         warns(&domain, "tool `notes_silent` has no `description`");
     }
 
@@ -352,6 +355,10 @@ mod with_the_feature {
             (
                 table("effect = \"read\"\nsmart = { target = \"x\" }"),
                 "there is no parameter `x`; there are `path`, `to`",
+            ),
+            (
+                table("effect = \"write_keyed\""),
+                "12:1: an MCP server is not given the key of a call, so it cannot know",
             ),
             (table("smart = true"), "12:1: only a tool that reads may be smart; take it out"),
             (

@@ -8,14 +8,15 @@
 //!                            Landlock
 //! ```
 
-mod group;
+pub(crate) mod environment;
+pub(crate) mod group;
 mod output;
-mod program;
+pub(crate) mod program;
 mod run;
-mod sandbox;
+pub(crate) mod sandbox;
 mod settings;
 mod template;
-mod tool;
+pub(crate) mod tool;
 
 pub use self::group::kill_commands;
 pub use self::sandbox::{SandboxFolders, SandboxSupport};

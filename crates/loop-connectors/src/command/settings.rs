@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::command::environment::Variables;
 use crate::command::sandbox::SandboxFolders;
 
 /// The most bytes of a program's output that are kept, unless the settings give another number.
@@ -66,5 +67,9 @@ impl CommandSettings {
             stdin: None,
             sandbox: None,
         }
+    }
+
+    pub(crate) fn variables(&self) -> Variables<'_> {
+        Variables { env: &self.env, set: &self.set, secret_env: &self.secret_env }
     }
 }

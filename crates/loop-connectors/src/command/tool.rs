@@ -1,7 +1,5 @@
 //! The tool over one program.
 
-use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,7 +46,7 @@ impl CommandTool {
             let message = format!("{}: is not a folder; name the folder to work in", folder.display());
             return Err(ConnectorError::Setting { key: "folder", message });
         }
-        check_variables(&settings)?;
+        settings.variables().check()?;
         check_numbers(&settings)?;
         let template =
             Template::read(&program, &settings.args, settings.stdin.as_deref(), &declaration.schema)?;
@@ -74,23 +72,6 @@ impl CommandTool {
     pub fn program(&self) -> &Path {
         &self.program
     }
-
-    /// The whole environment of the program.
-    fn environment(&self, credentials: &Credentials) -> Result<Vec<(String, OsString)>, String> {
-        let settings = &self.settings;
-        let mut all: Vec<(String, OsString)> = Vec::new();
-        all.extend(settings.env.iter().filter_map(|name| Some((name.clone(), std::env::var_os(name)?))));
-        all.extend(settings.set.iter().map(|(name, value)| (name.clone(), value.into())));
-        for name in &settings.secret_env {
-            let Some(secret) = credentials.get(name) else {
-                return Err(format!(
-                    "the secret `{name}` is not there; set the environment variable `{name}`"
-                ));
-            };
-            all.push((name.clone(), secret.into()));
-        }
-        Ok(all)
-    }
 }
 
 #[async_trait]
@@ -106,7 +87,7 @@ impl Tool for CommandTool {
             Ok(filled) => filled,
             Err(message) => return ToolResult::invalid_input(name, title, message),
         };
-        let env = match self.environment(credentials) {
+        let env = match self.settings.variables().values(credentials) {
             Ok(env) => env,
             Err(message) => return ToolResult::failed(name, title, message),
         };
@@ -169,34 +150,9 @@ impl fmt::Debug for CommandTool {
 /// The number of the error "argument list too long".
 const TOO_LONG: i32 = rustix::io::Errno::TOOBIG.raw_os_error();
 
-fn existing(path: &Path) -> Result<PathBuf, ConnectorError> {
+pub(crate) fn existing(path: &Path) -> Result<PathBuf, ConnectorError> {
     path.canonicalize()
         .map_err(|_| ConnectorError::Missing { what: "folder", path: path.display().to_string() })
-}
-
-fn check_variables(settings: &CommandSettings) -> Result<(), ConnectorError> {
-    let of = |key: &'static str| move |name| (key, name);
-    let names = settings.env.iter().map(of("env"));
-    let names = names.chain(settings.set.iter().map(|(name, _)| ("set", name)));
-    let mut taken = BTreeSet::new();
-    for (key, name) in names.chain(settings.secret_env.iter().map(of("secret_env"))) {
-        let wrong = |message| Err(ConnectorError::Setting { key, message });
-        if name.is_empty() || name.contains(|c: char| c == '=' || c.is_whitespace() || c.is_control()) {
-            return wrong(format!(
-                "`{name}` is not the name of an environment variable; write the name alone"
-            ));
-        }
-        if !taken.insert(name) {
-            return wrong(format!("the variable `{name}` is named twice; keep one of them"));
-        }
-    }
-    match settings.set.iter().find(|(_, value)| value.contains('\0')) {
-        None => Ok(()),
-        Some((name, _)) => {
-            let message = format!("the value of `{name}` has a NUL character in it; take that out");
-            Err(ConnectorError::Setting { key: "set", message })
-        }
-    }
 }
 
 fn check_numbers(settings: &CommandSettings) -> Result<(), ConnectorError> {

@@ -134,7 +134,7 @@ impl Client {
         let mut hops = 0;
         loop {
             let request = self.request(prepared, &url, signed, own)?;
-            let client = self.client_for(&request)?;
+            let client = self.client_for(request.url())?;
             if let Some(limit) = self.per_minute {
                 let place = format!("{}:{}", host_of(&url), url.port_or_known_default().unwrap_or_default());
                 rate::take(&place, limit).map_err(|wait| {
@@ -181,10 +181,9 @@ impl Client {
         Ok(request)
     }
 
-    /// The client that may make this request.
-    fn client_for(&self, request: &Request) -> Result<&reqwest::Client, SendError> {
-        let reach =
-            self.guard.check(request.url()).map_err(|refused| SendError::Refused(refused.to_string()))?;
+    /// The client that may make a request to this URL.
+    pub(crate) fn client_for(&self, url: &Url) -> Result<&reqwest::Client, SendError> {
+        let reach = self.guard.check(url).map_err(|refused| SendError::Refused(refused.to_string()))?;
         let slot = match reach {
             Reach::Public => &self.public,
             Reach::Private => &self.private,
@@ -319,7 +318,8 @@ async fn read(mut response: Response, url: Url, limit: usize) -> Result<Answer, 
     Ok(Answer { status, headers, url, body })
 }
 
-fn failed(error: reqwest::Error) -> SendError {
+/// Why a request has no answer, without its URL.
+pub(crate) fn failed(error: reqwest::Error) -> SendError {
     if let Some(refused) = Refused::behind(&error) {
         return SendError::Refused(refused.to_string());
     }

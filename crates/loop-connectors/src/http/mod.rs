@@ -7,18 +7,18 @@
 //! ```
 
 mod answer;
-mod auth;
-mod client;
+pub(crate) mod auth;
+pub(crate) mod client;
 mod definition;
-mod guard;
+pub(crate) mod guard;
 mod pages;
 mod rate;
-mod request;
+pub(crate) mod request;
 mod template;
 #[cfg(test)]
-mod test_server;
+pub(crate) mod test_server;
 mod tool;
-mod trouble;
+pub(crate) mod trouble;
 
 pub use definition::{HttpAuth, HttpDefinition, HttpPages, HttpPaging};
 pub use tool::{HTTP_BYTES_MAX, HttpTool};

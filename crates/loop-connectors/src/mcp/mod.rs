@@ -7,12 +7,18 @@
 //!                                          └─ call, progress, cancellation, result
 //! ```
 
+mod connection;
+mod content;
+mod endpoint;
 mod manifest;
+mod program;
 mod server;
 mod settings;
 mod tool;
+mod wire;
 
 pub use self::manifest::{McpManifest, McpResource, McpToolSpec};
-pub use self::server::{MCP_MESSAGE_BYTES_MAX, McpError, McpServer};
+pub use self::server::{McpError, McpServer};
 pub use self::settings::{McpHttp, McpProgram, McpSettings, McpTransport};
 pub use self::tool::{McpResourceTool, McpTool};
+pub use self::wire::MCP_MESSAGE_BYTES_MAX;

@@ -1,19 +1,30 @@
 //! The tools of a server.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use loop_tools::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
+use loop_core::{Digest, Effect};
+use loop_tools::{Credentials, SchemaCheck, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::{Value, json};
 
 use crate::error::ConnectorError;
+use crate::http::trouble::Trouble;
+use crate::mcp::connection::{Answer, Ask, Content};
+use crate::mcp::content::{of_call, of_resource};
 use crate::mcp::manifest::McpToolSpec;
 use crate::mcp::server::McpServer;
 
-/// A tool that a server offers. It is called only while the server describes it as `trusted`.
+/// A tool that a server offers. It is called only while the server describes it as it was trusted.
+///
+/// A call whose answer did not come is [`in_doubt`](ToolResult::in_doubt), unless nothing was sent.
 #[derive(Clone, Debug)]
 pub struct McpTool {
     declaration: ToolDeclaration,
     server: McpServer,
-    trusted: McpToolSpec,
+    name: String,
+    trusted: Digest,
+    /// What its structured results have to fit.
+    output: Option<Arc<SchemaCheck>>,
 }
 
 /// A tool that reads the resources of a server.
@@ -28,21 +39,43 @@ impl McpTool {
     /// that of `trusted`.
     ///
     /// # Errors
-    /// The schema of its results is not a schema.
+    /// The effect is `write_keyed`, for the protocol has no place for the key of a call, or the schema of its results is not
+    /// a schema.
     pub fn new(
         declaration: ToolDeclaration,
         server: &McpServer,
         trusted: McpToolSpec,
     ) -> Result<Self, ConnectorError> {
-        let digest = trusted.digest(&server.identity()).to_string();
-        let schema = trusted.input_schema.clone();
-        let declaration = declaration.schema(schema).defined_by(&json!({ "kind": "mcp", "digest": digest }));
-        Ok(Self { declaration, server: server.clone(), trusted })
+        let wrong = |key, message: String| Err(ConnectorError::Setting { key, message });
+        if declaration.effect == Some(Effect::WriteKeyed) {
+            let message = "an MCP server is not given the key of a call, so it cannot know that a call is made again; write \
+                           `write_idempotent` or `write_irreversible`";
+            return wrong("effect", message.to_owned());
+        }
+        let digest = trusted.digest(&server.identity());
+        let output = match trusted.output_schema.as_ref().map(SchemaCheck::new) {
+            Some(Err(error)) => return wrong("output_schema", format!("the schema of its results: {error}")),
+            Some(Ok(check)) => Some(Arc::new(check)),
+            None => None,
+        };
+        let definition = json!({ "kind": "mcp", "digest": digest.to_string() });
+        let declaration = declaration.schema(trusted.input_schema).defined_by(&definition);
+        Ok(Self { declaration, server: server.clone(), name: trusted.name, trusted: digest, output })
+    }
+
+    /// What of a structured result breaks what the server itself said of it.
+    fn violations(&self, answer: &Answer) -> Option<String> {
+        let Content::Tool(result) = &answer.content else { return None };
+        if result.is_error == Some(true) {
+            return None;
+        }
+        let (output, value) = (self.output.as_ref()?, result.structured_content.as_ref()?);
+        output.violations(value)
     }
 }
 
 impl McpResourceTool {
-    /// The tool that reads what stands at one of `uris`, which its one parameter `uri` names.
+    /// The tool that reads what is at one of `uris`, which its one parameter `uri` names.
     pub fn new(declaration: ToolDeclaration, server: &McpServer, uris: &[String]) -> Self {
         let schema = json!({
             "type": "object",
@@ -61,14 +94,23 @@ impl Tool for McpTool {
         &self.declaration
     }
 
-    async fn call(
-        &self,
-        _parameters: Value,
-        _context: &ToolContext,
-        _credentials: &Credentials,
-    ) -> ToolResult {
-        let _ = (&self.server, &self.trusted);
-        ToolResult::failed(&*self.declaration.name, &self.declaration.title, "not written yet")
+    async fn call(&self, parameters: Value, context: &ToolContext, credentials: &Credentials) -> ToolResult {
+        let (name, title) = (&*self.declaration.name, &*self.declaration.title);
+        let arguments = match parameters {
+            Value::Object(arguments) => arguments,
+            _ => return ToolResult::invalid_input(name, title, "the parameters are not an object"),
+        };
+        let ask = Ask::Tool { name: self.name.clone(), arguments, trusted: self.trusted };
+        let answer = match asked(&self.server, ask, context, credentials).await {
+            Ok(answer) => answer,
+            Err(trouble) => return trouble.result(name, title),
+        };
+        if let Some(violations) = self.violations(&answer) {
+            let says = format!("the result is not what the server says that it returns: {violations}");
+            // It was done, and what came of it cannot be believed.
+            return Trouble::InDoubt(answer.mask.message(&says)).result(name, title);
+        }
+        result(&self.declaration, context, answer)
     }
 }
 
@@ -78,13 +120,30 @@ impl Tool for McpResourceTool {
         &self.declaration
     }
 
-    async fn call(
-        &self,
-        _parameters: Value,
-        _context: &ToolContext,
-        _credentials: &Credentials,
-    ) -> ToolResult {
-        let _ = &self.server;
-        ToolResult::failed(&*self.declaration.name, &self.declaration.title, "not written yet")
+    async fn call(&self, parameters: Value, context: &ToolContext, credentials: &Credentials) -> ToolResult {
+        let uri = parameters.get("uri").and_then(Value::as_str).unwrap_or_default().to_owned();
+        match asked(&self.server, Ask::Resource { uri }, context, credentials).await {
+            Ok(answer) => result(&self.declaration, context, answer),
+            Err(trouble) => trouble.result(&self.declaration.name, &self.declaration.title),
+        }
+    }
+}
+
+/// The answer, unless the call is cancelled.
+async fn asked(
+    server: &McpServer,
+    ask: Ask,
+    context: &ToolContext,
+    credentials: &Credentials,
+) -> Result<Answer, Trouble> {
+    let cancelled = || Trouble::InDoubt("the call was cancelled".to_owned());
+    context.cancel.run_until_cancelled(server.ask(ask, credentials)).await.unwrap_or_else(|| Err(cancelled()))
+}
+
+fn result(declaration: &ToolDeclaration, context: &ToolContext, answer: Answer) -> ToolResult {
+    let Answer { content, mask } = answer;
+    match content {
+        Content::Tool(result) => of_call(declaration, &context.scope, result, &mask),
+        Content::Resource(result) => of_resource(declaration, &context.scope, result, &mask),
     }
 }

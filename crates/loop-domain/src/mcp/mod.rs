@@ -9,7 +9,7 @@ mod settings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_connectors::{McpResourceTool, McpServer, McpTool, McpToolSpec};
+use loop_connectors::{ConnectorError, McpResourceTool, McpServer, McpTool, McpToolSpec};
 use loop_core::Effect;
 use loop_tools::{Credentials, SchemaCheck, Smart, Tool};
 use serde_json::{Value, json};
@@ -286,6 +286,9 @@ impl Opened {
         let made: Arc<dyn Tool> = match trusted {
             Some(trusted) => match McpTool::new(declaration, &self.server, trusted.clone()) {
                 Ok(tool) => Arc::new(tool),
+                Err(ConnectorError::Setting { key: "effect", message }) => {
+                    return Err(file.error(&["tools", name, "effect"], message));
+                }
                 Err(error) => return Ok(Err(one_line(&error.to_string()))),
             },
             None => Arc::new(McpResourceTool::new(declaration, &self.server, &self.config.resources)),

@@ -1,0 +1,139 @@
+//! From what a server answers to what the model reads.
+
+use loop_core::Scope;
+use loop_tools::{ToolDeclaration, ToolResult};
+use rmcp::model::{CallToolResult, ContentBlock, ReadResourceResult, ResourceContents};
+use serde_json::{Map, Value, json};
+
+use crate::mask::Mask;
+
+/// The result of a call that the server answered.
+pub(crate) fn of_call(
+    declaration: &ToolDeclaration,
+    scope: &Scope,
+    answer: CallToolResult,
+    mask: &Mask,
+) -> ToolResult {
+    let texts: Vec<String> =
+        answer.content.iter().map(text_of).filter(|text| !text.trim().is_empty()).collect();
+    if answer.is_error == Some(true) {
+        let says = match texts.join("\n") {
+            text if text.is_empty() => "the server says that it failed, and not why".to_owned(),
+            text => mask.message(&text),
+        };
+        return ToolResult::failed(&*declaration.name, &declaration.title, says);
+    }
+    let value = match answer.structured_content.filter(|value| !value.is_null()) {
+        // Its text says the same once more.
+        Some(value) => value,
+        None => value_of(texts),
+    };
+    shown(declaration, scope, mask.value(value))
+}
+
+/// The result of a resource that was read.
+pub(crate) fn of_resource(
+    declaration: &ToolDeclaration,
+    scope: &Scope,
+    answer: ReadResourceResult,
+    mask: &Mask,
+) -> ToolResult {
+    let texts: Vec<String> = answer.contents.iter().map(resource_text).collect();
+    shown(declaration, scope, mask.value(value_of(texts)))
+}
+
+/// Texts as one value: JSON where there is one text of JSON, for a server may write its rows so.
+fn value_of(texts: Vec<String>) -> Value {
+    match texts.as_slice() {
+        [] => Value::Null,
+        [one] => match serde_json::from_str::<Value>(one) {
+            Ok(value @ (Value::Array(_) | Value::Object(_))) => value,
+            _ => Value::String(one.clone()),
+        },
+        _ => Value::String(texts.join("\n\n")),
+    }
+}
+
+fn shown(declaration: &ToolDeclaration, scope: &Scope, value: Value) -> ToolResult {
+    let (name, title) = (&*declaration.name, &*declaration.title);
+    let is_read = declaration.effect.is_none_or(loop_core::Effect::is_read);
+    let is_nothing = match &value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::String(text) => text.trim().is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    };
+    if is_nothing {
+        return match is_read {
+            true => ToolResult::empty(name, title),
+            // A write that returns nothing has been done all the same.
+            false => {
+                ToolResult::ok(name, "Done", "Done: the server accepted it and returned nothing.", value)
+            }
+        };
+    }
+    let rows = match &value {
+        Value::Array(items) => items.clone(),
+        Value::Object(members) => rows_in(members).unwrap_or_else(|| vec![value.clone()]),
+        _ => return ToolResult::value(name, value),
+    };
+    if rows.is_empty() {
+        return ToolResult::empty(name, title);
+    }
+    let mut result = ToolResult::found(name, title, scope, rows.clone());
+    // The rows, so that one who chooses among them has them.
+    result.data = Value::Array(rows);
+    if !is_read {
+        result.summary = "Done".to_owned();
+    }
+    result
+}
+
+/// The list that is alone in an object: many servers wrap one so.
+fn rows_in(members: &Map<String, Value>) -> Option<Vec<Value>> {
+    let mut values = members.values();
+    match (values.next(), values.next()) {
+        (Some(Value::Array(items)), None) => Some(items.clone()),
+        _ => None,
+    }
+}
+
+/// A part of an answer as text. What no model reads here is named with its kind and its size.
+fn text_of(block: &ContentBlock) -> String {
+    match block {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(image) => unread("image", &image.mime_type, &image.data),
+        ContentBlock::Audio(audio) => unread("sound", &audio.mime_type, &audio.data),
+        ContentBlock::Resource(embedded) => resource_text(&embedded.resource),
+        ContentBlock::ResourceLink(link) => {
+            let name = link.title.as_deref().unwrap_or(&link.name);
+            match &link.description {
+                Some(about) => format!("{name}: {} ({about})", link.uri),
+                None => format!("{name}: {}", link.uri),
+            }
+        }
+        // A kind of a later version of the protocol.
+        other => serde_json::to_value(other).unwrap_or_else(|_| json!(null)).to_string(),
+    }
+}
+
+fn resource_text(contents: &ResourceContents) -> String {
+    match contents {
+        ResourceContents::TextResourceContents { text, .. } => text.clone(),
+        ResourceContents::BlobResourceContents { mime_type, blob, .. } => {
+            unread("data", mime_type.as_deref().unwrap_or("of no kind that is named"), blob)
+        }
+        other => serde_json::to_value(other).unwrap_or_else(|_| json!(null)).to_string(),
+    }
+}
+
+/// What is there and is not read: three bytes for each four letters of base64.
+fn unread(what: &str, kind: &str, base64: &str) -> String {
+    let bytes = base64.trim_end_matches('=').len() * 3 / 4;
+    format!("[{what}, {kind}, {bytes} bytes, not read]")
+}
+
+#[cfg(test)]
+#[path = "content_tests.rs"]
+mod tests;
