@@ -323,6 +323,16 @@ mod with_the_feature {
             ),
             (server(&format!("{program}nope = 0")), "10:1: "),
             (server("command = { args = [] }"), "program"),
+            (server("command = { program = \"sh\" }"), "9:13: "),
+            (server("command = { program = \"no-such-program-1\" }"), "9:13: "),
+            (server("command = { program = \"cat\", folder = \"none\" }"), "9:30: "),
+            (server("command = { program = \"cat\", sandbox = { read = [\"none\"] } }"), "9:30: "),
+            (server("command = { program = \"cat\", set = { \"A=B\" = \"1\" } }"), "9:30: "),
+            (
+                format!("{SERVER}headers = {{ \"no name\" = \"1\" }}\n"),
+                "10:13: server `notes`: `headers.no name`: it is not the name",
+            ),
+            (server("url = \"http://mcp.example.com\""), "9:1: server `notes`: `url`: "),
             (
                 format!("{SERVER}auth = {{ user = \"u\" }}\n"),
                 "10:1: it names no secret; add one of `bearer_env`",

@@ -31,14 +31,25 @@ pub(crate) fn server(file: &File, name: &str, config: &ServerConfig) -> Result<M
             None => {}
         }
     }
-    McpServer::new(settings).map_err(|error| {
-        let ConnectorError::Server { key, .. } = &error else {
-            return file.error(&["servers", name], error.to_string());
-        };
-        let mut path = vec!["servers", name];
-        // The name of a header may hold a full stop.
-        path.extend(key.splitn(2, '.').filter(|step| !step.is_empty()));
-        file.error(&path, error.to_string())
+    McpServer::new(settings).map_err(|error| match &error {
+        ConnectorError::Server { key, .. } => {
+            // The name of a header may hold a full stop.
+            let steps = key.splitn(2, '.').filter(|step| !step.is_empty());
+            file.error(&["servers", name].into_iter().chain(steps).collect::<Vec<_>>(), error.to_string())
+        }
+        // A setting of the program.
+        ConnectorError::Setting { key, message } => {
+            file.error(&["servers", name, "command", key], message.as_str())
+        }
+        // A folder that is not there: one of the sandbox, unless the working folder is the one.
+        ConnectorError::Missing { .. } => {
+            let named = config.command.as_ref().and_then(|command| command.folder.as_deref());
+            let path = ["servers", name, "command", "folder"];
+            let is_missing = named.is_some_and(|folder| !file.resolve(&path, folder).exists());
+            let key = if is_missing { "folder" } else { "sandbox" };
+            file.error(&["servers", name, "command", key], error.to_string())
+        }
+        _ => file.error(&["servers", name], error.to_string()),
     })
 }
 
