@@ -476,8 +476,10 @@ fn results(file: &File, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, 
     }
     let declaration = declaration(file, name, tool, parameters(tool))?;
     let others = || file.config.tools.iter().map(|(_, tool)| tool).filter(|tool| tool.enabled);
+    // What servers return is untrusted unless a table says otherwise, and most of their tools have none.
+    let has_servers = file.config.servers.names().next().is_some();
     let policy = ToolPolicy {
-        returns_untrusted: others().any(|tool| tool.returns_untrusted),
+        returns_untrusted: has_servers || others().any(|tool| tool.returns_untrusted),
         reads_private: others().any(|tool| tool.reads_private),
         ..declaration.policy.clone()
     };

@@ -127,6 +127,13 @@ mod with_the_feature {
     }
 
     #[test]
+    fn a_result_of_a_server_stays_untrusted_where_it_is_read_again() {
+        let text = format!("{SERVER}[tools.more]\nkind = \"results\"\n");
+        let (_folder, domain) = load(&text, Some(&lock(&["read"])));
+        assert!(domain.unwrap().spec.tool("more").unwrap().policy.returns_untrusted);
+    }
+
+    #[test]
     fn names_that_cannot_be_are_left_out_with_a_warning() {
         let long = "x".repeat(60);
         let text = format!(

@@ -1,10 +1,13 @@
 //! Tools of MCP servers, as an operator has them: trusted, called in a run, and off once the server says something else.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use common::provider::{Provider, Says, call, text};
 use common::{Ran, Shell};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::common;
@@ -56,6 +59,13 @@ impl World {
     fn log(&self, server: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.servers.join(server).join("log")).unwrap_or_default();
         text.lines().map(|line| line.trim().to_owned()).collect()
+    }
+
+    /// A FIFO that a server has open while it lives.
+    fn alive(&self, server: &str) -> PathBuf {
+        let alive = self.servers.join(server).join("alive");
+        mknodat(CWD, &alive, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        alive
     }
 
     fn lock(&self) -> String {
@@ -336,18 +346,51 @@ fn a_resource_is_read_by_a_tool_of_its_own() {
 }
 
 #[test]
-fn a_run_begins_to_start_its_servers_before_the_model_replies() {
+fn a_run_begins_to_start_its_servers_before_the_model_replies_and_they_end_with_it() {
     let provider = Provider::replying(vec![Says::Nothing]);
     let world = World::new(&provider.url, "");
     ok(&world.tools(&["trust"]), &[]);
-    let started = world.servers.join("notes/started");
-    mknodat(CWD, &started, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let alive = world.alive("notes");
     let folder = world.folder.to_str().unwrap();
     let mut child =
         world.shell.command(&["run", folder, "--text", "Add a note.", "--no-save"]).spawn().unwrap();
-    // It comes to an end when the server opens the other end, while the model has not replied.
-    assert_eq!(std::fs::read_to_string(&started).unwrap(), "");
+    // It is opened when the server opens the other end, while the model has not replied.
+    let mut alive = File::open(alive).unwrap();
     provider.wait();
     child.kill().unwrap();
     child.wait().unwrap();
+    alive.read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[test]
+fn an_interrupted_diff_ends_its_servers() {
+    let world = World::new(NOWHERE, "");
+    world.mode("notes", "silent");
+    let alive = world.alive("notes");
+    let folder = world.folder.to_str().unwrap();
+    let mut child = world.shell.command(&["tools", folder, "diff"]).spawn().unwrap();
+    let mut alive = File::open(alive).unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    alive.read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[cfg(feature = "mcp-server")]
+#[test]
+fn many_runs_of_a_process_share_one_connection() {
+    // T12
+    let add = || call("m", "notes_add", &json!({"text": "milk"}));
+    let provider =
+        Provider::replying(vec![add(), text("m", "One is added."), add(), text("m", "Two are added.")]);
+    let world = World::new(&provider.url, READS);
+    ok(&world.tools(&["trust"]), &[]);
+    let started = world.log("notes").iter().filter(|line| *line == "initialize").count();
+    let mut client = crate::mcp::Client::start(&world.shell, &[world.folder.to_str().unwrap(), "--no-save"]);
+    for says in ["One is added.", "Two are added."] {
+        let ran = client.call("run", json!({"item": "Add a note."}));
+        assert!(ran.to_string().contains(says), "{ran}");
+    }
+    let log = world.log("notes");
+    assert_eq!(log.iter().filter(|line| *line == "initialize").count(), started + 1, "{log:?}");
+    assert_eq!(log.iter().filter(|line| *line == "tools/call add").count(), 2);
 }

@@ -9,7 +9,8 @@ claims    `add` claims that it only reads
 secret    the description of `add` is what the variable MCP_TOKEN holds
 silent    it answers nothing
 
-The file `log` there gets a line for each request. Where `started` is a FIFO, it is opened when the first request comes.
+The file `log` there gets a line for each request. Where `alive` is a FIFO, it is opened when the first request comes, and is
+open until the server ends.
 """
 
 import json
@@ -95,8 +96,8 @@ for line in sys.stdin:
     message = json.loads(line)
     if "id" not in message or "method" not in message:
         continue
-    if is_first and os.path.exists(os.path.join(folder, "started")):
-        open(os.path.join(folder, "started"), "w").close()
+    if is_first and os.path.exists(os.path.join(folder, "alive")):
+        alive = open(os.path.join(folder, "alive"), "w")
     is_first = False
     method = message["method"]
     log(method + " " + message.get("params", {}).get("name", ""))
