@@ -3,7 +3,7 @@
 //! Such a test is `#[ignore]`d, so that `cargo test` needs nothing but a compiler, and finds its programs by the
 //! environment that its suite sets.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use xshell::{Shell, cmd};
 
@@ -31,6 +31,7 @@ const SUITES: &[Suite] = &[
         fetch: postgres,
         tests: &[("loop-connectors", "postgres", "postgres::"), ("loopgate", "postgres", "postgres::")],
     },
+    Suite { name: "mcp", fetch: mcp_servers, tests: &[("loop-connectors", "mcp", "mcp::")] },
     Suite { name: "mcp-clients", fetch: mcp_clients, tests: &[("loopgate", "mcp-server", "mcp_clients::")] },
 ];
 
@@ -38,25 +39,59 @@ const SUITES: &[Suite] = &[
 const INSPECTOR: &str = "@modelcontextprotocol/inspector@2.12.0";
 const PYTHON_SDK: &str = "mcp==2.3.0";
 
+/// The reference servers, with their versions.
+const NPM_SERVERS: [&str; 3] = [
+    "@modelcontextprotocol/server-everything@2026.8.31",
+    "@modelcontextprotocol/server-filesystem@2026.8.31",
+    "@modelcontextprotocol/server-memory@2026.8.31",
+];
+const PYTHON_SERVERS: [&str; 3] =
+    ["mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19", "mcp-server-fetch==2026.10.24"];
+
 /// The inspector from npm, and the Python SDK from PyPI in an environment of its own.
 fn mcp_clients(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
-    system_packages(shell, Path::new("/usr/bin/node"), &["nodejs", "npm"])?;
     let inspector = folder.join("node_modules/.bin/mcp-inspector");
-    if !inspector.exists() {
-        cmd!(shell, "npm install --silent --no-audit --no-fund --prefix {folder} {INSPECTOR}").run()?;
-    }
-    let (venv, python) = (folder.join("venv"), folder.join("venv/bin/python"));
-    if !venv.join("bin/mcp").exists() {
-        if !python.exists() && cmd!(shell, "python3 -m venv {venv}").quiet().run().is_err() {
-            system_packages(shell, &python, &["python3", "python3-venv"])?;
-            cmd!(shell, "python3 -m venv {venv}").run()?;
-        }
-        cmd!(shell, "{python} -m pip install --quiet {PYTHON_SDK}").run()?;
-    }
+    npm_packages(shell, folder, &inspector, &[INSPECTOR])?;
+    let python = python_packages(shell, folder, "mcp", &[PYTHON_SDK])?;
     Ok(vec![
         ("LOOPGATE_MCP_INSPECTOR", inspector.display().to_string()),
         ("LOOPGATE_MCP_PYTHON", python.display().to_string()),
     ])
+}
+
+/// The reference servers of the protocol, from npm and from PyPI, and git for one of them.
+fn mcp_servers(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
+    system_packages(shell, Path::new("/usr/bin/git"), &["git"])?;
+    npm_packages(shell, folder, &folder.join("node_modules/.bin/mcp-server-memory"), &NPM_SERVERS)?;
+    python_packages(shell, folder, "mcp-server-fetch", &PYTHON_SERVERS)?;
+    Ok(vec![("LOOPGATE_TEST_MCP", folder.display().to_string())])
+}
+
+/// Packages of npm below `folder`, unless `program` is there.
+fn npm_packages(shell: &Shell, folder: &Path, program: &Path, packages: &[&str]) -> Result<(), Failure> {
+    system_packages(shell, Path::new("/usr/bin/node"), &["nodejs", "npm"])?;
+    if !program.exists() {
+        cmd!(shell, "npm install --silent --no-audit --no-fund --prefix {folder} {packages...}").run()?;
+    }
+    Ok(())
+}
+
+/// Packages of PyPI in an environment below `folder`, unless `program` is there. Its interpreter.
+fn python_packages(
+    shell: &Shell,
+    folder: &Path,
+    program: &str,
+    packages: &[&str],
+) -> Result<PathBuf, Failure> {
+    let (venv, python) = (folder.join("venv"), folder.join("venv/bin/python"));
+    if !venv.join("bin").join(program).exists() {
+        if !python.exists() && cmd!(shell, "python3 -m venv {venv}").quiet().run().is_err() {
+            system_packages(shell, &python, &["python3", "python3-venv"])?;
+            cmd!(shell, "python3 -m venv {venv}").run()?;
+        }
+        cmd!(shell, "{python} -m pip install --quiet {packages...}").run()?;
+    }
+    Ok(python)
 }
 
 /// All suites, or the one.

@@ -2,5 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+#[cfg(all(feature = "mcp", unix))]
+mod mcp;
 #[cfg(feature = "postgres")]
 mod postgres;

@@ -7,6 +7,18 @@ use crate::error::DomainError;
 use crate::file::File;
 use crate::similar::hint;
 
+/// The parameter that says what a call looks for, of these of the tool. `None`: the tool chooses no rows, or has no such
+/// parameter.
+pub(crate) fn target(tool: &ToolConfig, parameters: &[&str]) -> Option<String> {
+    let named = match &tool.smart {
+        SmartConfig::By(config) => config.target.clone(),
+        SmartConfig::Is(_) => None,
+    };
+    let target = named.unwrap_or_else(|| RowFilter::default().target);
+    let chooses = tool.smart.is_on() && tool.kind != ToolKind::Docs;
+    (chooses && parameters.contains(&target.as_str())).then_some(target)
+}
+
 /// How the rows of the tool's results are chosen. `None`: they are not; the passages of a document tool are its own matter.
 pub(crate) fn row_filter(
     file: &File,

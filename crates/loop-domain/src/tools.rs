@@ -207,7 +207,8 @@ impl<'a> Maker<'a> {
                 .push(format!("tool `{name}` has no `description`: the model has only its name to go by"));
         }
         self.check_defaults(name, tool)?;
-        let parameters: Vec<&str> = tool.parameters.names().collect();
+        let schema = schema(tool);
+        let parameters: Vec<&str> = parameter_names(&schema).collect();
         let filter = smart::row_filter(self.file, name, tool, &parameters)?;
         let made = self.plain(name, tool)?;
         Ok(match filter {
@@ -361,9 +362,7 @@ impl<'a> Maker<'a> {
             );
             return Err(self.file.error(&["tools", name], message));
         };
-        let given = tool.parameters.names().next().is_some();
-        let schema = files::schema(config).filter(|_| !given).unwrap_or_else(|| parameters(tool));
-        files::make(self.file, name, config, declaration(self.file, name, tool, schema)?)
+        files::make(self.file, name, config, declaration(self.file, name, tool, schema(tool))?)
     }
 
     fn docs(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
@@ -547,6 +546,7 @@ pub(crate) fn declaration(
     tool: &ToolConfig,
     schema: Value,
 ) -> Result<ToolDeclaration, DomainError> {
+    let target = smart::target(tool, &parameter_names(&schema).collect::<Vec<_>>());
     let mut declaration = ToolDeclaration::new(name)
         .description(tool.description.trim())
         .when(tool.when.trim())
@@ -556,6 +556,7 @@ pub(crate) fn declaration(
         .defined_by(&file.definition_of(name, tool.server.as_deref()));
     declaration.aliases = tool.aliases.iter().map(|alias| alias.as_str().into()).collect();
     declaration.effect = tool.effect;
+    declaration.target = target.map(Into::into);
     if let Some(title) = &tool.title {
         declaration.title = title.trim().into();
     }
@@ -566,6 +567,13 @@ pub(crate) fn declaration(
         declaration.attempts = attempts;
     }
     Ok(declaration)
+}
+
+/// The JSON Schema of the parameters that the tool declares, or has by itself where it declares none.
+fn schema(tool: &ToolConfig) -> Value {
+    let declares = tool.parameters.names().next().is_some();
+    let own = tool.files.as_ref().filter(|_| !declares).and_then(files::schema);
+    own.unwrap_or_else(|| parameters(tool))
 }
 
 /// The names of the parameters that a JSON Schema has.

@@ -154,6 +154,8 @@ async fn the_example_of_the_page_loads_and_does_what_it_says() {
     assert!(seen.text().contains("plan.md:2: - ship it"), "{}", seen.text());
     let seen = call(&domain, "list_notes", json!({})).await;
     assert!(seen.text().contains("plan.md") && !seen.text().contains("key.pem"), "{}", seen.text());
+    let seen = call(&domain, "read_note", json!({ "path": "plan.md" })).await;
+    assert!(seen.text().contains("2\t- ship it"), "{}", seen.text());
     assert_eq!(call(&domain, "read_note", json!({ "path": "key.pem" })).await.status, Status::InvalidInput);
     let patch = json!({ "path": "plan.md", "old": "- ship it", "new": "- shipped" });
     assert_eq!(call(&domain, "change_note", patch).await.status, Status::Ok);

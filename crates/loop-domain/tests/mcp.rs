@@ -470,4 +470,27 @@ mod with_the_feature {
         };
         assert_eq!(digest_in("one"), digest_in("two"));
     }
+
+    #[test]
+    fn the_examples_of_the_page_load() {
+        let page = include_str!("../../../docs/how-to/tools/mcp.md");
+        let blocks: Vec<&str> =
+            page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+        let [whole, over_http, resources] = blocks[..] else { panic!("{} blocks", blocks.len()) };
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("texts")).unwrap();
+        // The program need not be there where the tests run.
+        let text = format!("{}{over_http}{resources}", whole.replace("\"npx\"", "\"cat\""));
+        std::fs::write(folder.path().join("loopgate.toml"), text).unwrap();
+        let args = ["-y", "@modelcontextprotocol/server-filesystem", "."];
+        let identity = json!({ "name": "files", "program": "cat", "args": args });
+        let tools = ["read_text_file", "search_files", "write_file", "move_file"].map(tool);
+        let lock = lock_of(&identity, &tools).replace("\"notes\": {", "\"files\": {");
+        std::fs::write(folder.path().join("tools.lock"), lock).unwrap();
+        let domain = Domain::load(folder.path(), &LoadOptions::default()).unwrap();
+        assert_eq!(names(&domain), ["files_read_text_file", "find_files", "files_write_file"]);
+        assert_eq!(domain.spec.tool("find_files").unwrap().effect, Effect::Read);
+        let servers = McpServers::load(folder.path(), &LoadOptions::default()).unwrap();
+        assert_eq!(servers.names().collect::<Vec<_>>(), ["files", "tracker", "wiki"]);
+    }
 }

@@ -263,10 +263,41 @@ fn reading_results_again_is_as_untrusted_and_private_as_the_strictest_tool() {
     }
 }
 
-#[test]
-fn the_example_of_the_page_on_results_loads() {
+#[tokio::test]
+async fn the_example_of_the_page_on_results_reads_the_rest_of_a_long_one() {
     let page = include_str!("../../../docs/how-to/tools/results.md");
     let example = page.split_once("```toml\n").unwrap().1.split_once("```").unwrap().0;
-    let domain = load(&format!("{SECTION}{example}"));
-    assert!(domain.registry.reads_results("read_result"));
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "version = 1\nname = \"shop\"\n{SECTION}[models.base]\nprovider = \"scripted\"\nscript = \"replies.json\"\n\
+         [sources.shop]\nkind = \"sqlite\"\nmade_from = \"shop.sql\"\n\
+         [tools.fetch_orders]\nkind = \"sql\"\nsource = \"shop\"\neffect = \"read\"\nwhen = \"always\"\n\
+         query = \"SELECT id, part FROM orders\"\n{example}"
+    );
+    let rows: Vec<String> = (1..=180).map(|id| format!("({id}, 'part number {id} of the shop')")).collect();
+    let script = format!("CREATE TABLE orders (id, part); INSERT INTO orders VALUES {};", rows.join(", "));
+    let reply = |actions: &str| {
+        format!(
+            "## Answer\n\nIt is so.\n\n```json\n{{\"analysis_confidence\": \"high\", \"confidence_reason\": \"read\", \"ai_actions\": [{actions}]}}\n```"
+        )
+    };
+    let action = r#"{"action_type": "read_result", "reason": "it was cut", "priority": "required", "parameters": {"evidence": "E1", "search": "number 177 "}}"#;
+    let replies = serde_json::json!({ "version": 1, "replies": [
+        { "for": "select", "text": r#"[{"tool": "fetch_orders", "params": {}, "reason": "orders"}]"# },
+        { "for": "main", "text": reply(action) },
+        { "for": "main", "text": reply("") },
+    ] });
+    for (name, text) in [("loopgate.toml", text), ("shop.sql", script), ("replies.json", replies.to_string())]
+    {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let domain = Domain::load(folder.path(), &LoadOptions::default()).unwrap();
+    let item = domain.item("# Order 177\n\nWhich part is it?", "item.md").unwrap();
+    let outcome = domain.to_loop().run(item).await.unwrap();
+    let [orders, rest] = &outcome.evidence[..] else { panic!("{:?}", outcome.evidence) };
+    assert!(!orders.observation.markdown.contains("number 177 "), "{}", orders.observation.markdown);
+    let seen = &rest.observation;
+    assert_eq!(seen.status, Status::Ok, "{}", seen.text());
+    assert!(seen.markdown.starts_with("## E1 (fetch_orders), 1 of 18"), "{}", seen.markdown);
+    assert!(seen.markdown.contains("part number 177 of the shop"), "{}", seen.markdown);
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::read::{Parameter, Read, Tool};
-use crate::words::{count, names, overlap, stem, stems};
+use crate::words::{count, names, overlap, paths, stem, stems};
 
 /// How many words a query has at most.
 const QUERY_WORDS: usize = 8;
@@ -151,7 +151,9 @@ fn named<'a>(read: &Read<'a>, parameter: &Parameter<'_>) -> Vec<Found<'a>> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for (text, evidence) in texts {
-        for name in names(text) {
+        // Results may name any number of files; those of the item are what it is about.
+        let paths = if evidence.is_none() { paths(text) } else { Vec::new() };
+        for name in names(text).into_iter().chain(paths) {
             if parameter.shapes.iter().any(|shape| shape.fits(name)) && seen.insert(name.to_lowercase()) {
                 found.push(Found { name, evidence });
             }

@@ -53,11 +53,29 @@ pub(super) fn names(text: &str) -> Vec<&str> {
         .collect()
 }
 
+/// The words of a text that may be paths of files: with a `/` inside, and an ending.
+pub(super) fn paths(text: &str) -> Vec<&str> {
+    text.split_whitespace()
+        .filter(|word| !word.contains("://"))
+        .flat_map(|word| word.split(|c: char| !(c.is_alphanumeric() || "-./@_+".contains(c))))
+        .map(|word| word.trim_matches(['-', '.', '/']))
+        .filter(|word| is_path(word))
+        .collect()
+}
+
+fn is_path(word: &str) -> bool {
+    let parts = word.rsplit_once('/');
+    let has_file = parts.is_some_and(|(folder, file)| !folder.is_empty() && file.contains('.'));
+    has_file && !word.contains("://") && !word.contains(char::is_whitespace)
+}
+
 /// The form of a name: by it the stub knows which names a tool looks up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// An e-mail address.
     Mail,
+    /// The path of a file.
+    Path,
     /// Runs of letters and digits by length, and the marks between them: `HAR-LT-014` is `a3-a2-93`.
     Runs(String),
 }
@@ -65,6 +83,9 @@ pub(super) enum Shape {
 impl Shape {
     /// The shape of an example; `None` where it is plain words, which anything could be.
     pub(super) fn of(example: &str) -> Option<Self> {
+        if is_path(example) {
+            return Some(Self::Path);
+        }
         let at = example.find('@');
         if let Some((user, host)) = at.and_then(|at| example.split_at_checked(at)) {
             let host = host.trim_start_matches('@');
@@ -119,6 +140,16 @@ mod tests {
     #[test]
     fn names_lose_the_marks_around_them() {
         assert_eq!(names("(HAR-LT-014), mail a.b@c.example."), ["HAR-LT-014", "mail", "a.b@c.example"]);
+    }
+
+    #[test]
+    fn paths_are_files_in_folders_and_no_addresses() {
+        let text =
+            "See `src/run/resume.rs:12`, ./docs/a.md. Not https://host.example/a.b, and/or, main.rs, 1/2.";
+        assert_eq!(paths(text), ["src/run/resume.rs", "docs/a.md"]);
+        assert_eq!(Shape::of("src/main.rs"), Some(Shape::Path));
+        assert!(paths(text).iter().all(|path| Shape::Path.fits(path)));
+        assert_ne!(Shape::of("https://host.example/a1.b"), Some(Shape::Path));
     }
 
     #[test]

@@ -102,11 +102,12 @@ fn findings(read: &Read<'_>) -> String {
     if read.evidence.is_empty() {
         return "- No tool was run; all that is known stands in the item itself [E0].".to_owned();
     }
+    let about = about(read);
     let lines = read.evidence.iter().map(|evidence| {
         let tool = evidence.tool;
         let requested = quote(&evidence.values.join(", "));
         match (evidence.status, requested.as_str()) {
-            ("ok", _) => format!("- **{tool}**: {}", cited(&in_one_line(evidence), evidence.id)),
+            ("ok", _) => format!("- **{tool}**: {}", cited(&in_one_line(evidence, &about), evidence.id)),
             ("empty", "") => format!("- **{tool}**: {}", cited("nothing was found", evidence.id)),
             ("empty", _) => {
                 format!("- **{tool}**: {}", cited(&format!("nothing was found for {requested}"), evidence.id))
@@ -140,7 +141,9 @@ fn cause(read: &Read<'_>) -> String {
 fn steps(read: &Read<'_>) -> String {
     let (title, about) = (stems(read.title), about(read));
     let mut best: Option<(usize, Vec<String>)> = None;
-    for evidence in found(read).filter(|evidence| !is_table(evidence.body)) {
+    let is_prose =
+        |evidence: &&Evidence<'_>| !is_table(evidence.body) && text_lines(evidence.body).is_empty();
+    for evidence in found(read).filter(is_prose) {
         for passage in evidence.body.split("\n### ") {
             let numbered = passage.lines().filter_map(numbered).take(7);
             let steps: Vec<String> = numbered.map(|step| cited(&quote(step), evidence.id)).collect();
@@ -172,10 +175,14 @@ fn answer(read: &Read<'_>) -> String {
     let about = about(read);
     let mut lines: Vec<(usize, usize, String)> = Vec::new();
     for evidence in found(read) {
-        for sentence in sentences(evidence.body) {
-            let score = overlap(&stems(&sentence), &about);
-            let stated = numbered(&sentence).unwrap_or(&sentence);
-            let text = format!("- {}", cited(&quote(stated), evidence.id));
+        let rows = text_lines(evidence.body);
+        let prose = if rows.is_empty() { sentences(evidence.body) } else { Vec::new() };
+        let prose =
+            prose.iter().map(|sentence| (stems(sentence), quote(numbered(sentence).unwrap_or(sentence))));
+        let rows = rows.into_iter().map(|line| (stems(line), quoted_line(line)));
+        for (words, stated) in rows.chain(prose) {
+            let score = overlap(&words, &about);
+            let text = format!("- {}", cited(&stated, evidence.id));
             if score > 0 && lines.iter().all(|(_, _, known)| *known != text) {
                 lines.push((score, lines.len(), text));
             }
@@ -221,8 +228,16 @@ fn left_open(read: &Read<'_>, open: &[Wanted]) -> String {
     if lines.is_empty() { "- None.".to_owned() } else { lines.join("\n") }
 }
 
-/// The facts of a result in one line: for passages their headings, for a table its rows.
-fn in_one_line(evidence: &Evidence<'_>) -> String {
+/// The facts of a result in one line: for passages their headings, for a table its rows, for a text the line that is nearest
+/// to what the item is about.
+fn in_one_line(evidence: &Evidence<'_>, about: &BTreeSet<String>) -> String {
+    let lines = text_lines(evidence.body);
+    let nearest = lines.iter().rev().max_by_key(|line| overlap(&stems(line), about));
+    match (nearest, lines.len()) {
+        (None, _) => {}
+        (Some(line), 1) => return quoted_line(line),
+        (Some(line), many) => return format!("{}; the nearest: {}", count(many, "line"), quoted_line(line)),
+    }
     let headings: Vec<String> =
         evidence.body.lines().filter_map(|line| line.strip_prefix("### ")).map(quote).collect();
     if !headings.is_empty() {
@@ -244,7 +259,33 @@ fn in_one_line(evidence: &Evidence<'_>) -> String {
     quote(evidence.body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default())
 }
 
+/// The lines of a result that is a text: those in its code block, or its list where there is nothing but a list.
+fn text_lines(body: &str) -> Vec<&str> {
+    let is_note = |line: &str| line.is_empty() || line.starts_with("## ") || line.starts_with('_');
+    let mut lines = body.lines().skip_while(|line| is_note(line.trim())).peekable();
+    let Some(first) = lines.peek().copied() else {
+        return Vec::new();
+    };
+    let has_text = |line: &&str| !line.trim().is_empty();
+    let length = first.chars().take_while(|c| *c == '`').count();
+    if let (Some(fence), true) = (first.get(..length), length > 2) {
+        return lines.skip(1).take_while(|line| *line != fence).filter(has_text).collect();
+    }
+    let items: Option<Vec<&str>> = lines.filter(has_text).map(|line| line.strip_prefix("- ")).collect();
+    items.unwrap_or_default()
+}
+
+/// A line of a text as code, where nothing in it ends that.
+fn quoted_line(line: &str) -> String {
+    let text = quote(&line.trim().replace('\t', " "));
+    if text.contains('`') { text } else { format!("`{text}`") }
+}
+
 fn is_table(body: &str) -> bool {
+    text_lines(body).is_empty() && has_table(body)
+}
+
+fn has_table(body: &str) -> bool {
     body.lines().any(|line| line.starts_with("|-") || line.starts_with("| -"))
 }
 
@@ -338,6 +379,26 @@ mod tests {
     fn wrapped_lines_are_one_sentence_and_code_is_none() {
         let body = "# Title\n\nOne sentence that\ngoes on here.\n- an item of four words\n  and more\n```\nsome code in four words\n```\n| a | b |";
         assert_eq!(sentences(body), ["One sentence that goes on here.", "- an item of four words and more"]);
+    }
+
+    #[test]
+    fn a_text_has_lines_and_prose_has_none() {
+        let block = "## Lines — A\n\n_Only the first 9 bytes are shown; there is more._\n\n````\na.rs:1: ```\n\n| - |\n````\n\n_Not looked at: b_";
+        assert_eq!(text_lines(block), ["a.rs:1: ```", "| - |"]);
+        assert!(!is_table(block));
+        assert_eq!(text_lines("## Lines\n\n```\ncut of"), ["cut of"]);
+        assert_eq!(text_lines("## Rows\n\n_2 of 9 items, chosen by code._\n\n- a: 1\n- b"), ["a: 1", "b"]);
+        for prose in [
+            "",
+            "## Title",
+            "## T\n\n### a.md\n\n```\nx\n```",
+            "## T\n\nA sentence.\n\n- a",
+            "## T\n\n| a |\n| --- |",
+        ] {
+            assert_eq!(text_lines(prose), Vec::<&str>::new(), "{prose}");
+        }
+        assert_eq!(quoted_line("    12\tlet a = 1;"), "`12 let a = 1;`");
+        assert_eq!(quoted_line("a `b` [E9]"), "a `b` (E9]");
     }
 
     #[test]

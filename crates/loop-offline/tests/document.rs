@@ -412,6 +412,20 @@ fn the_same_kind_from_two_tools_is_told_once() {
     assert_eq!(twice.section("Cause"), complete().section("Cause"));
 }
 
+#[test]
+fn a_text_is_quoted_line_by_line() {
+    let log = "## Log\n\n```\nstarted\nbrakes: pads at 2 mm\nlamps: fine\n```";
+    let one = "## Note\n\n```\nno brakes on the left\n```";
+    let read = prompt(ITEM).evidence(1, "fetch_log {}", "ok", log).evidence(2, "fetch_note {}", "ok", one);
+    let findings = read.section("Findings").unwrap();
+    for line in [
+        "- **fetch_log**: 3 lines; the nearest: `brakes: pads at 2 mm` [E1]",
+        "- **fetch_note**: `no brakes on the left` [E2]",
+    ] {
+        assert!(findings.lines().any(|known| known == line), "{findings}");
+    }
+}
+
 // ---- filter, repair, determinism ----
 
 fn filtered(context: &str, results: &str) -> Value {

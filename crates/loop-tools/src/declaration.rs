@@ -45,6 +45,9 @@ pub struct ToolDeclaration {
     pub attempts: u32,
     /// Whether the tool may ask a model about its own result.
     pub smart: bool,
+    /// The parameter that says what a smart tool looks for. A connector accepts it also where it does not send it. `None`:
+    /// a connector refuses every parameter that it does not use.
+    pub target: Option<Arc<str>>,
     /// What policy must know besides the effect.
     pub policy: ToolPolicy,
     /// The digest of the parts that the declaration does not show, for example a query. `None`: there are none. An
@@ -67,6 +70,7 @@ impl ToolDeclaration {
             timeout_ms: TIMEOUT_MS,
             attempts: ATTEMPTS,
             smart: false,
+            target: None,
             policy: ToolPolicy::default(),
             definition: None,
         }
@@ -143,6 +147,14 @@ impl ToolDeclaration {
     #[must_use]
     pub fn smart(mut self, smart: bool) -> Self {
         self.smart = smart;
+        self
+    }
+
+    /// The declaration of a smart tool that looks for what this parameter says:
+    /// [`RowFilter::target`](crate::RowFilter::target) names the same one.
+    #[must_use]
+    pub fn target(mut self, parameter: impl Into<Arc<str>>) -> Self {
+        self.target = Some(parameter.into());
         self
     }
 

@@ -1,6 +1,9 @@
 //! `loopgate tools import openapi`: what an operator sees.
 
+use serde_json::json;
+
 use crate::common::Shell;
+use crate::common::provider::{Provider, Says};
 
 const SHOP: &str = "openapi: 3.0.3\ninfo: { title: Shop, version: '1' }\nservers: [{ url: 'https://shop.example.com/v1' }]\n\
     paths:\n  /orders/{orderId}:\n    get: { operationId: getOrder, tags: [orders], parameters: [{ name: orderId, in: path, required: true, schema: { type: integer } }] }\n    \
@@ -25,6 +28,25 @@ fn tools_are_printed_and_load_in_a_domain() {
     let tools = shell.run(&["tools", file.to_str().unwrap()]);
     assert_eq!(tools.code, 0, "{}", tools.err);
     assert!(tools.out.contains("fetch_order (read") && !tools.out.contains("cancel_order"), "{}", tools.out);
+}
+
+#[test]
+fn a_tool_that_the_page_imports_asks_the_server() {
+    // S0-33
+    let shell = Shell::new();
+    let server = Provider::replying(vec![Says::Body(json!({ "id": 7, "state": "late" }))]);
+    let document = shell.file("shop.yaml", SHOP);
+    let document = document.to_str().unwrap();
+    let args = ["tools", "import", "openapi", document, "--only", "orders", "--base-url", &server.url];
+    let made = shell.run(&args);
+    assert_eq!(made.code, 0, "{}", made.err);
+    let around = "version = 1\nname = \"shop\"\n[protocol]\ntype = \"conversation\"\n";
+    let file = shell.file("shop/loopgate.toml", &format!("{around}{}", made.out));
+    let called = shell.run(&["tools", file.to_str().unwrap(), "call", "fetch_order", r#"{"orderId": 7}"#]);
+    assert_eq!(called.code, 0, "{}", called.err);
+    assert!(called.out.contains("| 7 | late |"), "{}{}", called.out, called.err);
+    let received = server.received();
+    assert!(received[0].starts_with("GET /v1/orders/7 HTTP/1.1"), "{received:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! One program for all, so that it is linked once: `cargo test -p loopgate --test it NAME::` runs one module.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
+mod api;
 mod chat;
 mod command;
 mod common;
@@ -12,6 +13,8 @@ mod handbook;
 mod help;
 mod import;
 mod kills;
+#[cfg(unix)]
+mod kinds;
 mod lies;
 #[cfg(feature = "mcp-server")]
 mod mcp;
@@ -31,6 +34,8 @@ mod postgres;
 #[cfg(target_os = "linux")]
 mod programs;
 mod redteam;
+#[cfg(unix)]
+mod repo;
 mod resume;
 mod scripts;
 mod secrets;

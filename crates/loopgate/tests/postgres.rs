@@ -123,3 +123,65 @@ fn a_check_says_what_the_server_refuses_at_the_place_of_the_query() {
         ran.err
     );
 }
+
+/// The blocks of a page in this language.
+fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+    let fence = format!("```{language}\n");
+    let found: Vec<&str> = page.split(&*fence).skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(!found.is_empty(), "{language}");
+    found
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
+fn the_examples_of_the_page_ask_and_change_a_real_server() {
+    // S0-79, S0-80
+    let page = include_str!("../../../docs/how-to/tools/postgres.md");
+    let (server, shell) = (PostgresServer::start(), Shell::new());
+    server.sql("postgres", "CREATE DATABASE shop");
+    server.sql(
+        "shop",
+        "CREATE TABLE orders (id integer PRIMARY KEY, customer text, state text, total numeric, ordered_at timestamptz); \
+         INSERT INTO orders VALUES (1, 'C-7', 'late', 12.50, '2026-02-01T08:00:00Z'), (2, 'C-7', 'open', 3, '2026-02-02T08:00:00Z'), \
+         (3, 'C-8', 'late', 99, '2026-02-03T08:00:00Z'); \
+         CREATE TABLE notes (id integer GENERATED ALWAYS AS IDENTITY, order_id integer, text text, call_key text UNIQUE)",
+    );
+    // The role and the policy are those of the page.
+    for script in blocks(page, "sql") {
+        server.sql("shop", &script.replace('…', SECRET));
+    }
+    let writer = format!(
+        "CREATE ROLE loopgate_writer LOGIN PASSWORD '{SECRET}'; GRANT SELECT, INSERT ON notes TO loopgate_writer"
+    );
+    server.sql("shop", &writer);
+    let [whole, scope, changes] = blocks(page, "toml")[..] else { panic!("the page has other blocks") };
+    let more = scope.trim_start_matches("[sources.shop]\n");
+    let text =
+        format!("{}{changes}", whole.replace("[tools.fetch_orders]", &format!("{more}[tools.fetch_orders]")));
+    let authority = server.folder().join("ca.pem").display().to_string();
+    let here = format!("host = \"localhost\"\nport = {}\nca = \"{authority}\"\n", server.port());
+    let domain = shell.file("shop/loopgate.toml", &text.replace("host = \"db.example.com\"\n", &here));
+    let domain = domain.to_str().unwrap();
+    let run = |args: &[&str]| -> Ran {
+        let mut command = shell.command(args);
+        command.env("SHOP_DB_PASSWORD", SECRET).env("SHOP_DB_WRITER", SECRET).output().unwrap().into()
+    };
+    let check = run(&["domain", "check", domain]);
+    assert!(check.code == 0 && !check.err.contains("were not checked"), "{}", check.err);
+    let call = |tool: &str, arguments: &str| {
+        run(&["tools", domain, "call", tool, arguments, "--scope", "account=C-7"])
+    };
+    let late = call("fetch_orders", r#"{"state": "late"}"#);
+    assert!(
+        late.code == 0 && late.out.contains("| 1 | late | 12.50 | 2026-02-01T08:00:00Z |"),
+        "{}{}",
+        late.out,
+        late.err
+    );
+    assert!(!late.out.contains("99"), "{}", late.out);
+    let all = call("fetch_orders", "{}");
+    assert_eq!(all.out.matches("2026-02-").count(), 2, "{}{}", all.out, all.err);
+    let note = call("add_note", r#"{"order": 1, "text": "seen"}"#);
+    assert_eq!(note.code, 0, "{}{}", note.out, note.err);
+    assert_eq!(server.sql("shop", "SELECT order_id, text, call_key <> '' FROM notes"), "1|seen|t");
+}

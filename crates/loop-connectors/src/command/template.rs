@@ -69,7 +69,7 @@ enum Given {
 }
 
 impl Template {
-    /// Reads the arguments of `program`; `schema` declares the parameters.
+    /// Reads the arguments of `program`; `schema` declares the parameters. Of them, `target` need not be used.
     ///
     /// # Errors
     /// A placeholder is unknown or stands where a caller could choose an option, or a parameter is not used.
@@ -78,6 +78,7 @@ impl Template {
         args: &[String],
         stdin: Option<&str>,
         schema: &Value,
+        target: Option<&str>,
     ) -> Result<Self, ConnectorError> {
         let declared = Declared::of(schema);
         let mut is_behind_dashes = false;
@@ -103,7 +104,7 @@ impl Template {
             Ok(Element { pieces, is_behind_dashes: true })
         });
         let template = Self { args: elements, stdin: stdin.transpose()? };
-        let unused = declared.names().find(|name| !template.uses(name));
+        let unused = declared.names().find(|name| Some(*name) != target && !template.uses(name));
         match unused {
             None => Ok(template),
             Some(name) => {

@@ -35,7 +35,7 @@ fn used(texts: &[&str]) -> Value {
 fn read(program: &str, args: &[&str], stdin: Option<&str>) -> Result<Template, String> {
     let texts: Vec<&str> = args.iter().copied().chain(stdin).collect();
     let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-    Template::read(Path::new(program), &args, stdin, &used(&texts)).map_err(|error| error.to_string())
+    Template::read(Path::new(program), &args, stdin, &used(&texts), None).map_err(|error| error.to_string())
 }
 
 fn fill(args: &[&str], parameters: &Value) -> Result<Vec<String>, String> {
@@ -236,7 +236,13 @@ fn a_place_at_which_a_value_could_be_more_than_a_value_is_refused_at_once() {
         read("git", fine, None).unwrap();
     }
     assert!(read("tee", &[], Some("{paths}")).unwrap_err().contains("has a list in it"));
-    let unused =
-        Template::read(Path::new("git"), &["log".to_owned()], None, &schema()).unwrap_err().to_string();
-    assert_eq!(unused, "the parameter `path` is nowhere in it; write `{path}`, or take it out");
+    let unused = |target| {
+        let args = ["log", "{path}", "{count}", "{deep}", "{paths}"].map(str::to_owned);
+        Template::read(Path::new("git"), &args, None, &schema(), target).map_err(|error| error.to_string())
+    };
+    let refused = "the parameter `must` is nowhere in it; write `{must}`, or take it out";
+    assert_eq!(unused(None).unwrap_err(), refused);
+    // S0-76: what a smart tool looks for is no matter of the program.
+    assert_eq!(unused(Some("path")).unwrap_err(), refused);
+    unused(Some("must")).unwrap();
 }

@@ -48,8 +48,9 @@ impl CommandTool {
         }
         settings.variables().check()?;
         check_numbers(&settings)?;
-        let template =
-            Template::read(&program, &settings.args, settings.stdin.as_deref(), &declaration.schema)?;
+        let stdin = settings.stdin.as_deref();
+        let target = declaration.target.as_deref();
+        let template = Template::read(&program, &settings.args, stdin, &declaration.schema, target)?;
         if declaration.effect == Some(Effect::WriteKeyed) && !template.has_key() {
             let message = "with the effect `write_keyed` the program must get `{call_key}`; add it, or correct the effect";
             return Err(ConnectorError::Setting { key: "args", message: message.to_owned() });

@@ -146,14 +146,17 @@ impl FilesWork {
         }
     }
 
-    /// Refuses parameters that are not those of the work.
-    pub(crate) fn check_schema(self, schema: &Value) -> Result<(), ConnectorError> {
+    /// Refuses parameters that are not those of the work, except for `target`.
+    pub(crate) fn check_schema(self, schema: &Value, target: Option<&str>) -> Result<(), ConnectorError> {
         let wrong = |message: String| Err(ConnectorError::Setting { key: "parameters", message });
         let own = self.schema();
         let (known, declared) = (properties(&own), properties(schema));
         let name = self.name();
         for (parameter, given) in declared {
             let Some(own) = known.get(parameter) else {
+                if Some(parameter.as_str()) == target {
+                    continue;
+                }
                 let names: Vec<String> = known.keys().map(|name| format!("`{name}`")).collect();
                 return wrong(format!(
                     "`{name}` has no parameter `{parameter}`; it has {}",

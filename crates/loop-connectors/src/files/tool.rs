@@ -46,7 +46,7 @@ impl FilesTool {
     pub fn new(declaration: ToolDeclaration, settings: &FilesSettings) -> Result<Self, ConnectorError> {
         let FilesSettings { folder, work, include, max_bytes, max_results } = settings;
         work.check_effect(declaration.effect)?;
-        work.check_schema(&declaration.schema)?;
+        work.check_schema(&declaration.schema, declaration.target.as_deref())?;
         for (key, number) in [("max_bytes", max_bytes), ("max_results", max_results)] {
             if *number == 0 {
                 let message = "nothing could be returned; write at least 1".to_owned();

@@ -755,6 +755,9 @@ fn a_setting_that_is_wrong_is_said_when_the_tool_is_made() {
     };
     let text = json!({ "type": "string" });
     made(FilesWork::Read, schema(json!({ "path": text }), json!(["path"]))).unwrap();
+    // S0-76: what a smart tool looks for is not a parameter of the work.
+    let targeted = schema(json!({ "path": text, "about": text }), json!(["path"])).target("about");
+    made(FilesWork::Read, targeted).unwrap();
     for (declaration, expected) in [
         (
             schema(json!({ "paht": text }), json!([])),

@@ -89,7 +89,7 @@ impl HttpDefinition {
 }
 
 impl RequestTemplate {
-    /// The templates of a definition.
+    /// The templates of a definition. Of the parameters, `target` need not be sent.
     ///
     /// # Errors
     /// One of them is wrong, or a parameter is not used.
@@ -97,12 +97,16 @@ impl RequestTemplate {
         definition: &HttpDefinition,
         effect: Option<Effect>,
         parameters: &BTreeSet<String>,
+        target: Option<&str>,
     ) -> Result<Self, Wrong> {
         let at = |key: &str| {
             let key = key.to_owned();
             move |message: String| (key.clone(), message)
         };
         let mut names = Names::new(parameters);
+        if let Some(target) = target {
+            names.note(target);
+        }
         let method = method(definition, effect)?;
         let (base, path, own_query) = url(&definition.url, &mut names).map_err(at("url"))?;
         let mut query = Vec::new();

@@ -44,7 +44,7 @@ fn checked(
     parameters: &[&str],
 ) -> Result<RequestTemplate, Wrong> {
     let parameters = parameters.iter().map(|name| (*name).to_owned()).collect();
-    RequestTemplate::check(definition, Some(effect), &parameters)
+    RequestTemplate::check(definition, Some(effect), &parameters, None)
 }
 
 fn prepared(definition: &HttpDefinition, parameters: &Value) -> Result<Prepared, Trouble> {
@@ -87,6 +87,20 @@ fn arguments_and_scope_fill_their_places() {
     assert_eq!(request.headers.get("x-order").unwrap(), "no 7");
     assert!(request.headers.get("x-none").is_none());
     assert!(request.body.is_none());
+}
+
+#[test]
+fn a_parameter_that_nothing_sends_is_refused_unless_a_smart_tool_looks_for_it() {
+    // S0-76
+    let definition = definition("https://api.example.com/orders/{order}");
+    let parameters: BTreeSet<String> = ["about", "order"].map(str::to_owned).into();
+    let check = |target| RequestTemplate::check(&definition, Some(Effect::Read), &parameters, target);
+    for target in [None, Some("order")] {
+        let (key, says) = check(target).unwrap_err();
+        assert_eq!(key, "");
+        assert!(says.starts_with("the parameter `about` is declared, and nothing sends it; "), "{says}");
+    }
+    check(Some("about")).unwrap();
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl HttpTool {
             properties.into_iter().flat_map(|members| members.keys().cloned()).collect();
         let effect = declaration.effect;
         let is_read = effect.is_none_or(Effect::is_read);
-        let request = RequestTemplate::check(definition, effect, &parameters)?;
+        let request = RequestTemplate::check(definition, effect, &parameters, declaration.target.as_deref())?;
         if is_read && definition.graphql.as_deref().is_some_and(changes_something) {
             return wrong(
                 "graphql",

@@ -1,7 +1,7 @@
 //! One connection to a server: its handshake, what it lists, and its calls.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -86,6 +86,8 @@ pub(crate) struct Live {
     watch: Arc<Watch>,
     masks: Masks,
     listed: Mutex<Listed>,
+    /// Whether the server has forgotten the session.
+    is_forgotten: AtomicBool,
     since: Instant,
 }
 
@@ -205,6 +207,7 @@ impl Live {
             watch,
             masks,
             listed: Mutex::default(),
+            is_forgotten: AtomicBool::new(false),
             since: Instant::now(),
         })
     }
@@ -212,6 +215,11 @@ impl Live {
     /// Whether nothing can be asked by it any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.peer.is_transport_closed()
+    }
+
+    /// Whether the server refused what was asked, and did nothing, because it has forgotten the session.
+    pub(crate) fn is_forgotten(&self) -> bool {
+        self.is_forgotten.load(Ordering::Acquire)
     }
 
     /// How long there has been this connection.
@@ -450,7 +458,14 @@ impl Live {
         let mask = self.masks.mask();
         match error {
             ServiceError::McpError(error) => of_server(&error, &mask),
-            ServiceError::TransportSend(error) => of_transport(&error),
+            ServiceError::TransportSend(error) => {
+                let trouble = of_transport(&error);
+                if matches!(http_error(&error), Some(StreamableHttpError::SessionExpired)) {
+                    self.is_forgotten.store(true, Ordering::Release);
+                    self.close().await;
+                }
+                trouble
+            }
             ServiceError::UnexpectedResponse => {
                 Trouble::InDoubt("the server's answer is not a result".to_owned())
             }
@@ -600,7 +615,7 @@ fn of_server(error: &ErrorData, mask: &Mask) -> Trouble {
 
 /// What a failure on the way means.
 fn of_transport(error: &DynamicTransportError) -> Trouble {
-    match error.error.downcast_ref::<StreamableHttpError<EndpointError>>() {
+    match http_error(error) {
         Some(StreamableHttpError::SessionExpired) => {
             Trouble::Retryable("the server has forgotten the session".to_owned(), None)
         }
@@ -614,6 +629,10 @@ fn of_transport(error: &DynamicTransportError) -> Trouble {
         },
         _ => Trouble::InDoubt("the connection broke".to_owned()),
     }
+}
+
+fn http_error(error: &DynamicTransportError) -> Option<&StreamableHttpError<EndpointError>> {
+    error.error.downcast_ref()
 }
 
 /// A trouble in words.

@@ -277,6 +277,11 @@ impl StreamableHttpClient for Session {
             let may_speak = is_json && !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
             let body = if may_speak { self.body(response, FAILURE_BYTES).await? } else { Vec::new() };
             return match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
+                // It answers no request in particular: the server refused before it looked at the request, as many do that
+                // have forgotten a session.
+                Ok(JsonRpcMessage::Error(error)) if error.id.is_none() && session_id.is_some() => {
+                    Err(StreamableHttpError::SessionExpired)
+                }
                 // A server that refuses over HTTP does not always say which request it refuses.
                 Ok(JsonRpcMessage::Error(mut error)) => {
                     if let JsonRpcMessage::Request(request) = &message {

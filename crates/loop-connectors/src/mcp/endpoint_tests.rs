@@ -237,3 +237,51 @@ async fn a_place_that_may_not_be_connected_to_never_is() {
     });
     assert!(unreachable.await.contains("no connection could be made"));
 }
+
+#[tokio::test]
+async fn a_session_that_the_server_has_forgotten_is_replaced_once() {
+    // T12
+    let sessions = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&sessions);
+    let server = TestServer::start(move |asked, _| {
+        if asked.method != "POST" {
+            return answer(405, &[], "");
+        }
+        let message = asked.json();
+        let result =
+            |value: Value| json!({ "jsonrpc": "2.0", "id": message["id"], "result": value }).to_string();
+        let json = ("content-type", "application/json");
+        if message["method"] == "initialize" {
+            let number = count.fetch_add(1, Ordering::SeqCst).to_string();
+            let about = json!({
+                "protocolVersion": "2025-11-25", "capabilities": { "tools": {} },
+                "serverInfo": { "name": "remote", "version": "1" },
+            });
+            return answer(200, &[json, ("mcp-session-id", &number)], &result(about));
+        }
+        let session = asked.header("mcp-session-id").unwrap_or_default().to_owned();
+        match message["method"].as_str().unwrap_or_default() {
+            "tools/list" => {
+                let tools = json!({ "tools": [{ "name": "echo", "inputSchema": { "type": "object" } }] });
+                answer(200, &[json], &result(tools))
+            }
+            // As the reference implementation refuses a session that it does not know.
+            "tools/call" if session == "0" || message["params"]["arguments"]["text"] == "never" => {
+                let error = json!({ "code": -32000, "message": "Bad Request: No valid session ID provided" });
+                answer(400, &[json], &json!({ "jsonrpc": "2.0", "error": error, "id": null }).to_string())
+            }
+            "tools/call" => answer(200, &[json], &said(&message["id"], &session).to_string()),
+            _ => answer(202, &[], ""),
+        }
+    })
+    .await;
+    let none = Credentials::none();
+    let registry = registry(settings(&server), Effect::WriteIrreversible, &none).await;
+    assert_eq!(&*call(&registry, "hello", &none).await.markdown, "1", "in the second session");
+    let seen = call(&registry, "never", &none).await;
+    assert_eq!(
+        (seen.status, &*seen.summary),
+        (Status::RetryableError, "the server has forgotten the session")
+    );
+    assert_eq!(sessions.load(Ordering::SeqCst), 3);
+}

@@ -239,11 +239,18 @@ impl Connections {
     }
 
     async fn ask(&self, ask: &Ask, credentials: &Credentials) -> Result<Answer, Trouble> {
-        let live = self.live(credentials).await.map_err(|error| {
-            let message = format!("the server `{}` is not there: {}", self.plan.name, error.message);
-            if error.passes { Trouble::Retryable(message, None) } else { Trouble::Permanent(message) }
-        })?;
-        live.ask(ask, &self.plan).await
+        let mut is_second = false;
+        loop {
+            let live = self.live(credentials).await.map_err(|error| {
+                let message = format!("the server `{}` is not there: {}", self.plan.name, error.message);
+                if error.passes { Trouble::Retryable(message, None) } else { Trouble::Permanent(message) }
+            })?;
+            match live.ask(ask, &self.plan).await {
+                // Nothing was done, and another session may be all that it takes.
+                Err(Trouble::Retryable(..)) if live.is_forgotten() && !is_second => is_second = true,
+                answer => return answer,
+            }
+        }
     }
 
     /// The connection, which is made where there is none.

@@ -57,7 +57,8 @@ fn load(tools: &str) -> Result<Domain, DomainError> {
 }
 
 async fn call(domain: &Domain, tool: &str, parameters: Value) -> Observation {
-    let scope = loop_core::Scope { account: Some("A/7".into()), ..loop_core::Scope::default() };
+    let (account, item) = (Some("A/7".into()), Some("T-9".into()));
+    let scope = loop_core::Scope { account, item, ..loop_core::Scope::default() };
     let context = ToolContext::new(scope, "Late order", "r/1/action-0");
     domain.registry.dispatch(tool, &parameters, context, &domain.credentials, 12_000, 4_000).await
 }
@@ -344,15 +345,93 @@ fn keys_of_other_kinds_are_refused() {
     );
 }
 
-#[test]
-fn the_examples_of_the_page_load() {
+/// A block of the page whose hosts are the server at `port`, and whose secrets are set.
+fn on_this_machine(block: &str, port: u16) -> String {
+    let here = format!("127.0.0.1:{port}");
+    let mut text = block.replace("stock.internal:8931", &here);
+    for host in ["https://api.example.com", "https://id.example.com"] {
+        text = text.replace(host, &format!("http://{here}"));
+    }
+    for secret in ["SHOP_TOKEN", "SHOP_KEY", "SHOP_SECRET"] {
+        text = text.replace(secret, SET);
+    }
+    match text.contains("plain_http") {
+        true => text,
+        false => text.replace(".http]\n", &format!(".http]\nplain_http = true\nprivate = [\"{here}\"]\n")),
+    }
+}
+
+#[tokio::test]
+async fn the_examples_of_the_page_ask_what_it_says() {
+    // S0-33, S0-80
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/tools/http.md");
     let page = fs::read_to_string(page).unwrap();
     let blocks: Vec<&str> =
         page.split("```toml\n").skip(1).map(|block| block.split_once("\n```").unwrap().0).collect();
-    assert!(blocks.len() > 3, "{}", blocks.len());
-    for block in &blocks {
-        let domain = load(block).unwrap_or_else(|error| panic!("{error}\n{block}"));
-        assert_eq!(domain.registry.declarations().count(), 1, "{block}");
+    let secret = std::env::var(SET).unwrap();
+    let order = json!({ "items": [{ "id": 7, "state": "late" }] });
+    let invoice = json!({ "data": { "invoice": { "id": 4, "total": "9.90", "dueOn": "2026-03-01" } } });
+    let token = json!({ "access_token": "token-of-the-shop", "token_type": "Bearer", "expires_in": 600 });
+    // The tool and its arguments, the answers, what each request has in it, and what the model reads.
+    let cases = [
+        (
+            "find_orders",
+            json!({ "state": "late" }),
+            vec![order],
+            vec![vec![
+                "GET /v1/customers/A%2F7/orders?state=late&sort=-created HTTP/1.1".to_owned(),
+                "accept-language: en".to_owned(),
+                format!("authorization: Bearer {secret}"),
+            ]],
+            "| 7 | late |",
+        ),
+        (
+            "find_invoice",
+            json!({ "number": "I-4" }),
+            vec![invoice],
+            vec![vec![
+                "POST /graphql HTTP/1.1".to_owned(),
+                format!("x-api-key: {secret}"),
+                "\"variables\":{\"number\":\"I-4\"}".to_owned(),
+            ]],
+            "Invoice **4**: 9.90, due on 2026-03-01",
+        ),
+        (
+            "refund_order",
+            json!({ "order": "7", "amount": 2.5 }),
+            vec![token, json!({ "refund": "R-1" })],
+            vec![
+                vec!["POST /token HTTP/1.1".to_owned(), "grant_type=client_credentials".to_owned()],
+                vec![
+                    "POST /v1/orders/7/refunds HTTP/1.1".to_owned(),
+                    "authorization: Bearer token-of-the-shop".to_owned(),
+                    "idempotency-key: ".to_owned(),
+                    "{\"amount\":2.5,\"note\":\"Requested in T-9\"}".to_owned(),
+                ],
+            ],
+            "| R-1 |",
+        ),
+        (
+            "find_stock",
+            json!({}),
+            vec![json!([{ "part": "pump", "count": 3 }])],
+            vec![vec!["GET /parts HTTP/1.1".to_owned()]],
+            "| 3 | pump |",
+        ),
+    ];
+    assert_eq!(blocks.len(), cases.len());
+    for (block, (tool, parameters, answers, requests, says)) in blocks.iter().zip(cases) {
+        load(block).unwrap_or_else(|error| panic!("{error}\n{block}"));
+        let (port, received) = server(answers.iter().map(Value::to_string).collect());
+        let domain = load(&on_this_machine(block, port)).unwrap();
+        let seen = call(&domain, tool, parameters).await;
+        assert_eq!(seen.status, Status::Ok, "{tool}: {}", seen.text());
+        assert!(seen.markdown.contains(says), "{tool}: {}", seen.markdown);
+        for parts in requests {
+            let request = received.recv().unwrap();
+            for part in parts {
+                assert!(request.contains(&part), "{tool}: `{part}` is missing in {request}");
+            }
+        }
     }
 }
