@@ -1,6 +1,6 @@
 //! No servers of the Model Context Protocol: this program was built without them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loop_tools::{Credentials, Tool};
@@ -22,9 +22,9 @@ pub(crate) struct MadeTools {
     pub(crate) warnings: Vec<String>,
 }
 
-/// The servers of a domain, for a person who decides which of their tools are trusted. In this build there are none.
+/// What [`McpServers`](crate::McpServers) is in a build without servers: there is not a value of it.
 #[derive(Debug)]
-pub struct McpServers(std::convert::Infallible);
+pub(crate) enum Asker {}
 
 /// Says that there are none here.
 fn refused(file: &File, path: &[&str]) -> DomainError {
@@ -67,42 +67,25 @@ impl Servers {
     }
 }
 
-impl McpServers {
-    /// Says that there are none in this build.
-    ///
-    /// # Errors
-    /// Always.
-    pub fn load(folder_or_file: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, DomainError> {
-        Err(refused(&File::read(folder_or_file.as_ref(), options)?, &["servers"]))
+impl Asker {
+    pub(crate) fn load(folder_or_file: &Path, options: &LoadOptions) -> Result<Self, DomainError> {
+        Err(refused(&File::read(folder_or_file, options)?, &["servers"]))
     }
 
-    /// The names of the servers.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::empty()
     }
 
-    /// Never called: there is not a value of this type.
-    ///
-    /// # Errors
-    /// Never.
-    pub fn check(&self, _: &str) -> Result<(), DomainError> {
-        match self.0 {}
+    pub(crate) fn check(&self, _: &str) -> Result<(), DomainError> {
+        match *self {}
     }
 
-    /// Never called: there is not a value of this type.
-    ///
-    /// # Errors
-    /// Never.
     #[expect(clippy::unused_async, reason = "as in a build with servers")]
-    pub async fn review(&self, _: &str) -> Result<ServerReview, String> {
-        match self.0 {}
+    pub(crate) async fn review(&self, _: &str) -> Result<ServerReview, String> {
+        match *self {}
     }
 
-    /// Never called: there is not a value of this type.
-    ///
-    /// # Errors
-    /// Never.
-    pub fn trust(&self, _: &[ServerReview]) -> Result<std::path::PathBuf, DomainError> {
-        match self.0 {}
+    pub(crate) fn trust(&self, _: &[ServerReview]) -> Result<PathBuf, DomainError> {
+        match *self {}
     }
 }

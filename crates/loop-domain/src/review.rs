@@ -1,10 +1,20 @@
 //! What a server says now, against what was trusted of it: for the person who decides.
 
+use std::path::{Path, PathBuf};
+
 use loop_core::Effect;
 #[cfg(all(feature = "mcp", unix))]
 use loop_tools::clean;
 
+use crate::LoadOptions;
+use crate::error::DomainError;
 use crate::lock::LockedServer;
+use crate::mcp::Asker;
+
+/// The MCP servers of a domain, for a person who decides which of their tools are trusted. Nothing else of the domain is made,
+/// so that it may name tools that are not trusted yet.
+#[derive(Debug)]
+pub struct McpServers(Asker);
 
 /// What a server says now, against what was trusted of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,7 +91,48 @@ pub struct PartChange {
     /// The lines that are there now.
     pub after: Vec<String>,
     /// How many characters of the part as it is now cannot be seen or would steer a terminal. They are not in the lines.
-    pub unseen: usize,
+    pub invisible: usize,
+}
+
+impl McpServers {
+    /// The servers of the domain in a folder, or in a `loopgate.toml` itself. None is started.
+    ///
+    /// # Errors
+    /// The file or its servers are wrong, there is none, this program was built without them, or `tools.lock` is not what it
+    /// should be. A tool in it that was edited by hand is not an error here.
+    pub fn load(folder_or_file: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, DomainError> {
+        Asker::load(folder_or_file.as_ref(), options).map(Self)
+    }
+
+    /// The names of the servers, in the order of the file.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.names()
+    }
+
+    /// Whether there is a server of this name.
+    ///
+    /// # Errors
+    /// There is none; the message has the names that there are.
+    pub fn check(&self, name: &str) -> Result<(), DomainError> {
+        self.0.check(name)
+    }
+
+    /// Starts a server, asks it what it has, and compares that with what was trusted.
+    ///
+    /// # Errors
+    /// One line: a secret is missing, or the server does not start, does not answer in time or does not speak the protocol.
+    pub async fn review(&self, name: &str) -> Result<ServerReview, String> {
+        self.0.review(name).await
+    }
+
+    /// Writes what these reviews show as what is trusted; what is trusted of other servers stays. Returns the path of
+    /// `tools.lock`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn trust(&self, reviews: &[ServerReview]) -> Result<PathBuf, DomainError> {
+        self.0.trust(reviews)
+    }
 }
 
 impl ServerReview {
@@ -98,7 +149,7 @@ impl PartChange {
         if before == after {
             return None;
         }
-        let ((before, _), (after, unseen)) = (clean(before), clean(after));
+        let ((before, _), (after, invisible)) = (clean(before), clean(after));
         let (mut before, mut after): (Vec<&str>, Vec<&str>) =
             (before.lines().collect(), after.lines().collect());
         let head = before.iter().zip(&after).take_while(|(one, other)| one == other).count();
@@ -109,7 +160,7 @@ impl PartChange {
         before.truncate(before.len().saturating_sub(tail));
         after.truncate(after.len().saturating_sub(tail));
         let owned = |lines: Vec<&str>| lines.into_iter().map(str::to_owned).collect();
-        Some(Self { part, before: owned(before), after: owned(after), unseen })
+        Some(Self { part, before: owned(before), after: owned(after), invisible })
     }
 }
 
@@ -128,10 +179,13 @@ mod tests {
         let found = PartChange::between("description", before, after);
         let found = found.as_ref().map(|change| {
             let lines = |lines: &[String]| lines.iter().map(String::clone).collect::<Vec<_>>();
-            (lines(&change.before), lines(&change.after), change.unseen)
+            (lines(&change.before), lines(&change.after), change.invisible)
         });
         let owned = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
-        assert_eq!(found, expected.map(|(before, after, unseen)| (owned(before), owned(after), unseen)));
+        assert_eq!(
+            found,
+            expected.map(|(before, after, invisible)| (owned(before), owned(after), invisible))
+        );
     }
 
     #[test]

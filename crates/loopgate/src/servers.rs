@@ -189,11 +189,11 @@ fn changes(text: &mut String, tool: &ToolReview) {
 }
 
 fn changed(text: &mut String, change: &PartChange) {
-    let unseen = match change.unseen {
+    let invisible = match change.invisible {
         0 => String::new(),
-        unseen => format!(", with {} that cannot be seen", characters(unseen)),
+        invisible => format!(", with {} that cannot be seen", characters(invisible)),
     };
-    let _ = writeln!(text, "    its {} changed{unseen}", change.part);
+    let _ = writeln!(text, "    its {} changed{invisible}", change.part);
     marked(text, "      - ", change.before.iter().map(String::as_str));
     marked(text, "      + ", change.after.iter().map(String::as_str));
 }

@@ -25,7 +25,7 @@ use crate::tools::{ToolSecrets, declaration};
 
 use names::{LeftOut, Names, Offer, Offered, shown};
 
-pub use servers::McpServers;
+pub(crate) use servers::Asker;
 
 /// The servers of a domain, none of them started.
 #[derive(Default)]

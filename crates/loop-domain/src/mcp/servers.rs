@@ -20,9 +20,8 @@ use crate::review::{PartChange, ServerReview, ServerTrust, ToolChange, ToolRevie
 use crate::similar::hint;
 use crate::tools::ToolSecrets;
 
-/// The servers of a domain, for a person who decides which of their tools are trusted. Nothing else of the domain is made, so
-/// that it may name tools that are not trusted yet.
-pub struct McpServers {
+/// What [`McpServers`](crate::McpServers) is in a build with servers.
+pub(crate) struct Asker {
     file: File,
     lock: Lock,
     servers: Vec<Asked>,
@@ -38,14 +37,9 @@ struct Asked {
     unset: Option<DomainError>,
 }
 
-impl McpServers {
-    /// The servers of the domain in a folder, or in a `loopgate.toml` itself. None is started.
-    ///
-    /// # Errors
-    /// The file or its servers are wrong, there is none, or `tools.lock` is not what it should be. A tool in it that was edited
-    /// by hand is not an error here.
-    pub fn load(folder_or_file: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, DomainError> {
-        let file = File::read(folder_or_file.as_ref(), options)?;
+impl Asker {
+    pub(crate) fn load(folder_or_file: &Path, options: &LoadOptions) -> Result<Self, DomainError> {
+        let file = File::read(folder_or_file, options)?;
         if file.config.servers.names().next().is_none() {
             let message = "the domain has no MCP servers; add one as [servers.NAME]";
             return Err(file.error(&["servers"], message));
@@ -67,16 +61,11 @@ impl McpServers {
         Ok(Self { file, lock, servers })
     }
 
-    /// The names of the servers, in the order of the file.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.servers.iter().map(|server| server.name.as_str())
     }
 
-    /// Whether there is a server of this name.
-    ///
-    /// # Errors
-    /// There is none; the message has the names that there are.
-    pub fn check(&self, name: &str) -> Result<(), DomainError> {
+    pub(crate) fn check(&self, name: &str) -> Result<(), DomainError> {
         if self.names().any(|known| known == name) {
             return Ok(());
         }
@@ -85,11 +74,7 @@ impl McpServers {
         Err(self.file.error(&["servers"], format!("there is no server `{name}`; {hint}")))
     }
 
-    /// Starts a server, asks it what it has, and compares that with what was trusted.
-    ///
-    /// # Errors
-    /// One line: a secret is missing, or the server does not start, does not answer in time or does not speak the protocol.
-    pub async fn review(&self, name: &str) -> Result<ServerReview, String> {
+    pub(crate) async fn review(&self, name: &str) -> Result<ServerReview, String> {
         let named = self.servers.iter().zip(self.file.config.servers.iter());
         let Some((asked, (_, config))) = named.into_iter().find(|(asked, _)| asked.name == name) else {
             return Err(format!("there is no server `{name}`"));
@@ -107,12 +92,7 @@ impl McpServers {
         Ok(self.compared(asked, config, manifest))
     }
 
-    /// Writes what these reviews show as what is trusted; what is trusted of other servers stays. Returns the path of
-    /// `tools.lock`.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn trust(&self, reviews: &[ServerReview]) -> Result<PathBuf, DomainError> {
+    pub(crate) fn trust(&self, reviews: &[ServerReview]) -> Result<PathBuf, DomainError> {
         let mut lock = self.lock.clone();
         for review in reviews {
             lock.servers.insert(review.server.clone(), review.entry.clone());
@@ -215,7 +195,7 @@ impl McpServers {
     }
 }
 
-impl fmt::Debug for McpServers {
+impl fmt::Debug for Asker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.names()).finish()
     }
