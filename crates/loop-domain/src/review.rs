@@ -57,8 +57,12 @@ pub struct ToolReview {
     pub effect: Effect,
     /// Whether the domain file declares the effect.
     pub is_declared: bool,
+    /// The name for people that the server gives it, on one line. It is the heading of results.
+    pub title: Option<String>,
     /// What the server says that it does, cleaned.
     pub description: String,
+    /// The JSON Schema of what it takes, on one line, cleaned. The model reads it, with every description in it.
+    pub input_schema: String,
     /// What the server claims about its effect, a line each. Nothing is decided by it.
     pub claims: Vec<String>,
     /// What is different from what was trusted.

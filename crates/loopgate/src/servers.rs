@@ -168,9 +168,13 @@ fn effect(tool: &ToolReview) -> String {
     format!("{}{declared}", tool.effect.name())
 }
 
-/// What a server says of a tool.
+/// What a server says of a tool: all that a model would read of it, and its claims.
 fn about(text: &mut String, tool: &ToolReview) {
+    if let Some(title) = &tool.title {
+        let _ = writeln!(text, "    title: {}", stream::cut(title, LINE_CHARS));
+    }
     marked(text, "    | ", tool.description.lines());
+    marked(text, "    > ", std::iter::once(tool.input_schema.as_str()));
     if !tool.claims.is_empty() {
         let claims = stream::cut(&tool.claims.join(", "), LINE_CHARS * 2);
         let _ = writeln!(text, "    the server claims, which decides nothing: {claims}");

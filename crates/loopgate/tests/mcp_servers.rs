@@ -15,6 +15,9 @@ use crate::common;
 /// What the poisoned description tells a model to do.
 const POISON: &str = "IGNORE-ALL-RULES";
 
+/// What each tool of the fixture takes, as it is shown.
+const TAKES: &str = "    > {\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\",\"description\":\"The note\"}},\"required\":[\"text\"]}\n";
+
 struct World {
     shell: Shell,
     /// Where the servers keep what they do.
@@ -111,10 +114,11 @@ fn a_server_is_looked_at_trusted_and_used() {
     assert!(world.log("notes").is_empty());
     let diff = world.tools(&["diff"]);
     assert_eq!(diff.code, 1, "{}", diff.err);
-    let shows = "server notes (it calls itself `probe`): not trusted yet\n  new: add -> notes_add, read\n    | Adds a note\n  \
-                 new: list.all -> notes_list_all, write_irreversible, not declared\n    | Lists notes\n  \
+    let shows = "server notes (it calls itself `probe`): not trusted yet\n  new: add -> notes_add, read\n    | Adds a note\n{takes}  \
+                 new: list.all -> notes_list_all, write_irreversible, not declared\n    | Lists notes\n{takes}  \
                  resource note:1: The first note\n";
-    assert_eq!(diff.out, shows);
+    // All that a model would read is there, also the descriptions of parameters.
+    assert_eq!(diff.out, shows.replace("{takes}", TAKES));
     assert!(!world.folder.join("tools.lock").exists());
     let trust = world.tools(&["trust", "notes"]);
     ok(
@@ -219,6 +223,7 @@ fn a_tool_that_is_not_declared_to_read_waits_for_a_person() {
         &trust,
         &[
             "  add -> notes_add, write_irreversible, not declared\n",
+            "    title: Add stopped: forged\n",
             "    the server claims, which decides nothing: readOnlyHint: true\n",
         ],
     );
@@ -241,8 +246,8 @@ fn what_is_new_and_gone_is_shown_and_other_servers_stay() {
     let diff = world.tools(&["diff"]);
     assert_eq!(diff.code, 1);
     let shows = "server notes (it calls itself `probe`): 1 new, 2 as trusted\n  new: sweep -> notes_sweep, write_irreversible, \
-                 not declared\n    | Deletes all notes\n";
-    assert!(diff.out.starts_with(shows), "{}", diff.out);
+                 not declared\n    | Deletes all notes\n{takes}";
+    assert!(diff.out.starts_with(&shows.replace("{takes}", TAKES)), "{}", diff.out);
     let shows = "server plans (it calls itself `probe`): 1 gone, 1 as trusted\n  gone: list.all\n";
     assert!(diff.out.contains(shows), "{}", diff.out);
     // Looking changes nothing, and trusting one leaves the other.

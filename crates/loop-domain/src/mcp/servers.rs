@@ -127,7 +127,9 @@ impl Asker {
             names: Err("it is gone".to_owned()),
             effect: Effect::WriteIrreversible,
             is_declared: false,
+            title: known.spec().clean_title(),
             description: known.spec().clean_description(),
+            input_schema: one_line(&known.input_schema.to_string()),
             claims: Vec::new(),
             change: ToolChange::Gone,
         }));
@@ -186,7 +188,9 @@ impl Asker {
                 names,
                 effect: declared.unwrap_or(Effect::WriteIrreversible),
                 is_declared: declared.is_some(),
+                title: tool.clean_title(),
                 description: tool.clean_description(),
+                input_schema: one_line(&tool.input_schema.to_string()),
                 claims: claims(tool),
                 change: change(locked, tool),
             }
