@@ -21,18 +21,23 @@ struct Suite {
     name: &'static str,
     /// Fetches the programs into a folder, unless they are there, and returns the environment by which tests find them.
     fetch: fn(&Shell, &Path) -> Result<Environment, Failure>,
-    /// The package, its features and a path of test modules; only tests that are `#[ignore]`d run.
-    tests: &'static [(&'static str, &'static str, &'static str)],
+    /// The package with its features, and a path of test modules; only tests that are `#[ignore]`d run.
+    tests: &'static [((&'static str, &'static str), &'static str)],
 }
+
+/// The features of a package are the same in all suites, so that it is built once.
+const CONNECTORS: (&str, &str) = ("loop-connectors", "command,files,http,mcp,postgres");
+const LOOPGATE: (&str, &str) = ("loopgate", "mcp-server");
 
 const SUITES: &[Suite] = &[
     Suite {
         name: "postgres",
         fetch: postgres,
-        tests: &[("loop-connectors", "postgres", "postgres::"), ("loopgate", "postgres", "postgres::")],
+        tests: &[(CONNECTORS, "postgres::"), (LOOPGATE, "postgres::")],
     },
-    Suite { name: "mcp", fetch: mcp_servers, tests: &[("loop-connectors", "mcp", "mcp::")] },
-    Suite { name: "mcp-clients", fetch: mcp_clients, tests: &[("loopgate", "mcp-server", "mcp_clients::")] },
+    Suite { name: "mcp", fetch: mcp_servers, tests: &[(CONNECTORS, "mcp::")] },
+    Suite { name: "mcp-clients", fetch: mcp_clients, tests: &[(LOOPGATE, "mcp_clients::")] },
+    Suite { name: "api", fetch: python, tests: &[(LOOPGATE, "api::")] },
 ];
 
 /// The versions of the official MCP clients.
@@ -111,7 +116,7 @@ pub(crate) fn run(suite: Option<&str>) -> Result<(), Failure> {
         let environment = (suite.fetch)(&shell, &folder)?;
         let environment: Vec<(&str, &str)> =
             environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        for (package, features, module) in suite.tests {
+        for ((package, features), module) in suite.tests {
             let arguments = [
                 "test",
                 "--locked",
@@ -166,6 +171,14 @@ fn postgres(shell: &Shell, _: &Path) -> Result<Environment, Failure> {
         )
     })?;
     Ok(vec![("LOOPGATE_TEST_POSTGRES", programs.display().to_string())])
+}
+
+/// The interpreter in which the service of `examples/api` is written.
+fn python(shell: &Shell, _: &Path) -> Result<Environment, Failure> {
+    if cmd!(shell, "python3 --version").quiet().ignore_stdout().run().is_err() {
+        system_packages(shell, Path::new("/usr/bin/python3"), &["python3"])?;
+    }
+    Ok(Vec::new())
 }
 
 /// Installs packages of the system that are not there. Only root can.

@@ -15,6 +15,7 @@ fn section<'a>(outcome: &'a Value, name: &str) -> &'a str {
 }
 
 #[test]
+#[ignore = "needs Python: cargo xtask servers api"]
 fn the_orders_of_a_customer_lead_to_the_shipment_that_failed() {
     // S0-2, S0-33, S0-77, S0-79, S0-80
     let (service, shell) = (Service::start(), Shell::new());
@@ -39,6 +40,7 @@ fn the_orders_of_a_customer_lead_to_the_shipment_that_failed() {
 }
 
 #[test]
+#[ignore = "needs Python: cargo xtask servers api"]
 fn a_credit_is_given_once_and_only_after_a_person_has_agreed() {
     // I-26, K8, S4-36
     let (service, shell) = (Service::start(), Shell::new());
@@ -65,6 +67,7 @@ fn a_credit_is_given_once_and_only_after_a_person_has_agreed() {
 }
 
 #[test]
+#[ignore = "needs Python: cargo xtask servers api"]
 fn the_tools_of_the_example_are_those_of_the_services_own_document() {
     // K10: what the example says of the requests is what the import says, except for what its comments name.
     let (service, shell) = (Service::start(), Shell::new());

@@ -372,6 +372,11 @@ impl Live {
             page.cursor = cursor;
             let (entries, next) = match read(self.peer.clone(), page).await {
                 Ok(page) => page,
+                Err(ServiceError::UnexpectedResponse) => {
+                    let message =
+                        "the server's list is not one of the protocol: an entry has no name or no schema";
+                    return Err(Trouble::Permanent(message.to_owned()));
+                }
                 Err(error) => return Err(self.trouble(error).await),
             };
             all.extend(entries);

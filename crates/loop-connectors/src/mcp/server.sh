@@ -30,6 +30,7 @@ while read -r line; do
   *'"method":"tools/list"'*)
     note "list"
     case $mode in
+    odd) answer '{"tools":[{"name":"echo"}]}' ;;
     endless) answer "{\"tools\":[$(tool echo x)],\"nextCursor\":\"again\"}" ;;
     pages) case $line in
       *'"cursor":"2"'*) answer "{\"tools\":[$(tool a 'the first')]}" ;;

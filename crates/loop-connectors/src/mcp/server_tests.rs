@@ -114,6 +114,8 @@ async fn a_list_comes_in_pages_and_has_an_end() {
     assert_eq!(manifest.left_out, ["the tool `twice`: the server lists it more than once"]);
     let endless = Probe::new("endless").server().manifest(&Credentials::none()).await.unwrap_err();
     assert_eq!(endless.to_string(), "the server's list does not end");
+    let odd = Probe::new("odd").server().manifest(&Credentials::none()).await.unwrap_err();
+    assert!(odd.to_string().contains("an entry has no name or no schema"), "{odd}");
     let bare = Probe::new("bare").server().manifest(&Credentials::none()).await.unwrap();
     assert!(bare.tools.is_empty(), "a server need not have tools");
 }
