@@ -38,15 +38,7 @@ pub(crate) fn make(
         Some(folder) => resolve(&at("folder"), folder),
         None => file.folder.clone(),
     };
-    // A name alone is looked for in PATH.
-    let program = match config.program.contains('/') && !config.program.starts_with('/') {
-        true => {
-            let path = resolve(&at("program"), &config.program);
-            let path = std::path::absolute(&path).unwrap_or(path);
-            path.to_string_lossy().into_owned()
-        }
-        false => config.program.clone(),
-    };
+    let program = resolved(file, &at("program"), &config.program);
     let sandbox = config.sandbox.as_ref().map(|folders| {
         let all = |key: &str, named: &[String]| {
             let path = ["tools", name, "command", "sandbox", key];
@@ -78,7 +70,10 @@ pub(crate) fn make(
             file.error(&at(key), error.to_string())
         }
     })?;
-    Ok(MadeCommand { tool: Arc::new(tool), warnings: warnings(name, config) })
+    Ok(MadeCommand {
+        tool: Arc::new(tool),
+        warnings: program_warnings(&format!("tool `{name}`"), config.sandbox.is_some(), &config.env),
+    })
 }
 
 /// No tool: this program was built without them.
@@ -97,12 +92,23 @@ pub(crate) fn make(
     Err(file.error(&["tools", name, "kind"], message))
 }
 
+/// The program that the text at `path` means. A name alone is looked for in `PATH` by who runs it.
 #[cfg(all(feature = "command", unix))]
-fn warnings(name: &str, config: &CommandConfig) -> Vec<String> {
+pub(crate) fn resolved(file: &File, path: &[&str], program: &str) -> String {
+    if !program.contains('/') || program.starts_with('/') {
+        return program.to_owned();
+    }
+    let path = file.resolve(path, program);
+    std::path::absolute(&path).unwrap_or(path).to_string_lossy().into_owned()
+}
+
+/// What the author of a `command` should know, which belongs to `owner`: the tool or server, as it is written in a message.
+#[cfg(all(feature = "command", unix))]
+pub(crate) fn program_warnings(owner: &str, has_sandbox: bool, env: &[String]) -> Vec<String> {
     use loop_connectors::SandboxSupport;
 
     let mut warnings = Vec::new();
-    if config.sandbox.is_some() {
+    if has_sandbox {
         let missing = match SandboxSupport::of_this_system() {
             SandboxSupport::Full => None,
             SandboxSupport::Partial => {
@@ -110,11 +116,11 @@ fn warnings(name: &str, config: &CommandConfig) -> Vec<String> {
             }
             _ => Some("this kernel has no Landlock, so it is not enforced"),
         };
-        warnings.extend(missing.map(|missing| format!("tool `{name}`: `command.sandbox`: {missing}")));
+        warnings.extend(missing.map(|missing| format!("{owner}: `command.sandbox`: {missing}")));
     }
-    for variable in config.env.iter().filter(|variable| sounds_secret(variable)) {
+    for variable in env.iter().filter(|variable| sounds_secret(variable)) {
         warnings.push(format!(
-            "tool `{name}`: `{variable}` in `command.env` sounds like a secret and is not masked; move it to `secret_env`"
+            "{owner}: `{variable}` in `command.env` sounds like a secret and is not masked; move it to `secret_env`"
         ));
     }
     warnings

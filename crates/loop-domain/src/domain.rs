@@ -16,8 +16,10 @@ use loop_runtime::{
 };
 use loop_tools::{Credentials, Registry};
 
+use crate::config::ToolKind;
 use crate::error::{DomainError, ItemError};
 use crate::file::File;
+use crate::mcp::Servers;
 use crate::models::{self, Built};
 use crate::report::{self, DomainReport};
 use crate::scripts::Scripts;
@@ -83,6 +85,7 @@ pub struct Domain {
     recorder: Option<Recorder>,
     secrets: Secrets,
     overridden: Vec<Overridden>,
+    servers: Servers,
     #[cfg(feature = "postgres")]
     postgres: crate::postgres::PostgresSources,
 }
@@ -101,7 +104,9 @@ impl Domain {
     fn made(file: File, options: &LoadOptions) -> Result<Self, DomainError> {
         protocol::check(&file)?;
         let tools = tools::tools(&file)?;
-        let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry)?;
+        let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry);
+        // What names a tool of a server that is not trusted names nothing for that reason.
+        let spec = spec.map_err(|error| tools.secrets.untrusted.first().cloned().unwrap_or(error))?;
         remote::check(&file)?;
         let mut unset_to_save = Vec::new();
         let save = parts::save(&file, &mut unset_to_save);
@@ -116,7 +121,8 @@ impl Domain {
         let mut warnings = report::warnings(&spec);
         warnings.extend(tools.warnings);
         warnings.extend(remote::warnings(&file, &spec));
-        let mut unset = found.unset;
+        let mut unset = tools.secrets.untrusted;
+        unset.extend(found.unset);
         unset.extend(tools.secrets.unset);
         warnings.extend(unset.iter().chain(&unset_to_save).map(ToString::to_string));
         Ok(Self {
@@ -135,6 +141,7 @@ impl Domain {
             recorder,
             secrets: found.secrets,
             overridden: options.overridden(),
+            servers: tools.servers,
             #[cfg(feature = "postgres")]
             postgres: tools.postgres,
         })
@@ -203,6 +210,18 @@ impl Domain {
         self.unset.iter().chain(to_save).next().map_or(Ok(()), |missing| Err(missing.clone()))
     }
 
+    /// Begins to start the servers that its tools are on, side by side, and does not wait. For a program that begins a run: a
+    /// call waits less for a server that starts while the model thinks. A server that is not started here is started by the
+    /// first call that needs it.
+    pub fn start_servers(&self) {
+        self.servers.start(&self.credentials);
+    }
+
+    /// The server in `[servers]` that a tool is on. `None`: it is not of a server.
+    pub fn server_of(&self, tool: &str) -> Option<&str> {
+        self.servers.of_tool(tool)
+    }
+
     /// The work item in `text`, which came from `origin`: a file's name, or `-`.
     ///
     /// JSON where the first character that is not blank is `{`, else Markdown.
@@ -250,9 +269,13 @@ impl Domain {
 
     /// What there is, for a person who checks a domain.
     pub fn report(&self) -> DomainReport {
-        let kinds = self.file.config.tools.iter().map(|(name, tool)| (name, tool.kind.name())).collect();
+        let kinds = self.file.config.tools.iter().map(|(name, tool)| (name, tool.kind.name()));
+        let of_servers = self.spec.tools.iter().filter(|tool| self.server_of(&tool.name).is_some());
+        let kinds = kinds.chain(of_servers.map(|tool| (&*tool.name, ToolKind::Mcp.name()))).collect();
         let saved = self.save.as_ref().map(|save| save.target.to_string());
-        let lines = report::lines(&self.spec, self.file.path(), &kinds, saved.as_deref(), self.profiles());
+        let servers = self.servers.lines();
+        let path = self.file.path();
+        let lines = report::lines(&self.spec, path, &kinds, &servers, saved.as_deref(), self.profiles());
         DomainReport { lines, warnings: self.warnings.clone() }
     }
 

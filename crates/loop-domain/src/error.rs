@@ -20,7 +20,15 @@ pub enum DomainError {
         /// The system's message.
         message: String,
     },
-    /// `loopgate.toml` is invalid.
+    /// A file cannot be written.
+    #[error("{}: cannot be written: {message}; make its folder writable", .path.display())]
+    Unwritable {
+        /// The path.
+        path: PathBuf,
+        /// The system's message.
+        message: String,
+    },
+    /// `loopgate.toml`, or a file that belongs to it, is invalid.
     #[error("{}:{line}:{column}: {message}", .path.display())]
     Invalid {
         /// The file.
@@ -48,7 +56,8 @@ impl DomainError {
         match &mut self {
             Self::Invalid { message, .. }
             | Self::Option { message, .. }
-            | Self::Unreadable { message, .. } => {
+            | Self::Unreadable { message, .. }
+            | Self::Unwritable { message, .. } => {
                 *message = format!("with the profile `{profile}`: {message}");
             }
             Self::Missing { .. } => {}

@@ -97,9 +97,9 @@ impl File {
         }
     }
 
-    /// Everything that is written of a tool and of the source that it reads, as it is written: paths as they are in the
-    /// file, so that a domain may be moved.
-    pub(crate) fn definition_of(&self, tool: &str) -> Value {
+    /// Everything that is written of a tool, of the source that it reads and of the server that it is on, as it is written:
+    /// paths as they are in the file, so that a domain may be moved.
+    pub(crate) fn definition_of(&self, tool: &str, server: Option<&str>) -> Value {
         let table = |path: [&str; 2]| {
             let node = path.iter().try_fold(&self.tree, |node, step| node.get(step).map(|entry| &entry.node));
             node.map(Node::data)
@@ -107,7 +107,10 @@ impl File {
         let written = table(["tools", tool]);
         let source = written.as_ref().and_then(|written| written.get("source")).and_then(Value::as_str);
         let source = source.and_then(|source| table(["sources", source]));
-        json!({ "tool": written, "source": source })
+        match server {
+            None => json!({ "tool": written, "source": source }),
+            Some(server) => json!({ "tool": written, "server": table(["servers", server]) }),
+        }
     }
 
     /// The row of a model's price; `None` where its file gives a price, and where nobody knows one.

@@ -40,13 +40,6 @@ pub(crate) fn schema(config: &FilesConfig) -> Option<Value> {
     Some(work(config).schema())
 }
 
-/// Whether the work has this parameter by itself.
-pub(crate) fn has(config: &FilesConfig, parameter: &str) -> bool {
-    let schema = schema(config);
-    let properties = schema.as_ref().and_then(|schema| schema.get("properties"));
-    properties.is_some_and(|properties| properties.get(parameter).is_some())
-}
-
 #[cfg(feature = "files")]
 fn work(config: &FilesConfig) -> loop_connectors::FilesWork {
     use loop_connectors::FilesWork;

@@ -20,7 +20,7 @@ pub(crate) struct MadeHttp {
 }
 
 /// What is wrong with a table: the key in it, and what to do about it.
-type Wrong = (&'static str, String);
+pub(crate) type Wrong = (&'static str, String);
 
 /// The tool that a table describes.
 pub(crate) fn tool(
@@ -78,7 +78,8 @@ pub(crate) fn tool(
     Ok(MadeHttp { tool: Arc::new(made), warnings })
 }
 
-fn auth(config: &HttpAuthConfig) -> Result<HttpAuth, Wrong> {
+/// How requests show who sends them.
+pub(crate) fn auth(config: &HttpAuthConfig) -> Result<HttpAuth, Wrong> {
     let mut kinds = config.variables();
     let Some((kind, variable)) = kinds.next() else {
         let message = "it names no secret; add one of `bearer_env`, `key_env`, `cookie_env`, `password_env`, `client_secret_env`";

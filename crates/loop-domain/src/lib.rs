@@ -51,6 +51,12 @@ mod http;
 mod import;
 mod item;
 mod json;
+mod lock;
+#[cfg(all(feature = "mcp", unix))]
+mod mcp;
+#[cfg(not(all(feature = "mcp", unix)))]
+#[path = "no_mcp.rs"]
+mod mcp;
 mod models;
 mod money;
 #[cfg(feature = "http")]
@@ -63,6 +69,7 @@ mod prices;
 mod protocol;
 mod remote;
 mod report;
+mod review;
 mod schema;
 mod scripts;
 mod secret;
@@ -77,8 +84,10 @@ pub use command::kill_commands;
 pub use domain::{Domain, LoadOptions};
 pub use error::{DomainError, ItemError};
 pub use import::{ImportError, ImportOptions, Imported, OPENAPI_BYTES_MAX, import_openapi};
+pub use lock::lock_schema;
 pub use preset::preset;
 pub use prices::{price_schema, read_prices};
 pub use report::DomainReport;
+pub use review::{McpServers, PartChange, ServerReview, ServerTrust, ToolChange, ToolReview};
 pub use schema::schema;
 pub use server::{ConfiguredModel, ServerModel};

@@ -25,6 +25,7 @@ pub(crate) fn lines(
     spec: &RunSpec,
     path: &Path,
     kinds: &BTreeMap<&str, &str>,
+    servers: &[String],
     saved: Option<&str>,
     profiles: &[String],
 ) -> Vec<String> {
@@ -63,6 +64,7 @@ pub(crate) fn lines(
         };
         lines.push(format!("  {}: {kind}, {}{smart}{aliases}", tool.name, tool.effect.name()));
     }
+    lines.extend_from_slice(servers);
     for tier in [Tier::Selector, Tier::Base, Tier::Escalated, Tier::Fallback] {
         let is_own = match tier {
             Tier::Selector => spec.models.selector.is_some(),

@@ -5,24 +5,18 @@ use loop_tools::RowFilter;
 use crate::config::{SmartConfig, SmartRowsConfig, ToolConfig, ToolKind};
 use crate::error::DomainError;
 use crate::file::File;
-use crate::files;
 use crate::similar::hint;
 
-/// The parameter that says what a call looks for. `None`: the tool chooses no rows, or has no such parameter.
-pub(crate) fn target(tool: &ToolConfig) -> Option<String> {
+/// The parameter that says what a call looks for, of these of the tool. `None`: the tool chooses no rows, or has no such
+/// parameter.
+pub(crate) fn target(tool: &ToolConfig, parameters: &[&str]) -> Option<String> {
     let named = match &tool.smart {
         SmartConfig::By(config) => config.target.clone(),
         SmartConfig::Is(_) => None,
     };
     let target = named.unwrap_or_else(|| RowFilter::default().target);
-    (tool.smart.is_on() && tool.kind != ToolKind::Docs && has(tool, &target)).then_some(target)
-}
-
-/// Whether the tool has this parameter, declared or by itself.
-fn has(tool: &ToolConfig, parameter: &str) -> bool {
-    let declares = tool.parameters.names().next().is_some();
-    let has_by_itself = || tool.files.as_ref().is_some_and(|config| files::has(config, parameter));
-    tool.parameters.get(parameter).is_some() || !declares && has_by_itself()
+    let chooses = tool.smart.is_on() && tool.kind != ToolKind::Docs;
+    (chooses && parameters.contains(&target.as_str())).then_some(target)
 }
 
 /// How the rows of the tool's results are chosen. `None`: they are not; the passages of a document tool are its own matter.
@@ -30,6 +24,7 @@ pub(crate) fn row_filter(
     file: &File,
     name: &str,
     tool: &ToolConfig,
+    parameters: &[&str],
 ) -> Result<Option<RowFilter>, DomainError> {
     if !tool.smart.is_on() {
         return Ok(None);
@@ -55,8 +50,8 @@ pub(crate) fn row_filter(
             return wrong(key, "it is at least 1; correct it".to_owned());
         }
     }
-    if let Some(target) = config.target.as_deref().filter(|target| !has(tool, target)) {
-        let hint = hint(target, tool.parameters.names(), "there are");
+    if let Some(target) = config.target.as_deref().filter(|target| !parameters.contains(target)) {
+        let hint = hint(target, parameters.iter().copied(), "there are");
         return wrong("target", format!("there is no parameter `{target}`; {hint}"));
     }
     let defaults = RowFilter::default();

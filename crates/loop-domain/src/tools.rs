@@ -17,6 +17,7 @@ use crate::config::{ProtocolKind, SourceConfig, SourceKind, ToolConfig, ToolKind
 use crate::error::DomainError;
 use crate::file::File;
 use crate::files;
+use crate::mcp::Servers;
 #[cfg(feature = "postgres")]
 use crate::postgres::PostgresSources;
 use crate::protocol;
@@ -55,6 +56,8 @@ pub(crate) struct Tools {
     pub(crate) warnings: Vec<String>,
     /// What they are given from the environment.
     pub(crate) secrets: ToolSecrets,
+    /// The servers that some of them are on.
+    pub(crate) servers: Servers,
     /// The sources on servers, which a check asks.
     #[cfg(feature = "postgres")]
     pub(crate) postgres: PostgresSources,
@@ -69,6 +72,8 @@ pub(crate) struct ToolSecrets {
     pub(crate) parts: Vec<String>,
     /// Those that are named and not there.
     pub(crate) unset: Vec<DomainError>,
+    /// The servers and the tools of servers that are named and not trusted.
+    pub(crate) untrusted: Vec<DomainError>,
 }
 
 impl ToolSecrets {
@@ -104,9 +109,21 @@ pub(crate) fn tools(file: &File) -> Result<Tools, DomainError> {
     for (name, source) in sources {
         maker.open(name, source)?;
     }
+    let mut servers = Servers::open(file, &mut maker.secrets, &mut maker.warnings)?;
     let mut builder = Registry::builder();
+    let mut of_servers = Vec::new();
     for (name, tool) in file.config.tools.iter().filter(|(_, tool)| tool.enabled) {
-        builder = builder.shared(maker.make(name, tool)?);
+        if tool.kind == ToolKind::Mcp {
+            maker.check_keys(name, tool)?;
+            of_servers.push((name, tool));
+        } else {
+            builder = builder.shared(maker.make(name, tool)?);
+        }
+    }
+    let made = servers.tools(file, &of_servers, &mut maker.secrets)?;
+    maker.warnings.extend(made.warnings);
+    for tool in made.tools {
+        builder = builder.shared(tool);
     }
     let registry =
         protocol::with_output(file, builder)?.build().map_err(|error| registry_error(file, &error))?;
@@ -114,6 +131,7 @@ pub(crate) fn tools(file: &File) -> Result<Tools, DomainError> {
         registry,
         warnings: maker.warnings,
         secrets: maker.secrets,
+        servers,
         #[cfg(feature = "postgres")]
         postgres: maker.postgres,
     })
@@ -189,7 +207,9 @@ impl<'a> Maker<'a> {
                 .push(format!("tool `{name}` has no `description`: the model has only its name to go by"));
         }
         self.check_defaults(name, tool)?;
-        let filter = smart::row_filter(self.file, name, tool)?;
+        let schema = schema(tool);
+        let parameters: Vec<&str> = parameter_names(&schema).collect();
+        let filter = smart::row_filter(self.file, name, tool, &parameters)?;
         let made = self.plain(name, tool)?;
         Ok(match filter {
             Some(filter) => Arc::new(Smart::rows(made, filter)),
@@ -207,6 +227,7 @@ impl<'a> Maker<'a> {
             ToolKind::Results => Ok(results(self.file, name, tool)?),
             ToolKind::Command => self.command(name, tool),
             ToolKind::Files => self.files(name, tool),
+            ToolKind::Mcp => Err(self.file.error(&["tools", name, "kind"], "its server makes it")),
             ToolKind::Mock => {
                 self.warnings.push(format!(
                     "tool `{name}` is of kind `mock`: it is only declared, and every call of it fails but in `loopgate eval`"
@@ -224,6 +245,9 @@ impl<'a> Maker<'a> {
             ToolKind::Http | ToolKind::Command | ToolKind::Files => {
                 &["source", "query", "max_value_bytes", "folder", "query_parameter"]
             }
+            ToolKind::Mcp => {
+                &["source", "query", "max_value_bytes", "folder", "query_parameter", "parameters"]
+            }
             ToolKind::Mock => &["source", "query", "folder", "query_parameter", "smart"],
             ToolKind::Results => &[
                 "source",
@@ -239,9 +263,14 @@ impl<'a> Maker<'a> {
                 &["source", "query", "folder", "query_parameter", "smart", "effect", "attempts", "timeout_ms"]
             }
         };
-        let own_tables =
-            [("command", ToolKind::Command), ("files", ToolKind::Files), ("http", ToolKind::Http)];
-        let tables = own_tables.iter().filter(|(_, kind)| *kind != tool.kind).map(|(key, _)| key);
+        let own_keys = [
+            ("command", ToolKind::Command),
+            ("files", ToolKind::Files),
+            ("http", ToolKind::Http),
+            ("server", ToolKind::Mcp),
+            ("tool", ToolKind::Mcp),
+        ];
+        let tables = own_keys.iter().filter(|(_, kind)| *kind != tool.kind).map(|(key, _)| key);
         match of_others.iter().chain(tables).find(|key| self.file.has(&["tools", name, key])) {
             None => Ok(()),
             Some(key) => {
@@ -333,9 +362,7 @@ impl<'a> Maker<'a> {
             );
             return Err(self.file.error(&["tools", name], message));
         };
-        let given = tool.parameters.names().next().is_some();
-        let schema = files::schema(config).filter(|_| !given).unwrap_or_else(|| parameters(tool));
-        files::make(self.file, name, config, declaration(self.file, name, tool, schema)?)
+        files::make(self.file, name, config, declaration(self.file, name, tool, schema(tool))?)
     }
 
     fn docs(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
@@ -448,8 +475,10 @@ fn results(file: &File, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, 
     }
     let declaration = declaration(file, name, tool, parameters(tool))?;
     let others = || file.config.tools.iter().map(|(_, tool)| tool).filter(|tool| tool.enabled);
+    // What servers return is untrusted unless a table says otherwise, and most of their tools have none.
+    let has_servers = file.config.servers.names().next().is_some();
     let policy = ToolPolicy {
-        returns_untrusted: others().any(|tool| tool.returns_untrusted),
+        returns_untrusted: has_servers || others().any(|tool| tool.returns_untrusted),
         reads_private: others().any(|tool| tool.reads_private),
         ..declaration.policy.clone()
     };
@@ -461,20 +490,13 @@ fn results(file: &File, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, 
 }
 
 /// What policy knows of a tool.
-fn policy(file: &File, name: &str, tool: &ToolConfig) -> Result<ToolPolicy, DomainError> {
-    let words = tool.query_parameter.as_deref().unwrap_or(WORDS);
-    let is_known = |parameter: &str| {
-        let given = tool.parameters.names().next().is_some();
-        tool.parameters.get(parameter).is_some()
-            || !given && (tool.kind == ToolKind::Docs && parameter == words)
-            || !given && (tool.kind == ToolKind::Question && parameter == QUESTION)
-            || !given && tool.files.as_ref().is_some_and(|config| files::has(config, parameter))
-    };
+fn policy(file: &File, name: &str, tool: &ToolConfig, schema: &Value) -> Result<ToolPolicy, DomainError> {
+    let parameters: Vec<&str> = parameter_names(schema).collect();
     let named = |path: &[&str], parameter: &str| -> Result<(), DomainError> {
-        if is_known(parameter) {
+        if parameters.contains(&parameter) {
             return Ok(());
         }
-        let hint = hint(parameter, tool.parameters.names(), "there are");
+        let hint = hint(parameter, parameters.iter().copied(), "there are");
         Err(file.error(path, format!("there is no parameter `{parameter}`; {hint}")))
     };
     let pointers = |key: &[&str], parameters: &[String]| -> Result<Vec<Arc<str>>, DomainError> {
@@ -517,22 +539,24 @@ fn policy(file: &File, name: &str, tool: &ToolConfig) -> Result<ToolPolicy, Doma
     })
 }
 
-fn declaration(
+/// What the table `name` declares of a tool with this schema of its parameters.
+pub(crate) fn declaration(
     file: &File,
     name: &str,
     tool: &ToolConfig,
     schema: Value,
 ) -> Result<ToolDeclaration, DomainError> {
+    let target = smart::target(tool, &parameter_names(&schema).collect::<Vec<_>>());
     let mut declaration = ToolDeclaration::new(name)
         .description(tool.description.trim())
         .when(tool.when.trim())
-        .schema(schema)
         .smart(tool.smart.is_on())
-        .policy(policy(file, name, tool)?)
-        .defined_by(&file.definition_of(name));
+        .policy(policy(file, name, tool, &schema)?)
+        .schema(schema)
+        .defined_by(&file.definition_of(name, tool.server.as_deref()));
     declaration.aliases = tool.aliases.iter().map(|alias| alias.as_str().into()).collect();
     declaration.effect = tool.effect;
-    declaration.target = smart::target(tool).map(Into::into);
+    declaration.target = target.map(Into::into);
     if let Some(title) = &tool.title {
         declaration.title = title.trim().into();
     }
@@ -543,6 +567,18 @@ fn declaration(
         declaration.attempts = attempts;
     }
     Ok(declaration)
+}
+
+/// The JSON Schema of the parameters that the tool declares, or has by itself where it declares none.
+fn schema(tool: &ToolConfig) -> Value {
+    let declares = tool.parameters.names().next().is_some();
+    let own = tool.files.as_ref().filter(|_| !declares).and_then(files::schema);
+    own.unwrap_or_else(|| parameters(tool))
+}
+
+/// The names of the parameters that a JSON Schema has.
+pub(crate) fn parameter_names(schema: &Value) -> impl Iterator<Item = &str> {
+    schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys).map(String::as_str)
 }
 
 fn parameters(tool: &ToolConfig) -> Value {

@@ -16,6 +16,7 @@ mod http;
 mod lies;
 mod limits_page;
 mod loading;
+mod mcp;
 mod policy;
 mod postgres;
 mod prices;

@@ -151,7 +151,7 @@ fn what_is_wrong_with_policy_is_told_at_its_place() {
         &with("[gate]\nallow = []\n"),
         "11:1: no tool could ever run; name those that may, or take it out where all may",
     );
-    ends(&with("authority = [\"to\"]\n"), "10:14: there is no parameter `to`; there are none");
+    ends(&with("authority = [\"to\"]\n"), "10:14: there is no parameter `to`; there are `query`");
     ends(
         &with("repeats = { volatile = [\"data.at\"] }\n"),
         "10:25: `data.at` is not a JSON pointer; write it as `/data/at`",

@@ -6,6 +6,7 @@ use std::path::Path;
 fn the_committed_schemas_are_those_the_code_makes() {
     check("domain", &loop_domain::schema());
     check("prices", &loop_domain::price_schema());
+    check("tools-lock", &loop_domain::lock_schema());
 }
 
 #[track_caller]
@@ -25,6 +26,7 @@ fn check(name: &str, schema: &serde_json::Value) {
 fn every_key_of_the_schemas_is_described() {
     is_described(&loop_domain::schema(), 10);
     is_described(&loop_domain::price_schema(), 2);
+    is_described(&loop_domain::lock_schema(), 1);
 }
 
 #[track_caller]

@@ -530,9 +530,22 @@ pub(crate) struct ToolsArgs {
 pub(crate) enum ToolsCommand {
     /// Call a tool as a run would, and print what the model would read
     Call(CallArgs),
+    /// Ask the domain's MCP servers what they have now, and print what differs from what is trusted
+    #[command(after_help = DIFF_CODES)]
+    Diff(ServerArgs),
+    /// Trust the tools of the domain's MCP servers as they are now, and write tools.lock
+    Trust(ServerArgs),
     /// Write entries for a domain file from the description of an API
     #[command(subcommand)]
     Import(ImportCommand),
+}
+
+const DIFF_CODES: &str = "Exit codes: 0 nothing differs, 1 something differs, 2 a server could not be asked.";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServerArgs {
+    /// The server's name in the domain file [default: all servers]
+    pub(crate) server: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

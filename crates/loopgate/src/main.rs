@@ -27,6 +27,7 @@ mod redteam;
 mod resume;
 mod run;
 mod saving;
+mod servers;
 mod show;
 mod stream;
 mod tools;

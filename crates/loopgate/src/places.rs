@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loop_core::{Tier, WorkItem, is_clean};
-use loop_domain::{Domain, DomainReport, LoadOptions};
+use loop_domain::{Domain, DomainReport, LoadOptions, McpServers};
 use loop_runtime::journal::{SqliteJournal, SyncPolicy};
 
 use crate::args::{DomainArgs, JournalArgs};
@@ -34,6 +34,11 @@ pub(crate) fn cwd() -> Result<PathBuf, Failure> {
 /// Checks a domain with all its profiles, or with the one that is chosen.
 pub(crate) fn check(args: &DomainArgs) -> Result<DomainReport, Failure> {
     Ok(Domain::check(&args.domain, &options(args, None, cwd()?)?)?)
+}
+
+/// Reads the MCP servers of a domain, and nothing else of it.
+pub(crate) fn servers(args: &DomainArgs) -> Result<McpServers, Failure> {
+    Ok(McpServers::load(&args.domain, &options(args, None, cwd()?)?)?)
 }
 
 fn load_with(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<Domain, Failure> {

@@ -209,6 +209,7 @@ impl Found {
         let domain = places::load_from(&arguments, cwd)?;
         let saves = origin.as_ref().map_or(self.run.spec().save, |origin| origin.saves);
         domain.ready(saves)?;
+        domain.start_servers();
         domain.goes_on_behind(&self.recorded.entries);
         let mut runner = saving::to_loop(&domain, saves);
         if origin.is_some_and(|origin| origin.asks) {

@@ -37,6 +37,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         ..item
     };
     domain.ready(!args.no_save)?;
+    domain.start_servers();
     let journal = places::journal(&args.journal, args.sync.policy(&domain))?;
     let prepared = saving::to_loop(&domain, !args.no_save);
     let origin = Origin::of(&args.domain, !args.no_save, /*asks*/ false)?.text()?;

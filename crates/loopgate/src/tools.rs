@@ -1,4 +1,5 @@
-//! `loopgate tools`: what a domain's tools are, what one of them returns, and new ones from an API's description.
+//! `loopgate tools`: what a domain's tools are, what one of them returns, what its servers say, and new tools from an API's
+//! description.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,17 +14,20 @@ use serde_json::Value;
 use crate::args::{CallArgs, ImportCommand, OpenapiArgs, ToolsArgs, ToolsCommand};
 use crate::failure::Failure;
 use crate::run::Signals;
-use crate::{places, stream};
+use crate::{places, servers, stream};
 
 pub(crate) async fn tools(args: ToolsArgs) -> Result<ExitCode, Failure> {
     if let Some(ToolsCommand::Import(ImportCommand::Openapi(args))) = args.command {
         return import(args);
     }
     let missing = || Failure::new("no domain is named; name its folder, for example `loopgate tools DOMAIN`");
-    let domain = places::load(&args.domain.ok_or_else(missing)?)?;
+    let named = args.domain.ok_or_else(missing)?;
     match args.command {
-        Some(ToolsCommand::Call(call_args)) => call(&domain, call_args).await,
+        Some(ToolsCommand::Call(call_args)) => call(&places::load(&named)?, call_args).await,
+        Some(ToolsCommand::Diff(of)) => Ok(servers::diff(&named, of.server.as_deref()).await),
+        Some(ToolsCommand::Trust(of)) => servers::trust(&named, of.server.as_deref()).await,
         _ => {
+            let domain = places::load(&named)?;
             stream::print(&list(&domain));
             Ok(ExitCode::SUCCESS)
         }
@@ -57,7 +61,10 @@ fn list(domain: &Domain) -> String {
     let mut text = String::new();
     for tool in &domain.spec.tools {
         let smart = if tool.smart { ", smart" } else { "" };
-        let _ = writeln!(text, "{} ({}{smart}, {} ms)", tool.name, tool.effect.name(), tool.timeout_ms);
+        let server = domain.server_of(&tool.name).map(|server| format!(", of the server {server}"));
+        let server = server.unwrap_or_default();
+        let (effect, ms) = (tool.effect.name(), tool.timeout_ms);
+        let _ = writeln!(text, "{} ({effect}{smart}, {ms} ms{server})", tool.name);
         let _ = writeln!(text, "    {}", tool.description);
         if !tool.when.is_empty() {
             let _ = writeln!(text, "    when: {}", tool.when);

@@ -4,13 +4,15 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 24] = [
     "run",
     "chat",
     "show",
     "runs",
     "tools",
     "tools call",
+    "tools diff",
+    "tools trust",
     "pending",
     "approve",
     "deny",

@@ -22,6 +22,8 @@ mod mcp;
 mod mcp_clients;
 #[cfg(feature = "mcp-server")]
 mod mcp_http;
+#[cfg(unix)]
+mod mcp_servers;
 mod mock;
 mod model;
 mod models;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::config::Ordered;
 
 /// A program, its arguments, and what it may use.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(not(all(feature = "command", unix)), allow(dead_code, reason = "only its form is checked"))]
 pub(crate) struct CommandConfig {
@@ -65,7 +65,7 @@ pub(crate) enum OutputForm {
 }
 
 /// The only folders that a program may use, besides its working folder and the system's own.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(not(all(feature = "command", unix)), allow(dead_code, reason = "only its form is checked"))]
 pub(crate) struct SandboxConfig {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// A folder, and what is done with its files.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(not(feature = "files"), allow(dead_code, reason = "only its form is checked"))]
 pub(crate) struct FilesConfig {

@@ -8,7 +8,7 @@ use crate::config::Ordered;
 
 /// A request. `{name}` is the argument `name`, `{scope.account}`, `{scope.account_name}`, `{scope.asset}`, `{scope.item}` and
 /// `{scope.person}` are what the work item concerns, and `{call_key}` is a key that all tries of one call share.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "without the feature it is only recognised"))]
 pub(crate) struct HttpConfig {
@@ -74,7 +74,7 @@ pub(crate) struct HttpConfig {
 }
 
 /// How a tool shows who calls. Keys that end with `_env` name a variable of the environment, which holds the secret.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "without the feature it is only recognised"))]
 pub(crate) struct HttpAuthConfig {
@@ -105,7 +105,7 @@ pub(crate) struct HttpAuthConfig {
 }
 
 /// How further pages are read. Only a tool that reads has them, and what is selected of each is a list.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "without the feature it is only recognised"))]
 pub(crate) struct HttpPagesConfig {

@@ -11,6 +11,7 @@ mod prices;
 mod protocol;
 mod providers;
 mod secrets;
+mod servers;
 mod sources;
 mod stops;
 mod tools;
@@ -40,6 +41,7 @@ pub(crate) use prices::{PriceConfig, PriceFileConfig, PriceRowConfig, PricesConf
 pub(crate) use protocol::{OutputConfig, ProtocolConfig, ProtocolKind, SchemaConfig};
 pub(crate) use providers::ProviderConfig;
 pub(crate) use secrets::SecretConfig;
+pub(crate) use servers::ServerConfig;
 #[cfg(feature = "postgres")]
 pub(crate) use sources::TlsKind;
 pub(crate) use sources::{SourceConfig, SourceKind};
@@ -86,6 +88,9 @@ pub(crate) struct Config {
     /// none, each is the variable of the environment with its name.
     #[serde(default)]
     pub(crate) secrets: Ordered<SecretConfig>,
+    /// Servers that speak the Model Context Protocol (MCP), by name. Their trusted tools are tools of the domain.
+    #[serde(default)]
+    pub(crate) servers: Ordered<ServerConfig>,
     /// The tools, by name, in the order in which the model sees them. A name begins with `fetch_` by custom.
     #[serde(default)]
     pub(crate) tools: Ordered<ToolConfig>,

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 /// Names and what stands under them, in the order of the file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ordered<V>(Vec<(String, V)>);
 
 impl<V> Ordered<V> {

@@ -11,15 +11,15 @@ use serde_json::{Map, Value, json};
 use crate::config::{CommandConfig, FilesConfig, HttpConfig, Ordered};
 
 /// A tool.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolConfig {
     /// What it does: `sql` asks or changes a database, `docs` searches a folder of documents, `http` asks a server, `question`
     /// asks a person, `results` reads more of an earlier result that was cut, `command` runs a program, `files` works on the
-    /// files of a folder, `mock` is only declared: an eval says what its calls bring.
+    /// files of a folder, `mcp` is a tool of a server in `servers`, `mock` is only declared: an eval says what its calls bring.
     pub(crate) kind: ToolKind,
     /// What it does to the world: `read` if it only reads. Other effects need a person's consent. Required, except of
-    /// `question` and `results`.
+    /// `question`, `results` and `mcp`. Default of `mcp`: `write_irreversible`, and `read` for the tool that reads resources.
     #[serde(default)]
     #[schemars(schema_with = "effect_schema", required)]
     pub(crate) effect: Option<Effect>,
@@ -60,6 +60,16 @@ pub(crate) struct ToolConfig {
     /// how. Only for a tool that reads. Default: false; of `docs` the best three passages are taken, of others all.
     #[serde(default)]
     pub(crate) smart: SmartConfig,
+    /// For `mcp`: the server, where the tool is to have another name than `PREFIX_TOOL`.
+    #[serde(default)]
+    pub(crate) server: Option<String>,
+    /// For `mcp`, with `server`: the tool's name on the server.
+    #[serde(default)]
+    #[cfg_attr(
+        not(all(feature = "mcp", unix)),
+        allow(dead_code, reason = "without the feature it is only recognised")
+    )]
+    pub(crate) tool: Option<String>,
     /// For `command`: the program.
     #[serde(default)]
     pub(crate) command: Option<CommandConfig>,
@@ -84,7 +94,8 @@ pub(crate) struct ToolConfig {
     /// Whether what it returns is private: it must not leave without approval. Default: false.
     #[serde(default)]
     pub(crate) reads_private: bool,
-    /// Whether what it returns may be written by an untrusted party, such as comments or mails. Default: false.
+    /// Whether what it returns may be written by an untrusted party, such as comments or mails. Default: false, and true for
+    /// `mcp`.
     #[serde(default)]
     pub(crate) returns_untrusted: bool,
     /// Whether a call in vain costs nothing worth counting: where calls are native, one may then start before the reply
@@ -98,9 +109,45 @@ pub(crate) struct ToolConfig {
     /// How its repeats are judged.
     #[serde(default)]
     pub(crate) repeats: RepeatsConfig,
-    /// Whether there is such a tool; with `false` it is as if it were not written. Default: true.
+    /// Whether there is such a tool; with `false` it is as if it were not written, and with `mcp` the server's tool is left
+    /// out. Default: true.
     #[serde(default = "yes")]
     pub(crate) enabled: bool,
+}
+
+#[cfg(all(feature = "mcp", unix))]
+impl ToolConfig {
+    /// The table of a tool of a server, of which the file says nothing.
+    pub(crate) fn of_server() -> Self {
+        Self {
+            kind: ToolKind::Mcp,
+            effect: None,
+            title: None,
+            description: String::new(),
+            when: String::new(),
+            aliases: Vec::new(),
+            parameters: Ordered::default(),
+            source: None,
+            query: None,
+            max_value_bytes: None,
+            folder: None,
+            query_parameter: None,
+            smart: SmartConfig::default(),
+            server: None,
+            tool: None,
+            command: None,
+            files: None,
+            http: None,
+            timeout_ms: None,
+            attempts: None,
+            reads_private: false,
+            returns_untrusted: true,
+            cheap: false,
+            authority: Vec::new(),
+            repeats: RepeatsConfig::default(),
+            enabled: true,
+        }
+    }
 }
 
 /// How a model chooses among the rows of a result.
@@ -183,6 +230,8 @@ pub(crate) enum ToolKind {
     Command,
     /// Works on the files of a folder.
     Files,
+    /// Is a tool of a server that speaks MCP.
+    Mcp,
     /// Is only declared: an eval says what its calls bring.
     Mock,
 }
@@ -198,13 +247,14 @@ impl ToolKind {
             Self::Results => "results",
             Self::Command => "command",
             Self::Files => "files",
+            Self::Mcp => "mcp",
             Self::Mock => "mock",
         }
     }
 }
 
 /// How repeats of a tool are judged.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RepeatsConfig {
     /// How often it runs, whatever its parameters. Default: no limit.
@@ -221,7 +271,7 @@ pub(crate) struct RepeatsConfig {
 }
 
 /// What a tool takes.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ParameterConfig {
     /// Its type. Default: `string`.

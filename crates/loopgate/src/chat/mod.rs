@@ -42,6 +42,7 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
     check(&domain)?;
     domain.ready(false)?;
+    domain.start_servers();
     let journal = places::journal(&args.journal, args.sync.policy(&domain))?;
     let origin = Origin::of(&args.domain, /*saves*/ false, /*asks*/ true)?.text()?;
     let item_bytes_max = domain.item_bytes_max();

@@ -34,6 +34,7 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) async fn mcp(args: McpArgs) -> Result<ExitCode, Failure> {
     let domain = places::load(&args.domain)?;
     domain.ready(!args.no_save)?;
+    domain.start_servers();
     let journal = places::journal(&args.journal, args.sync.policy(&domain))?;
     let origin = Origin::of(&args.domain, !args.no_save, /*asks*/ false)?.text()?;
     let runner = saving::to_loop(&domain, !args.no_save)
