@@ -35,7 +35,7 @@ const SUITES: &[Suite] = &[
         fetch: postgres,
         tests: &[(CONNECTORS, "postgres::"), (LOOPGATE, "postgres::")],
     },
-    Suite { name: "mcp", fetch: mcp_servers, tests: &[(CONNECTORS, "mcp::")] },
+    Suite { name: "mcp", fetch: mcp_servers, tests: &[(CONNECTORS, "mcp::"), (LOOPGATE, "mcp_servers::")] },
     Suite { name: "mcp-clients", fetch: mcp_clients, tests: &[(LOOPGATE, "mcp_clients::")] },
     Suite { name: "api", fetch: python, tests: &[(LOOPGATE, "api::")] },
 ];

@@ -98,6 +98,7 @@ const NOWHERE: &str = "http://127.0.0.1:9/v1";
 const READS: &str = "[tools.notes_add]\nkind = \"mcp\"\neffect = \"read\"\n";
 
 #[test]
+#[ignore = "needs Python: cargo xtask servers mcp"]
 fn a_server_is_looked_at_trusted_and_used() {
     // S1-27, S1-31, K9
     let provider =
@@ -165,6 +166,7 @@ fn a_server_is_looked_at_trusted_and_used() {
 }
 
 #[test]
+#[ignore = "needs Python: cargo xtask servers mcp"]
 fn a_tool_that_was_changed_is_off_and_none_of_its_new_text_reaches_a_model() {
     // K9, T12
     for within_a_run in [false, true] {
@@ -212,6 +214,7 @@ fn a_tool_that_was_changed_is_off_and_none_of_its_new_text_reaches_a_model() {
 }
 
 #[test]
+#[ignore = "needs Python: cargo xtask servers mcp"]
 fn a_tool_that_is_not_declared_to_read_waits_for_a_person() {
     // S1-31: the server claims that it reads, which decides nothing.
     let provider =
@@ -237,6 +240,7 @@ fn a_tool_that_is_not_declared_to_read_waits_for_a_person() {
 }
 
 #[test]
+#[ignore = "needs Python: cargo xtask servers mcp"]
 fn what_is_new_and_gone_is_shown_and_other_servers_stay() {
     let world = World::with(&["notes", "plans"], NOWHERE, "");
     ok(&world.tools(&["trust"]), &["server notes ", "server plans ", "  add -> plans_add"]);
@@ -264,6 +268,7 @@ fn what_is_new_and_gone_is_shown_and_other_servers_stay() {
 }
 
 #[test]
+#[ignore = "needs Python: cargo xtask servers mcp"]
 fn a_server_that_fails_is_one_line_and_the_others_are_done() {
     // T12
     let world = World::with(&["notes", "plans"], NOWHERE, "start_timeout_ms = 1500\n");
@@ -281,6 +286,7 @@ fn a_server_that_fails_is_one_line_and_the_others_are_done() {
 }
 
 #[test]
+#[ignore = "needs Python: cargo xtask servers mcp"]
 fn a_server_that_dies_in_a_call_leaves_a_result_and_is_started_again() {
     // T12
     let provider = Provider::replying(vec![
@@ -295,6 +301,7 @@ fn a_server_that_dies_in_a_call_leaves_a_result_and_is_started_again() {
 }
 
 #[test]
+#[ignore = "needs Python: cargo xtask servers mcp"]
 fn a_tool_of_the_lock_that_was_edited_by_hand_is_refused_until_it_is_trusted_again() {
     // K9
     let world = World::new(NOWHERE, "");
@@ -318,6 +325,7 @@ fn a_tool_of_the_lock_that_was_edited_by_hand_is_refused_until_it_is_trusted_aga
 }
 
 #[test]
+#[ignore = "needs Python: cargo xtask servers mcp"]
 fn a_secret_that_a_server_writes_into_a_tool_is_neither_shown_nor_trusted() {
     // K13
     let secret = "s3cret-of-the-server-77";
@@ -339,6 +347,7 @@ fn a_secret_that_a_server_writes_into_a_tool_is_neither_shown_nor_trusted() {
 }
 
 #[test]
+#[ignore = "needs Python: cargo xtask servers mcp"]
 fn a_resource_is_read_by_a_tool_of_its_own() {
     let provider = Provider::replying(vec![
         call("m", "notes_read_resource", &json!({"uri": "note:1"})),
@@ -351,6 +360,7 @@ fn a_resource_is_read_by_a_tool_of_its_own() {
 }
 
 #[test]
+#[ignore = "needs Python: cargo xtask servers mcp"]
 fn a_run_begins_to_start_its_servers_before_the_model_replies_and_they_end_with_it() {
     let provider = Provider::replying(vec![Says::Nothing]);
     let world = World::new(&provider.url, "");
@@ -368,6 +378,7 @@ fn a_run_begins_to_start_its_servers_before_the_model_replies_and_they_end_with_
 }
 
 #[test]
+#[ignore = "needs Python: cargo xtask servers mcp"]
 fn an_interrupted_diff_ends_its_servers() {
     let world = World::new(NOWHERE, "");
     world.mode("notes", "silent");
@@ -382,6 +393,7 @@ fn an_interrupted_diff_ends_its_servers() {
 
 #[cfg(feature = "mcp-server")]
 #[test]
+#[ignore = "needs Python: cargo xtask servers mcp"]
 fn many_runs_of_a_process_share_one_connection() {
     // T12
     let add = || call("m", "notes_add", &json!({"text": "milk"}));

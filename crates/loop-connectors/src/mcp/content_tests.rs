@@ -1,3 +1,5 @@
+//! What a model reads of the answers of a server.
+
 #![allow(clippy::unwrap_used)]
 
 use loop_core::Effect;

@@ -1,3 +1,5 @@
+//! Servers over HTTP, well-behaved and not, and places that may not be connected to.
+
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
