@@ -41,11 +41,26 @@ impl Mask {
         }
     }
 
-    /// Adds a secret, as it is and as a URL writes it.
+    /// Adds a secret, as it is and as URLs, forms and JSON escape it, JSON within JSON as well. A token that was fetched is
+    /// known to nothing else that masks.
     #[cfg(feature = "http")]
-    pub(crate) fn add_with_url_forms(&mut self, secret: &str) {
-        let encoded: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
-        [secret, &encoded.replace('+', "%20"), &encoded].into_iter().for_each(|form| self.add(form));
+    pub(crate) fn add_with_escapes(&mut self, secret: &str) {
+        let form: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+        let url = form.replace('+', "%20");
+        // What JavaScript leaves as it is, of what a form escapes.
+        let component = [("%7E", "~"), ("%21", "!"), ("%27", "'"), ("%28", "("), ("%29", ")")];
+        let component = component.iter().fold(url.clone(), |url, (escape, plain)| url.replace(escape, plain));
+        let strict = url.replace('*', "%2A").replace("%7E", "~");
+        for escaped in [form, url, component, strict] {
+            self.add(&escaped);
+            self.add(&with_small_escapes(&escaped));
+        }
+        let json = inside_json(secret);
+        for escaped in [json.replace('/', "\\/"), json] {
+            self.add(&escaped);
+            self.add(&inside_json(&escaped));
+        }
+        self.add(secret);
     }
 
     /// A message without secrets.
@@ -108,6 +123,25 @@ fn begun_at(text: &str, secret: &str) -> Option<usize> {
     ends.find_map(|start| text.ends_with(start).then(|| text.len() - start.len()))
 }
 
+/// The same with the escapes of a URL in small letters.
+#[cfg(feature = "http")]
+fn with_small_escapes(url: &str) -> String {
+    let mut parts = url.split('%');
+    let mut small = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (escape, rest) = part.split_at_checked(2).unwrap_or((part, ""));
+        small.extend(["%", &escape.to_ascii_lowercase(), rest]);
+    }
+    small
+}
+
+/// A text as it is between the quotes of a JSON string.
+#[cfg(feature = "http")]
+fn inside_json(text: &str) -> String {
+    let json = Value::from(text).to_string();
+    json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or(&json).to_owned()
+}
+
 #[cfg(all(test, any(feature = "command", feature = "http")))]
 mod tests {
     use serde_json::json;
@@ -130,7 +164,7 @@ mod tests {
         // K13
         let mut mask = Mask::new(8);
         for secret in ["p/ss w|rd", "p/ss w|rd-and-more", "12345678", "open", "abc"] {
-            mask.add_with_url_forms(secret);
+            mask.add_with_escapes(secret);
         }
         assert_eq!(
             mask.message("p/ss w|rd-and-more p%2Fss%20w%7Crd p%2Fss+w%7Crd open abc"),
@@ -140,5 +174,17 @@ mod tests {
         let masked = mask.value(json!({ "a p/ss w|rd": ["x12345678y", 912_345_678, 1.5, null, true] }));
         assert_eq!(masked, json!({ "a [masked]": ["x[masked]y", "[masked]", 1.5, null, true] }));
         assert!(!format!("{mask:?}").contains("p/ss"));
+        mask.add_with_escapes("to~k!e/n*\"1+2");
+        for escaped in [
+            "to%7Ek%21e%2Fn*%221%2B2",
+            "to~k!e%2Fn*%221%2B2",
+            "to~k%21e%2Fn%2A%221%2B2",
+            "to~k!e%2fn*%221%2b2",
+            r#"to~k!e/n*\"1+2"#,
+            r#"to~k!e\/n*\"1+2"#,
+            r#"to~k!e\\/n*\\\"1+2"#,
+        ] {
+            assert_eq!(mask.message(escaped), "[masked]", "{escaped}");
+        }
     }
 }

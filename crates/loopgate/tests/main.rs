@@ -3,6 +3,7 @@
 //! One program for all, so that it is linked once: `cargo test -p loopgate --test it NAME::` runs one module.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
+mod canary;
 mod chat;
 mod command;
 mod common;
