@@ -6,6 +6,10 @@ use serde_json::{Map, Value};
 
 /// What is in place of a secret.
 const MASKED: &str = "[masked]";
+/// What stands where a text was cut.
+const CUT: char = '…';
+/// How many bytes of the beginning of a secret are masked where a text was cut, unless fewer are more than half of it.
+const LEAST_BEGUN: usize = 8;
 /// Bytes of the shortest secret that is masked in a message.
 const LEAST: usize = 4;
 
@@ -103,8 +107,25 @@ impl Mask {
     }
 
     fn masked(&self, text: &str, least: usize) -> String {
-        let secrets = self.secrets.iter().filter(|secret| secret.len() >= least);
-        secrets.fold(text.to_owned(), |text, secret| text.replace(secret, MASKED))
+        let secrets = || self.secrets.iter().filter(|secret| secret.len() >= least);
+        // A cut may have left the beginning of a secret in front of its mark. A few letters of it tell nothing.
+        let begun = |part: &str| {
+            let begun = secrets().filter_map(|secret| Some((begun_at(part, secret)?, secret)));
+            let telling =
+                begun.filter(|(at, secret)| part.len() - at >= LEAST_BEGUN.min(secret.len() / 2 + 1));
+            telling.map(|(at, _)| at).min()
+        };
+        let mut parts = text.split(CUT).peekable();
+        let mut whole = String::with_capacity(text.len());
+        while let Some(part) = parts.next() {
+            let is_cut = parts.peek().is_some();
+            match is_cut.then(|| begun(part)).flatten() {
+                Some(at) => whole.extend([part.get(..at).unwrap_or_default(), MASKED]),
+                None => whole.push_str(part),
+            }
+            whole.extend(is_cut.then_some(CUT));
+        }
+        secrets().fold(whole, |text, secret| text.replace(secret, MASKED))
     }
 }
 
@@ -114,7 +135,6 @@ impl fmt::Debug for Mask {
     }
 }
 
-#[cfg(feature = "command")]
 /// Where the text ends with a beginning of the secret, the longest one.
 fn begun_at(text: &str, secret: &str) -> Option<usize> {
     let most = secret.len().saturating_sub(1).min(text.len());
@@ -175,6 +195,10 @@ mod tests {
         assert_eq!(masked, json!({ "a [masked]": ["x[masked]y", "[masked]", 1.5, null, true] }));
         assert!(!format!("{mask:?}").contains("p/ss"));
         mask.add_with_escapes("to~k!e/n*\"1+2");
+        assert_eq!(
+            mask.message("p/ss w|rd-an…, p%2Fss%20…, to…, ope…"),
+            "[masked]…, [masked]…, to…, [masked]…"
+        );
         for escaped in [
             "to%7Ek%21e%2Fn*%221%2B2",
             "to~k!e%2Fn*%221%2B2",

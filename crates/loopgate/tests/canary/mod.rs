@@ -173,16 +173,10 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 // K13
 #[test]
-fn none_of_200_secrets_is_shown_written_or_sent_where_it_does_not_belong() {
+fn no_secret_is_shown_by_a_check_or_a_call_by_hand() {
     let mut world = World::new();
     let domain = world.domain();
     let domain = domain.as_str();
-    let telling = world.telling();
-    let state = world.shell.state.path().to_owned();
-    let at = |name: &str| state.join(name).display().to_string();
-    let (exchanges, case) = (at("exchanges.jsonl"), at("case.json"));
-
-    // Read and called by hand.
     let check = world.run(&["domain", "check", domain]);
     assert!(check.out.contains("127.0.0.1"), "{}{}", check.out, check.err);
     world.run(&["tools", domain]);
@@ -195,24 +189,27 @@ fn none_of_200_secrets_is_shown_written_or_sent_where_it_does_not_belong() {
         let is_repeated = !["refuses", "breaks", "away"].iter().any(|it| tool.ends_with(it));
         assert_eq!(says.contains("[masked]"), is_repeated, "{tool}: {says}");
     }
+    world.holds_no_secret();
+}
+
+// K13
+#[test]
+fn none_of_200_secrets_is_shown_written_or_sent_where_it_does_not_belong() {
+    let mut world = World::new();
+    let domain = world.domain();
+    let domain = domain.as_str();
+    let telling = world.telling();
+    let caller = world.plants.known().next().unwrap();
+    let state = world.shell.state.path().to_owned();
+    let at = |name: &str| state.join(name).display().to_string();
+    let case = at("case.json");
 
     // A run that calls every tool, is told every secret, and whose outcome cannot be saved.
     let done = || -> Says { text("m", "It is web-1.").into() };
     let told: Says = text("m", &format!("It is web-1. {telling}")).into();
     world.servers.model_says([Says::Completion(world.calls_all()), told]);
-    let ran = world.run(&[
-        "run",
-        domain,
-        "--text",
-        &telling,
-        "--caller",
-        &telling,
-        "--record",
-        &exchanges,
-        "--json",
-        "--evidence",
-        "full",
-    ]);
+    let ran =
+        world.run(&["run", domain, "--text", &telling, "--caller", &caller, "--json", "--evidence", "full"]);
     let outcome: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}{}", ran.out, ran.err));
     assert_eq!(outcome["stop"]["reason"], "completed", "{}", ran.err);
     for n in 0..world.plants.known().count() {
@@ -244,14 +241,22 @@ fn none_of_200_secrets_is_shown_written_or_sent_where_it_does_not_belong() {
         world.run(&[&["run", domain, "--text", &telling], watch].concat());
     }
 
+    // Recorded, with the tools that are called alone: everything that a model is told is masked once more.
+    let allow = "gate.allow=[\"program_text\", \"oauth_json\", \"basic_text\"]";
+    for tool in ["program_text", "oauth_json", "basic_text"] {
+        world.servers.model_says([call("m", tool, &json!({})).into(), text("m", &telling).into()]);
+        let text = ["--text", telling.as_str(), "--record", &at(tool), "--set", allow];
+        let ran = world.run(&[&["run", domain][..], &text].concat());
+        assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    }
+
     // Models that refuse, and repeat the key that they were sent.
     for status in [401, 400] {
         world.servers.model_says([Says::Repeats(status)]);
         let ran = world.run(&["run", domain, "--text", "Which shop?", "--json"]);
         assert_eq!(ran.code, 6, "{}{}", ran.out, ran.err);
     }
-    let request =
-        json!({"model": "m", "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]});
+    let request = json!({"model": "m", "messages": [{"role": "user", "text": "Hi"}]});
     let request = world.shell.file("request.json", &request.to_string()).display().to_string();
     let address = world.servers.address.clone();
     for (n, (_, provider)) in PROVIDERS.iter().enumerate() {
@@ -300,11 +305,12 @@ fn none_of_200_secrets_is_shown_written_or_sent_where_it_does_not_belong() {
         world.servers.model_says([call("m", "change_shop", &change).into(), done()]);
         let ran = world.run(&["run", domain, "--text", "Change it.", "--no-save"]);
         assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
+        let id = ran.err.lines().find_map(|line| line.strip_prefix("run:     ")).unwrap();
         world.run(&["pending"]);
         world.run(&["pending", "--json"]);
-        world.run(&["tell", "last", &telling, "--no-wait"]);
+        world.run(&["tell", id, &telling, "--no-wait"]);
         let why = if answer == "deny" { &["--why", &telling][..] } else { &[] };
-        let ran = world.run(&[&[answer, "last", "1/action-0"], why].concat());
+        let ran = world.run(&[&[answer, id, "1/action-0"], why].concat());
         assert!(ran.out.contains("web-1"), "{}{}", ran.out, ran.err);
     }
 
@@ -324,8 +330,9 @@ fn none_of_200_secrets_is_shown_written_or_sent_where_it_does_not_belong() {
         called(4, "read_document", json!({"run": telling})),
     ];
     let lines: String = asked.iter().map(|line| format!("{line}\n")).collect();
-    world.run_with_input(&["mcp", domain], &lines);
-    world.run(&["redteam", domain, "--runs", "3", "--json"]);
+    let ran = world.run_with_input(&["mcp", domain], &lines);
+    assert!(ran.out.contains("[masked]"), "{} {}", ran.out, ran.err);
+    world.run(&["redteam", domain, "--runs", "1", "--set", allow, "--json"]);
     world.run(&["policy", "check", domain]);
 
     assert_eq!(PROGRAMS.len(), world.plants.tools.iter().filter(|it| it.starts_with("program")).count());

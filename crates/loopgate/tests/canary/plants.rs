@@ -97,6 +97,7 @@ impl Plants {
         };
         let text = match shape {
             Shape::Word => format!("cnr{n:03}ya{middle}"),
+            Shape::Segment => format!("sk-cnr{n:03}ya{middle}zz{n:03}rnc"),
             _ => format!("cnr{n:03}ya{middle}zz{n:03}rnc"),
         };
         self.all.push(Plant { text: text.clone(), user: user.to_owned(), is_known });
@@ -204,7 +205,7 @@ impl Plants {
         _ = writeln!(
             self.toml,
             "[models.base]\nprovider = \"compatible\"\nmodel = \"m\"\napi_key_env = \"MODEL_KEY\"\n\
-             base_url = \"http://{address}/sk-{segment}/v1?api-key={parameter}\""
+             base_url = \"http://{address}/{segment}/v1?api-key={parameter}\""
         );
         for (name, provider) in PROVIDERS {
             let key = self.plant(provider, Shape::Header, true);

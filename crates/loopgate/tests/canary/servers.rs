@@ -134,8 +134,8 @@ impl Shared {
             _ => {
                 let says = self.model.lock().unwrap().pop_front();
                 let says = says.unwrap_or_else(|| provider::text("m", "It is web-1.").into());
-                say(stream, says, &request);
                 let _ = tell.send(());
+                say(stream, says, &request);
             }
         }
     }
