@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::common::provider::{call, text};
 use crate::common::{Ran, Shell};
-use plants::{PROGRAMS, PROVIDERS, Plants, SECRETS, base64, form_encoded};
+use plants::{PROGRAMS, PROVIDERS, Plants, SECRETS, base64, escaped, form_encoded};
 use servers::{Says, Servers};
 
 struct World {
@@ -76,6 +76,30 @@ impl World {
         self.keep(args, &ran);
     }
 
+    /// Serves a client that tells every secret, also where only names belong.
+    #[cfg(feature = "mcp-server")]
+    fn answer_a_client(&mut self, domain: &str, telling: &str) {
+        self.servers.model_says([text("m", telling).into()]);
+        let client = json!({"name": telling, "version": "1"});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+        let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+        let began = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let called = |id: u32, name: &str, arguments: Value| {
+            let params = json!({"name": name, "arguments": arguments});
+            json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+        };
+        let asked = [
+            initialize,
+            began,
+            called(2, "run", json!({"item": telling})),
+            called(3, telling, json!({"item": telling})),
+            called(4, "read_document", json!({"run": telling})),
+        ];
+        let lines: String = asked.iter().map(|line| format!("{line}\n")).collect();
+        let ran = self.run_with_input(&["mcp", domain], &lines);
+        assert!(ran.out.contains("[masked]"), "{} {}", ran.out, ran.err);
+    }
+
     /// A text with all secrets that a text of a run may hold, each behind a word that is not secret.
     fn telling(&self) -> String {
         let known = self.plants.known().enumerate();
@@ -106,8 +130,21 @@ impl World {
         files.map(|path| (path.display().to_string(), std::fs::read(&path).unwrap())).collect()
     }
 
+    /// Each secret is found in whatever spelling: what is not found is not there.
+    #[track_caller]
+    fn finds_each_secret(&self) {
+        let texts = self.plants.all.iter().map(|plant| plant.text.as_str());
+        let spelt = texts.flat_map(|text| escaped(text).into_iter().chain([text.to_uppercase()]));
+        for text in spelt.chain(self.plants.pairs.iter().cloned()) {
+            let written = format!("web-1 {text} web-1");
+            assert!(self.plants.found_in(written.as_bytes()).is_some(), "{text}");
+        }
+        assert_eq!(self.plants.found_in(b"web-1 cnr cnr01 cnr012y 012rn Z2012RN"), None);
+    }
+
     #[track_caller]
     fn holds_no_secret(&self) {
+        self.finds_each_secret();
         let shown = self.shown.iter().map(|(what, text)| (what.clone(), text.clone().into_bytes()));
         let sent = self.servers.received().into_iter().filter(|request| !request.target.contains("/token/"));
         let sent =
@@ -317,21 +354,8 @@ fn none_of_200_secrets_is_shown_written_or_sent_where_it_does_not_belong() {
     // Conversations, clients, adversaries.
     world.servers.model_says([Says::Completion(world.calls_all()), text("m", &telling).into()]);
     world.run_with_input(&["chat", domain], &format!("{telling}\n/history\n/quit\n"));
-    world.servers.model_says([text("m", &telling).into()]);
-    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": telling, "version": "1"}}});
-    let began = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    let called = |id: u32, name: &str, arguments: Value| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": arguments}});
-    let asked = [
-        initialize,
-        began,
-        called(2, "run", json!({"item": telling})),
-        called(3, &telling, json!({"item": telling})),
-        called(4, "read_document", json!({"run": telling})),
-    ];
-    let lines: String = asked.iter().map(|line| format!("{line}\n")).collect();
-    let ran = world.run_with_input(&["mcp", domain], &lines);
-    assert!(ran.out.contains("[masked]"), "{} {}", ran.out, ran.err);
+    #[cfg(feature = "mcp-server")]
+    world.answer_a_client(domain, &telling);
     world.run(&["redteam", domain, "--runs", "1", "--set", allow, "--json"]);
     world.run(&["policy", "check", domain]);
 

@@ -333,7 +333,9 @@ impl Plants {
         let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
         let digits =
             |at: usize| text.get(at..at + 3).is_some_and(|it| it.bytes().all(|b| b.is_ascii_digit()));
-        let begins = text.match_indices("cnr").find(|(at, _)| digits(at + 3));
+        // Fewer letters of a beginning say nothing.
+        let is_begun = |at: usize| digits(at + 3) && text.get(at + 6..at + 8) == Some("ya");
+        let begins = text.match_indices("cnr").find(|(at, _)| is_begun(*at));
         let ends = text.match_indices("rnc").find(|(at, _)| *at >= 3 && digits(at - 3));
         let pair = self.pairs.iter().find_map(|pair| text.find(pair.as_str()).map(|at| (at, "")));
         let (at, _) = begins.or(ends).or(pair)?;
