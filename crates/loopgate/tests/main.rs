@@ -20,6 +20,7 @@ mod mcp;
 mod mcp_clients;
 #[cfg(feature = "mcp-server")]
 mod mcp_http;
+mod mid_call;
 mod mock;
 mod model;
 mod models;

@@ -1,11 +1,13 @@
 //! Writing: a file is replaced as a whole or not at all.
 
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt as _};
+use cap_fs_ext::{FollowSymlinks, MetadataExt as _, OpenOptionsFollowExt as _};
 use cap_std::fs::{Dir, OpenOptions, Permissions};
 use loop_tools::CancellationToken;
 use serde_json::Value;
@@ -16,8 +18,11 @@ use crate::files::folder::{Folder, Refused, open_file, shown};
 /// How many places of a text that is there too often are named.
 const PLACES: usize = 10;
 
-/// One change of this program at a time: a patch writes what it read.
-static WRITING: Mutex<()> = Mutex::new(());
+/// One change of this program at a time: a patch writes what it read. With it the folders, by device and number, that were
+/// cleared of what killed programs left.
+static WRITING: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
+/// How a file is called that is written beside the one that it replaces. It is hidden, so that no tool sees it.
+const BESIDE: (&str, &str) = (".loopgate-", ".tmp");
 
 /// What was changed.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,7 +47,7 @@ pub(crate) fn write(
     let text = |name: &str| parameters.get(name).and_then(Value::as_str).unwrap_or_default();
     let (path, content) = (text("path"), text("content"));
     check_size(content.len(), max_bytes)?;
-    let _one = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut cleared = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let (place, parent, name) = folder.place_to_write(path)?;
     let before = match parent.symlink_metadata(&name) {
         Ok(about) if !about.is_file() => {
@@ -53,7 +58,7 @@ pub(crate) fn write(
         Err(error) => return Err(Refused::Input(format!("`{}`: {}", shown(path), one_line(error)))),
     };
     let is_new = before.is_none();
-    replace(&parent, &name, content.as_bytes(), before, cancel)?;
+    replace(&parent, &name, content.as_bytes(), before, cancel, &mut cleared)?;
     Ok(Written {
         path: place.shown().to_owned(),
         bytes: content.len(),
@@ -79,7 +84,7 @@ pub(crate) fn patch(
     if old == new {
         return Err(Refused::Input("`old` and `new` are the same".to_owned()));
     }
-    let _one = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut cleared = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let place = folder.place(path)?;
     let (at, name) = place.split().ok_or_else(|| Refused::Input(format!("`{}` is a folder", shown(path))))?;
     if !folder.includes(&place) {
@@ -119,7 +124,7 @@ pub(crate) fn patch(
         (before.get(..at).unwrap_or_default(), before.get(at + old.len()..).unwrap_or_default());
     let after = [head, new, tail].concat();
     check_size(after.len(), max_bytes)?;
-    replace(&parent, &name, after.as_bytes(), Some(permissions), cancel)?;
+    replace(&parent, &name, after.as_bytes(), Some(permissions), cancel, &mut cleared)?;
     Ok(Written {
         path: place.shown().to_owned(),
         bytes: after.len(),
@@ -155,24 +160,28 @@ fn replace(
     content: &[u8],
     permissions: Option<Permissions>,
     cancel: &CancellationToken,
+    cleared: &mut BTreeSet<(u64, u64)>,
 ) -> Result<(), Refused> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    // Hidden, so that no tool sees it.
-    let (own, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let beside = format!(".loopgate-{own}-{number}.tmp");
-    let put = || -> std::io::Result<()> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).follow(FollowSymlinks::No);
-        let mut file = folder.open_with(&beside, &options)?;
+    // What cannot be cleared is hidden, and does not stop a write.
+    if let Ok(about) = folder.dir_metadata()
+        && cleared.insert((about.dev(), about.ino()))
+    {
+        let _ = clear(folder);
+    }
+    let mut beside = String::new();
+    let mut put = || -> std::io::Result<File> {
+        let mut file = create_beside(folder, &mut beside)?;
         file.write_all(content)?;
         if let Some(permissions) = &permissions {
-            file.set_permissions(permissions.clone())?;
+            file.set_permissions(permissions.clone().into_std(&file)?)?;
         }
-        file.sync_all()
+        file.sync_all()?;
+        Ok(file)
     };
     let outcome = match put() {
-        Ok(()) if cancel.is_cancelled() => Err(Refused::Cancelled),
-        Ok(()) => folder.rename(&beside, folder, name).map_err(|error| Refused::Failed(one_line(error))),
+        Ok(_) if cancel.is_cancelled() => Err(Refused::Cancelled),
+        // It stays locked until it is in place.
+        Ok(_file) => folder.rename(&beside, folder, name).map_err(|error| Refused::Failed(one_line(error))),
         Err(error) => Err(Refused::Failed(one_line(error))),
     };
     if outcome.is_err() {
@@ -180,4 +189,38 @@ fn replace(
         let _ = folder.remove_file(&beside);
     }
     outcome
+}
+
+/// A new file, locked for as long as it is open: that says that its writer is alive.
+fn create_beside(folder: &Dir, name: &mut String) -> std::io::Result<File> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).follow(FollowSymlinks::No);
+    loop {
+        let (own, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        *name = format!("{}{own}-{number}{}", BESIDE.0, BESIDE.1);
+        let file = folder.open_with(&*name, &options)?.into_std();
+        // Where a file system has no locks, nothing is cleared away.
+        let _ = file.lock();
+        // Another program may have cleared it away before it was locked.
+        if folder.symlink_metadata(&*name).is_ok() {
+            return Ok(file);
+        }
+    }
+}
+
+/// Removes what programs left that were killed while they wrote: no living program has it locked.
+fn clear(folder: &Dir) -> std::io::Result<()> {
+    for entry in folder.entries()? {
+        let name = entry?.file_name();
+        let is_beside =
+            name.to_str().is_some_and(|name| name.starts_with(BESIDE.0) && name.ends_with(BESIDE.1));
+        if is_beside
+            && let Ok(file) = open_file(folder, Path::new(&name))
+            && let Ok(()) = file.into_std().try_lock()
+        {
+            let _ = folder.remove_file(&name);
+        }
+    }
+    Ok(())
 }
