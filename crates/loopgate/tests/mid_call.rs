@@ -211,6 +211,7 @@ fn a_signal_in_the_middle_of_a_request_ends_the_run_with_an_outcome_and_no_conne
     }
 }
 
+#[cfg(target_os = "linux")]
 /// The processes that have the mark in their environment.
 fn alive(mark: &str) -> usize {
     let entries = fs::read_dir("/proc").unwrap().flatten();

@@ -1,13 +1,12 @@
 //! Writing: a file is replaced as a whole or not at all.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cap_fs_ext::{FollowSymlinks, MetadataExt as _, OpenOptionsFollowExt as _};
+use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt as _};
 use cap_std::fs::{Dir, OpenOptions, Permissions};
 use loop_tools::CancellationToken;
 use serde_json::Value;
@@ -18,9 +17,8 @@ use crate::files::folder::{Folder, Refused, open_file, shown};
 /// How many places of a text that is there too often are named.
 const PLACES: usize = 10;
 
-/// One change of this program at a time: a patch writes what it read. With it the folders, by device and number, that were
-/// cleared of what killed programs left.
-static WRITING: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
+/// One change of this program at a time: a patch writes what it read.
+static WRITING: Mutex<()> = Mutex::new(());
 /// How a file is called that is written beside the one that it replaces. It is hidden, so that no tool sees it.
 const BESIDE: (&str, &str) = (".loopgate-", ".tmp");
 
@@ -47,7 +45,7 @@ pub(crate) fn write(
     let text = |name: &str| parameters.get(name).and_then(Value::as_str).unwrap_or_default();
     let (path, content) = (text("path"), text("content"));
     check_size(content.len(), max_bytes)?;
-    let mut cleared = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let (place, parent, name) = folder.place_to_write(path)?;
     let before = match parent.symlink_metadata(&name) {
         Ok(about) if !about.is_file() => {
@@ -58,7 +56,8 @@ pub(crate) fn write(
         Err(error) => return Err(Refused::Input(format!("`{}`: {}", shown(path), one_line(error)))),
     };
     let is_new = before.is_none();
-    replace(&parent, &name, content.as_bytes(), before, cancel, &mut cleared)?;
+    folder.clear_once(&parent, clear);
+    replace(&parent, &name, content.as_bytes(), before, cancel)?;
     Ok(Written {
         path: place.shown().to_owned(),
         bytes: content.len(),
@@ -84,7 +83,7 @@ pub(crate) fn patch(
     if old == new {
         return Err(Refused::Input("`old` and `new` are the same".to_owned()));
     }
-    let mut cleared = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let place = folder.place(path)?;
     let (at, name) = place.split().ok_or_else(|| Refused::Input(format!("`{}` is a folder", shown(path))))?;
     if !folder.includes(&place) {
@@ -124,7 +123,8 @@ pub(crate) fn patch(
         (before.get(..at).unwrap_or_default(), before.get(at + old.len()..).unwrap_or_default());
     let after = [head, new, tail].concat();
     check_size(after.len(), max_bytes)?;
-    replace(&parent, &name, after.as_bytes(), Some(permissions), cancel, &mut cleared)?;
+    folder.clear_once(&parent, clear);
+    replace(&parent, &name, after.as_bytes(), Some(permissions), cancel)?;
     Ok(Written {
         path: place.shown().to_owned(),
         bytes: after.len(),
@@ -160,14 +160,7 @@ fn replace(
     content: &[u8],
     permissions: Option<Permissions>,
     cancel: &CancellationToken,
-    cleared: &mut BTreeSet<(u64, u64)>,
 ) -> Result<(), Refused> {
-    // What cannot be cleared is hidden, and does not stop a write.
-    if let Ok(about) = folder.dir_metadata()
-        && cleared.insert((about.dev(), about.ino()))
-    {
-        let _ = clear(folder);
-    }
     let mut beside = String::new();
     let mut put = || -> std::io::Result<File> {
         let mut file = create_beside(folder, &mut beside)?;
