@@ -17,6 +17,8 @@ mod request;
 mod template;
 #[cfg(test)]
 mod test_server;
+#[cfg(test)]
+mod tls_tests;
 mod tool;
 mod trouble;
 
