@@ -130,7 +130,7 @@ fn with_token_of(definition: HttpDefinition, server: &Server) -> HttpDefinition 
     HttpDefinition { auth: Some(auth), private, ..definition }
 }
 
-// S0-147
+// S0-141
 #[tokio::test]
 async fn a_server_is_trusted_by_the_authority_in_the_file_alone() {
     let (authority, other) = (Authority::new("ours"), Authority::new("another"));
@@ -149,7 +149,7 @@ async fn a_server_is_trusted_by_the_authority_in_the_file_alone() {
     assert_eq!(server.heads().len(), 1, "nothing is sent to a server that is not trusted");
 }
 
-// S0-147
+// S0-141
 #[tokio::test]
 async fn a_certificate_for_another_name_or_one_that_has_expired_is_refused_and_a_write_was_not_made() {
     let authority = Authority::new("ours");
@@ -167,7 +167,7 @@ async fn a_certificate_for_another_name_or_one_that_has_expired_is_refused_and_a
     }
 }
 
-// S0-147, K13
+// S0-141, K13
 #[tokio::test]
 async fn a_token_is_asked_for_over_tls_with_the_same_trust() {
     let (authority, other) = (Authority::new("ours"), Authority::new("another"));

@@ -90,7 +90,7 @@ impl Plants {
         let n = self.all.len();
         let middle = match shape {
             Shape::Header => "Q7-t_w/K+9=m~",
-            Shape::Cookie => "Q7-t_w.K9",
+            Shape::Cookie => "Q7-t_w.m9",
             Shape::Password => "p@s:/ w%&+\"\\'<é>",
             Shape::Segment => "Q7twK9Lm",
             Shape::Word => "/\"+&z",
