@@ -6,6 +6,10 @@ use serde_json::{Map, Value};
 
 /// What is in place of a secret.
 const MASKED: &str = "[masked]";
+/// What stands where a text was cut.
+const CUT: char = '…';
+/// How many bytes of the beginning of a secret are masked where a text was cut, unless fewer are more than half of it.
+const LEAST_BEGUN: usize = 8;
 /// Bytes of the shortest secret that is masked in a message.
 const LEAST: usize = 4;
 
@@ -41,11 +45,26 @@ impl Mask {
         }
     }
 
-    /// Adds a secret, as it is and as a URL writes it.
+    /// Adds a secret, as it is and as URLs, forms and JSON escape it, JSON within JSON as well. A token that was fetched is
+    /// known to nothing else that masks.
     #[cfg(feature = "http")]
-    pub(crate) fn add_with_url_forms(&mut self, secret: &str) {
-        let encoded: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
-        [secret, &encoded.replace('+', "%20"), &encoded].into_iter().for_each(|form| self.add(form));
+    pub(crate) fn add_with_escapes(&mut self, secret: &str) {
+        let form: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+        let url = form.replace('+', "%20");
+        // What JavaScript leaves as it is, of what a form escapes.
+        let component = [("%7E", "~"), ("%21", "!"), ("%27", "'"), ("%28", "("), ("%29", ")")];
+        let component = component.iter().fold(url.clone(), |url, (escape, plain)| url.replace(escape, plain));
+        let strict = url.replace('*', "%2A").replace("%7E", "~");
+        for escaped in [form, url, component, strict] {
+            self.add(&escaped);
+            self.add(&with_small_escapes(&escaped));
+        }
+        let json = inside_json(secret);
+        for escaped in [json.replace('/', "\\/"), json] {
+            self.add(&escaped);
+            self.add(&inside_json(&escaped));
+        }
+        self.add(secret);
     }
 
     /// A message without secrets.
@@ -88,8 +107,25 @@ impl Mask {
     }
 
     fn masked(&self, text: &str, least: usize) -> String {
-        let secrets = self.secrets.iter().filter(|secret| secret.len() >= least);
-        secrets.fold(text.to_owned(), |text, secret| text.replace(secret, MASKED))
+        let secrets = || self.secrets.iter().filter(|secret| secret.len() >= least);
+        // A cut may have left the beginning of a secret in front of its mark. A few letters of it tell nothing.
+        let begun = |part: &str| {
+            let begun = secrets().filter_map(|secret| Some((begun_at(part, secret)?, secret)));
+            let telling =
+                begun.filter(|(at, secret)| part.len() - at >= LEAST_BEGUN.min(secret.len() / 2 + 1));
+            telling.map(|(at, _)| at).min()
+        };
+        let mut parts = text.split(CUT).peekable();
+        let mut whole = String::with_capacity(text.len());
+        while let Some(part) = parts.next() {
+            let is_cut = parts.peek().is_some();
+            match is_cut.then(|| begun(part)).flatten() {
+                Some(at) => whole.extend([part.get(..at).unwrap_or_default(), MASKED]),
+                None => whole.push_str(part),
+            }
+            whole.extend(is_cut.then_some(CUT));
+        }
+        secrets().fold(whole, |text, secret| text.replace(secret, MASKED))
     }
 }
 
@@ -99,13 +135,31 @@ impl fmt::Debug for Mask {
     }
 }
 
-#[cfg(feature = "command")]
 /// Where the text ends with a beginning of the secret, the longest one.
 fn begun_at(text: &str, secret: &str) -> Option<usize> {
     let most = secret.len().saturating_sub(1).min(text.len());
     let lengths = (1..=most).rev().filter(|length| secret.is_char_boundary(*length));
     let mut ends = lengths.filter_map(|length| secret.get(..length));
     ends.find_map(|start| text.ends_with(start).then(|| text.len() - start.len()))
+}
+
+/// The same with the escapes of a URL in small letters.
+#[cfg(feature = "http")]
+fn with_small_escapes(url: &str) -> String {
+    let mut parts = url.split('%');
+    let mut small = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (escape, rest) = part.split_at_checked(2).unwrap_or((part, ""));
+        small.extend(["%", &escape.to_ascii_lowercase(), rest]);
+    }
+    small
+}
+
+/// A text as it is between the quotes of a JSON string.
+#[cfg(feature = "http")]
+fn inside_json(text: &str) -> String {
+    let json = Value::from(text).to_string();
+    json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or(&json).to_owned()
 }
 
 #[cfg(all(test, any(feature = "command", feature = "http")))]
@@ -130,7 +184,7 @@ mod tests {
         // K13
         let mut mask = Mask::new(8);
         for secret in ["p/ss w|rd", "p/ss w|rd-and-more", "12345678", "open", "abc"] {
-            mask.add_with_url_forms(secret);
+            mask.add_with_escapes(secret);
         }
         assert_eq!(
             mask.message("p/ss w|rd-and-more p%2Fss%20w%7Crd p%2Fss+w%7Crd open abc"),
@@ -140,5 +194,21 @@ mod tests {
         let masked = mask.value(json!({ "a p/ss w|rd": ["x12345678y", 912_345_678, 1.5, null, true] }));
         assert_eq!(masked, json!({ "a [masked]": ["x[masked]y", "[masked]", 1.5, null, true] }));
         assert!(!format!("{mask:?}").contains("p/ss"));
+        mask.add_with_escapes("to~k!e/n*\"1+2");
+        assert_eq!(
+            mask.message("p/ss w|rd-an…, p%2Fss%20…, to…, ope…"),
+            "[masked]…, [masked]…, to…, [masked]…"
+        );
+        for escaped in [
+            "to%7Ek%21e%2Fn*%221%2B2",
+            "to~k!e%2Fn*%221%2B2",
+            "to~k%21e%2Fn%2A%221%2B2",
+            "to~k!e%2fn*%221%2b2",
+            r#"to~k!e/n*\"1+2"#,
+            r#"to~k!e\/n*\"1+2"#,
+            r#"to~k!e\\/n*\\\"1+2"#,
+        ] {
+            assert_eq!(mask.message(escaped), "[masked]", "{escaped}");
+        }
     }
 }

@@ -19,7 +19,8 @@ use crate::spelling::{Reading, walk};
 /// it. One that looks like a key (at least 16 letters and digits, of both kinds) is also found in another case, and with
 /// anything but letters and digits between its own: split over lines, spans or quotes. What is shorter than four bytes is
 /// not a secret. What is shorter than eight is masked only in error messages, since replies use such words for other
-/// things.
+/// things. Where a text was cut, which a `…` says, the beginning of a secret in front of it is masked if it has eight bytes
+/// or is more than half of the secret.
 #[derive(Clone, Default)]
 pub struct Secrets {
     /// Every spelling of every secret, the longest first.
@@ -128,6 +129,7 @@ impl Secrets {
             let patterns = if alone { &keys } else { &forms };
             if (is_escaped || !decodes) && !patterns.is_empty() {
                 found.read(text, Reading { decodes, alone }, patterns, is_over);
+                found.read_cuts(text, Reading { decodes, alone }, patterns);
             }
         }
         found.matches.sort_by_key(|found| (found.start, Reverse(found.end)));
@@ -188,6 +190,27 @@ impl Found {
             let begins = |place: &Range<usize>| text.as_bytes().get(place.start).copied();
             let is_escape = |place: &Range<usize>| matches!(begins(place), Some(b'%' | b'\\' | b'&'));
             self.escapes.extend(places.into_iter().filter(|place| place.len() > 1 && is_escape(place)));
+        }
+    }
+
+    /// Finds what a cut has left of a secret: its beginning in front of a `…`. A few letters of it tell nothing.
+    fn read_cuts(&mut self, text: &str, reading: Reading, patterns: &[&str]) {
+        let longest = patterns.first().map_or(0, |pattern| pattern.len()).max(MAX_HELD);
+        for (at, _) in text.match_indices(CUT) {
+            let from = text.floor_char_boundary(at.saturating_sub(longest));
+            let (mut read, mut places) = (Vec::new(), Vec::new());
+            walk(text.get(from..at).unwrap_or_default(), reading, /*is_over*/ true, |byte, place| {
+                read.push(byte);
+                places.push(place);
+            });
+            let begun = patterns.iter().filter_map(|pattern| {
+                let pattern = pattern.as_bytes();
+                let least = LEAST_IN_REPLIES.min(pattern.len() / 2 + 1);
+                let mut lengths = (least..pattern.len().min(read.len() + 1)).rev();
+                lengths.find(|bytes| read.ends_with(pattern.get(..*bytes).unwrap_or(pattern)))
+            });
+            let start = begun.max().and_then(|bytes| places.get(read.len() - bytes));
+            self.matches.extend(start.map(|place| from + place.start..at));
         }
     }
 
@@ -337,6 +360,8 @@ fn forms_of(secret: &str) -> [String; 5] {
     ]
 }
 
+/// What stands where a text was cut.
+const CUT: char = '…';
 /// The text in place of a secret.
 const MASKED: &str = "[masked]";
 /// Minimum bytes of a secret.
@@ -426,6 +451,23 @@ mod tests {
         ] {
             check(&secrets, &format!("before: {spelt}, after"), "before: [masked], after");
         }
+    }
+
+    // K13
+    #[test]
+    fn what_a_cut_left_of_a_secret_is_masked() {
+        let mut secrets = secrets();
+        secrets.extend(&Secrets::of([KEY]));
+        let check = |text: &str, wanted: &str| check(&secrets, text, wanted);
+        check("It is sk-Ant-api03…", "It is [masked]…");
+        check(
+            "It is SK ANT\u{200b}-api… [cut: 9 of 30 characters]",
+            "It is [masked]… [cut: 9 of 30 characters]",
+        );
+        check("sk-Ant-a…, sk%2Dabc%2Fd…, sk-abc/def+1…", "[masked]…, [masked]…, [masked]…");
+        check("an sk-Ant…, and so on…, sk-…", "an sk-Ant…, and so on…, sk-…");
+        assert_eq!(secrets.mask_json(r#"{"a":"sk-Ant-api0…"}"#), r#"{"a":"[masked]…"}"#);
+        assert_eq!(secrets.mask_message("It is sho…, sh…", "•••"), "It is •••…, sh…");
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod mock;
 mod mock;
 mod model;
 mod models;
+mod panics;
 mod people;
 mod places;
 mod policy;
@@ -39,6 +40,7 @@ use clap::Parser;
 use args::{Args, Command, DomainCommand, GuardCommand, PolicyCommand};
 
 fn main() -> ExitCode {
+    panics::mask();
     let args = Args::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -10,6 +10,7 @@ use loop_runtime::journal::{SqliteJournal, SyncPolicy};
 
 use crate::args::{DomainArgs, JournalArgs};
 use crate::failure::Failure;
+use crate::panics;
 
 /// Reads and checks a domain.
 pub(crate) fn load(args: &DomainArgs) -> Result<Domain, Failure> {
@@ -42,7 +43,9 @@ pub(crate) fn servers(args: &DomainArgs) -> Result<McpServers, Failure> {
 }
 
 fn load_with(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<Domain, Failure> {
-    Ok(Domain::load(&args.domain, &options(args, record, cwd)?)?)
+    let domain = Domain::load(&args.domain, &options(args, record, cwd)?)?;
+    panics::add(domain.secrets());
+    Ok(domain)
 }
 
 fn options(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<LoadOptions, Failure> {

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
 mod api;
+mod canary;
 mod chat;
 mod command;
 mod common;
@@ -24,6 +25,7 @@ mod mcp_clients;
 mod mcp_http;
 #[cfg(unix)]
 mod mcp_servers;
+mod mid_call;
 mod mock;
 mod model;
 mod models;

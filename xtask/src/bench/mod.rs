@@ -1,10 +1,12 @@
-//! `cargo xtask bench [SUITE]`: what a decision costs, what the wire costs, what a whole loop costs, and whether the
+//! `cargo xtask bench [SUITE]`: what a decision costs, what the wire costs, what a whole loop costs, what a call of a
+//! tool costs, and whether the
 //! instructions of any of them grew.
 
 mod check;
 mod core;
 mod eager;
 mod loops;
+mod tools;
 mod wire;
 
 use std::path::{Path, PathBuf};
@@ -22,17 +24,20 @@ pub(crate) fn run(suite: Option<&str>, write: bool, against: Option<&str>) -> Re
         return Err(Failure::Usage("--write and --against belong to `bench check`".to_owned()));
     }
     match suite {
-        None => {
-            core::run().and_then(|()| wire::run()).and_then(|()| loops::run()).and_then(|()| eager::run())
-        }
+        None => core::run()
+            .and_then(|()| wire::run())
+            .and_then(|()| loops::run())
+            .and_then(|()| eager::run())
+            .and_then(|()| tools::run()),
         Some("core") => core::run(),
         Some("wire") => wire::run(),
         Some("loop") => loops::run(),
         Some("eager") => eager::run(),
+        Some("tools") => tools::run(),
         Some("check") => check::run(write, against),
-        Some(other) => {
-            Err(Failure::Usage(format!("no bench `{other}`; there are core, wire, loop, eager and check")))
-        }
+        Some(other) => Err(Failure::Usage(format!(
+            "no bench `{other}`; there are core, wire, loop, eager, tools and check"
+        ))),
     }
 }
 
@@ -111,7 +116,7 @@ mod tests {
     #[test]
     fn an_unknown_bench_names_the_known_ones() {
         let refused = |suite| run(Some(suite), false, None).unwrap_err().to_string();
-        assert_eq!(refused("cors"), "no bench `cors`; there are core, wire, loop, eager and check");
+        assert_eq!(refused("cors"), "no bench `cors`; there are core, wire, loop, eager, tools and check");
     }
 
     #[test]

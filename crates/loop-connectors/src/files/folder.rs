@@ -1,9 +1,11 @@
 //! The folder of a tool, as a handle, and what may be opened in it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _};
+use cap_fs_ext::{DirExt as _, FollowSymlinks, MetadataExt as _, OpenOptionsFollowExt as _};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, OpenOptions};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -16,6 +18,8 @@ pub(crate) struct Folder {
     /// The folder itself. What its name means later does not matter, and nothing outside of it can be opened from here.
     root: Dir,
     include: Option<GlobSet>,
+    /// The folders, by device and number, that were cleared of what killed programs left.
+    cleared: Mutex<BTreeSet<(u64, u64)>>,
 }
 
 /// A path below the folder that has no link in it, and no `..`.
@@ -47,7 +51,17 @@ impl Folder {
         let root =
             root.map_err(|error| ConnectorError::Unreadable { path: shown, message: one_line(error) })?;
         let include = if include.is_empty() { None } else { Some(globs(include)?) };
-        Ok(Self { root, include })
+        Ok(Self { root, include, cleared: Mutex::default() })
+    }
+
+    /// Clears a folder below this one, the first time that something is written there. What cannot be cleared is hidden, and
+    /// does not stop a write.
+    pub(crate) fn clear_once(&self, folder: &Dir, clear: impl FnOnce(&Dir) -> io::Result<()>) {
+        let Ok(about) = folder.dir_metadata() else { return };
+        let mut cleared = self.cleared.lock().unwrap_or_else(PoisonError::into_inner);
+        if cleared.insert((about.dev(), about.ino())) {
+            let _ = clear(folder);
+        }
     }
 
     /// The handle.

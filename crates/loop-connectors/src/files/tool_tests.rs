@@ -395,6 +395,28 @@ fn a_write_changes_only_files_of_the_folder() {
     assert!(left.iter().all(|name| !name.to_string_lossy().contains(".tmp")), "{left:?}");
 }
 
+// W5
+#[test]
+fn a_write_clears_away_what_a_killed_program_left_and_nothing_of_a_living_one() {
+    let world = World::with(&[
+        ("in/a.md", "old"),
+        ("in/.loopgate-1-0.tmp", "ha"),
+        ("in/.loopgate-2-0.tmp", "half"),
+        ("in/.loopgate-3.md", "of a person"),
+        ("out/killed.tmp", "of another"),
+    ]);
+    std::os::unix::fs::symlink(world.at("out/killed.tmp"), world.at("in/.loopgate-4-0.tmp")).unwrap();
+    let living = fs::File::open(world.at("in/.loopgate-2-0.tmp")).unwrap();
+    living.lock().unwrap();
+    let tool = world.tool(FilesWork::Write);
+    tool.work(&json!({ "path": "a.md", "content": "new" }), &CancellationToken::new()).unwrap();
+    let mut left: Vec<_> = fs::read_dir(world.at("in")).unwrap().map(|it| it.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, [".loopgate-2-0.tmp", ".loopgate-3.md", ".loopgate-4-0.tmp", "a.md"]);
+    assert_eq!(fs::read_to_string(world.at("out/killed.tmp")).unwrap(), "of another");
+    assert_eq!(fs::read_to_string(world.at("in/a.md")).unwrap(), "new");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_folder_that_is_swapped_with_a_link_all_the_time_lets_nothing_out() {

@@ -1,5 +1,6 @@
 //! Writing: a file is replaced as a whole or not at all.
 
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +19,8 @@ const PLACES: usize = 10;
 
 /// One change of this program at a time: a patch writes what it read.
 static WRITING: Mutex<()> = Mutex::new(());
+/// How a file is called that is written beside the one that it replaces. It is hidden, so that no tool sees it.
+const BESIDE: (&str, &str) = (".loopgate-", ".tmp");
 
 /// What was changed.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,6 +56,7 @@ pub(crate) fn write(
         Err(error) => return Err(Refused::Input(format!("`{}`: {}", shown(path), one_line(error)))),
     };
     let is_new = before.is_none();
+    folder.clear_once(&parent, clear);
     replace(&parent, &name, content.as_bytes(), before, cancel)?;
     Ok(Written {
         path: place.shown().to_owned(),
@@ -119,6 +123,7 @@ pub(crate) fn patch(
         (before.get(..at).unwrap_or_default(), before.get(at + old.len()..).unwrap_or_default());
     let after = [head, new, tail].concat();
     check_size(after.len(), max_bytes)?;
+    folder.clear_once(&parent, clear);
     replace(&parent, &name, after.as_bytes(), Some(permissions), cancel)?;
     Ok(Written {
         path: place.shown().to_owned(),
@@ -156,23 +161,20 @@ fn replace(
     permissions: Option<Permissions>,
     cancel: &CancellationToken,
 ) -> Result<(), Refused> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    // Hidden, so that no tool sees it.
-    let (own, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let beside = format!(".loopgate-{own}-{number}.tmp");
-    let put = || -> std::io::Result<()> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).follow(FollowSymlinks::No);
-        let mut file = folder.open_with(&beside, &options)?;
+    let mut beside = String::new();
+    let mut put = || -> std::io::Result<File> {
+        let mut file = create_beside(folder, &mut beside)?;
         file.write_all(content)?;
         if let Some(permissions) = &permissions {
-            file.set_permissions(permissions.clone())?;
+            file.set_permissions(permissions.clone().into_std(&file)?)?;
         }
-        file.sync_all()
+        file.sync_all()?;
+        Ok(file)
     };
     let outcome = match put() {
-        Ok(()) if cancel.is_cancelled() => Err(Refused::Cancelled),
-        Ok(()) => folder.rename(&beside, folder, name).map_err(|error| Refused::Failed(one_line(error))),
+        Ok(_) if cancel.is_cancelled() => Err(Refused::Cancelled),
+        // It stays locked until it is in place.
+        Ok(_file) => folder.rename(&beside, folder, name).map_err(|error| Refused::Failed(one_line(error))),
         Err(error) => Err(Refused::Failed(one_line(error))),
     };
     if outcome.is_err() {
@@ -180,4 +182,38 @@ fn replace(
         let _ = folder.remove_file(&beside);
     }
     outcome
+}
+
+/// A new file, locked for as long as it is open: that says that its writer is alive.
+fn create_beside(folder: &Dir, name: &mut String) -> std::io::Result<File> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).follow(FollowSymlinks::No);
+    loop {
+        let (own, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        *name = format!("{}{own}-{number}{}", BESIDE.0, BESIDE.1);
+        let file = folder.open_with(&*name, &options)?.into_std();
+        // Where a file system has no locks, nothing is cleared away.
+        let _ = file.lock();
+        // Another program may have cleared it away before it was locked.
+        if folder.symlink_metadata(&*name).is_ok() {
+            return Ok(file);
+        }
+    }
+}
+
+/// Removes what programs left that were killed while they wrote: no living program has it locked.
+fn clear(folder: &Dir) -> std::io::Result<()> {
+    for entry in folder.entries()? {
+        let name = entry?.file_name();
+        let is_beside =
+            name.to_str().is_some_and(|name| name.starts_with(BESIDE.0) && name.ends_with(BESIDE.1));
+        if is_beside
+            && let Ok(file) = open_file(folder, Path::new(&name))
+            && let Ok(()) = file.into_std().try_lock()
+        {
+            let _ = folder.remove_file(&name);
+        }
+    }
+    Ok(())
 }

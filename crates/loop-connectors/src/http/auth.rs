@@ -100,7 +100,7 @@ impl Signer {
                     "the environment variable `{variable}` is not set, and this tool needs the secret in it"
                 ))
             })?;
-            mask.add_with_url_forms(found);
+            mask.add_with_escapes(found);
             Ok::<_, Trouble>(found.to_owned())
         };
         let header = |name: HeaderName, text: &str, variable: &str| {
@@ -135,7 +135,7 @@ impl Signer {
             }
             HttpAuth::Basic { user, password_env } => {
                 let pair = base64(&format!("{user}:{}", secret(password_env)?));
-                mask.add_with_url_forms(&pair);
+                mask.add_with_escapes(&pair);
                 header(AUTHORIZATION, &format!("Basic {pair}"), password_env)
             }
             HttpAuth::ClientCredentials { client_id, client_secret_env, scope, .. } => {
@@ -149,7 +149,7 @@ impl Signer {
                         token.insert(fresh).text.clone()
                     }
                 };
-                mask.add_with_url_forms(&text);
+                mask.add_with_escapes(&text);
                 header(AUTHORIZATION, &format!("Bearer {text}"), client_secret_env)
             }
         }
@@ -177,7 +177,7 @@ impl Signer {
         let Some((url, client)) = &self.tokens else { return Err(failed("its server is not known")) };
         let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
         let pair = base64(&format!("{}:{}", encoded(id), encoded(secret)));
-        mask.add_with_url_forms(&pair);
+        mask.add_with_escapes(&pair);
         let mut value =
             HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| failed("its secret is wrong"))?;
         value.set_sensitive(true);

@@ -17,6 +17,8 @@ pub(crate) mod request;
 mod template;
 #[cfg(test)]
 pub(crate) mod test_server;
+#[cfg(test)]
+mod tls_tests;
 mod tool;
 pub(crate) mod trouble;
 

@@ -183,12 +183,12 @@ impl HttpTarget {
 }
 
 impl fmt::Display for HttpTarget {
-    /// Scheme, host and path, for whoever can read the settings anyway: keys may be in the rest.
+    /// Scheme, host and path, without the parts of the path that may be keys. The rest is not shown, for the same reason.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut url = self.url.clone();
         url.set_query(None);
         url.set_fragment(None);
-        f.write_str(url.as_str())
+        f.write_str(&self.hidden_keys(url.as_str()))
     }
 }
 

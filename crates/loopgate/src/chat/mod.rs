@@ -302,22 +302,24 @@ impl Chat {
         if self.messages.is_empty() {
             note("nothing was said yet");
         }
+        // What was typed is kept as it was: it is masked when a run reads it.
+        let shown = |text: &str| cut(&self.runner.secrets().mask(text), MAX_SHOWN);
         for message in &self.messages {
             match message {
-                Message::User { text, .. } => note(format!("you:    {}", cut(text, MAX_SHOWN))),
-                Message::Operator { text } => note(format!("rules:  {}", cut(text, MAX_SHOWN))),
+                Message::User { text, .. } => note(format!("you:    {}", shown(text))),
+                Message::Operator { text } => note(format!("rules:  {}", shown(text))),
                 Message::Assistant(turn) => {
                     if !turn.text.trim().is_empty() {
-                        note(format!("agent:  {}", cut(&turn.text, MAX_SHOWN)));
+                        note(format!("agent:  {}", shown(&turn.text)));
                     }
                     for call in &turn.calls {
-                        let arguments = cut(call.arguments.text(), MAX_SHOWN);
+                        let arguments = shown(call.arguments.text());
                         note(format!("calls:  {} {arguments}", call.name));
                     }
                 }
                 Message::Tool { results } => {
                     for result in results {
-                        note(format!("result: {}", cut(&result.text, MAX_SHOWN)));
+                        note(format!("result: {}", shown(&result.text)));
                     }
                 }
             }

@@ -368,10 +368,8 @@ impl ServerHandler for Service {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         if self.get_tool(&request.name).is_none() {
-            return Err(ErrorData::invalid_params(
-                format!("no tool `{}`", stream::cut(&request.name, 80)),
-                None,
-            ));
+            let message = self.masked(&format!("no tool `{}`", stream::cut(&request.name, 80)));
+            return Err(ErrorData::invalid_params(message, None));
         }
         let called = self.call(request, &context).await;
         Ok(called.unwrap_or_else(|failure| self.refused(&failure)).into())
