@@ -11,6 +11,7 @@ use loop_connectors::{
     CommandSettings, CommandTool, FilesSettings, FilesTool, FilesWork, HttpDefinition, HttpTool,
 };
 use loop_core::{Effect, Scope};
+use loop_llm::http_client;
 use loop_tools::{Credentials, Tool, ToolContext, ToolDeclaration};
 use serde_json::{Value, json};
 
@@ -40,7 +41,7 @@ async fn http() {
         ..HttpDefinition::default()
     };
     let tool = HttpTool::new(declaration(json!({"type": "object"})), &definition).unwrap();
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = http_client().unwrap();
     let by_hand = async || {
         let body = client.get(&url).send().await.unwrap().bytes().await.unwrap();
         serde_json::from_slice::<Value>(&body).unwrap();
@@ -66,9 +67,9 @@ fn serve(mut stream: TcpStream) {
 }
 
 async fn command() {
-    let settings = CommandSettings::new("true", std::env::temp_dir());
+    let settings = CommandSettings::new("uname", std::env::temp_dir());
     let tool = CommandTool::new(declaration(json!({"type": "object"})), settings).unwrap();
-    let by_hand = async || assert!(Command::new("true").env_clear().output().unwrap().status.success());
+    let by_hand = async || assert!(Command::new("uname").env_clear().output().unwrap().status.success());
     measure("command", &tool, &json!({}), by_hand).await;
 }
 
