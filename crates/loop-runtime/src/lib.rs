@@ -106,6 +106,7 @@ mod tool;
 mod uses;
 mod validate;
 mod waits;
+mod why;
 
 // What a first program needs.
 pub use agent::{Agent, AgentError, Answer, Extracted, OutputTool, read, write};

@@ -15,6 +15,10 @@ use crate::uses::ToolUse;
 
 pub use crate::explain::explain;
 pub use crate::forecast::{Bound, Forecast};
+pub use crate::why::{
+    Continuation, LimitUse, SettingChange, StatedConfidence, WHY_VERSION, WeakSection, Why, WhyCondition,
+    WhyStatus,
+};
 
 /// The version of this format.
 pub const REPORT_VERSION: u32 = 1;
@@ -637,7 +641,7 @@ fn condition(condition: &Condition) -> ConditionReport {
     }
 }
 
-fn action(action: &JudgedAction, evidence: &[Returned]) -> ActionReport {
+pub(crate) fn action(action: &JudgedAction, evidence: &[Returned]) -> ActionReport {
     ActionReport {
         key: action.key.to_string(),
         id: action.action.id.to_string(),

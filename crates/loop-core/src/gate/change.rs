@@ -1,5 +1,8 @@
 //! A change of one setting, made in a spec: for the question what would have followed under it.
 
+use std::sync::Arc;
+
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -55,6 +58,46 @@ impl Change {
         }
         Some(changed)
     }
+
+    /// The value that the same setting has in `spec`, as a change to it. `None`: the spec does not have the setting.
+    pub fn before(&self, spec: &RunSpec) -> Option<Self> {
+        let (limits, gate) = (&spec.limits, &spec.gate);
+        let text = |name: &str| Measure::Text(name.into());
+        let number = |n: u32| Measure::Count(n.into());
+        let to = match self.setting {
+            Setting::Passes => number(limits.passes),
+            Setting::Cost => limits.cost.map_or_else(|| text("none"), Measure::PicoUsd),
+            Setting::Tokens => limits.tokens.map_or_else(|| text("none"), Measure::Count),
+            Setting::ModelCalls => number(limits.model_calls),
+            Setting::ToolCalls => number(limits.tool_calls),
+            Setting::WallMs => Measure::Millis(limits.wall_ms),
+            Setting::Selected => number(limits.selected),
+            Setting::OutputTokens => Measure::Count(limits.output_tokens),
+            Setting::Messages => limits.messages.map_or_else(|| text("none"), number),
+            Setting::OnInvalid => Measure::Text(name_of(gate.on_invalid)?),
+            Setting::OnDenied => Measure::Text(name_of(gate.on_denied)?),
+            Setting::OnToolError => text(&gate.on_tool_error.written()),
+            Setting::HighIsFinal => text(&gate.high_is_final.to_string()),
+            Setting::CheaperTier => text(&gate.cheaper_tier.to_string()),
+            Setting::NoProgress => number(gate.no_progress),
+            Setting::Stale => text(gate.stale.name()),
+            Setting::ToolFailuresBreaker => number(gate.breakers.tool_failures),
+            Setting::DeniedBreaker => number(gate.breakers.denied),
+            Setting::BadArgumentsBreaker => number(gate.breakers.bad_arguments),
+            Setting::Attempts => number(spec.protocol.output()?.attempts),
+            Setting::PassesPerAttempt => number(spec.protocol.output()?.passes_per_attempt),
+            Setting::MaxCalls => return None,
+        };
+        Some(Self { setting: self.setting, to })
+    }
+}
+
+/// The name of a setting's value, as a domain file has it.
+fn name_of(value: impl Serialize) -> Option<Arc<str>> {
+    match serde_json::to_value(value) {
+        Ok(Value::String(name)) => Some(name.into()),
+        _ => None,
+    }
 }
 
 fn count(to: &Measure) -> Option<u64> {
@@ -109,8 +152,14 @@ mod tests {
             };
             let (before, after) = (serde_json::to_value(spec()), serde_json::to_value(&changed));
             assert_ne!(before.unwrap(), after.unwrap(), "{setting}");
-            // Made twice it changes nothing more.
-            assert_eq!(Change { setting, to }.applied(&changed).unwrap(), changed);
+            // Made twice it changes nothing more, and what was before puts the spec back.
+            let change = Change { setting, to };
+            assert_eq!(change.applied(&changed).unwrap(), changed);
+            assert_eq!(change.before(&changed).unwrap(), change);
+            let back = change.before(&spec()).unwrap();
+            if setting != Setting::Tokens && setting != Setting::Messages {
+                assert_eq!(back.applied(&changed).unwrap(), spec(), "{setting}");
+            }
         }
         let denied = Change { setting: Setting::OnDenied, to: Measure::Text("stop".into()) };
         assert_eq!(denied.applied(&spec()).unwrap().gate.on_denied, OnDenied::Stop);
