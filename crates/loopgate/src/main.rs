@@ -3,6 +3,7 @@
 mod args;
 mod cache;
 mod chat;
+mod diff;
 mod domain;
 mod eval;
 mod failure;
@@ -22,6 +23,7 @@ mod model;
 mod models;
 mod people;
 mod places;
+mod plan;
 mod policy;
 mod redteam;
 mod resume;
@@ -30,6 +32,7 @@ mod saving;
 mod show;
 mod stream;
 mod tools;
+mod why;
 
 use std::process::ExitCode;
 
@@ -49,6 +52,9 @@ fn main() -> ExitCode {
             Command::Run(run) => run::run(*run).await,
             Command::Chat(chat) => chat::chat(*chat).await,
             Command::Show(show) => show::show(show).await,
+            Command::Why(args) => why::why(args).await,
+            Command::Diff(args) => diff::diff(args).await,
+            Command::Plan(args) => plan::plan(&args),
             Command::Runs(runs) => show::runs(runs).await,
             Command::Tools(tools) => tools::tools(tools).await,
             Command::Models(args) => models::models(&args),
