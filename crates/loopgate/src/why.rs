@@ -69,7 +69,7 @@ fn status(text: &mut String, why: &Why, line: &RunLine) {
             row(text, "not ended: it waits for a person, and no process is needed for that")
         }
         (None, _) if line.is_written => row(text, &format!("not ended: a process drives it ({})", why.phase)),
-        (None, _) => row(text, &format!("not ended: its process is gone ({})", why.phase)),
+        (None, _) => row(text, &format!("not ended: no process drives it ({})", why.phase)),
     }
 }
 

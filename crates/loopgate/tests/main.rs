@@ -39,3 +39,4 @@ mod scripts;
 mod secrets;
 mod terminal;
 mod tickets;
+mod why;
