@@ -99,6 +99,7 @@ fn simulated(setup: Setup, choices: &[(u8, u8)], spending: &[Spending]) -> (Worl
 
 #[track_caller]
 fn check_within(world: &World, used_up: Used) {
+    let worst = WorstCase::of(&world.spec);
     let totals = world.outcome().totals;
     let limits = &world.spec.limits;
     assert!(totals.passes <= worst.passes, "{totals:?} {worst:?}");
@@ -219,7 +220,6 @@ fn sub_calls_of_one_batch_may_exceed_a_limit_together() {
         world = world.finished(&tool.key.to_string(), observation);
     }
     let world = world.autopilot(&draft("high"));
-    let worst = WorstCase::of(&world.spec);
     let total = world.outcome().totals.usage.total();
     assert!(total > 60_000 + 20_356, "one of them alone does not explain it: {total}");
     check_within(&world, Used::default());

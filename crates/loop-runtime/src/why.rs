@@ -314,7 +314,7 @@ enum Turn {
     /// It ended before its first call.
     Start(Box<Started>),
     /// A later event.
-    At { before: Box<Run>, event: Event },
+    At { before: Box<Run>, event: Box<Event> },
 }
 
 /// What follows the turn under a spec.
@@ -421,7 +421,7 @@ impl Turn {
             let Some(now) = ends(&run) else { continue };
             // A final pass is made for one reason, and may be ended by another.
             if ends(&before).is_none_or(|then| then.reason != now.reason) {
-                turn = Some(Self::At { before: Box::new(before), event: entry.event.clone() });
+                turn = Some(Self::At { before: Box::new(before), event: Box::new(entry.event.clone()) });
             }
         }
         turn
@@ -438,7 +438,7 @@ impl Turn {
             }
             Self::At { before, event } => {
                 let mut run = before.under(Arc::clone(spec));
-                let mut event = event.clone();
+                let mut event = Event::clone(event);
                 if let EventKind::CallRefused { key, prompt_bytes, shared_bytes, refusal, .. } =
                     &mut event.kind
                 {

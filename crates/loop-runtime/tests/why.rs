@@ -10,7 +10,7 @@ use loop_core::{
 };
 use loop_core::{Change, FinishReason};
 use loop_runtime::journal::{Entry, Recorded};
-use loop_runtime::report::{Continuation, RunDiff, Why, WhyStatus};
+use loop_runtime::report::{Continuation, Plan, RunDiff, Why, WhyStatus};
 use loop_testkit::*;
 use serde_json::json;
 
@@ -263,4 +263,23 @@ fn entries_that_were_decided_otherwise_are_not_explained() {
     assert!(RunDiff::of((world.run.id(), &same), (world.run.id(), &other)).is_err());
     let nothing = Recorded { entries: Vec::new(), ..same };
     assert!(Why::of(world.run.id(), &nothing).is_err());
+}
+
+#[test]
+fn the_schemas_are_those_of_the_types() {
+    let schemas = [
+        ("why", schemars::schema_for!(Why)),
+        ("diff", schemars::schema_for!(RunDiff)),
+        ("plan", schemars::schema_for!(Plan)),
+    ];
+    for (name, schema) in schemas {
+        let file = format!("../../docs/schema/{name}.schema.json");
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(&file);
+        let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        if std::env::var_os("UPDATE_SCHEMA").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        let committed = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(committed == text, "{file} is old: run this test with UPDATE_SCHEMA=1");
+    }
 }

@@ -102,6 +102,9 @@ impl Origin {
         for option in &self.withheld {
             command.push_str(&format!(" {option} …"));
         }
+        if !self.saves {
+            command.push_str(" --no-save");
+        }
         command
     }
 

@@ -188,13 +188,8 @@ fn next(
                 row(text, "  look whether the effects in doubt happened, before anything is done again");
             }
             row(text, &format!("  this run is over: loopgate show {run}{at}"));
-            row(
-                text,
-                &format!(
-                    "  a new run of the work item, which calls models and tools again:{}",
-                    again(why, recorded)
-                ),
-            );
+            row(text, "  a new run calls models and tools again (ITEM is the file of the work item):");
+            row(text, &format!("    loopgate run {}", again(why, recorded)));
         }
     }
 }
@@ -207,14 +202,13 @@ fn again(why: &Why, recorded: &Recorded) -> String {
     };
     let set: Vec<(String, String)> =
         changes.iter().map(|change| (change.setting.clone(), change.to.clone())).collect();
-    let origin = recorded.origin.as_deref().and_then(|origin| Origin::read(origin).ok());
-    match origin {
-        Some(origin) => format!(" loopgate run {}", origin.in_command("ITEM", &set)),
+    match recorded.origin.as_deref().and_then(|origin| Origin::read(origin).ok()) {
+        Some(origin) => origin.in_command("ITEM", &set),
         None => {
             let set = set
                 .iter()
                 .map(|(setting, value)| format!(" --set {}", quoted(&format!("{setting}={value}"))));
-            format!(" loopgate run DOMAIN ITEM{}", set.collect::<String>())
+            format!("DOMAIN ITEM{}", set.collect::<String>())
         }
     }
 }

@@ -8,6 +8,7 @@ mod chat;
 mod command;
 mod common;
 mod eval;
+mod explain;
 mod guard;
 mod handbook;
 mod help;

@@ -55,20 +55,15 @@ fn where_two_limits_are_reached_both_have_to_change_and_then_the_run_continues()
         ]
     );
     // The command names each setting once, and runs as it is printed, with the item's file in place of ITEM.
-    let command = lines_after(&words, "How to continue:")
-        .last()
-        .unwrap()
-        .split_once(": loopgate ")
-        .unwrap()
-        .1
-        .to_owned();
-    assert_eq!(command, "run examples/helpdesk ITEM --set limits.passes=3 --set limits.model_calls=5");
+    let command =
+        lines_after(&words, "How to continue:").last().unwrap().strip_prefix("loopgate ").unwrap().to_owned();
+    assert_eq!(
+        command,
+        "run examples/helpdesk ITEM --set limits.passes=3 --set limits.model_calls=5 --no-save"
+    );
     let item = ticket(1042);
-    let args: Vec<&str> = command
-        .split(' ')
-        .map(|arg| if arg == "ITEM" { item.as_str() } else { arg })
-        .chain(["--no-save"])
-        .collect();
+    let args: Vec<&str> =
+        command.split(' ').map(|arg| if arg == "ITEM" { item.as_str() } else { arg }).collect();
     let again = shell.run(&args);
     assert!(again.err.contains("stopped: confident (answered)"), "{}", again.err);
     let one_alone = ran(&shell, &["limits.passes=3", "limits.model_calls=4"]);
