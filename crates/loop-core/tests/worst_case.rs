@@ -208,7 +208,9 @@ fn sub_calls_of_one_batch_may_exceed_a_limit_together() {
         (limits.cost, limits.tokens) = (None, Some(60_000));
         (limits.sub_call_bytes, limits.sub_call_tokens) = (20_000, 100);
     });
-    let setup = setup.with(|spec| spec.models.base.context_tokens = 6_000);
+    let setup = setup.with(|spec| {
+        (spec.models.selector, spec.models.base.context_tokens) = (None, 6_000);
+    });
     let reply =
         ["a", "b", "c", "d"].iter().fold(draft("low"), |draft, name| draft.asks("fetch_docs", target(name)));
     let mut world = setup.start().replied(&reply.using(Some(used(10, 10))));
