@@ -119,7 +119,7 @@ pub use run::{
     PassRecord, PassSummary, PersonAnswer, PersonRequest, Phase, Poll, PromptSize, Provenance, Purpose,
     Quote, Refusal, Rejected, Rejection, Reserve, Run, RunTool, SaveResult, Saved, SelectedBy, ServedCall,
     Stage, Started, StartedCall, State, StopMode, StoppedIn, Stopping, SubCallBudget, Validate, Validation,
-    Work,
+    Work, WorstCase,
 };
 pub use spec::{
     ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,

@@ -50,3 +50,4 @@ mod trouble;
 mod verdicts;
 mod walk;
 mod ways_out;
+mod worst_case;

@@ -41,7 +41,8 @@ fn beside(condition: &Condition) -> String {
     }
 }
 
-fn sentence(condition: &Condition) -> String {
+/// A condition as one sentence, without its change.
+pub(crate) fn sentence(condition: &Condition) -> String {
     let value = &condition.value;
     let limit = condition.threshold.as_ref().map_or_else(String::new, |threshold| format!(" of {threshold}"));
     if let (

@@ -81,6 +81,7 @@ pub mod agent;
 mod alarm;
 mod callbacks;
 mod conversation;
+mod diff;
 mod driver;
 mod eager;
 mod events;
@@ -93,6 +94,7 @@ mod model;
 mod observer;
 mod parts;
 pub mod people;
+mod plan;
 mod priced;
 mod queue;
 pub mod report;
@@ -106,6 +108,7 @@ mod tool;
 mod uses;
 mod validate;
 mod waits;
+mod why;
 
 // What a first program needs.
 pub use agent::{Agent, AgentError, Answer, Extracted, OutputTool, read, write};

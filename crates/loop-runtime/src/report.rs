@@ -13,8 +13,14 @@ use crate::people::PeopleReport;
 use crate::served::is_other_model;
 use crate::uses::ToolUse;
 
+pub use crate::diff::{DIFF_VERSION, PassDiff, RunDiff, TextChange, ValueDiff};
 pub use crate::explain::explain;
 pub use crate::forecast::{Bound, Forecast};
+pub use crate::plan::{AtMost, PLAN_VERSION, PassesThatFit, Plan};
+pub use crate::why::{
+    Continuation, LimitUse, SettingChange, StatedConfidence, WHY_VERSION, WeakSection, Why, WhyCondition,
+    WhyStatus,
+};
 
 /// The version of this format.
 pub const REPORT_VERSION: u32 = 1;
@@ -90,7 +96,7 @@ pub struct Report {
 }
 
 /// The work item.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Item {
     /// Its id.
     pub id: String,
@@ -637,7 +643,7 @@ fn condition(condition: &Condition) -> ConditionReport {
     }
 }
 
-fn action(action: &JudgedAction, evidence: &[Returned]) -> ActionReport {
+pub(crate) fn action(action: &JudgedAction, evidence: &[Returned]) -> ActionReport {
     ActionReport {
         key: action.key.to_string(),
         id: action.action.id.to_string(),

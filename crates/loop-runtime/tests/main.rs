@@ -40,3 +40,4 @@ mod tools;
 mod waits;
 mod ways;
 mod whole;
+mod why;

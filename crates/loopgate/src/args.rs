@@ -26,6 +26,12 @@ pub(crate) enum Command {
     Chat(Box<ChatArgs>),
     /// Show a run from the journal: outcome, reason, actions, cost
     Show(ShowArgs),
+    /// Explain why a run stopped: each condition, what would have continued it, what is left, how to continue
+    Why(WhyArgs),
+    /// Compare two runs: settings, decisions, document, evidence, cost, stop
+    Diff(DiffArgs),
+    /// Print what a run may use at most, before it begins, and which limit can bind first
+    Plan(PlanArgs),
     /// List the runs in the journal, newest first
     Runs(JournalArgs),
     /// List a domain's tools, or call one
@@ -515,6 +521,48 @@ pub(crate) struct ShowArgs {
     pub(crate) tools: bool,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct WhyArgs {
+    /// The run's id, the beginning of one, or `last`
+    pub(crate) run: String,
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Ids, nonces and times never count as a difference.\n\nExit codes: 0 nothing differs, 1 something does, or a \
+                  run could not be read, 2 wrong usage."
+)]
+pub(crate) struct DiffArgs {
+    /// The first run: its id, the beginning of one, or `last`
+    pub(crate) a: String,
+    /// The second run
+    pub(crate) b: String,
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+    /// The journal of the second run [default: that of the first]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal_b: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) domain: DomainArgs,
+    /// The work item: a JSON or Markdown file, or `-` for standard input [default: any]
+    pub(crate) item: Option<PathBuf>,
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -3,6 +3,7 @@
 mod args;
 mod cache;
 mod chat;
+mod diff;
 mod domain;
 mod eval;
 mod failure;
@@ -23,6 +24,7 @@ mod models;
 mod panics;
 mod people;
 mod places;
+mod plan;
 mod policy;
 mod redteam;
 mod resume;
@@ -32,6 +34,7 @@ mod servers;
 mod show;
 mod stream;
 mod tools;
+mod why;
 
 use std::process::ExitCode;
 
@@ -52,6 +55,9 @@ fn main() -> ExitCode {
             Command::Run(run) => run::run(*run).await,
             Command::Chat(chat) => chat::chat(*chat).await,
             Command::Show(show) => show::show(show).await,
+            Command::Why(args) => why::why(args).await,
+            Command::Diff(args) => diff::diff(args).await,
+            Command::Plan(args) => plan::plan(&args),
             Command::Runs(runs) => show::runs(runs).await,
             Command::Tools(tools) => tools::tools(tools).await,
             Command::Models(args) => models::models(&args),

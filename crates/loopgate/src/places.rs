@@ -151,9 +151,9 @@ pub(crate) fn at(journal: Option<&Path>) -> String {
     journal.map_or_else(String::new, |path| format!(" --journal {}", quoted(&path.to_string_lossy())))
 }
 
-/// A path as a shell reads it back.
-fn quoted(path: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+/// A path, or another argument, as a shell reads it back.
+pub(crate) fn quoted(path: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-=".contains(c);
     if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 

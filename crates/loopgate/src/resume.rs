@@ -73,12 +73,39 @@ impl Origin {
         Ok(serde_json::to_string(self)?)
     }
 
-    fn read(text: &str) -> Result<Self, Failure> {
+    pub(crate) fn read(text: &str) -> Result<Self, Failure> {
         let origin: Self = serde_json::from_str(text)?;
         if origin.version > VERSION {
             return Err(Failure::new("the run was begun by a newer loopgate; use that version"));
         }
         Ok(origin)
+    }
+
+    /// The domain, the item and the options of a new run with these settings, as they follow `loopgate run`. What was
+    /// withheld has to be given again.
+    pub(crate) fn in_command(&self, item: &str, settings: &[(String, String)]) -> String {
+        let here = places::cwd().ok();
+        let domain = here.and_then(|here| self.domain.strip_prefix(here).ok()).unwrap_or(&self.domain);
+        let mut command = format!("{} {item}", places::quoted(&domain.to_string_lossy()));
+        let is_changed = |set: &&String| {
+            let key = set.split_once('=').map_or(set.as_str(), |(key, _)| key.trim());
+            settings.iter().any(|(setting, _)| setting == key)
+        };
+        let profile = self.profile.iter().map(|profile| ("--profile", profile.clone()));
+        let models = self.models.iter().map(|model| ("--model", model.clone()));
+        let base_urls = self.base_urls.iter().map(|url| ("--base-url", url.clone()));
+        let set = self.set.iter().filter(|set| !is_changed(set)).map(|set| ("--set", set.clone()));
+        let changed = settings.iter().map(|(setting, value)| ("--set", format!("{setting}={value}")));
+        for (option, value) in profile.chain(models).chain(base_urls).chain(set).chain(changed) {
+            command.push_str(&format!(" {option} {}", places::quoted(&value)));
+        }
+        for option in &self.withheld {
+            command.push_str(&format!(" {option} …"));
+        }
+        if !self.saves {
+            command.push_str(" --no-save");
+        }
+        command
     }
 
     fn arguments(&self) -> DomainArgs {

@@ -349,7 +349,7 @@ fn native_pass(state: &Run, pass: &PassRecord) -> String {
 }
 
 /// Adds a line. What is in it comes from outside, so it is made to stay one.
-fn row(text: &mut String, line: &str) {
+pub(crate) fn row(text: &mut String, line: &str) {
     text.push_str(&one_line(line));
     text.push('\n');
 }

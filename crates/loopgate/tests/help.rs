@@ -4,10 +4,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-const COMMANDS: [&str; 24] = [
+const COMMANDS: [&str; 27] = [
     "run",
     "chat",
     "show",
+    "why",
+    "diff",
+    "plan",
     "runs",
     "tools",
     "tools call",

@@ -141,6 +141,89 @@ fn with_the_change_that_a_certificate_names_the_run_goes_on() {
     }
 }
 
+/// What one setting of a continuation is under a value that is one less; nothing for one that is not a number.
+fn one_less(change: &Value) -> Option<String> {
+    let to: u64 = change["to"].as_str()?.parse().ok().filter(|to| *to > 0)?;
+    Some(format!("{}={}", change["setting"].as_str()?, to - 1))
+}
+
+#[test]
+fn why_names_the_settings_under_which_each_case_continues_and_no_more() {
+    // C14, S4-65: computed by the gate under the changed settings, and shown by running the case again under them.
+    let cases = cases();
+    let asked = side_by_side(cases.keys(), |name| {
+        let shell = Shell::new();
+        let played = play_in(&shell, name, &cases[name]);
+        (played, shell.json(&["why", "last", "--json"]), shell.run(&["why", "last"]))
+    });
+    let (mut enough, mut too_little) = (BTreeMap::new(), BTreeMap::new());
+    let mut ways = BTreeSet::new();
+    for (name, (Played { found, .. }, why, words)) in &asked {
+        assert_eq!((why["status"].as_str(), words.code), (Some("ended"), 0), "{name}: {}", words.err);
+        assert_eq!(why["conditions"][0]["reason"], found.reason, "{name}");
+        assert!(words.out.contains(&format!("stopped: {} ({})", found.reason, found.class)), "{}", words.out);
+        let continuation = &why["continuation"];
+        let way = continuation["would_continue"].as_str().unwrap();
+        ways.insert(way.to_owned());
+        assert!(way != "unknown", "{name}: {continuation:#}");
+        let Some(changes) = continuation["changes"].as_array() else { continue };
+        // More time is used up by the same slow reply, so that it cannot be shown by running it again.
+        if found.reason == "timeout" {
+            continue;
+        }
+        let set = |change: &Value| {
+            format!("{}={}", change["setting"].as_str().unwrap(), change["to"].as_str().unwrap())
+        };
+        let all: Vec<String> = changes.iter().map(set).collect();
+        let with = |set: &[String]| {
+            let case = &cases[*name];
+            Case { set: case.set.iter().chain(set).cloned().collect(), ..case.clone() }
+        };
+        enough.insert((*name).clone(), with(&all));
+        for (at, change) in changes.iter().enumerate() {
+            let Some(less) = one_less(change) else { continue };
+            let mut set = all.clone();
+            set[at] = less;
+            too_little.insert(format!("{name} {at}"), ((*name).clone(), with(&set)));
+        }
+    }
+    assert_eq!(ways, BTreeSet::from(["no_setting", "with"].map(str::to_owned)));
+    assert!(enough.len() >= 12 && too_little.len() >= 6, "{} {}", enough.len(), too_little.len());
+    let ends: BTreeMap<&String, &Expected> =
+        asked.iter().map(|(name, (played, ..))| (*name, &played.found)).collect();
+    let end = |found: &Expected| (found.reason.clone(), found.passes, found.model_calls, found.tool_calls);
+    for (name, Played { found, .. }) in side_by_side(enough.keys(), |name| play(name, &enough[name])) {
+        assert!(end(&found) != end(ends[name]), "{name} ends at the same place with {:?}", enough[name].set);
+    }
+    let again = side_by_side(too_little.keys(), |key| play(&too_little[key].0, &too_little[key].1));
+    for (key, Played { found, .. }) in again {
+        let (name, case) = &too_little[key];
+        // It may be enough for a final pass, which ends the run for the same reason.
+        assert_eq!(found.reason, ends[name].reason, "{name} continues with {:?} already", case.set);
+    }
+}
+
+#[test]
+fn no_case_passes_what_plan_prints_for_it() {
+    // S4-62: the worst case of each case, before it is run.
+    let cases = cases();
+    let played = side_by_side(cases.keys(), |name| {
+        let shell = Shell::new();
+        let args = args_of(name, &cases[name]);
+        let args: Vec<&str> = std::iter::once("plan").chain(args.iter().map(String::as_str)).collect();
+        let plan = shell.json(&args);
+        (plan, play_in(&shell, name, &cases[name]).outcome)
+    });
+    for (name, (plan, outcome)) in played {
+        let (most, totals) = (&plan["at_most"], &outcome["totals"]);
+        for what in ["passes", "model_calls", "tool_calls", "tokens", "cost_pico_usd", "wall_ms"] {
+            let [used, most] =
+                [totals, most].map(|of| of[what].as_u64().unwrap_or_else(|| panic!("{name} {what}")));
+            assert!(used <= most, "{name} uses {used} {what}, and the plan says {most}");
+        }
+    }
+}
+
 #[test]
 fn the_line_that_the_table_gives_to_copy_runs() {
     let table = fs::read_to_string(folder().join("README.md")).unwrap();
@@ -272,18 +355,26 @@ fn side_by_side<'a, T: Send>(
 
 /// Runs a case with a journal of its own.
 fn play(name: &str, case: &Case) -> Played {
-    let shell = Shell::new();
+    play_in(&Shell::new(), name, case)
+}
+
+/// The domain, the item and the settings of a case, as `run` and `plan` take them.
+fn args_of(name: &str, case: &Case) -> Vec<String> {
     let item = format!("examples/helpdesk/tickets/{}.json", case.item);
     let mut args =
-        ["run", "examples/helpdesk", &item, "--profile", "scripted", "--json", "--progress", "always"]
-            .map(str::to_owned)
-            .to_vec();
+        ["examples/helpdesk", &item, "--profile", "scripted", "--json"].map(str::to_owned).to_vec();
     let tiers = ["selector", "base"]
         .map(|tier| format!("models.{tier}.script={SCRIPTS}/{}", script_of(name, case, tier)));
     for set in tiers.iter().chain(&case.set) {
         args.extend(["--set".to_owned(), set.clone()]);
     }
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    args
+}
+
+fn play_in(shell: &Shell, name: &str, case: &Case) -> Played {
+    let args = args_of(name, case);
+    let args: Vec<&str> =
+        ["run", "--progress", "always"].into_iter().chain(args.iter().map(String::as_str)).collect();
     let ran = bounded(name, shell.command(&args), case.interrupt);
     let outcome: Value = serde_json::from_str(&ran.out)
         .unwrap_or_else(|error| panic!("{name}: {error}: {}\n{}", ran.out, ran.err));

@@ -92,11 +92,14 @@ impl Trouble {
     pub(crate) fn escalated(&self, tool: &str, setting: OnToolError) -> Option<Condition> {
         let max = setting.escalates_after()?;
         let times = self.failing.get(tool).map(|failing| failing.times).filter(|times| *times >= max)?;
-        let name = match setting {
-            OnToolError::StopOrEscalateAfter(_) => "stop_or_escalate_after",
-            OnToolError::Continue | OnToolError::Stop | OnToolError::EscalateAfter(_) => "escalate_after",
+        let more = times.saturating_add(1);
+        let to = match setting {
+            OnToolError::StopOrEscalateAfter(_) => OnToolError::StopOrEscalateAfter(more),
+            OnToolError::Continue | OnToolError::Stop | OnToolError::EscalateAfter(_) => {
+                OnToolError::EscalateAfter(more)
+            }
         };
-        let to = Measure::Text(format!("{{ {name} = {} }}", times.saturating_add(1)).into());
+        let to = Measure::Text(to.written().into());
         Some(failures(tool, times, max, Setting::OnToolError, to))
     }
 

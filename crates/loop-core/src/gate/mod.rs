@@ -8,6 +8,7 @@
 //! It does not read prompts, phases or a clock, and it changes nothing but its own counts.
 
 mod breakers;
+mod change;
 mod decide;
 mod effects;
 mod judge;

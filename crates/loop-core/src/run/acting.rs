@@ -490,10 +490,7 @@ fn is_unknown(work: &Work, effect: Effect, status: Status) -> Option<bool> {
 fn tool_failure(evidence: &Evidence, setting: OnToolError) -> Condition {
     let Evidence { tool, observation, .. } = evidence;
     let what = format!("{tool}: {}: {}", observation.status.name(), observation.summary);
-    let to = match setting.escalates_after() {
-        Some(max) => format!("{{ escalate_after = {max} }}").into(),
-        None => "continue".into(),
-    };
-    let to = Measure::Text(to);
+    let to = setting.escalates_after().map_or(OnToolError::Continue, OnToolError::EscalateAfter);
+    let to = Measure::Text(to.written().into());
     Condition::new(StopReason::ToolFailure, Measure::Text(what.into())).change(Setting::OnToolError, to)
 }

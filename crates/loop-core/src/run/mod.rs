@@ -56,6 +56,8 @@ mod route;
 mod select;
 mod step;
 mod stopping;
+mod under;
+mod worst_case;
 
 pub use apply::{Facts, Rejected, Run, State};
 pub use asking::{AnswerFault, PersonRequest};
@@ -70,3 +72,4 @@ pub use note::{Decision, Note, SelectedBy};
 pub use outcome::{Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn};
 pub use phase::{Ask, Batch, Call, Phase, Poll, Purpose, Stage, StartedCall, Stopping, Work};
 pub use quote::{PromptSize, Quote};
+pub use worst_case::WorstCase;

@@ -13,7 +13,7 @@ use crate::types::{CommandKey, PicoUsd, Price, Rates, Slot, Tier};
 /// A call that could have fewer output tokens than this is refused.
 const LEAST_OUTPUT_TOKENS: u64 = 256;
 /// The maximum number of tokens with which providers frame the turns of a call. They are not bytes of the prompt.
-const FRAME_TOKENS: u64 = 256;
+pub(super) const FRAME_TOKENS: u64 = 256;
 
 /// The size of a rendered prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -13,7 +13,7 @@ use crate::run::step::{Place, Rest};
 use crate::types::{CommandKey, Millis, Tier};
 
 /// How long calls in flight may take to settle, once the stop reason is fixed, in milliseconds.
-const GRACE_MS: u64 = 2_000;
+pub(super) const GRACE_MS: u64 = 2_000;
 
 impl Run {
     /// The outcome if the run ended here for this reason. For a driver that cannot continue because its journal fails.

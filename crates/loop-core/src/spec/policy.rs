@@ -245,6 +245,23 @@ impl OnToolError {
         }
     }
 
+    /// The setting's value in a domain file, for example `stop` or `{ escalate_after = 2 }`.
+    pub fn written(self) -> String {
+        match self {
+            Self::Continue => "continue".to_owned(),
+            Self::Stop => "stop".to_owned(),
+            Self::EscalateAfter(times) => format!("{{ escalate_after = {times} }}"),
+            Self::StopOrEscalateAfter(times) => format!("{{ stop_or_escalate_after = {times} }}"),
+        }
+    }
+
+    /// The setting that [`written`](Self::written) writes like this. `None`: none does.
+    pub fn of_written(text: &str) -> Option<Self> {
+        let times = text.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or_default();
+        let all = [Self::Continue, Self::Stop, Self::EscalateAfter(times), Self::StopOrEscalateAfter(times)];
+        all.into_iter().find(|setting| setting.written() == text)
+    }
+
     /// After how many failures in a row of one tool a person has to continue.
     pub fn escalates_after(self) -> Option<u32> {
         match self {

@@ -202,7 +202,7 @@ fn attempt(mut world: World, kind: EventKind) -> World {
 }
 
 /// Does what is commanded, one way or another.
-fn follow(mut world: World, command: Command, how: u8) -> World {
+pub fn follow(mut world: World, command: Command, how: u8) -> World {
     match command {
         Command::CallModel(CallModel { granted: None, .. }) => {
             let bytes = if how.is_multiple_of(8) { 1_000_000 } else { 500 + u64::from(how) * 10 };
@@ -282,7 +282,8 @@ fn early(world: &World, call: &CallModel, how: u8) -> Option<EventKind> {
     world.run.eager_read(Millis(world.now), (call.key, call.attempt), &next.name, &next.arguments).ok()
 }
 
-fn settlement(world: &World, call: &CallModel, how: u8) -> EventKind {
+/// How a call in flight ends, one way or another.
+pub fn settlement(world: &World, call: &CallModel, how: u8) -> EventKind {
     let (key, attempt) = (call.key, call.attempt);
     if how.is_multiple_of(7) {
         let mut failure = failure(how.is_multiple_of(2));
@@ -354,7 +355,8 @@ fn reply_by(how: u8) -> DraftReply {
     draft.using(usage)
 }
 
-fn observed_by(how: u8) -> loop_core::Observation {
+/// How a tool ends, one way or another.
+pub fn observed_by(how: u8) -> loop_core::Observation {
     match how % 8 {
         0 => observed(Status::RetryableError),
         1 => observed(Status::PermanentError),

@@ -1,0 +1,77 @@
+//! `loopgate diff`: what differs between two runs.
+
+use std::process::ExitCode;
+
+use loop_runtime::journal::Journal;
+use loop_runtime::report::{RunDiff, ValueDiff};
+
+use crate::args::{DiffArgs, JournalArgs};
+use crate::failure::Failure;
+use crate::places;
+use crate::show::{find, row, unverified};
+use crate::stream::{self, cut};
+
+pub(crate) async fn diff(args: DiffArgs) -> Result<ExitCode, Failure> {
+    let journal = places::existing_journal(&args.journal)?;
+    let other = match &args.journal_b {
+        Some(path) => places::existing_journal(&JournalArgs { journal: Some(path.clone()) })?,
+        None => journal.clone(),
+    };
+    let a = find(journal.as_ref(), &args.a).await?.run;
+    let b = find(other.as_ref(), &args.b).await?.run;
+    let (recorded_a, recorded_b) = (journal.read(&a).await?, other.read(&b).await?);
+    unverified(&a, &recorded_a);
+    unverified(&b, &recorded_b);
+    let diff = RunDiff::of((&a, &recorded_a), (&b, &recorded_b))?;
+    if args.json {
+        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&diff)?));
+    } else {
+        stream::print(&in_words(&diff));
+    }
+    Ok(if diff.equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How many characters of a value are shown.
+const MAX_VALUE_CHARS: usize = 160;
+
+fn in_words(diff: &RunDiff) -> String {
+    let mut text = String::new();
+    row(&mut text, &format!("- {}", diff.a));
+    row(&mut text, &format!("+ {}", diff.b));
+    if diff.equal {
+        row(&mut text, "nothing differs but ids and times");
+        return text;
+    }
+    for (title, values) in
+        [("Work item", &diff.item), ("Versions", &diff.versions), ("Settings", &diff.settings)]
+    {
+        section(&mut text, title, values);
+    }
+    for pass in &diff.passes {
+        let title = if pass.pass == 0 { "Before pass 1".to_owned() } else { format!("Pass {}", pass.pass) };
+        section(&mut text, &title, &pass.differences);
+    }
+    section(&mut text, "Evidence", &diff.evidence);
+    for change in &diff.document {
+        row(&mut text, "");
+        row(&mut text, &format!("Document, `{}`:", change.name));
+        change.lines.iter().for_each(|line| row(&mut text, &format!("  {line}")));
+    }
+    section(&mut text, "Used", &diff.totals);
+    section(&mut text, "Stop", &diff.stop);
+    text
+}
+
+fn section(text: &mut String, title: &str, values: &[ValueDiff]) {
+    if values.is_empty() {
+        return;
+    }
+    row(text, "");
+    row(text, &format!("{title}:"));
+    for ValueDiff { name, a, b } in values {
+        let shown = |value: &Option<String>| {
+            value.as_ref().map_or_else(|| "(none)".to_owned(), |value| cut(value, MAX_VALUE_CHARS))
+        };
+        row(text, &format!("  {}: {} -> {}", cut(name, MAX_VALUE_CHARS), shown(a), shown(b)));
+    }
+}
