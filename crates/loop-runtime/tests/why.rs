@@ -283,3 +283,35 @@ fn the_schemas_are_those_of_the_types() {
         assert!(committed == text, "{file} is old: run this test with UPDATE_SCHEMA=1");
     }
 }
+
+#[test]
+fn an_effect_in_doubt_is_left_and_named() {
+    // W5: whatever stopped the run, a person looks before anything is done again.
+    let setup = run().patient().approving(&["restart", "wipe"]);
+    let mut world = setup.start().replied(&draft("low").asks("wipe", target("a")));
+    let tool = world.tools().remove(0);
+    world.apply(EventKind::ToolStarted { key: tool.key, attempt: tool.attempt });
+    let observation = observed(Status::Timeout);
+    world.apply(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+    let world = world.autopilot(&draft("high"));
+    let why = Why::of(world.run.id(), &recorded(&world)).unwrap();
+    assert_eq!(why.class.as_deref(), Some("in_doubt"));
+    assert!(why.in_doubt.len() == 1 && why.in_doubt[0].contains("wipe"), "{:?}", why.in_doubt);
+}
+
+#[test]
+fn a_run_that_has_not_ended_is_explained_without_an_end() {
+    let open = run().start().started();
+    let why = Why::of(open.run.id(), &recorded(&open)).unwrap();
+    assert_eq!((why.status, why.conditions.len(), why.continuation), (WhyStatus::Open, 0, None));
+    let waiting = run().people().start().replied(&draft("low").asks("wipe", target("a")));
+    let why = Why::of(waiting.run.id(), &recorded(&waiting)).unwrap();
+    assert_eq!((why.status, why.waiting.len()), (WhyStatus::Waiting, 1));
+    let stopped = run().start().started().stop(StopMode::Now).deadline();
+    let why = Why::of(stopped.run.id(), &recorded(&stopped)).unwrap();
+    let reason = "manual_stop".to_owned();
+    assert!(
+        matches!(&why.continuation, Some(Continuation::NoSetting { reason: found, .. }) if *found == reason),
+        "{why:?}"
+    );
+}
