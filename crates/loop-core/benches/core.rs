@@ -141,7 +141,10 @@ fn with_first_pass(setup: Setup, first: &DraftReply) -> Run {
     for command in run.commands() {
         let Command::RunTool(tool) = command else { continue };
         let observation = found(&format!("what {} returned", tool.key));
-        tell(&mut run, EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+        tell(
+            &mut run,
+            EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation: observation.into() },
+        );
     }
     start_call(&mut run);
     run
@@ -157,7 +160,7 @@ fn start_call(run: &mut Run) {
 fn replied(run: &Run, draft: &DraftReply) -> Event {
     let commands = run.commands();
     let [Command::CallModel(call)] = commands.as_slice() else { panic!("{commands:?}") };
-    let kind = EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply: draft.reply() };
+    let kind = EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply: draft.reply().into() };
     Event { at: run.now(), kind }
 }
 
@@ -197,7 +200,10 @@ fn next_pass(run: &mut Run) {
     for command in run.commands() {
         let Command::RunTool(tool) = command else { continue };
         let observation = found(&format!("what {} returned", tool.key));
-        tell(run, EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+        tell(
+            run,
+            EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation: observation.into() },
+        );
     }
     start_call(run);
 }

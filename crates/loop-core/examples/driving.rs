@@ -196,7 +196,7 @@ fn model_replies(call: &CallModel) -> EventKind {
     };
     let usage = Some(Usage { input: 400, output: 120, ..Usage::default() });
     let reply = Reply { usage, ..Reply::text(text) };
-    EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply }
+    EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply: reply.into() }
 }
 
 const FIRST_REPLY: &str = r###"## Situation
@@ -225,7 +225,7 @@ fn tool_finishes(tool: &RunTool) -> EventKind {
         _ => ("/var/log: 80 GB", r#"{"/var/log": 80}"#),
     };
     let observation = Observation::new(Status::Ok, "found 1 item", markdown, data);
-    EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation }
+    EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation: observation.into() }
 }
 
 fn name(command: &Command) -> String {

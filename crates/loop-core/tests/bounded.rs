@@ -100,7 +100,7 @@ fn what_is_refused_leaves_its_verdict_and_no_more() {
     let before = size(&world);
     for n in 0..100 {
         let key = key(&format!("{}/action-{n}", n + 1));
-        world = world.rejects(EventKind::ToolFinished { key, attempt: 7, observation: found("late") });
+        world = world.rejects(EventKind::ToolFinished { key, attempt: 7, observation: found("late").into() });
     }
     assert_eq!(size(&world), before);
 }

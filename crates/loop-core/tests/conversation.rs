@@ -98,7 +98,7 @@ fn a_reply_that_ends_for_tools_and_calls_none_is_no_answer() {
     // Once a stop is asked for it is not asked for again.
     for how in [StopMode::Now, StopMode::AtGate] {
         let mut world = conversation().start().started().stop(how);
-        world.apply(EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: lost.reply() });
+        world.apply(EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: lost.reply().into() });
         let world = world.ends(StopReason::ManualStop);
         assert_eq!((world.run.passes().len(), world.outcome().answer.as_deref()), (0, Some("Let me look.")));
     }

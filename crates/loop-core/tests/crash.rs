@@ -198,7 +198,8 @@ fn a_lost_call_is_charged_at_its_whole_reserve_and_made_again() {
     // S0-119, L3, H1
     let world = run().start().started().resumed(1_000).expect_call("1/main", 2);
     assert_eq!(world.run.totals().usage, loop_core::Usage { estimated: true, ..used(1_000, 4_096) });
-    let late = EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: draft("high").reply() };
+    let late =
+        EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: draft("high").reply().into() };
     world.rejects(late).started();
 }
 
@@ -311,7 +312,7 @@ fn a_lost_repair_leaves_the_confidence_unknown() {
 fn reads_run_again_and_keep_their_key() {
     // H1, I-6
     let world = run().start().replied(&device("a")).resumed(5).expect_tools(&["1/action-0#2 fetch_device"]);
-    let late = EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
+    let late = EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x").into() };
     let world = world.rejects(late).resumed(5).expect_tools(&["1/action-0#3 fetch_device"]).resumed(5);
     let world = world.expect_call("2/main", 1);
     assert_eq!(world.run.evidence()[0].observation.status, Status::RetryableError);

@@ -23,7 +23,8 @@ fn in_order_means_one_at_a_time() {
     let world = world.expect_tools(&["1/action-0#1 fetch_device"]).finished("1/action-0", found("a"));
     let world = world.expect_tools(&["1/action-1#1 fetch_device"]);
     // What is not commanded is not taken.
-    let early = EventKind::ToolFinished { key: key("1/action-2"), attempt: 1, observation: found("c") };
+    let early =
+        EventKind::ToolFinished { key: key("1/action-2"), attempt: 1, observation: found("c").into() };
     let world = world.rejects(early).finished("1/action-1", observed(Status::PermanentError));
     // One that fails does not keep the next from running.
     let world = world.expect_tools(&["1/action-2#1 fetch_device"]).finished("1/action-2", found("c"));

@@ -265,7 +265,7 @@ fn the_conditions_stand_in_the_gates_order_and_all_of_them_are_told() {
     assert_eq!(world.outcome().stop.class, StopClass::Answered);
     let decided = world.all_notes().find_map(|note| match note {
         Note::GateDecided { pass, confidence, decision: Decision::Stop(certificate) } => {
-            Some((*pass, *confidence, certificate == &world.outcome().stop))
+            Some((*pass, *confidence, **certificate == world.outcome().stop))
         }
         _ => None,
     });

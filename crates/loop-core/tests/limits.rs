@@ -306,7 +306,7 @@ fn what_a_reply_asks_for_beyond_the_limit_is_counted_and_not_read() {
     });
     reply.calls = calls.collect();
     reply.raw = Some("[]".into());
-    world.apply(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
+    world.apply(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: reply.into() });
     assert_eq!((world.run.actions().len(), world.run.passes()[0].unread_calls), (3, 97));
     assert_eq!(world.run.passes()[0].raw, None);
 }
@@ -330,7 +330,11 @@ fn calls_that_the_client_did_not_read_count_with_those_beyond_the_limit() {
             })
             .collect();
         (reply.unread_calls, reply.raw) = (9_872, Some("[]".into()));
-        world.apply(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
+        world.apply(loop_core::EventKind::ModelReplied {
+            key: key("1/main"),
+            attempt: 1,
+            reply: reply.into(),
+        });
         assert_eq!(world.run.actions().len(), read);
         let count = 10_000 - read as u32;
         let reported = Note::CallsNotRead { call: key("1/main"), limit: read as u32, count };
@@ -358,7 +362,7 @@ fn what_a_call_in_flight_takes_after_the_reason_is_fixed_is_in_the_certificate()
     let mut failed = failure(false);
     failed.usage = Some(used(10_000_000, 0));
     let mut world = run().start().started().stop(loop_core::StopMode::Now);
-    world.apply(loop_core::EventKind::ModelFailed { key: key("1/main"), attempt: 1, failure: failed });
+    world.apply(loop_core::EventKind::ModelFailed { key: key("1/main"), attempt: 1, failure: failed.into() });
     let world = world.ends(StopReason::ManualStop);
     assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::BudgetExceeded]);
 }

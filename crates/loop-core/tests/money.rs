@@ -92,7 +92,7 @@ fn a_reply_without_usage_that_is_longer_than_was_granted_costs_what_came() {
     assert!(reply.known_bytes() > 600_000);
     reply.received = Received { bytes: 3 << 20, ..Received::ended() };
     let mut world = world;
-    world.apply(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
+    world.apply(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: reply.into() });
     assert_eq!(world.outcome().totals.usage, Usage { estimated: true, ..used(1_000, 1 << 20) });
 }
 
@@ -103,7 +103,11 @@ fn in_strict_mode_only_reported_usage_releases_a_reserve() {
         let mut world = run().limits(|limits| limits.cost_mode = CostMode::Strict).start().started();
         let mut reply = draft("high").using(None).reply();
         reply.received.bytes = bytes;
-        world.apply(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
+        world.apply(loop_core::EventKind::ModelReplied {
+            key: key("1/main"),
+            attempt: 1,
+            reply: reply.into(),
+        });
         world.outcome().totals.usage
     };
     let reserve = 2_000 + 256;
@@ -190,7 +194,7 @@ fn a_cost_that_the_provider_reports_is_taken() {
     let mut world = run().start().started();
     let mut reply = draft("high").reply();
     reply.cost = usd(77);
-    world.apply(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
+    world.apply(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: reply.into() });
     assert_eq!(world.outcome().totals.cost.total(), usd(77));
 }
 

@@ -26,10 +26,10 @@ fn every_kind(at: &str, attempt: u32) -> Vec<EventKind> {
             reserve: Reserve::default(),
         },
         EventKind::CallRefused { key, attempt, prompt_bytes: 2_000, shared_bytes: 0, refusal: Refusal::Cost },
-        EventKind::ModelReplied { key, attempt, reply },
-        EventKind::ModelFailed { key, attempt, failure: failure(true) },
+        EventKind::ModelReplied { key, attempt, reply: reply.into() },
+        EventKind::ModelFailed { key, attempt, failure: failure(true).into() },
         EventKind::ToolStarted { key, attempt },
-        EventKind::ToolFinished { key, attempt, observation: found("x") },
+        EventKind::ToolFinished { key, attempt, observation: found("x").into() },
         EventKind::PersonAnswered {
             key: loop_testkit::key("9/action-0"),
             answer: PersonAnswer::Approved,
@@ -88,9 +88,10 @@ fn what_is_not_open_is_rejected_in_every_phase_and_changes_nothing() {
 fn a_settlement_is_taken_once() {
     // T10, U2
     let world = run().start().started();
-    let reply = EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: device().reply() };
-    let failed = EventKind::ModelFailed { key: key("1/main"), attempt: 1, failure: failure(true) };
-    let finished = EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
+    let reply = EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: device().reply().into() };
+    let failed = EventKind::ModelFailed { key: key("1/main"), attempt: 1, failure: failure(true).into() };
+    let finished =
+        EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x").into() };
     let world = world.rejects(finished.clone()).answered(&device()).rejects(reply.clone()).rejects(failed);
     let world = world.finished("1/action-0", found("x")).rejects(finished).rejects(reply);
     world.expect_call("2/main", 1);
@@ -100,14 +101,16 @@ fn a_settlement_is_taken_once() {
 fn a_settlement_before_its_start_is_rejected() {
     // I-25: nothing is answered that was not announced.
     let world = run().start();
-    let reply = EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: draft("high").reply() };
+    let reply =
+        EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: draft("high").reply().into() };
     let world = world.rejects(reply);
     let requested = draft("low").asks("wipe", target("a"));
     let world = world.replied(&requested);
     world.ends(StopReason::NeedsHuman);
     let approved =
         run().people().start().replied(&requested).answered_by_person("1/action-0", PersonAnswer::Approved);
-    let finished = EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
+    let finished =
+        EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x").into() };
     let started = EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 };
     let mut world = approved.rejects(finished.clone());
     world.apply(started.clone());
@@ -118,7 +121,8 @@ fn a_settlement_before_its_start_is_rejected() {
 #[test]
 fn a_reply_of_an_earlier_try_is_rejected() {
     let world = run().start().started().failed(failure(true)).started();
-    let late = EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: draft("high").reply() };
+    let late =
+        EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: draft("high").reply().into() };
     world.rejects(late).expect_call("1/main", 2);
 }
 
@@ -176,9 +180,11 @@ fn a_rejection_says_what_was_wrong() {
         reported(&mut run, 5, EventKind::DeadlineReached),
         "deadline_reached at 5 ms, before the deadline"
     );
-    let finished = EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x") };
+    let finished =
+        EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation: found("x").into() };
     assert_eq!(reported(&mut run, 0, finished), "tool_finished while calling");
-    let reply = EventKind::ModelReplied { key: key("2/main"), attempt: 1, reply: draft("high").reply() };
+    let reply =
+        EventKind::ModelReplied { key: key("2/main"), attempt: 1, reply: draft("high").reply().into() };
     assert_eq!(
         reported(&mut run, 0, reply),
         "model_replied for 2/main attempt 1, which is not open while calling"

@@ -99,7 +99,7 @@ impl Given {
             pass: n + 1,
             tool: tool.into(),
             parameters: parameters.to_string().into(),
-            observation,
+            observation: observation.into(),
             shortened: false,
         });
     }

@@ -25,7 +25,7 @@ fn requested(setup: Setup) -> World {
 #[track_caller]
 fn reported(mut world: World, attempt: u32, observation: Observation) -> World {
     world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt });
-    world.apply(EventKind::ToolFinished { key: key("1/action-0"), attempt, observation });
+    world.apply(EventKind::ToolFinished { key: key("1/action-0"), attempt, observation: observation.into() });
     world
 }
 
@@ -102,7 +102,11 @@ fn a_stop_does_not_wait_for_it() {
     world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 });
     let mut world = world.stop(StopMode::Now);
     assert_eq!(world.aborts(), ["1/action-0"]);
-    world.apply(EventKind::ToolFinished { key: key("1/action-0"), attempt: 2, observation: pending(5) });
+    world.apply(EventKind::ToolFinished {
+        key: key("1/action-0"),
+        attempt: 2,
+        observation: pending(5).into(),
+    });
     assert_eq!(world.ends(StopReason::ManualStop).results(), ["run pending"]);
 }
 
@@ -114,7 +118,11 @@ fn a_driver_that_is_gone_loses_neither_the_wait_nor_the_tries() {
     // A try that is lost is one of three; the times that it was asked again are none.
     world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 });
     world = world.resumed(5).expect_tools(&["1/action-0#3 fetch_device"]);
-    world.apply(EventKind::ToolFinished { key: key("1/action-0"), attempt: 3, observation: pending(1) });
+    world.apply(EventKind::ToolFinished {
+        key: key("1/action-0"),
+        attempt: 3,
+        observation: pending(1).into(),
+    });
     world = world.deadline().expect_tools(&["1/action-0#4 fetch_device"]);
     reported(world, 4, found("ready")).expect_call("2/main", 1);
 }

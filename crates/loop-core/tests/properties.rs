@@ -308,7 +308,11 @@ fn spend(mode: CostMode, spending: &Spending, mut check: impl FnMut(&World, &Wor
                     });
                     observation.sub_call = Some(SubCallUse::new(true, usage));
                 }
-                world.apply(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+                world.apply(EventKind::ToolFinished {
+                    key: tool.key,
+                    attempt: tool.attempt,
+                    observation: observation.into(),
+                });
             }
             other => panic!("not commanded here: {other:?}"),
         }

@@ -161,7 +161,11 @@ impl Script {
             }
             Command::RunTool(tool) => {
                 let observation = (self.finds)(&tool);
-                world.apply(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+                world.apply(EventKind::ToolFinished {
+                    key: tool.key,
+                    attempt: tool.attempt,
+                    observation: observation.into(),
+                });
                 (world, true)
             }
             Command::AskPerson { key, .. } => {

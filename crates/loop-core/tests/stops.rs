@@ -230,7 +230,7 @@ fn of_a_reply_that_failed_midway_the_complete_sections_are_kept_and_no_action_is
     let mut partial = failure(true);
     partial.partial = Some("## Situation\nKept.\n## Findings\nha".into());
     let mut world = run().start().started().stop(StopMode::Now);
-    world.apply(EventKind::ModelFailed { key: key("1/main"), attempt: 1, failure: partial });
+    world.apply(EventKind::ModelFailed { key: key("1/main"), attempt: 1, failure: partial.into() });
     let world = world.ends(StopReason::ManualStop);
     assert_eq!(&*world.outcome().document.get("situation").unwrap().body, "Kept.");
 }

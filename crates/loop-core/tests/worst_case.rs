@@ -56,7 +56,7 @@ fn step(mut world: World, (what, how): (u8, u8), (input, output): Spending, used
                     let of = |most: u64, part: u8| most * u64::from(part % 101) / 100;
                     let usage = used(of(budget.bytes, input), of(budget.output_tokens, output));
                     observation.sub_call = Some(SubCallUse::new(true, Some(usage)));
-                    world.apply(EventKind::ToolFinished { key, attempt, observation });
+                    world.apply(EventKind::ToolFinished { key, attempt, observation: Arc::new(observation) });
                     world
                 }
                 // A call that is cut off ends at once or with the time that it has to settle.

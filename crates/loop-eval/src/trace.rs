@@ -115,7 +115,7 @@ impl Trace {
 
     fn hear(&mut self, entry: &Entry) {
         let judged = entry.notes.iter().filter_map(|note| match note {
-            Note::ActionJudged(judged) => Some(judged),
+            Note::ActionJudged(judged) => Some(&**judged),
             _ => None,
         });
         let judged: Vec<&JudgedAction> = judged.collect();

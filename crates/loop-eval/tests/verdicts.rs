@@ -193,9 +193,9 @@ async fn every_verdict_is_worded_from_its_own_reason_for_everybody() {
             check(reported["verdict_reason"].as_str().unwrap(), &verdict, says, "JSON");
 
             // Traces.
-            let judged = JudgedAction { verdict: verdict.clone(), evidence: None, ..action.clone() };
+            let judged = JudgedAction { verdict: verdict.clone(), evidence: None, ..(**action).clone() };
             let mut entry = before.entries[0].clone();
-            entry.notes = vec![Note::ActionJudged(judged)];
+            entry.notes = vec![Note::ActionJudged(judged.into())];
             let lines = trace::lines(&[entry]);
             let line = format!("step:{}:validation:{traced}", action.key.pass.saturating_sub(1));
             assert_eq!(lines, [line], "{verdict:?}");

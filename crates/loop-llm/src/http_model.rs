@@ -193,6 +193,16 @@ impl ChatModel for HttpModel {
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        self.send(request)?.await
+    }
+}
+
+impl HttpModel {
+    /// Begins a call. What is needed only until it begins is not kept while its reply is waited for.
+    fn send(
+        &self,
+        request: &ModelRequest,
+    ) -> Result<impl Future<Output = Result<EventStream, LlmError>> + Send + use<>, LlmError> {
         let with_defaults = self.defaults.fill(request);
         let request = with_defaults.as_ref().unwrap_or(request);
         if self.exposes_secrets() {
@@ -210,7 +220,7 @@ impl ChatModel for HttpModel {
             classify,
         };
         let decoder = self.codec.decoder(request, encoded.aliases, self.secrets.clone());
-        transport::send(post, decoder, encoded.warnings).await
+        Ok(transport::send(post, decoder, encoded.warnings))
     }
 }
 

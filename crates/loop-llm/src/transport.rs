@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use futures::{Stream, StreamExt};
+use futures::Stream;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, Request, Url};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
@@ -65,43 +65,56 @@ pub(crate) struct Post {
 }
 
 /// Sends a call and waits for the first byte of its reply. Dropping the future or the stream closes the connection.
-pub(crate) async fn send(
+///
+/// Until the reply comes, the future holds little more than the boxed call: what an async block moves, it has space for
+/// twice.
+pub(crate) fn send(
     post: Post,
     decoder: Decoder,
     warnings: Vec<Arc<str>>,
-) -> Result<EventStream, LlmError> {
+) -> impl Future<Output = Result<EventStream, LlmError>> + Send {
     let Post { client, url, headers, body, secrets, timers, classify } = post;
     let start = Instant::now();
     let end = start + timers.total;
     let first = (start + timers.first_byte).min(end);
+    let mut request = Request::new(Method::POST, url);
+    *request.headers_mut() = headers;
+    *request.body_mut() = Some(reqwest::Body::wrap(Sending::from(body)));
+    let alarm = Alarm::new(first.min(start + timers.idle).min(start + timers.progress));
+    let exchange = Exchange::begin(&client, request);
+    let call = Call { warnings, secrets, ..Call::new(exchange, decoder, timers, end, alarm) };
+    begin(Box::new(call), (start, first), classify)
+}
+
+/// Waits for the head and the first byte of a reply, at most from `start` until `first`.
+async fn begin(
+    mut call: Box<Call<Exchange>>,
+    (start, first): (Instant, Instant),
+    classify: Classify,
+) -> Result<EventStream, LlmError> {
     let late = || {
         let message = format!("no answer within {} s", (first - start).as_secs_f32());
         LlmError::new(LlmErrorKind::Timeout, ErrorPhase::Headers, message)
     };
-    let mut request = Request::new(Method::POST, url);
-    *request.headers_mut() = headers;
-    *request.body_mut() = Some(reqwest::Body::wrap(Sending::from(body)));
-    let mut alarm = Alarm::new(first.min(start + timers.idle).min(start + timers.progress));
-    let mut exchange = Exchange::begin(&client, request);
-    let head = poll_fn(|cx| match exchange.poll_head(cx) {
+    let head = poll_fn(|cx| match call.body.poll_head(cx) {
         Poll::Ready(result) => Poll::Ready(Some(result)),
-        Poll::Pending => alarm.poll(first, cx).map(|()| None),
+        Poll::Pending => call.alarm.poll(first, cx).map(|()| None),
     });
     let Head { status, headers } = head.await.ok_or_else(late)?.map_err(|error| {
         let phase = if error.is_connect() { ErrorPhase::Connect } else { ErrorPhase::Headers };
-        LlmError::new(LlmErrorKind::Connection, phase, mask::line(&error.message(), &secrets))
+        LlmError::new(LlmErrorKind::Connection, phase, mask::line(&error.message(), &call.secrets))
     })?;
     if !(200..300).contains(&status) {
-        let text = head_of(&mut exchange, first.min(Instant::now() + ERROR_BODY_TIME)).await;
-        let mut error = classify(status, &headers, &text, SystemTime::now(), &secrets);
+        let text = head_of(&mut call.body, first.min(Instant::now() + ERROR_BODY_TIME)).await;
+        let mut error = classify(status, &headers, &text, SystemTime::now(), &call.secrets);
         if (300..400).contains(&status) {
             error.message =
                 format!("the server answered with a redirect ({status}), which is not followed").into();
         }
         return Err(error);
     }
-    let request = request_id(&headers, &secrets);
-    let mut call = Call { warnings, request, secrets, ..Call::new(exchange, decoder, timers, end, alarm) };
+    call.request = request_id(&headers, &call.secrets);
+    drop(headers);
     match poll_fn(|cx| call.poll_first(first, cx)).await {
         None => return Err(late()),
         Some(Err(error)) => {
@@ -110,7 +123,7 @@ pub(crate) async fn send(
         }
         Some(Ok(())) => {}
     }
-    Ok(call.boxed())
+    Ok(Box::into_pin(call))
 }
 
 /// A streamed body.
@@ -357,6 +370,7 @@ const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use futures::StreamExt;
     use futures::stream::BoxStream;
 
     use super::*;

@@ -1,6 +1,7 @@
 //! The fixed parts of prompts: evidence, executed tools, tool lines, section list. Templates arrange them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use loop_core::{
     ArgSpec, ArgType, Cite, Evidence, JudgedAction, OutputSpec, PassRecord, ProtocolSpec, Run, RunSpec,
@@ -61,13 +62,14 @@ pub(crate) fn unread(run: &Run, pass: u32) -> Option<String> {
 /// One line for each call: `- <tool> (target: X): Success — <summary>`. A call that was not run has the reason. Of the
 /// calls that a limit or the end of the run left undone, the first are listed and the rest is counted.
 pub(crate) fn executed(
-    actions: &[JudgedAction],
+    actions: &[Arc<JudgedAction>],
     all: &[Evidence],
     nonce: &str,
     unread: Option<String>,
 ) -> String {
-    let is_over =
-        |action: &&JudgedAction| matches!(action.verdict, Verdict::OverLimit { .. } | Verdict::Ended { .. });
+    let is_over = |action: &&Arc<JudgedAction>| {
+        matches!(action.verdict, Verdict::OverLimit { .. } | Verdict::Ended { .. })
+    };
     let mut over = actions.iter().filter(is_over).skip(MAX_OVER_LIMIT);
     let rest = over.next().map(|first| (first.key, 1 + over.count()));
     let counted = rest.map(|(_, count)| {

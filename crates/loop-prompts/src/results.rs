@@ -322,7 +322,7 @@ fn duplicate(run: &Run, action: &JudgedAction) -> Rendered {
 fn is_refused_again(run: &Run, action: &JudgedAction) -> bool {
     let before = run.actions().partition_point(|earlier| earlier.key < action.key);
     let earlier = run.actions().get(..before).unwrap_or_default();
-    let is_same = |earlier: &&JudgedAction| {
+    let is_same = |earlier: &&Arc<JudgedAction>| {
         matches!(earlier.verdict, Verdict::Duplicate { .. })
             && earlier.tool == action.tool
             && earlier.parameters == action.parameters

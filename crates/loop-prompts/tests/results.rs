@@ -102,7 +102,7 @@ fn refused(style: ErrorStyle) -> String {
     let result = call_result(&world.run, &world.run.actions()[1]);
     let _ = writeln!(out, "over_limit: {}{:?}", if result.is_error { "! " } else { "" }, result.text);
     let action = |verdict: Verdict| {
-        let mut action = world.run.actions()[0].clone();
+        let mut action = (*world.run.actions()[0]).clone();
         (action.verdict, action.evidence) = (verdict, None);
         action
     };

@@ -26,8 +26,8 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::{
     AnswerFault, CallModel, Certificate, Command, CommandKey, Condition, Digest, DroppedRead, Event,
-    EventKind, Measure, Millis, ModelFailure, NotEager, Note, Outcome, PersonAnswer, PersonRequest, Phase,
-    Rejected, Run, RunTool, SaveResult, Saved, Slot, StopMode, StopReason, Tier, Validate,
+    EventKind, Measure, Millis, NotEager, Note, Outcome, PersonAnswer, PersonRequest, Phase, Rejected, Run,
+    RunTool, SaveResult, Saved, Slot, StopMode, StopReason, Tier, Validate,
 };
 use loop_llm::{Memory, Message};
 use loop_prompts::{Dialogue, Prompt, Thread};
@@ -39,7 +39,7 @@ use crate::alarm::Alarm;
 use crate::callbacks::{CallbackError, Caller};
 use crate::conversation::{self, Conversation};
 use crate::eager::EarlyCalls;
-use crate::events::{Control, Feed, RunEvent};
+use crate::events::{Answer, Control, Feed, RunEvent};
 use crate::journal::{Durability, Entry, JournalError, RunWriter};
 use crate::model::{self, Settled};
 use crate::parts::Parts;
@@ -228,7 +228,7 @@ impl Driver {
     }
 
     /// Drives until the run is done. A journal that fails ends it with `storage_failed` and with all there is.
-    pub(crate) async fn drive(mut self) -> Ended {
+    pub(crate) async fn drive(mut self: Box<Self>) -> Ended {
         let driven = self.drive_on(u32::MAX).await.map(drop);
         self.end(driven).await
     }
@@ -625,9 +625,9 @@ impl Driver {
             EventKind::ModelReplied { key, attempt, .. } | EventKind::Validated { key, attempt, .. } => {
                 self.in_flight.remove(&(*key, *attempt));
             }
-            EventKind::ModelFailed { key, attempt, failure: ModelFailure { retry_at, .. } } => {
+            EventKind::ModelFailed { key, attempt, failure } => {
                 self.in_flight.remove(&(*key, *attempt));
-                *retry_at = retry.map(|delay| self.after(delay));
+                failure.retry_at = retry.map(|delay| self.after(delay));
             }
             _ => {}
         }
@@ -646,7 +646,10 @@ impl Driver {
             Control::Stop(_) | Control::WithdrawStop if over => None,
             Control::Stop(how) => Some(EventKind::StopRequested { how }),
             Control::WithdrawStop => self.run.is_stop_requested().then_some(EventKind::StopWithdrawn),
-            Control::Answer(key, answer, binding) => self.answered(key, answer, binding),
+            Control::Answer(answer) => {
+                let Answer { key, answer, binding } = *answer;
+                self.answered(key, answer, binding)
+            }
             Control::Tell(text) => {
                 self.run.takes_instruction(&text).is_ok().then_some(EventKind::Instruction { text })
             }

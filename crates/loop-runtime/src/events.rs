@@ -125,20 +125,28 @@ pub enum CallNews {
     },
 }
 
-/// What is asked of a run from outside.
+/// What is asked of a run from outside. Small, since a channel allocates space for 32 of them at once.
 #[derive(Clone, Debug)]
 pub(crate) enum Control {
     Stop(StopMode),
     WithdrawStop,
-    /// With what the person saw, where they said it.
-    Answer(CommandKey, PersonAnswer, Option<Digest>),
+    Answer(Box<Answer>),
     Tell(Arc<str>),
+}
+
+/// What a person answers to a question of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) key: CommandKey,
+    pub(crate) answer: PersonAnswer,
+    /// What the person saw. `None`: they did not say.
+    pub(crate) binding: Option<Digest>,
 }
 
 /// What happens in one run, in order, from the first event on. As a stream or by [`recv`](Self::recv).
 #[derive(Debug)]
 pub struct Events {
-    receiver: UnboundedReceiver<Queued>,
+    receiver: UnboundedReceiver<Box<Queued>>,
     load: Arc<Load>,
     /// What comes after the count that was given out.
     held: Option<RunEvent>,
@@ -155,12 +163,12 @@ pub(crate) struct Feed {
 struct Place {
     run: RunId,
     /// Without a bound of its own, since the end of a run must be told however full it is; [`Load`] holds it down.
-    sender: UnboundedSender<Queued>,
+    sender: UnboundedSender<Box<Queued>>,
     load: Arc<Load>,
     lost: Lost,
 }
 
-/// An event under way.
+/// An event under way. Channels hold it boxed: each allocates space for 32 values at once.
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub(crate) run: RunId,
@@ -214,7 +222,7 @@ impl Events {
         if self.held.is_none() && self.load.waiting.load(Ordering::Acquire) == 0 {
             return None;
         }
-        self.held.take().or_else(|| self.receiver.try_recv().ok().map(|queued| self.unpacked(queued)))
+        self.held.take().or_else(|| self.receiver.try_recv().ok().map(|queued| self.unpacked(*queued)))
     }
 
     fn unpacked(&mut self, queued: Queued) -> RunEvent {
@@ -237,12 +245,12 @@ impl Stream for Events {
             return Poll::Ready(Some(event));
         }
         let queued = ready!(self.receiver.poll_recv(context));
-        Poll::Ready(queued.map(|queued| self.unpacked(queued)))
+        Poll::Ready(queued.map(|queued| self.unpacked(*queued)))
     }
 }
 
 impl Feed {
-    pub(crate) fn new(run: &RunId, sender: UnboundedSender<Queued>, load: Arc<Load>) -> Self {
+    pub(crate) fn new(run: &RunId, sender: UnboundedSender<Box<Queued>>, load: Arc<Load>) -> Self {
         Self { place: Arc::new(Place { run: run.clone(), sender, load, lost: Lost::default() }) }
     }
 
@@ -269,7 +277,7 @@ impl Place {
     fn queue(&self, lost: Option<RunEvent>, event: RunEvent) {
         self.load.added(&event);
         // Whoever has gone in this moment hears nothing.
-        let _ = self.sender.send(Queued { run: self.run.clone(), lost, event });
+        let _ = self.sender.send(Box::new(Queued { run: self.run.clone(), lost, event }));
     }
 
     fn leave_out(&self, event: &RunEvent) {

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::driver::Ended;
-use crate::events::{Control, Events};
+use crate::events::{Answer, Control, Events};
 use crate::parts::Begun;
 
 /// How driving a run ended.
@@ -143,12 +143,16 @@ impl Remote {
 
     /// Answers whether an action may run, or what it asks. An answer that does not fit changes nothing.
     pub fn answer(&self, key: CommandKey, answer: PersonAnswer) {
-        let _ = self.control.send(Control::Answer(key, answer, None));
+        self.send_answer(Answer { key, answer, binding: None });
     }
 
     /// The same, for nothing but what `binding` names: what the person was shown (K8).
     pub fn answer_as_shown(&self, key: CommandKey, answer: PersonAnswer, binding: Digest) {
-        let _ = self.control.send(Control::Answer(key, answer, Some(binding)));
+        self.send_answer(Answer { key, answer, binding: Some(binding) });
+    }
+
+    fn send_answer(&self, answer: Answer) {
+        let _ = self.control.send(Control::Answer(Box::new(answer)));
     }
 
     /// Tells the run something: it is in the prompt of the next pass whose call has not been made yet.

@@ -185,7 +185,7 @@ pub(crate) async fn call(
                 served_model: reply.served_model,
                 warnings: reply.warnings,
             };
-            Settled { messages, ..Settled::of(EventKind::ModelReplied { key, attempt, reply }) }
+            Settled { messages, ..Settled::of(EventKind::ModelReplied { key, attempt, reply: reply.into() }) }
         }
         Err(error) => {
             let retry = match error.retry {
@@ -195,7 +195,11 @@ pub(crate) async fn call(
                 RetryAdvice::Backoff => Some(Duration::from_millis(500 << attempt.saturating_sub(1).min(4))),
             };
             let failure = failure(error, received, OutputCap::of(request.max_output_tokens));
-            Settled { retry, messages, ..Settled::of(EventKind::ModelFailed { key, attempt, failure }) }
+            Settled {
+                retry,
+                messages,
+                ..Settled::of(EventKind::ModelFailed { key, attempt, failure: failure.into() })
+            }
         }
     }
 }

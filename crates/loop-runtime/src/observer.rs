@@ -40,7 +40,7 @@ pub struct Observed {
 
 /// An observer with its thread and its queue. The thread ends when the loop and its runs are gone.
 pub(crate) struct Watcher {
-    sender: UnboundedSender<Queued>,
+    sender: UnboundedSender<Box<Queued>>,
     load: Arc<Load>,
     progress: Arc<Progress>,
 }
@@ -99,7 +99,7 @@ impl fmt::Debug for Watcher {
 
 fn listen(
     observer: &dyn Observer,
-    mut receiver: UnboundedReceiver<Queued>,
+    mut receiver: UnboundedReceiver<Box<Queued>>,
     load: &Load,
     progress: &Progress,
 ) {
@@ -108,7 +108,8 @@ fn listen(
             progress.panics.fetch_add(1, Ordering::Relaxed);
         }
     };
-    while let Some(Queued { run, lost, event }) = receiver.blocking_recv() {
+    while let Some(queued) = receiver.blocking_recv() {
+        let Queued { run, lost, event } = *queued;
         load.taken(&event);
         if let Some(lost) = lost {
             hear(&run, &lost);

@@ -367,7 +367,7 @@ impl Runner {
     pub(crate) async fn descend(&self, opening: Opening, cancel: Option<&CancellationToken>) -> (Ended, u32) {
         let (driver, events, _remote) = self.driver(opening, Pace::Own, cancel);
         drop(events);
-        let mut level = Box::new(driver).descend(1);
+        let mut level = driver.descend(1);
         loop {
             match level.await {
                 Level::Deeper(next) => level = next,
@@ -492,7 +492,7 @@ impl Runner {
         opening: Opening,
         pace: Pace,
         cancel: Option<&CancellationToken>,
-    ) -> (Driver, Events, Remote) {
+    ) -> (Box<Driver>, Events, Remote) {
         let id = opening.run.id().clone();
         let (control, controls) = unbounded_channel();
         let (feed, events) = match pace {
@@ -506,7 +506,7 @@ impl Runner {
             Some(cancel) => driver.until(cancel),
             None => driver,
         };
-        (driver, events, Remote::new(control))
+        (Box::new(driver), events, Remote::new(control))
     }
 
     fn with(self, change: impl FnOnce(&mut Parts)) -> Self {

@@ -22,7 +22,10 @@ pub(crate) fn kind(secrets: &Secrets, mut kind: EventKind) -> EventKind {
         EventKind::ModelReplied { reply, .. } => mask_reply(secrets, reply),
         EventKind::ModelFailed { failure, .. } => mask_failure(secrets, failure),
         EventKind::EagerStarted { name, arguments, .. } => mask_requested(secrets, name, arguments),
-        EventKind::ToolFinished { observation, .. } => mask_observation(secrets, observation),
+        EventKind::ToolFinished { observation, .. } => {
+            // Nothing shares it yet.
+            mask_observation(secrets, Arc::make_mut(observation));
+        }
         EventKind::PersonAnswered { answer, .. } => match answer {
             PersonAnswer::Approved => {}
             PersonAnswer::Denied { why: stated } | PersonAnswer::Answered { text: stated } => {

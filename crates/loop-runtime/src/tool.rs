@@ -79,7 +79,11 @@ impl Dispatch {
         // It ends in time, and at once when it is cancelled, whatever the tool does.
         let ended = registry.dispatch(tool, parameters, context, &credentials, limit, markdown_chars).await;
         let observation = bounded(ended);
-        Settled::of(EventKind::ToolFinished { key: command.key, attempt: command.attempt, observation })
+        Settled::of(EventKind::ToolFinished {
+            key: command.key,
+            attempt: command.attempt,
+            observation: observation.into(),
+        })
     }
 }
 

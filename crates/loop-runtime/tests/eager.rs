@@ -524,7 +524,11 @@ async fn a_result_that_comes_after_its_read_was_dropped_is_refused() {
     entries[1..=failed].iter().for_each(|entry| drop(run.apply(&entry.event).unwrap()));
     let before = run.clone();
     let observation = Observation::new(Status::Ok, "late", "late", "null");
-    let kind = EventKind::ToolFinished { key: "1/action-0".parse().unwrap(), attempt: 1, observation };
+    let kind = EventKind::ToolFinished {
+        key: "1/action-0".parse().unwrap(),
+        attempt: 1,
+        observation: observation.into(),
+    };
     assert!(run.apply(&Event { at: run.now(), kind }).is_err());
     assert_eq!(run, before);
 }

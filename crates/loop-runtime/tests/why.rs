@@ -85,7 +85,7 @@ fn step(mut world: World, numbers: &mut Numbers) -> World {
         }
         Command::CallModel(call) if how % 11 == 0 => {
             let (key, attempt, failure) = (call.key, call.attempt, failure(how % 2 == 0));
-            world.apply(EventKind::ModelFailed { key, attempt, failure });
+            world.apply(EventKind::ModelFailed { key, attempt, failure: Box::new(failure) });
             world
         }
         Command::CallModel(_) => {
@@ -292,7 +292,11 @@ fn an_effect_in_doubt_is_left_and_named() {
     let tool = world.tools().remove(0);
     world.apply(EventKind::ToolStarted { key: tool.key, attempt: tool.attempt });
     let observation = observed(Status::Timeout);
-    world.apply(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+    world.apply(EventKind::ToolFinished {
+        key: tool.key,
+        attempt: tool.attempt,
+        observation: Arc::new(observation),
+    });
     let world = world.autopilot(&draft("high"));
     let why = Why::of(world.run.id(), &recorded(&world)).unwrap();
     assert_eq!(why.class.as_deref(), Some("in_doubt"));

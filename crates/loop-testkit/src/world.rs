@@ -181,14 +181,14 @@ impl World {
     #[track_caller]
     pub fn answer(&mut self, reply: Reply) {
         let CallModel { key, attempt, .. } = self.call();
-        self.apply(EventKind::ModelReplied { key, attempt, reply });
+        self.apply(EventKind::ModelReplied { key, attempt, reply: reply.into() });
     }
 
     /// The call in flight fails.
     #[track_caller]
     pub fn fail(&mut self, failure: ModelFailure) {
         let CallModel { key, attempt, .. } = self.call();
-        self.apply(EventKind::ModelFailed { key, attempt, failure });
+        self.apply(EventKind::ModelFailed { key, attempt, failure: failure.into() });
     }
 
     /// A commanded tool ends with this observation; a write is announced first.
@@ -201,7 +201,7 @@ impl World {
         if !announced {
             self.apply(EventKind::ToolStarted { key, attempt });
         }
-        self.apply(EventKind::ToolFinished { key, attempt, observation });
+        self.apply(EventKind::ToolFinished { key, attempt, observation: observation.into() });
     }
 
     /// The output that is to be validated is found to be this.
@@ -253,14 +253,22 @@ impl World {
     /// An aborted tool returns something all the same.
     #[track_caller]
     pub fn finished_while_stopping(mut self, action: &str) -> Self {
-        self.apply(EventKind::ToolFinished { key: key(action), attempt: 1, observation: found("late") });
+        self.apply(EventKind::ToolFinished {
+            key: key(action),
+            attempt: 1,
+            observation: found("late").into(),
+        });
         self
     }
 
     /// An aborted tool ends like this.
     #[track_caller]
     pub fn finished_while_stopping_as(mut self, action: &str, status: Status) -> Self {
-        self.apply(EventKind::ToolFinished { key: key(action), attempt: 1, observation: observed(status) });
+        self.apply(EventKind::ToolFinished {
+            key: key(action),
+            attempt: 1,
+            observation: observed(status).into(),
+        });
         self
     }
 
@@ -286,7 +294,7 @@ impl World {
     /// A call is answered after it was aborted.
     #[track_caller]
     pub fn answered_while_stopping(mut self, call: &str, draft: &DraftReply) -> Self {
-        self.apply(EventKind::ModelReplied { key: key(call), attempt: 1, reply: draft.reply() });
+        self.apply(EventKind::ModelReplied { key: key(call), attempt: 1, reply: draft.reply().into() });
         self
     }
 
@@ -407,7 +415,7 @@ impl World {
             Some(id) => format!("{} {}", action.verdict.name(), status(id)),
             None => action.verdict.name().to_owned(),
         };
-        self.run.actions().iter().map(line).collect()
+        self.run.actions().iter().map(|action| line(action)).collect()
     }
 
     // ---- the end ----

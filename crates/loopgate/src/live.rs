@@ -308,7 +308,7 @@ impl Live {
     fn action(&self, key: loop_core::CommandKey) -> Option<&JudgedAction> {
         // A retried call runs under the key of its first asking; its newest action is what is shown.
         let actions = self.run.as_ref()?.actions();
-        actions.iter().find(|action| action.key == key)
+        actions.iter().map(|action| &**action).find(|action| action.key == key)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Counts the requested effects by how they ended.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -34,7 +35,7 @@ impl Effects {
     /// with a key is in doubt.
     pub(crate) fn of(
         spec: &RunSpec,
-        actions: &[JudgedAction],
+        actions: &[Arc<JudgedAction>],
         evidence: &[Evidence],
         is_in_doubt: impl Fn(&CommandKey) -> bool,
     ) -> Self {

@@ -10,7 +10,7 @@ use crate::gate::verdict::{Breaker, DeniedBy, Limit, Verdict, ruled};
 use crate::policy::{self, PolicyAsk, Resolved, RunSources};
 use crate::repeats::{CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules};
 use crate::spec::{Execution, OnDuplicate, Repeats, RunSpec, ToolSpec};
-use crate::types::{Action, Arguments, CommandKey, Priority, Slot, Taint};
+use crate::types::{Action, CommandKey, Priority, Slot, Taint};
 
 /// The context in which actions are judged.
 #[derive(Clone, Copy)]
@@ -177,7 +177,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
             };
         }
     };
-    let arguments = Arguments::of(parameters);
+    let arguments = written.rebuilt(parameters);
     judged.judged.parameters = arguments.clone();
     // Arguments that were made from a value have one.
     let parameters = arguments.value().unwrap_or(&Value::Null);

@@ -34,12 +34,12 @@ impl Rest<'_> {
     }
 
     /// Applies the result of a tool: polls it again if it was not ready, else settles it.
-    pub(super) fn tool_finished(&mut self, batch: &mut Batch, at: usize, observation: &Observation) {
+    pub(super) fn tool_finished(&mut self, batch: &mut Batch, at: usize, observation: &Arc<Observation>) {
         let Some(work) = batch.work.get(at) else { return };
         let effect = self.calls.effect(work, self.spec);
-        let mut observation = observation.clone();
+        let mut observation = Arc::clone(observation);
         if is_cut_off(&observation) && !effect.is_repeatable() {
-            observation.status = Status::InDoubt;
+            Arc::make_mut(&mut observation).status = Status::InDoubt;
         }
         match self.asks_again_at(batch, work, &observation) {
             Some(not_before) => self.ask_again(batch, at, observation, not_before),
@@ -52,13 +52,13 @@ impl Rest<'_> {
         &mut self,
         mut stopping: Stopping,
         at: usize,
-        observation: &Observation,
+        observation: &Arc<Observation>,
     ) -> Phase {
         if let Some(batch) = &mut stopping.batch {
             let is_read = batch.work.get(at).is_some_and(|work| self.calls.is_read(work, self.spec));
-            let mut observation = observation.clone();
+            let mut observation = Arc::clone(observation);
             if is_cut_off(&observation) && !is_read {
-                observation.status = Status::InDoubt;
+                Arc::make_mut(&mut observation).status = Status::InDoubt;
             }
             self.settle(batch, at, observation);
         }
@@ -81,11 +81,15 @@ impl Rest<'_> {
     }
 
     /// Commands another poll of a tool, under its key and without a model call.
-    fn ask_again(&mut self, batch: &mut Batch, at: usize, last: Observation, not_before: Millis) {
+    fn ask_again(&mut self, batch: &mut Batch, at: usize, last: Arc<Observation>, not_before: Millis) {
         let Some(work) = batch.work.get_mut(at) else { return };
         let (key, attempt, used) = (work.key, work.attempt, last.sub_call.clone());
         let times = work.poll.take().map_or(0, |poll| poll.times) + 1;
-        work.poll = Some(Box::new(Poll { times, not_before, last: Observation { sub_call: None, ..last } }));
+        work.poll = Some(Box::new(Poll {
+            times,
+            not_before,
+            last: Observation { sub_call: None, ..Arc::unwrap_or_clone(last) },
+        }));
         work.attempt += 1;
         // Each poll is announced, also that of a read. Until then it is not in flight.
         work.announced = false;
@@ -157,7 +161,8 @@ impl Rest<'_> {
             if matches!(judged.verdict, Verdict::NeedsPerson { .. }) {
                 batch.asks.push(action);
             }
-            self.notes.push(Note::ActionJudged(judged.clone()));
+            let judged = Arc::new(judged);
+            self.notes.push(Note::ActionJudged(Arc::clone(&judged)));
             if let Some((key, attempt)) = used {
                 self.notes.push(Note::ReadUsed { action: judged.key, key, attempt });
             }
@@ -206,7 +211,8 @@ impl Rest<'_> {
     }
 
     /// Settles one piece of work with its result.
-    fn settle(&mut self, batch: &mut Batch, at: usize, observation: Observation) {
+    fn settle(&mut self, batch: &mut Batch, at: usize, observation: impl Into<Arc<Observation>>) {
+        let observation = observation.into();
         let Some(work) = batch.work.get_mut(at) else { return };
         let (key, attempt, evidence) = (work.key, work.attempt, work.evidence);
         let (status, used) = (observation.status, observation.sub_call.clone());
@@ -313,8 +319,8 @@ impl Rest<'_> {
     pub(super) fn leave_undone(&mut self, actions: &[u32], reason: StopReason) {
         for at in actions {
             if let Some(action) = self.calls.actions.get_mut(*at as usize) {
-                action.verdict = Verdict::Ended { reason };
-                self.notes.push(Note::ActionJudged(action.clone()));
+                Arc::make_mut(action).verdict = Verdict::Ended { reason };
+                self.notes.push(Note::ActionJudged(Arc::clone(action)));
             }
         }
     }

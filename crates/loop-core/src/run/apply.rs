@@ -387,7 +387,7 @@ impl Run {
     }
 
     /// The result with this number, also while other calls of its batch still run. `None`: it has not settled.
-    pub fn observation(&self, id: EvidenceId) -> Option<&Observation> {
+    pub fn observation(&self, id: EvidenceId) -> Option<&Arc<Observation>> {
         let settled =
             Evidence::find(&self.state.knowledge.evidence, id).map(|evidence| &evidence.observation);
         let work = || self.state.phase.batch()?.work.iter().find(|work| work.evidence == id);
@@ -395,7 +395,7 @@ impl Run {
     }
 
     /// Every requested action, with its verdict.
-    pub fn actions(&self) -> &[JudgedAction] {
+    pub fn actions(&self) -> &[Arc<JudgedAction>] {
         &self.state.calls.actions
     }
 

@@ -272,8 +272,8 @@ impl Rest<'_> {
     fn decide(&mut self, ask: &mut Ask, verdict: Verdict) {
         ask.answered = true;
         if let Some(action) = self.calls.actions.get_mut(ask.action as usize) {
-            action.verdict = verdict;
-            self.notes.push(Note::ActionJudged(action.clone()));
+            Arc::make_mut(action).verdict = verdict;
+            self.notes.push(Note::ActionJudged(Arc::clone(action)));
         }
     }
 
@@ -296,6 +296,7 @@ impl Rest<'_> {
             let Some(action) = self.calls.actions.get_mut(index as usize) else {
                 continue;
             };
+            let action = Arc::make_mut(action);
             action.evidence = Some(evidence);
             let Some(tool) = action.tool.as_deref().and_then(|name| self.spec.tool(name)) else {
                 continue;
@@ -347,7 +348,7 @@ impl Rest<'_> {
                 signature,
                 announced: false,
                 sub_call: None,
-                observation,
+                observation: observation.map(Arc::new),
                 poll: None,
                 lost: 0,
             });

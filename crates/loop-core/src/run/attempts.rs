@@ -61,7 +61,7 @@ impl Rest<'_> {
         if !settled.iter().any(is_violation) {
             return;
         }
-        let of_attempt = |action: &&JudgedAction| action.key.pass >= attempt.from_pass;
+        let of_attempt = |action: &&Arc<JudgedAction>| action.key.pass >= attempt.from_pass;
         let sound = self.calls.actions.iter().rev().take_while(of_attempt).find(|action| {
             action.tool.as_ref() == Some(&output.tool)
                 && gate::counts(action, |judged| self.knowledge.is_violation(judged))

@@ -17,7 +17,8 @@ use crate::types::{CommandKey, Effect};
 /// Actions are in the order of their keys, and none is ever removed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Calls {
-    pub(super) actions: Vec<JudgedAction>,
+    /// Shared with the notes of their verdicts.
+    pub(super) actions: Vec<Arc<JudgedAction>>,
     pub(super) ledger: Ledger,
     /// Consecutive failures, for the circuit breakers.
     pub(super) trouble: Trouble,
@@ -42,7 +43,7 @@ impl Calls {
 
     /// The action with this key.
     pub(super) fn action(&self, key: &CommandKey) -> Option<&JudgedAction> {
-        self.at(key).and_then(|at| self.actions.get(at))
+        self.at(key).and_then(|at| self.actions.get(at)).map(|action| &**action)
     }
 
     /// The index of the action with this key.
@@ -52,7 +53,7 @@ impl Calls {
 
     /// The action of a piece of work.
     pub(super) fn of(&self, work: &Work) -> Option<&JudgedAction> {
-        self.actions.get(work.action as usize)
+        self.actions.get(work.action as usize).map(|action| &**action)
     }
 
     /// The tool of a piece of work.

@@ -35,7 +35,7 @@ pub struct EagerRead {
     /// The arguments as the model wrote them.
     pub arguments: Arguments,
     /// Its result. `None`: it has not settled.
-    pub observation: Option<Observation>,
+    pub observation: Option<Arc<Observation>>,
 }
 
 /// An eager read whose result was not used.
@@ -186,7 +186,8 @@ impl Run {
         };
         let before = call.eager.iter().map(|read| written(&read.name, &read.arguments));
         let calls = before.chain([written(name, arguments)]).collect();
-        let reply = Reply { calls, finish: FinishReason::ToolUse, ..Reply::text(Arc::default()) };
+        let reply: Box<Reply> =
+            Reply { calls, finish: FinishReason::ToolUse, ..Reply::text(Arc::default()) }.into();
         let mut trial = self.clone();
         let action = trial.state.calls.actions.len() as u32 + begun;
         let kind = EventKind::ModelReplied { key: *key, attempt, reply };
@@ -236,9 +237,9 @@ impl Call {
     }
 
     /// Stores the result of an eager read until the reply is complete.
-    pub(super) fn eager_finished(&mut self, at: usize, observation: &Observation) {
+    pub(super) fn eager_finished(&mut self, at: usize, observation: &Arc<Observation>) {
         if let Some(read) = self.eager.get_mut(at) {
-            read.observation = Some(observation.clone());
+            read.observation = Some(Arc::clone(observation));
         }
     }
 }

@@ -21,6 +21,8 @@ pub struct Event {
 }
 
 /// What happened. Exhaustive by intent: a new event must break the build at every place that has to decide about it.
+///
+/// Large values are boxed or shared, because every event takes the space of the largest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EventKind {
@@ -65,7 +67,7 @@ pub enum EventKind {
         /// The try, from 1.
         attempt: u32,
         /// The reply.
-        reply: Reply,
+        reply: Box<Reply>,
     },
     /// A model call failed, before or after its first byte.
     ModelFailed {
@@ -74,7 +76,7 @@ pub enum EventKind {
         /// The try, from 1.
         attempt: u32,
         /// The failure.
-        failure: ModelFailure,
+        failure: Box<ModelFailure>,
     },
     /// A read is about to start, although the reply that requests it is still being received.
     EagerStarted {
@@ -105,7 +107,7 @@ pub enum EventKind {
         /// The try, from 1.
         attempt: u32,
         /// The result.
-        observation: Observation,
+        observation: Arc<Observation>,
     },
     /// A person answered about an action.
     PersonAnswered {

@@ -75,9 +75,9 @@ impl Rest<'_> {
                 self.admit(judged);
                 let finishes = !is_final_pass && self.makes_a_final_pass(&certificate);
                 let decision = if finishes {
-                    Decision::FinalPass { cause: certificate.primary.clone() }
+                    Decision::FinalPass { cause: certificate.primary.clone().into() }
                 } else {
-                    Decision::Stop(certificate.clone())
+                    Decision::Stop(certificate.clone().into())
                 };
                 self.notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
                 if finishes {

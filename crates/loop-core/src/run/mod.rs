@@ -73,3 +73,19 @@ pub use outcome::{Outcome, Output, PassSummary, Rejection, Saved, ServedCall, St
 pub use phase::{Ask, Batch, Call, Phase, Poll, Purpose, Stage, StartedCall, Stopping, Work};
 pub use quote::{PromptSize, Quote};
 pub use worst_case::WorstCase;
+
+#[cfg(test)]
+mod tests {
+    use std::mem::size_of;
+
+    use super::{EventKind, Note};
+    use crate::types::Evidence;
+
+    // A journal in memory, a run's state and every list of notes take this space for each value, also for the smallest.
+    #[test]
+    fn a_large_value_is_boxed_or_shared() {
+        assert!(size_of::<EventKind>() <= 128, "{}", size_of::<EventKind>());
+        assert!(size_of::<Note>() <= 128, "{}", size_of::<Note>());
+        assert!(size_of::<Evidence>() <= 96, "{}", size_of::<Evidence>());
+    }
+}

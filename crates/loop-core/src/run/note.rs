@@ -12,7 +12,8 @@ use crate::run::eager::DroppedRead;
 use crate::run::event::Refusal;
 use crate::types::{CommandKey, Confidence, EvidenceId, Millis, PicoUsd, Status, Tier, Usage};
 
-/// Something that the core decided, for the journal and for observers.
+/// Something that the core decided, for the journal and for observers. Large values are boxed or shared, because every
+/// note takes the space of the largest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Note {
@@ -24,7 +25,7 @@ pub enum Note {
         runs: u32,
     },
     /// An action got its verdict.
-    ActionJudged(JudgedAction),
+    ActionJudged(Arc<JudgedAction>),
     /// A model call was charged.
     CallCharged {
         /// The key of the call, or of the action whose sub-call it was.
@@ -169,7 +170,7 @@ pub enum Note {
     /// The run stops, and the reason is fixed.
     Stopped {
         /// The explanation.
-        certificate: Certificate,
+        certificate: Box<Certificate>,
     },
 }
 
@@ -210,8 +211,8 @@ pub enum Decision {
     /// Make the final pass, because only its reserve of time is left.
     FinalPass {
         /// The limit that ends the run.
-        cause: Condition,
+        cause: Box<Condition>,
     },
     /// Stop, for the reason in the certificate.
-    Stop(Certificate),
+    Stop(Box<Certificate>),
 }

@@ -389,7 +389,7 @@ pub struct Work {
     /// What its sub-call may spend. `None`: it makes none.
     pub sub_call: Option<SubCallBudget>,
     /// Its result. `None`: it has not settled.
-    pub observation: Option<Observation>,
+    pub observation: Option<Arc<Observation>>,
     /// The next poll of its tool. `None`: its tool has not answered `pending`.
     pub poll: Option<Box<Poll>>,
     /// How many tries ended with the program. They do not count as failures.

@@ -179,7 +179,7 @@ impl Rest<'_> {
 
     fn fix(&mut self, place: Place, certificate: Certificate) -> Stopping {
         let certificate = self.with_all(certificate);
-        self.notes.push(Note::Stopped { certificate: certificate.clone() });
+        self.notes.push(Note::Stopped { certificate: certificate.clone().into() });
         let attempt = self.draft.attempts.len() as u32;
         let stopped_in = StoppedIn { phase: place.phase.into(), pass: place.pass, attempt };
         let from = std::mem::replace(&mut self.route.tier, Tier::Base);
@@ -213,7 +213,7 @@ impl Rest<'_> {
             stopped_in,
             missing: self.draft.missing(self.spec, self.knowledge),
             evidence: self.knowledge.evidence.clone(),
-            actions: self.calls.actions.clone(),
+            actions: self.calls.actions.iter().map(|action| (**action).clone()).collect(),
             dropped_reads: self.calls.dropped.clone(),
             totals: self.budget.totals,
             calls: self.budget.served_calls(self.spec),

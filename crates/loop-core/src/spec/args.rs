@@ -259,7 +259,7 @@ impl ArgSpec {
         members: &Map<String, Value>,
         pointer: &mut String,
     ) -> Result<Value, SchemaViolation> {
-        let mut rebuilt = Map::new();
+        let mut rebuilt = Map::with_capacity(members.len().min(self.properties.len()));
         for (name, spec) in &self.properties {
             let Some(value) = members.get(name.as_ref()).or(spec.default.as_ref()) else {
                 continue;

@@ -43,6 +43,15 @@ impl Arguments {
         self.value().map_or_else(|_| self.clone(), |value| Self::of(value.clone()))
     }
 
+    /// Arguments from a value that was rebuilt from these. They share text and value if the canonical text is the same.
+    pub(crate) fn rebuilt(&self, value: Value) -> Self {
+        let text = canonical(&value);
+        if *text == *self.text {
+            return self.clone();
+        }
+        Self { text: text.into(), read: Arc::new(Read { value: Ok(value), repeated: Vec::new() }.into()) }
+    }
+
     /// The text as the model wrote it.
     pub fn text(&self) -> &Arc<str> {
         &self.text

@@ -23,8 +23,8 @@ pub struct Evidence {
     pub tool: Arc<str>,
     /// The parameters that the tool received, as canonical JSON.
     pub parameters: Arguments,
-    /// The result: status, summary, text for the model, data.
-    pub observation: Observation,
+    /// The result: status, summary, text for the model, data. The event that reported it shares it.
+    pub observation: Arc<Observation>,
     /// Whether prompts show only its summary, because its body no longer fits. Set by the core, never taken back.
     pub shortened: bool,
 }

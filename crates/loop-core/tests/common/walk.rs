@@ -229,7 +229,11 @@ pub fn follow(mut world: World, command: Command, how: u8) -> World {
                 let usage = (how % 3 == 1).then(|| used(u64::from(how), 7));
                 observation.sub_call = Some(SubCallUse::new(how.is_multiple_of(2), usage));
             }
-            world.apply(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
+            world.apply(EventKind::ToolFinished {
+                key: tool.key,
+                attempt: tool.attempt,
+                observation: observation.into(),
+            });
             world
         }
         Command::Validate(validate) => {
@@ -257,9 +261,9 @@ pub fn follow(mut world: World, command: Command, how: u8) -> World {
         }
         Command::Abort { .. } if how.is_multiple_of(4) => world.deadline(),
         Command::Abort { key, attempt } => {
-            let reply = EventKind::ModelReplied { key, attempt, reply: reply_to(&world, how).reply() };
+            let reply = EventKind::ModelReplied { key, attempt, reply: reply_to(&world, how).reply().into() };
             if world.try_apply(reply).is_err() {
-                world.apply(EventKind::ToolFinished { key, attempt, observation: observed_by(how) });
+                world.apply(EventKind::ToolFinished { key, attempt, observation: observed_by(how).into() });
             }
             world
         }
@@ -290,7 +294,7 @@ pub fn settlement(world: &World, call: &CallModel, how: u8) -> EventKind {
         failure.retry_at = (how.is_multiple_of(4)).then_some(Millis(u64::from(how) * 50));
         failure.partial = (how.is_multiple_of(5)).then(|| "## Situation\nkept\n## Findings\nha".into());
         failure.usage = (how.is_multiple_of(3)).then(|| used(9, 0));
-        return EventKind::ModelFailed { key, attempt, failure };
+        return EventKind::ModelFailed { key, attempt, failure: failure.into() };
     }
     if key.pass == 0 {
         let selections = json!([
@@ -298,9 +302,9 @@ pub fn settlement(world: &World, call: &CallModel, how: u8) -> EventKind {
             {"tool": "fetch_docs", "params": target("a")},
             {"tool": "wipe", "params": target("a")},
         ]);
-        return EventKind::ModelReplied { key, attempt, reply: text(&selections.to_string()).reply() };
+        return EventKind::ModelReplied { key, attempt, reply: text(&selections.to_string()).reply().into() };
     }
-    EventKind::ModelReplied { key, attempt, reply: reply_to(world, how).reply() }
+    EventKind::ModelReplied { key, attempt, reply: reply_to(world, how).reply().into() }
 }
 
 fn name(how: u8) -> &'static str {
@@ -388,8 +392,8 @@ fn stray(how: u8) -> EventKind {
     let attempt = u32::from(how / 64);
     match how % 6 {
         5 => EventKind::Validated { key, attempt, result: Validation::Valid },
-        0 => EventKind::ModelReplied { key, attempt, reply: reply_by(how).reply() },
-        1 => EventKind::ToolFinished { key, attempt, observation: observed_by(how) },
+        0 => EventKind::ModelReplied { key, attempt, reply: reply_by(how).reply().into() },
+        1 => EventKind::ToolFinished { key, attempt, observation: observed_by(how).into() },
         2 => EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding: None },
         3 => EventKind::CallStarted {
             key,

@@ -194,20 +194,23 @@ impl Alphabet {
             facts.extend(replies.iter().map(|reply| EventKind::ModelReplied {
                 key,
                 attempt,
-                reply: Reply { usage: settled_usage(reply, usage), ..reply.clone() },
+                reply: Reply { usage: settled_usage(reply, usage), ..reply.clone() }.into(),
             }));
         }
         let failed = |failure: &ModelFailure| {
             let mut failure = failure.clone();
             // An instant in the past is no wait: it is moved from the run's own clock.
             failure.retry_at = failure.retry_at.map(|at| run.now().plus(at.0));
-            EventKind::ModelFailed { key, attempt, failure }
+            EventKind::ModelFailed { key, attempt, failure: failure.into() }
         };
         facts.extend(self.failures.iter().map(failed));
     }
 
     fn finish(&self, key: CommandKey, attempt: u32, facts: &mut Vec<EventKind>) {
-        let finished = |observation| EventKind::ToolFinished { key, attempt, observation };
+        let finished = |observation: Observation| {
+            let observation = observation.into();
+            EventKind::ToolFinished { key, attempt, observation }
+        };
         facts.extend((self.observations)(key).into_iter().map(finished));
     }
 }

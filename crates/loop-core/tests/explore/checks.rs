@@ -91,7 +91,7 @@ fn limits_hold(run: &Run, _: &Ghost) -> Result {
     must(totals.passes as usize == run.passes().len(), || format!("passes: {totals:?}"))?;
     must(totals.model_calls <= limits.model_calls, || format!("model calls: {totals:?}"))?;
     must(totals.tool_calls <= limits.tool_calls, || format!("tool calls: {totals:?}"))?;
-    let ran = |action: &&loop_core::JudgedAction| action.key.pass == 0 && action.verdict == Verdict::Run;
+    let ran = |action: &&Arc<loop_core::JudgedAction>| action.key.pass == 0 && action.verdict == Verdict::Run;
     must(run.actions().iter().filter(ran).count() <= limits.selected as usize, || {
         "selected tools".to_owned()
     })?;
@@ -287,7 +287,8 @@ fn commute(run: &Run) -> Result {
     let (Some(first), Some(second)) = (open.next(), open.next()) else { return Ok(()) };
     let finish = |run: &Run, work: &loop_core::Work, what: &str| {
         let mut run = run.clone();
-        let kind = EventKind::ToolFinished { key: work.key, attempt: work.attempt, observation: found(what) };
+        let kind =
+            EventKind::ToolFinished { key: work.key, attempt: work.attempt, observation: found(what).into() };
         run.apply(&Event { at: run.now(), kind }).map(|_| run).map_err(|error| error.to_string())
     };
     let there = finish(&finish(run, first, "first")?, second, "second")?;
@@ -323,7 +324,7 @@ fn nothing_is_lost(edge: &Edge<'_>) -> Result {
     for (id, digest) in reported {
         let in_batch = work(edge.after).iter().any(|work| {
             let polled = work.poll.as_ref().map(|poll| &poll.last);
-            let mut held = work.observation.iter().chain(polled);
+            let mut held = work.observation.as_deref().into_iter().chain(polled);
             work.evidence == id && held.any(|it| it.digest == digest)
         });
         let kept = after.iter().any(|evidence| evidence.id == id && evidence.observation.digest == digest);
@@ -340,7 +341,7 @@ fn nothing_is_lost(edge: &Edge<'_>) -> Result {
     if let Some(outcome) = edge.after.outcome() {
         let whole = outcome.document == *edge.after.document()
             && outcome.evidence == edge.after.evidence()
-            && outcome.actions == edge.after.actions()
+            && outcome.actions.iter().eq(edge.after.actions().iter().map(|action| &**action))
             && outcome.totals == *edge.after.totals();
         must(whole, || "the outcome is not what the run has".to_owned())?;
     }

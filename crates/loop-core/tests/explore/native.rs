@@ -260,7 +260,7 @@ fn answered(run: &Run, action: &JudgedAction) -> Option<Status> {
 fn sound_output(edge: &Edge<'_>) -> Option<Arc<str>> {
     let run = edge.after;
     let (output, attempt) = (run.spec().protocol.output()?, run.attempts().last()?);
-    let is_sound = |action: &&JudgedAction| {
+    let is_sound = |action: &&Arc<JudgedAction>| {
         let counts = matches!(action.verdict, Verdict::Run | Verdict::Duplicate { .. });
         let is_of = action.tool_name() == &*output.tool && action.key.pass >= attempt.from_pass;
         counts && is_of && answered(run, action) != Some(Status::InvalidInput)
@@ -270,9 +270,9 @@ fn sound_output(edge: &Edge<'_>) -> Option<Arc<str>> {
 }
 
 /// The arguments of the last output in a reply; with a reflection only if they can be read and no limit was reached.
-fn last_output(run: &Run, reply: &Reply, judged: &[JudgedAction]) -> Option<String> {
+fn last_output(run: &Run, reply: &Reply, judged: &[Arc<JudgedAction>]) -> Option<String> {
     let output = run.spec().protocol.output()?;
-    let counts = |(call, judged): &(&loop_core::ToolCall, &JudgedAction)| {
+    let counts = |(call, judged): &(&loop_core::ToolCall, &Arc<JudgedAction>)| {
         let value: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
         let is_over = matches!(judged.verdict, Verdict::OverLimit { .. });
         let fits = value["target"].is_string() && answered(run, judged) != Some(Status::InvalidInput);

@@ -24,7 +24,7 @@ fn commanded(run: &Run) -> Vec<(loop_core::RunTool, &JudgedAction)> {
         Command::RunTool(tool) if run.eager_reads().is_empty() => Some(tool),
         _ => None,
     });
-    let action = |tool: &loop_core::RunTool| {
+    let action = |tool: &loop_core::RunTool| -> &JudgedAction {
         let work =
             work(run).iter().find(|work| work.key == tool.key && work.attempt == tool.attempt).unwrap();
         &run.actions()[work.action as usize]
@@ -94,7 +94,7 @@ fn judged_effects<'a>(edge: &'a Edge<'_>) -> impl Iterator<Item = (&'a JudgedAct
                 && !tool.policy.asks_person
                 && !policy::is_forbidden(spec, tool)
                 && action.action.priority != Priority::NiceToHave;
-            matters.then_some((action, tool))
+            matters.then_some((&**action, tool))
         }
         _ => None,
     })
@@ -144,7 +144,8 @@ fn is_repeat(edge: &Edge<'_>, action: &JudgedAction) -> bool {
     let same = |other: &JudgedAction| {
         other.key != action.key && other.tool == action.tool && other.parameters == action.parameters
     };
-    edge.after.spec().gate.on_duplicate == OnDuplicate::Deny && edge.after.actions().iter().any(same)
+    edge.after.spec().gate.on_duplicate == OnDuplicate::Deny
+        && edge.after.actions().iter().any(|other| same(other))
 }
 
 /// K3, B6, S4-11: an effect runs unasked only for values that the work item, a person or a trusted tool gave; and what a
@@ -195,7 +196,7 @@ pub fn an_echo_decides_nothing(edge: &Edge<'_>) -> Result {
     let observed = |it: &Observation| holds(&it.summary) || holds(it.text()) || holds(&it.data);
     let item = &run.started().item;
     let is_read = run.evidence().iter().any(|evidence| observed(&evidence.observation))
-        || work(run).iter().filter_map(|work| work.observation.as_ref()).any(observed)
+        || work(run).iter().filter_map(|work| work.observation.as_deref()).any(observed)
         || run.instructions().iter().any(|instructions| holds(&instructions.text))
         || holds(&item.full);
     for note in edge.notes {

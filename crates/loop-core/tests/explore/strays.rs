@@ -52,10 +52,10 @@ impl Strays {
             }
             if is_action(key) {
                 let observation = self.observation.clone();
-                facts.push(EventKind::ToolFinished { key, attempt, observation });
+                facts.push(EventKind::ToolFinished { key, attempt, observation: observation.into() });
             } else {
-                facts.push(EventKind::ModelReplied { key, attempt, reply: self.reply.clone() });
-                facts.push(EventKind::ModelFailed { key, attempt, failure: failure(true) });
+                facts.push(EventKind::ModelReplied { key, attempt, reply: self.reply.clone().into() });
+                facts.push(EventKind::ModelFailed { key, attempt, failure: failure(true).into() });
             }
         }
         for (key, attempt) in open {
@@ -63,10 +63,10 @@ impl Strays {
             facts.push(EventKind::ToolStarted { key, attempt });
             facts.push(started(key, attempt));
             if is_action(key) {
-                facts.push(EventKind::ModelReplied { key, attempt, reply: self.reply.clone() });
+                facts.push(EventKind::ModelReplied { key, attempt, reply: self.reply.clone().into() });
             } else {
                 let observation = Observation::failed(Status::Timeout, "model", "not a tool");
-                facts.push(EventKind::ToolFinished { key, attempt, observation });
+                facts.push(EventKind::ToolFinished { key, attempt, observation: observation.into() });
             }
         }
         // Work whose turn has not come.

@@ -116,7 +116,7 @@ fn judged<'a>(edge: &'a Edge<'_>) -> impl Iterator<Item = &'a JudgedAction> {
     let notes = if edge.decision().is_some() { edge.notes } else { &[] };
     let before = notes.iter().take_while(|note| !matches!(note, Note::GateDecided { .. }));
     before.filter_map(|note| match note {
-        Note::ActionJudged(action) if action.action.priority != Priority::NiceToHave => Some(action),
+        Note::ActionJudged(action) if action.action.priority != Priority::NiceToHave => Some(&**action),
         _ => None,
     })
 }

@@ -37,7 +37,7 @@ fn used_up(run: &Run) -> Vec<StopReason> {
 /// outcome.
 pub fn every_true_condition_is_told(edge: &Edge<'_>) -> Result {
     let stopped = edge.notes.iter().find_map(|note| match note {
-        Note::Stopped { certificate } => Some(certificate),
+        Note::Stopped { certificate } => Some(&**certificate),
         _ => None,
     });
     let changed = edge.was.after(edge).is_elsewhere;

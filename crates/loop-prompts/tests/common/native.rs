@@ -181,7 +181,7 @@ impl Native {
         for tool in commanded {
             let (key, attempt) = (tool.key, tool.attempt);
             let observation = failed(Status::Cancelled, "cancelled");
-            self.apply(EventKind::ToolFinished { key, attempt, observation });
+            self.apply(EventKind::ToolFinished { key, attempt, observation: observation.into() });
         }
     }
 

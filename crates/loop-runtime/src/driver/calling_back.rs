@@ -54,7 +54,8 @@ impl Driver {
 
     /// The action whose result has this number.
     fn action_of(&self, evidence: EvidenceId) -> Option<&JudgedAction> {
-        self.run.actions().iter().rev().find(|action| action.evidence == Some(evidence))
+        let mut actions = self.run.actions().iter().map(|action| &**action);
+        actions.rfind(|action| action.evidence == Some(evidence))
     }
 
     /// Tells callbacks what has been recorded.

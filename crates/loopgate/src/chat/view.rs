@@ -312,15 +312,15 @@ impl View {
     }
 
     /// When a call ended that ran before its reply was complete, and its result.
-    fn settled_early(&mut self, evidence: EvidenceId) -> Option<(Millis, Observation)> {
+    fn settled_early(&mut self, evidence: EvidenceId) -> Option<(Millis, Arc<Observation>)> {
         let run = self.run.as_ref()?;
         let action = run.actions().iter().rev().find(|action| action.evidence == Some(evidence))?;
-        let observation = run.observation(evidence)?.clone();
+        let observation = Arc::clone(run.observation(evidence)?);
         self.ran_early.remove(&action.key).map(|at| (at, observation))
     }
 
     fn finished(&mut self, evidence: EvidenceId, at: Millis, observation: &Observation) {
-        let actions = self.run.as_ref().map_or::<&[JudgedAction], _>(&[], Run::actions);
+        let actions = self.run.as_ref().map_or(&[][..], Run::actions);
         let Some(judged) = actions.iter().rev().find(|it| it.evidence == Some(evidence)) else {
             return;
         };
@@ -366,5 +366,5 @@ fn call_line(judged: &JudgedAction) -> Line {
 }
 
 fn action(run: &Run, key: CommandKey) -> Option<&JudgedAction> {
-    run.actions().iter().find(|action| action.key == key)
+    run.actions().iter().map(|action| &**action).find(|action| action.key == key)
 }
