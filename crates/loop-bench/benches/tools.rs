@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use loop_connectors::{
-    CommandSettings, CommandTool, FilesSettings, FilesTool, FilesWork, HttpDefinition, HttpTool,
+    CommandSettings, CommandTool, Database, FilesSettings, FilesTool, FilesWork, HttpDefinition, HttpTool,
+    SqlTool,
 };
 use loop_core::{Effect, Scope};
 use loop_llm::http_client;
@@ -25,6 +26,7 @@ async fn main() {
     http().await;
     command().await;
     files().await;
+    sql().await;
 }
 
 async fn http() {
@@ -81,6 +83,24 @@ async fn files() {
     let tool = FilesTool::new(declaration(work.schema()), &FilesSettings::new(folder.path(), work)).unwrap();
     let by_hand = async || assert!(!std::fs::read_to_string(&file).unwrap().is_empty());
     measure("files", &tool, &json!({"path": "a.md"}), by_hand).await;
+}
+
+async fn sql() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shop.db");
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection
+        .execute_batch("CREATE TABLE stock (name, pieces); INSERT INTO stock VALUES ('nut', 7)")
+        .unwrap();
+    let query = "SELECT name, pieces FROM stock";
+    let database = Database::open(&path).unwrap();
+    let tool = SqlTool::new(declaration(json!({"type": "object"})), &database, query).unwrap();
+    let by_hand = async || {
+        let mut statement = connection.prepare_cached(query).unwrap();
+        let pieces: i64 = statement.query_row([], |row| row.get(1)).unwrap();
+        assert_eq!(pieces, 7);
+    };
+    measure("sql", &tool, &json!({}), by_hand).await;
 }
 
 fn declaration(schema: Value) -> ToolDeclaration {

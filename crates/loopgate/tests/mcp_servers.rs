@@ -411,3 +411,31 @@ fn many_runs_of_a_process_share_one_connection() {
     assert_eq!(log.iter().filter(|line| *line == "initialize").count(), started + 1, "{log:?}");
     assert_eq!(log.iter().filter(|line| *line == "tools/call add").count(), 2);
 }
+
+#[test]
+#[ignore = "needs MCP servers: cargo xtask servers mcp"]
+fn the_example_of_the_page_reads_with_the_published_server() {
+    // S1-27, S1-31
+    let page = include_str!("../../../docs/how-to/tools/mcp.md");
+    let written = r#"program = "npx", args = ["-y", "@modelcontextprotocol/server-filesystem", "."]"#;
+    let example = page.split("```toml\n").find(|block| block.contains(written)).unwrap();
+    // The program that npx would fetch and start.
+    let servers = std::env::var("LOOPGATE_TEST_MCP").unwrap();
+    let installed =
+        format!("program = \"{servers}/node_modules/.bin/mcp-server-filesystem\", args = [\".\"]");
+    let example = example.split("```").next().unwrap().replace(written, &installed);
+    let shell = Shell::new();
+    let folder = shell.file("notes/loopgate.toml", &example).parent().unwrap().display().to_string();
+    shell.file("notes/texts/todo.md", "Water the plants.\n");
+    let tools = |args: &[&str]| shell.run(&[&["tools", &folder], args].concat());
+    assert_eq!(tools(&["diff", "files"]).code, 1);
+    ok(
+        &tools(&["trust", "files"]),
+        &["read_text_file -> files_read_text_file, read", "search_files -> find_files"],
+    );
+    ok(&tools(&["diff"]), &["as trusted"]);
+    let check = shell.run(&["domain", "check", &folder]);
+    ok(&check, &["files: a program"]);
+    let read = tools(&["call", "files_read_text_file", r#"{"path": "todo.md"}"#]);
+    ok(&read, &["Water the plants."]);
+}
