@@ -53,12 +53,12 @@
 //!             let (sure, actions) = if run.evidence().is_empty() { ("low", ask) } else { ("high", "[]") };
 //!             let text = format!("## Situation\nFull.\n```json\n\
 //!                 {{\"analysis_confidence\": \"{sure}\", \"ai_actions\": {actions}}}\n```\n");
-//!             let reply = Reply::text(text);
+//!             let reply = Box::new(Reply::text(text));
 //!             EventKind::ModelReplied { key, attempt, reply }
 //!         }
 //!         Command::RunTool(RunTool { key, attempt, .. }) => {
 //!             let observation = Observation::new(Status::Ok, "found", "disk: 100 %", "{\"disk\": 100}");
-//!             EventKind::ToolFinished { key, attempt, observation }
+//!             EventKind::ToolFinished { key, attempt, observation: observation.into() }
 //!         }
 //!         other => unreachable!("not in this run: {other:?}"),
 //!     };
