@@ -63,6 +63,8 @@ mod scope;
 mod sql;
 #[cfg(any(feature = "http", feature = "postgres"))]
 mod tls;
+#[cfg(feature = "http")]
+mod trouble;
 
 #[cfg(all(feature = "command", unix))]
 pub use command::{

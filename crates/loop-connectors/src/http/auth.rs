@@ -17,8 +17,8 @@ use crate::http::client::{Client, Departure, SendError, Signed};
 use crate::http::definition::{HttpAuth, HttpDefinition};
 use crate::http::guard::{Guard, is_exposed};
 use crate::http::request::{Payload, Prepared, Wrong};
-use crate::http::trouble::Trouble;
 use crate::mask::Mask;
+use crate::trouble::Trouble;
 
 /// The most bytes of the answer with a token.
 const TOKEN_BYTES: usize = 64 << 10;

@@ -20,7 +20,6 @@ pub(crate) mod test_server;
 #[cfg(test)]
 mod tls_tests;
 mod tool;
-pub(crate) mod trouble;
 
 pub use definition::{HttpAuth, HttpDefinition, HttpPages, HttpPaging};
 pub use tool::{HTTP_BYTES_MAX, HttpTool};

@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::http::definition::HttpDefinition;
 use crate::http::template::{Given, JsonTemplate, Names, Template, text_of};
-use crate::http::trouble::Trouble;
+use crate::trouble::Trouble;
 
 /// Where a keyed write says which call it is.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use loop_core::Scope;
 use serde_json::{Map, Value};
 
-use crate::http::trouble::Trouble;
 use crate::scope::stated_part_of;
+use crate::trouble::Trouble;
 
 /// The name of the key that all tries of one call share, and no two calls.
 const KEY: &str = "call_key";

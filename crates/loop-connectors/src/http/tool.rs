@@ -19,9 +19,9 @@ use crate::http::guard::{Guard, is_exposed};
 use crate::http::pages::{Cut, Pager, Step};
 use crate::http::request::{Prepared, RequestTemplate, Wrong, changes_something};
 use crate::http::template::{Given, Template};
-use crate::http::trouble::Trouble;
 use crate::mask::Mask;
 use crate::tls::client_config;
+use crate::trouble::Trouble;
 
 /// The most bytes of all answers of a call, unless the definition names another number.
 pub const HTTP_BYTES_MAX: usize = 1 << 20;

@@ -28,13 +28,13 @@ use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::http::trouble::Trouble;
 use crate::mask::Mask;
 use crate::mcp::endpoint::{EndpointError, NoAnswer, Session};
 use crate::mcp::manifest::{McpManifest, McpResource, McpToolSpec};
 use crate::mcp::program::Running;
 use crate::mcp::server::{Origin, Plan};
 use crate::mcp::wire::{Lines, Paced, Watch};
+use crate::trouble::Trouble;
 
 /// The most pages of a list, and the most entries of all of them.
 const PAGES_MAX: usize = 100;

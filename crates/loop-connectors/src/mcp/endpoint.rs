@@ -27,11 +27,11 @@ use crate::http::auth::Signer;
 use crate::http::client::{Client, SendError, Signed, failed};
 use crate::http::guard::{Guard, is_exposed};
 use crate::http::request::set_parameter;
-use crate::http::trouble::Trouble;
 use crate::mask::Mask;
 use crate::mcp::settings::McpHttp;
 use crate::mcp::wire::{MCP_MESSAGE_BYTES_MAX, Watch};
 use crate::tls::client_config;
+use crate::trouble::Trouble;
 
 /// The most bytes of an answer that is a failure.
 const FAILURE_BYTES: usize = 64 << 10;

@@ -14,12 +14,12 @@ use tokio::time::Instant;
 
 use crate::command::sandbox;
 use crate::error::{ConnectorError, one_line};
-use crate::http::trouble::Trouble;
 use crate::mcp::connection::{Answer, Ask, Live, NoConnection, words};
 use crate::mcp::endpoint::Endpoint;
 use crate::mcp::manifest::McpManifest;
 use crate::mcp::program::Recipe;
 use crate::mcp::settings::{McpSettings, McpTransport};
+use crate::trouble::Trouble;
 
 /// A connection that was lost within this time counts as a failure to start.
 const SHORT_LIFE: Duration = Duration::from_secs(10);

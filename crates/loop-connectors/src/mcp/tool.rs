@@ -8,11 +8,11 @@ use loop_tools::{Credentials, SchemaCheck, Tool, ToolContext, ToolDeclaration, T
 use serde_json::{Value, json};
 
 use crate::error::ConnectorError;
-use crate::http::trouble::Trouble;
 use crate::mcp::connection::{Answer, Ask, Content};
 use crate::mcp::content::{of_call, of_resource};
 use crate::mcp::manifest::McpToolSpec;
 use crate::mcp::server::McpServer;
+use crate::trouble::Trouble;
 
 /// A tool that a server offers. It is called only while the server describes it as it was trusted.
 ///
