@@ -85,7 +85,7 @@ impl Origin {
     /// withheld has to be given again.
     pub(crate) fn in_command(&self, item: &str, settings: &[(String, String)]) -> String {
         let here = places::cwd().ok();
-        let domain = here.and_then(|here| self.domain.strip_prefix(here).ok()).unwrap_or(&self.domain);
+        let domain = here.map_or(self.domain.as_path(), |here| seen_from(&self.domain, &here));
         let mut command = format!("{} {item}", places::quoted(&domain.to_string_lossy()));
         let is_changed = |set: &&String| {
             let key = set.split_once('=').map_or(set.as_str(), |(key, _)| key.trim());
@@ -250,6 +250,15 @@ impl Found {
 }
 
 /// Why a run cannot continue, with what to do about it.
+/// A path as a command names it that is given in the folder `here`.
+fn seen_from<'a>(path: &'a Path, here: &Path) -> &'a Path {
+    match path.strip_prefix(here) {
+        Ok(below) if below.as_os_str().is_empty() => Path::new("."),
+        Ok(below) => below,
+        Err(_) => path,
+    }
+}
+
 fn explained(error: StartError, domain: &Path) -> Failure {
     match error {
         StartError::Changed { run, what, tools } => {
@@ -363,6 +372,22 @@ async fn resume_one(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_names_the_domain_from_where_it_is_given() {
+        for (domain, here, seen) in [
+            ("/work/shop", "/work", "shop"),
+            ("/work/shop/.", "/work/shop", "."),
+            ("/work/shop", "/work/shop", "."),
+            ("/work/shop", "/work/other", "/work/shop"),
+        ] {
+            assert_eq!(
+                seen_from(Path::new(domain), Path::new(here)),
+                Path::new(seen),
+                "{domain} from {here}"
+            );
+        }
+    }
 
     #[test]
     fn an_address_with_a_credential_is_known_wherever_it_stands() {
