@@ -185,6 +185,16 @@ pub(crate) fn one_line(message: impl std::fmt::Display) -> String {
     message.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// An outside text in one visible line of at most `max` characters, with `…` behind them where it is cut.
+#[cfg(any(feature = "http", feature = "postgres"))]
+pub(crate) fn short_line(text: &str, max: usize) -> String {
+    let line = one_line(loop_tools::clean(text).0);
+    match line.char_indices().nth(max) {
+        None => line,
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+    }
+}
+
 /// A key of an HTTP tool's definition as it is written.
 fn at_http(key: &str) -> String {
     if key.is_empty() { "`http`".to_owned() } else { format!("`http.{key}`") }

@@ -1,4 +1,4 @@
-//! `tools.lock` beside `loopgate.toml`: what a person has trusted of each server, as the server said it then.
+//! `tools.lock` next to `loopgate.toml`: what the operator has trusted of each server, as the server said it then.
 
 use std::collections::BTreeMap;
 #[cfg(all(feature = "mcp", unix))]

@@ -242,7 +242,7 @@ fn a_place_at_which_a_value_could_be_more_than_a_value_is_refused_at_once() {
     };
     let refused = "the parameter `must` is nowhere in it; write `{must}`, or take it out";
     assert_eq!(unused(None).unwrap_err(), refused);
-    // S0-76: what a smart tool looks for is no matter of the program.
+    // S0-76: what a smart tool looks for need not reach the program.
     assert_eq!(unused(Some("path")).unwrap_err(), refused);
     unused(Some("must")).unwrap();
 }

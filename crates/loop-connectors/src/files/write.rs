@@ -19,7 +19,7 @@ const PLACES: usize = 10;
 
 /// One change of this program at a time: a patch writes what it read.
 static WRITING: Mutex<()> = Mutex::new(());
-/// How a file is called that is written beside the one that it replaces. It is hidden, so that no tool sees it.
+/// Beginning and end of the name of a file that is written next to the one that it replaces. It is hidden, so that no tool sees it.
 const BESIDE: (&str, &str) = (".loopgate-", ".tmp");
 
 /// What was changed.

@@ -1,11 +1,12 @@
 //! From an answer to what the model reads: what is selected of it, as a table, as lines or as it is.
 
-use loop_core::{Effect, Scope, is_clean};
+use loop_core::{Effect, Scope};
 use loop_tools::ToolResult;
 use reqwest::StatusCode;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
 
+use crate::error::short_line;
 use crate::http::client::Answer;
 use crate::http::template::{Template, text_of};
 
@@ -99,19 +100,11 @@ impl Shape {
         note: Option<&str>,
     ) -> ToolResult {
         let is_read = effect.is_none_or(Effect::is_read);
-        let is_nothing = match &value {
-            Value::Null => true,
-            Value::Array(items) => items.is_empty(),
-            Value::String(text) => text.trim().is_empty(),
-            Value::Object(members) => members.is_empty(),
-            Value::Bool(_) | Value::Number(_) => false,
-        };
-        if is_nothing && is_read {
-            return ToolResult::empty(name, title);
-        }
-        // A write that returns nothing has been done all the same.
-        let result = if is_nothing {
-            ToolResult::ok(name, "Done", "Done: the server accepted it and returned nothing.", value)
+        let result = if is_nothing(&value) {
+            if is_read {
+                return ToolResult::empty(name, title);
+            }
+            done_with_nothing(name, value)
         } else {
             let rows = match &value {
                 Value::Array(items) => items.clone(),
@@ -135,6 +128,22 @@ impl Shape {
     }
 }
 
+/// Whether a server returned nothing that can be shown.
+pub(crate) fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::String(text) => text.trim().is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// The result of a write that returned nothing: it has been done all the same.
+pub(crate) fn done_with_nothing(name: &str, value: Value) -> ToolResult {
+    ToolResult::ok(name, "Done", "Done: the server accepted it and returned nothing.", value)
+}
+
 /// What a server says of a failure, on one line and short. Empty: nothing that can be shown.
 pub(crate) fn message(content: &Content) -> String {
     let text = match content {
@@ -146,12 +155,7 @@ pub(crate) fn message(content: &Content) -> String {
             texts.map(str::to_owned).next().unwrap_or_default()
         }
     };
-    let visible: String = text.chars().map(|c| if is_clean(c) { c } else { ' ' }).collect();
-    let line = visible.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MESSAGE_CHARS) {
-        None => line,
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-    }
+    short_line(&text, MESSAGE_CHARS)
 }
 
 /// A value of a row in a line of its own: it cannot end the line.

@@ -6,7 +6,7 @@
 //!                        └────── next page ◀────────┘
 //! ```
 
-mod answer;
+pub(crate) mod answer;
 pub(crate) mod auth;
 pub(crate) mod client;
 mod definition;

@@ -28,6 +28,7 @@ use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::error::short_line;
 use crate::mask::Mask;
 use crate::mcp::endpoint::{EndpointError, NoAnswer, Session};
 use crate::mcp::manifest::{McpManifest, McpResource, McpToolSpec};
@@ -69,7 +70,7 @@ pub(crate) enum Content {
     Resource(ReadResourceResult),
 }
 
-/// Why there is no connection.
+/// Why a connection could not be made.
 #[derive(Clone, Debug)]
 pub(crate) struct NoConnection {
     pub(crate) message: String,
@@ -141,7 +142,7 @@ impl Live {
     /// A connection, and what the server lists.
     ///
     /// # Errors
-    /// There is none, in words for the operator.
+    /// It could not be made, in words for the operator.
     pub(crate) async fn connect(plan: &Plan, credentials: &Credentials) -> Result<Arc<Self>, NoConnection> {
         // Most servers of today know only the handshake. One that knows only requests without it says so.
         let initialize = ClientLifecycleMode::Initialize;
@@ -255,7 +256,7 @@ impl Live {
         Ok(McpManifest::new(clean(&name).0.into_owned(), tools, resources))
     }
 
-    /// The answer to what is asked. Dropped, the server is told that nobody waits for it.
+    /// The answer to what is asked. When it is dropped, the call is cancelled at the server.
     ///
     /// # Errors
     /// What went wrong, and whether it may have been done.
@@ -493,7 +494,7 @@ impl Live {
     }
 }
 
-/// A call that has no answer yet. Dropped, the server is told that nobody waits for it.
+/// A call that has no answer yet. When it is dropped, the call is cancelled at the server.
 struct Waiting<'a> {
     live: &'a Live,
     id: RequestId,
@@ -508,8 +509,10 @@ impl Drop for Waiting<'_> {
             return;
         }
         let peer = self.live.peer.clone();
-        let cancelled =
-            CancelledNotificationParam::new(Some(self.id.clone()), Some("nobody waits for it".to_owned()));
+        let cancelled = CancelledNotificationParam::new(
+            Some(self.id.clone()),
+            Some("the caller cancelled it".to_owned()),
+        );
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { timeout(NOTICE, peer.notify_cancelled(cancelled)).await });
         }
@@ -653,11 +656,7 @@ pub(crate) fn words(trouble: Trouble) -> String {
 
 /// What a server says, on one line and short.
 fn short(text: &str) -> String {
-    let line = clean(text).0.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MESSAGE_CHARS) {
-        None => line,
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-    }
+    short_line(text, MESSAGE_CHARS)
 }
 
 fn spec_of(tool: Tool) -> McpToolSpec {

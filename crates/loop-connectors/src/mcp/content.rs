@@ -5,6 +5,7 @@ use loop_tools::{ToolDeclaration, ToolResult};
 use rmcp::model::{CallToolResult, ContentBlock, ReadResourceResult, ResourceContents};
 use serde_json::{Map, Value, json};
 
+use crate::http::answer::{done_with_nothing, is_nothing};
 use crate::mask::Mask;
 
 /// The result of a call that the server answered.
@@ -57,21 +58,8 @@ fn value_of(texts: Vec<String>) -> Value {
 fn shown(declaration: &ToolDeclaration, scope: &Scope, value: Value) -> ToolResult {
     let (name, title) = (&*declaration.name, &*declaration.title);
     let is_read = declaration.effect.is_none_or(loop_core::Effect::is_read);
-    let is_nothing = match &value {
-        Value::Null => true,
-        Value::Array(items) => items.is_empty(),
-        Value::String(text) => text.trim().is_empty(),
-        Value::Object(members) => members.is_empty(),
-        Value::Bool(_) | Value::Number(_) => false,
-    };
-    if is_nothing {
-        return match is_read {
-            true => ToolResult::empty(name, title),
-            // A write that returns nothing has been done all the same.
-            false => {
-                ToolResult::ok(name, "Done", "Done: the server accepted it and returned nothing.", value)
-            }
-        };
+    if is_nothing(&value) {
+        return if is_read { ToolResult::empty(name, title) } else { done_with_nothing(name, value) };
     }
     let rows = match &value {
         Value::Array(items) => items.clone(),

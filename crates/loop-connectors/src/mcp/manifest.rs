@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use loop_core::{Digest, digest};
 use loop_tools::clean;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// What a server says that it has. All of it was written by the server.
@@ -21,24 +21,22 @@ pub struct McpManifest {
 }
 
 /// A tool as its server describes it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct McpToolSpec {
     /// Its name on the server.
     pub name: String,
     /// Its name for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// What it does.
-    #[serde(default)]
     pub description: String,
     /// The JSON Schema of its arguments.
     pub input_schema: Value,
     /// The JSON Schema of its structured results.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
     /// What it claims about its effect. Nothing is decided by it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Value>,
 }
 

@@ -20,13 +20,13 @@ use crate::command::group::Group;
 use crate::command::program;
 use crate::command::sandbox::{Sandbox, SandboxFolders};
 use crate::command::tool::existing;
-use crate::error::{ConnectorError, one_line};
+use crate::error::{ConnectorError, one_line, short_line};
 use crate::mask::Mask;
 use crate::mcp::settings::McpProgram;
 
 /// The variables of this process that every server gets: what a program needs to find its files and to speak a language.
 const ENVIRONMENT: [&str; 8] = ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER"];
-/// How many bytes of the end of what a server writes beside the protocol are kept.
+/// How many bytes of the end of what a server writes to its error output are kept.
 const ERROR_BYTES: usize = 4_096;
 /// The most characters of that in a message.
 const ERROR_CHARS: usize = 300;
@@ -134,7 +134,7 @@ impl Recipe {
             }
         };
         let reader = tokio::spawn(keep_end(stderr, Arc::clone(&said)));
-        let mask = Mask::of(self.settings.secret_env.iter().filter_map(|name| credentials.get(name)));
+        let mask = self.mask(credentials);
         Ok((Running { child, group, status: None, said, reader, mask }, pipes))
     }
 
@@ -177,17 +177,14 @@ impl Running {
         }
     }
 
-    /// The last line of what it wrote beside the protocol.
+    /// The last line of what it wrote to its error output.
     fn last_words(&self) -> Option<String> {
         let said: Vec<u8> =
             self.said.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let text = String::from_utf8_lossy(&said);
         let text = self.mask.cut_message(&clean(&text).0);
-        let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?.to_owned();
-        Some(match line.char_indices().nth(ERROR_CHARS) {
-            None => line,
-            Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-        })
+        let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+        Some(short_line(line, ERROR_CHARS))
     }
 
     fn kill(&mut self) {
@@ -208,7 +205,7 @@ fn variables(settings: &McpProgram) -> Variables<'_> {
     Variables { env: &settings.env, set: &settings.set, secret_env: &settings.secret_env }
 }
 
-/// Reads what a server writes beside the protocol, so that it never waits for us, and keeps the end.
+/// Reads what a server writes to its error output, so that it never waits for us, and keeps the end.
 async fn keep_end(mut pipe: pipe::Receiver, said: Arc<Mutex<VecDeque<u8>>>) {
     let mut chunk = [0_u8; 4_096];
     while let Ok(read) = pipe.read(&mut chunk).await {

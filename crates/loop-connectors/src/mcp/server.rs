@@ -121,7 +121,7 @@ impl McpServer {
         Err(McpError { message })
     }
 
-    /// The answer to what is asked. Dropped, the server is told that nobody waits for it.
+    /// The answer to what is asked. When it is dropped, the call is cancelled at the server.
     pub(crate) async fn ask(&self, ask: Ask, credentials: &Credentials) -> Result<Answer, Trouble> {
         let (reply, answered) = oneshot::channel();
         self.order(Order::Ask(credentials.clone(), ask, reply)).map_err(Trouble::Permanent)?;
@@ -161,7 +161,7 @@ fn identity_of(name: &str, transport: &McpTransport) -> Value {
     }
 }
 
-/// A thread that serves the orders until nobody can give one.
+/// A thread that serves the orders until the last handle of the server is dropped.
 fn thread_of(plan: &Arc<Plan>) -> Result<mpsc::UnboundedSender<Order>, String> {
     let (sender, orders) = mpsc::unbounded_channel();
     let of_thread = Arc::clone(plan);
@@ -177,7 +177,7 @@ fn serve(plan: &Arc<Plan>, mut orders: mpsc::UnboundedReceiver<Order>) {
     if let Origin::Program(recipe) = &plan.origin
         && sandbox::restrict_thread(recipe.sandbox()).is_err()
     {
-        // Whoever waits finds that the thread ended.
+        // The callers that wait find that the thread ended.
         return;
     }
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };

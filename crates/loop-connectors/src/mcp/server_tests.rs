@@ -226,7 +226,7 @@ async fn progress_keeps_a_call_alive_and_silence_ends_it() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_is_cancelled_at_the_server() {
+async fn a_call_that_is_dropped_is_cancelled_at_the_server() {
     let probe = Probe::new("plain");
     let server = probe.server();
     let registry = registry(&server, Effect::WriteIrreversible).await;
@@ -312,7 +312,7 @@ async fn a_server_gets_no_more_of_the_environment_than_is_named() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_server_that_nobody_needs() {
+async fn nothing_is_left_of_a_server_that_is_not_used_any_more() {
     let probe = Probe::new("family");
     let server = probe.server();
     server.start(&Credentials::none());

@@ -1,9 +1,8 @@
 //! From what the server or the connection says to what a call returns. Decided on SQLSTATE codes and types.
 
-use loop_tools::clean;
 use tokio_postgres::error::{DbError, ErrorPosition, SqlState};
 
-use crate::error::one_line;
+use crate::error::short_line;
 use crate::postgres::wire::WireError;
 use crate::sql::rows::QueryFailure;
 
@@ -146,9 +145,5 @@ fn is_io(error: &tokio_postgres::Error) -> bool {
 
 /// A text of the server in one line, visible and short.
 pub(crate) fn line(text: &str) -> String {
-    let line = one_line(clean(text).0);
-    match line.char_indices().nth(MESSAGE_CHARS) {
-        None => line,
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-    }
+    short_line(text, MESSAGE_CHARS)
 }

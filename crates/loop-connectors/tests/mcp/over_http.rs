@@ -51,7 +51,7 @@ async fn everything_is_called_over_http_and_comes_back_after_a_restart() {
     let seen = call(&registry, "trigger_long_running_operation", steps).await;
     assert!(seen.markdown.contains("completed"), "{}", seen.markdown);
     drop(started);
-    let seen = call(&registry, "echo", json!({ "message": "nobody" })).await;
+    let seen = call(&registry, "echo", json!({ "message": "lost" })).await;
     assert_eq!(seen.status, Status::RetryableError, "{}", seen.summary);
     // The new server does not know the session of the old one.
     let _started = everything(port).await;

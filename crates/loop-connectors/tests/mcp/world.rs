@@ -19,7 +19,7 @@ pub(crate) fn program(name: &str) -> PathBuf {
 pub(crate) fn server(name: &str, args: &[&str], folder: &Path) -> McpServer {
     let mut settings = McpProgram::new(program(&format!("mcp-server-{name}")).to_str().unwrap(), folder);
     settings.args = args.iter().map(|arg| (*arg).to_owned()).collect();
-    // Otherwise `memory` keeps what it is told beside its own program.
+    // Otherwise `memory` keeps what it is told in the folder of its own program.
     settings.set = vec![("MEMORY_FILE_PATH".to_owned(), folder.join("memory.json").display().to_string())];
     McpServer::new(McpSettings::new(name, McpTransport::Program(settings))).unwrap()
 }

@@ -8,7 +8,7 @@ use crate::config::command::SandboxConfig;
 use crate::config::http::HttpAuthConfig;
 
 /// A server that speaks the Model Context Protocol (MCP). Its trusted tools become tools of the domain. Which are trusted is
-/// in `tools.lock` beside this file, which `loopgate tools DOMAIN trust` writes.
+/// in `tools.lock` next to this file, which `loopgate tools DOMAIN trust` writes.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(
