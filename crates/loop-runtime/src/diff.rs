@@ -340,7 +340,7 @@ fn texts(a: &Side<'_>, b: &Side<'_>) -> Vec<TextChange> {
 }
 
 /// The lines that differ, with a few around them. Empty if none does.
-fn line_diff(a: &str, b: &str) -> Vec<String> {
+pub(crate) fn line_diff(a: &str, b: &str) -> Vec<String> {
     if a == b {
         return Vec::new();
     }

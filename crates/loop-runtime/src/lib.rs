@@ -97,6 +97,7 @@ pub mod people;
 mod plan;
 mod priced;
 mod queue;
+mod replay;
 pub mod report;
 mod request;
 pub mod save;

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use loop_core::policy::{forbids, is_forbidden};
 use loop_core::{
     Event, EventKind, Facts, GateSettings, History, Millis, Note, Overridden, Phase, PicoUsd, Provenance,
-    Rejected, Run, RunId, RunSpec, SpecNames, Started, WorkItem,
+    Rejected, Run, RunId, RunSpec, SpecNames, Started, ToolSpec, WorkItem,
 };
 use loop_llm::{Message, Secrets, holds_url_secret};
 use loop_prompts::Prompts;
@@ -28,6 +28,7 @@ use crate::handle::Remote;
 use crate::journal::{Durability, Entry, Header, Journal, JournalError, MemoryJournal, Recorded};
 use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
+use crate::replay::{Replay, ReplayDepth, replay_with};
 use crate::save::Saver;
 use crate::sink;
 use crate::taint::{doubts_of, requested_of, taint_of};
@@ -481,6 +482,20 @@ impl Runner {
         Ok(Opening { run: state, writer, seq, opened: None, clock, first, uses, history })
     }
 
+    /// Replays a recorded run: its decisions, its prompts with the templates of this loop, and its reads with the tools of
+    /// this loop, as far as `depth` says. Nothing is journaled, no model is called, and no tool that changes something.
+    ///
+    /// # Errors
+    /// If the entries do not begin with the start of a run under the recorded spec.
+    pub async fn replay(
+        &self,
+        run: &RunId,
+        recorded: &Recorded,
+        depth: ReplayDepth,
+    ) -> Result<Replay, StartError> {
+        replay_with(&self.parts, run, recorded, depth).await
+    }
+
     pub(crate) fn begin(&self, opening: Opening, pace: Pace, cancel: Option<&CancellationToken>) -> Begun {
         let (id, started) = (opening.run.id().clone(), Arc::new(opening.run.started().clone()));
         let (driver, events, remote) = self.driver(opening, pace, cancel);
@@ -539,6 +554,11 @@ impl Runner {
 }
 
 impl Parts {
+    /// A tool as the core would know it, by its own name. `None`: the loop does not have it.
+    pub(crate) fn registry_spec(&self, tool: &str) -> Option<ToolSpec> {
+        self.registry.specs().into_iter().find(|spec| *spec.name == *tool)
+    }
+
     fn provenance(&self) -> Provenance {
         let kept = |setting: &Overridden| {
             let value = self.secrets.mask(&setting.value);
@@ -664,7 +684,7 @@ fn written(history: &[Message], parts: &Parts) -> Result<Option<History>, StartE
 }
 
 /// The messages before a run that was recorded.
-fn read_history(started: &Started) -> Result<Arc<[Message]>, StartError> {
+pub(crate) fn read_history(started: &Started) -> Result<Arc<[Message]>, StartError> {
     match &started.history {
         None => Ok(Arc::new([])),
         Some(history) => serde_json::from_str::<Vec<Message>>(&history.json)

@@ -17,6 +17,10 @@ pub use crate::diff::{DIFF_VERSION, PassDiff, RunDiff, TextChange, ValueDiff};
 pub use crate::explain::explain;
 pub use crate::forecast::{Bound, Forecast};
 pub use crate::plan::{AtMost, PLAN_VERSION, PassesThatFit, Plan};
+pub use crate::replay::{
+    DecisionDifference, Drift, NotCalled, PromptDifference, PromptReplay, REPLAY_VERSION, Replay,
+    ReplayDepth, ShortResult, ToolReplay, WhyNotCalled,
+};
 pub use crate::why::{
     Continuation, LimitUse, SettingChange, StatedConfidence, WHY_VERSION, WeakSection, Why, WhyCondition,
     WhyStatus,

@@ -27,6 +27,7 @@ mod observers;
 mod pages;
 mod people;
 mod priced;
+mod replay;
 mod report;
 mod results;
 mod resume;

@@ -10,7 +10,7 @@ use loop_core::{
 };
 use loop_core::{Change, FinishReason};
 use loop_runtime::journal::{Entry, Recorded};
-use loop_runtime::report::{Continuation, Plan, RunDiff, Why, WhyStatus};
+use loop_runtime::report::{Continuation, Plan, Replay, RunDiff, Why, WhyStatus};
 use loop_testkit::*;
 use serde_json::json;
 
@@ -271,6 +271,7 @@ fn the_schemas_are_those_of_the_types() {
         ("why", schemars::schema_for!(Why)),
         ("diff", schemars::schema_for!(RunDiff)),
         ("plan", schemars::schema_for!(Plan)),
+        ("replay", schemars::schema_for!(Replay)),
     ];
     for (name, schema) in schemas {
         let file = format!("../../docs/schema/{name}.schema.json");

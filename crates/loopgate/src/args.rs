@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// Explain why a run stopped: each condition, what would have continued it, what is left, how to continue
     Why(WhyArgs),
+    /// Replay a recorded run: decisions, prompts and reads; or show it as it was after an entry
+    Replay(Box<ReplayArgs>),
     /// Compare two runs: settings, decisions, document, evidence, cost, stop
     Diff(DiffArgs),
     /// Print what a run may use at most, before it begins, and which limit can bind first
@@ -532,6 +534,42 @@ pub(crate) struct WhyArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "No model is called and nothing is journaled. Writes are never called; their results come from the record.\n\n\
+                  Exit codes: 0 everything that was compared is the same, 1 something differs, or the run could not be read, \
+                  2 wrong usage."
+)]
+pub(crate) struct ReplayArgs {
+    /// The run's id, the beginning of one, or `last`
+    pub(crate) run: String,
+    /// How much is done again
+    #[arg(long, value_enum, default_value_t = Depth::Gate)]
+    pub(crate) depth: Depth,
+    /// Show the run as it was after this entry, from 0, in place of comparing; `loopgate show RUN --events` numbers them
+    #[arg(long, value_name = "ENTRY", conflicts_with = "depth")]
+    pub(crate) at: Option<u64>,
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The run's domain folder, or its loopgate.toml, for depths other than `gate` [default: where it was when the run began]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) domain: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+}
+
+/// How much of a recorded run is done again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Depth {
+    /// The decisions, from the recorded replies and results
+    Gate,
+    /// The decisions, and the prompts with the domain's templates as they are now
+    Prompts,
+    /// The decisions, the prompts, and the reads: the tools are called
+    Tools,
 }
 
 #[derive(Debug, clap::Args)]

@@ -27,6 +27,7 @@ mod places;
 mod plan;
 mod policy;
 mod redteam;
+mod replay;
 mod resume;
 mod run;
 mod saving;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
             Command::Chat(chat) => chat::chat(*chat).await,
             Command::Show(show) => show::show(show).await,
             Command::Why(args) => why::why(args).await,
+            Command::Replay(args) => replay::replay(*args).await,
             Command::Diff(args) => diff::diff(args).await,
             Command::Plan(args) => plan::plan(&args),
             Command::Runs(runs) => show::runs(runs).await,

@@ -192,12 +192,39 @@ impl Found {
 
     /// The run's loop, put together again.
     pub(crate) fn runner(&self, go_on: &GoOnArgs) -> Result<(Domain, Runner), Failure> {
+        let loaded = self.load(go_on.domain.as_deref(), &go_on.base_urls)?;
+        let Loaded { domain, saves, asks } = loaded;
+        domain.ready(saves)?;
+        domain.start_servers();
+        domain.goes_on_behind(&self.recorded.entries);
+        let mut runner = saving::to_loop(&domain, saves);
+        if asks {
+            runner = runner.with_people();
+        }
+        // A setting of this process, not of the run: the run is resumed under any of them.
+        let journal = SqliteJournal::clone(&self.journal).with_sync(go_on.sync.policy(&domain));
+        let runner = runner.with_journal(Arc::new(journal));
+        Ok((domain, runner.leave_when_waiting()))
+    }
+
+    /// The run's loop as it is now, to compare the run with it: it is not driven. `calls`: its tools are called.
+    pub(crate) fn compared(&self, folder: Option<&Path>, calls: bool) -> Result<Runner, Failure> {
+        let Loaded { domain, .. } = self.load(folder, &[])?;
+        if calls {
+            domain.ready(/*saves*/ false)?;
+            domain.start_servers();
+        }
+        Ok(saving::to_loop(&domain, /*saves*/ false))
+    }
+
+    /// The run's domain as it is now. `folder` and `base_urls` are given in place of those that the run was begun with.
+    fn load(&self, folder: Option<&Path>, base_urls: &[String]) -> Result<Loaded, Failure> {
         let id = self.id();
         let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
-        let mut arguments = match (&origin, &go_on.domain) {
+        let mut arguments = match (&origin, folder) {
             (Some(origin), _) => origin.arguments(),
             (None, Some(domain)) => DomainArgs {
-                domain: domain.clone(),
+                domain: domain.to_owned(),
                 profile: None,
                 models: Vec::new(),
                 base_urls: Vec::new(),
@@ -210,11 +237,11 @@ impl Found {
             }
         };
         let here = places::cwd()?;
-        if let Some(domain) = &go_on.domain {
+        if let Some(domain) = folder {
             arguments.domain = here.join(domain);
         }
-        arguments.base_urls.extend(go_on.base_urls.iter().cloned());
-        let mut given = go_on.base_urls.len();
+        arguments.base_urls.extend(base_urls.iter().cloned());
+        let mut given = base_urls.len();
         for option in origin.iter().flat_map(|origin| &origin.withheld) {
             if option == "--base-url" && given > 0 {
                 given -= 1;
@@ -225,7 +252,7 @@ impl Found {
                  --base-url, anything else belongs into the environment"
             )));
         }
-        if go_on.domain.is_none() && !arguments.domain.exists() {
+        if folder.is_none() && !arguments.domain.exists() {
             return Err(Failure::new(format!(
                 "run {id} is of the domain {}, which is not there any more; name the folder that it is in now with \
                  --domain",
@@ -235,18 +262,18 @@ impl Found {
         let cwd = origin.as_ref().map_or(here, |origin| origin.cwd.clone());
         let domain = places::load_from(&arguments, cwd)?;
         let saves = origin.as_ref().map_or(self.run.spec().save, |origin| origin.saves);
-        domain.ready(saves)?;
-        domain.start_servers();
-        domain.goes_on_behind(&self.recorded.entries);
-        let mut runner = saving::to_loop(&domain, saves);
-        if origin.is_some_and(|origin| origin.asks) {
-            runner = runner.with_people();
-        }
-        // A setting of this process, not of the run: the run is resumed under any of them.
-        let journal = SqliteJournal::clone(&self.journal).with_sync(go_on.sync.policy(&domain));
-        let runner = runner.with_journal(Arc::new(journal));
-        Ok((domain, runner.leave_when_waiting()))
+        let asks = origin.is_some_and(|origin| origin.asks);
+        Ok(Loaded { domain, saves, asks })
     }
+}
+
+/// A run's domain as it is now, and how the run was begun with it.
+struct Loaded {
+    domain: Domain,
+    /// Whether the outcome is saved where the domain says.
+    saves: bool,
+    /// Whether a person is asked, whatever the domain says.
+    asks: bool,
 }
 
 /// Why a run cannot continue, with what to do about it.

@@ -174,7 +174,7 @@ pub(crate) async fn find(journal: &dyn Journal, wanted: &str) -> Result<RunLine,
     }
 }
 
-fn heading(state: &Run) -> String {
+pub(crate) fn heading(state: &Run) -> String {
     let (started, mut text) = (state.started(), String::new());
     row(&mut text, &format!("# {} {}: {}", started.item.kind, started.item.id, started.item.title));
     text.push('\n');
@@ -202,8 +202,7 @@ fn unfinished(state: &Run, people: &PeopleReport, is_written: bool, journal: Opt
     let next = if state.requested().is_empty() { "resume" } else { "pending" };
     row(&mut text, &format!("not ended: {}", state.phase().name()));
     row(&mut text, &who);
-    let totals = Totals { wall_ms: state.elapsed_ms(), ..*state.totals() };
-    row(&mut text, &format!("so far: {}", run::bill(&totals)));
+    row(&mut text, &format!("so far: {}", run::bill(&totals_so_far(state))));
     let Reserve { input_tokens, output_tokens, cost } = state.reserved();
     let money = cost.map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string());
     let tokens = format!("{input_tokens} input tokens, {output_tokens} output tokens");
@@ -217,8 +216,13 @@ fn unfinished(state: &Run, people: &PeopleReport, is_written: bool, journal: Opt
     text
 }
 
+/// What a run that has not ended has used.
+pub(crate) fn totals_so_far(state: &Run) -> Totals {
+    Totals { wall_ms: state.elapsed_ms(), ..*state.totals() }
+}
+
 /// Passes, evidence, actions and people as lists.
-fn details(state: &Run, people: &PeopleReport) -> String {
+pub(crate) fn details(state: &Run, people: &PeopleReport) -> String {
     let mut text = String::from("\n---\n\nPasses:\n\n");
     for pass in state.passes() {
         if !state.spec().protocol.properties().states_confidence {

@@ -38,6 +38,7 @@ mod postgres;
 mod programs;
 mod redteam;
 #[cfg(unix)]
+mod replay;
 mod repo;
 mod resume;
 mod scripts;
