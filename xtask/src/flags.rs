@@ -57,6 +57,13 @@ xflags::xflags! {
             /// A wheel of the package that is here already, in place of fetching one
             optional --wheel path: PathBuf
         }
+        /// Check what a registry shows of each crate, and package all of them in the order of their dependencies.
+        cmd publish {
+            /// Publish nothing; it must be given
+            optional --dry-run
+            /// Do not build the packages
+            optional --quick
+        }
         /// Compare our codecs with recorded exchanges: docs/reference/recorded-exchanges.md.
         cmd wire {
             /// Files of exchanges, and options: `cargo xtask wire --help`

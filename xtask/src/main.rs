@@ -11,6 +11,7 @@ mod layers;
 mod links;
 mod measures;
 mod prices;
+mod publish;
 mod requirements;
 mod rooms;
 mod rust_text;
@@ -50,6 +51,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Layers(_) => layers::run(),
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),
+        XtaskCmd::Publish(flags) => publish::run(flags.dry_run, flags.quick),
         XtaskCmd::Wire(flags) => wire::run(&flags.arguments),
         XtaskCmd::Drawings(flags) => drawings::run(flags.check),
         XtaskCmd::Tidy(flags) => tidy::run(flags.report),

@@ -72,6 +72,28 @@ pub(crate) enum Command {
     Guard(GuardCommand),
     /// Attack a domain with injected texts and with models that obey them
     Redteam(Box<RedteamArgs>),
+    /// Print the completions of a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write the pages of all commands
+    Man(ManArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Bash: loopgate completions bash > ~/.local/share/bash-completion/completions/loopgate\n\
+                  Zsh:  loopgate completions zsh > ~/.zfunc/_loopgate   (with ~/.zfunc in fpath)\n\
+                  Fish: loopgate completions fish > ~/.config/fish/completions/loopgate.fish"
+)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManArgs {
+    /// Write a page for each command into this folder, which is made if it is missing
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -9,6 +9,7 @@ mod eval;
 mod failure;
 mod guard;
 mod live;
+mod manual;
 #[cfg(feature = "mcp-server")]
 mod mcp;
 #[cfg(not(feature = "mcp-server"))]
@@ -77,6 +78,8 @@ fn main() -> ExitCode {
             Command::Eval(args) => eval::eval(*args).await,
             Command::Guard(GuardCommand::Score(args)) => guard::score(&args),
             Command::Redteam(args) => redteam::redteam(*args).await,
+            Command::Completions(args) => manual::completions(&args),
+            Command::Man(args) => manual::man(&args),
         }
     });
     // What is dropped with the runtime may be dropped too late.

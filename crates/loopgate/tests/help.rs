@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-const COMMANDS: [&str; 28] = [
+const COMMANDS: [&str; 30] = [
     "run",
     "chat",
     "show",
@@ -33,6 +33,8 @@ const COMMANDS: [&str; 28] = [
     "model call",
     "model decode",
     "models",
+    "completions",
+    "man",
 ];
 
 const HEAD: &str = "# The command\n\n\

@@ -19,6 +19,7 @@ mod kills;
 mod kinds;
 mod lies;
 #[cfg(feature = "mcp-server")]
+mod manual;
 mod mcp;
 #[cfg(feature = "mcp-server")]
 mod mcp_clients;

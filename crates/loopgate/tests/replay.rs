@@ -39,7 +39,9 @@ fn a_run_is_replayed_at_three_depths() {
     assert_eq!(replayed.code, 1, "{}", replayed.out);
     assert!(replayed.out.contains("1 differs\n"), "{}", replayed.out);
     assert!(replayed.out.contains("fetch_device_info {\"target\":\"HAR-LT-014\"}:"), "{}", replayed.out);
-    for line in ["    -| HAR-LT-014 | laptop | Tarnwell T14 G2 |", "    +| HAR-LT-014 | laptop | Tarnwell T14 G3 |"] {
+    for line in
+        ["    -| HAR-LT-014 | laptop | Tarnwell T14 G2 |", "    +| HAR-LT-014 | laptop | Tarnwell T14 G3 |"]
+    {
         assert!(replayed.out.contains(line), "{}", replayed.out);
     }
     // The gate and the prompts know nothing of that.

@@ -1,0 +1,41 @@
+//! `loopgate completions` and `loopgate man`: both are made from the arguments, so that they are never behind them.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+use clap_mangen::Man;
+
+use crate::args::{Args, CompletionsArgs, ManArgs};
+use crate::failure::Failure;
+use crate::stream;
+
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Args::command(), "loopgate", &mut script);
+    print(script)
+}
+
+pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
+    let Some(folder) = &args.out else {
+        let mut page = Vec::new();
+        let rendered = Man::new(Args::command()).render(&mut page);
+        rendered.map_err(|error| Failure::new(format!("the page cannot be made: {error}")))?;
+        return print(page);
+    };
+    fs::create_dir_all(folder).map_err(|error| not_written(folder, &error))?;
+    clap_mangen::generate_to(Args::command(), folder).map_err(|error| not_written(folder, &error))?;
+    stream::note(format!("the pages are in {}", folder.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(text: Vec<u8>) -> Result<ExitCode, Failure> {
+    let text = String::from_utf8(text);
+    stream::print(&text.map_err(|error| Failure::new(format!("not a text: {error}")))?);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn not_written(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("{}: cannot be written: {error}; name another folder with --out", path.display()))
+}
