@@ -28,6 +28,12 @@ pub enum DomainError {
         /// The system's message.
         message: String,
     },
+    /// The folder of a new domain is taken.
+    #[error("{}: something is there already, and nothing is overwritten; name a new or an empty folder", .path.display())]
+    Taken {
+        /// The path.
+        path: PathBuf,
+    },
     /// `loopgate.toml`, or a file that belongs to it, is invalid.
     #[error("{}:{line}:{column}: {message}", .path.display())]
     Invalid {
@@ -60,7 +66,7 @@ impl DomainError {
             | Self::Unwritable { message, .. } => {
                 *message = format!("with the profile `{profile}`: {message}");
             }
-            Self::Missing { .. } => {}
+            Self::Missing { .. } | Self::Taken { .. } => {}
         }
         self
     }

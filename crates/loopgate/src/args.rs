@@ -20,6 +20,8 @@ const EXIT_CODES: &str = "Exit codes of `run`: 0 answered, 3 partial, 4 refused,
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Make a new domain folder, which runs at once
+    Init(InitArgs),
     /// Run a work item through a domain's loop
     Run(Box<RunArgs>),
     /// Hold a conversation with a domain, turn by turn
@@ -76,6 +78,49 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page, or write the pages of all commands
     Man(ManArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "At a terminal it asks for what is not given; elsewhere the defaults count. Nothing is ever overwritten."
+)]
+pub(crate) struct InitArgs {
+    /// The new folder
+    pub(crate) folder: PathBuf,
+    /// What the domain is for [default: support]
+    #[arg(long, value_enum)]
+    pub(crate) template: Option<TemplateName>,
+    /// The word for a work item, for example `ticket`
+    #[arg(long, value_name = "WORD")]
+    pub(crate) kind: Option<String>,
+    /// What the runs are for, in a sentence; the model reads it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) goal: Option<String>,
+    /// A folder of documents (.md, .txt) that the runs search [default: samples]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) documents: Option<PathBuf>,
+    /// A SQLite file; each of its tables gets a tool [default: a sample]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) database: Option<PathBuf>,
+    /// The domain's name [default: the folder's]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Ask nothing, also at a terminal
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+/// What a new domain is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TemplateName {
+    /// A document about a ticket, from a database and from documents
+    Support,
+    /// An answer to a question, from documents
+    Documents,
+    /// A conversation with tools
+    Agent,
+    /// A value that fits a schema, from a message
+    Extract,
 }
 
 #[derive(Debug, clap::Args)]

@@ -8,6 +8,7 @@ mod domain;
 mod eval;
 mod failure;
 mod guard;
+mod init;
 mod live;
 mod manual;
 #[cfg(feature = "mcp-server")]
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
     let result = runtime.block_on(async {
         run::survive_file_limits();
         match args.command {
+            Command::Init(args) => init::init(args),
             Command::Run(run) => run::run(*run).await,
             Command::Chat(chat) => chat::chat(*chat).await,
             Command::Show(show) => show::show(show).await,

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-const COMMANDS: [&str; 30] = [
+const COMMANDS: [&str; 31] = [
+    "init",
     "run",
     "chat",
     "show",

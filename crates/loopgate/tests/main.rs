@@ -14,6 +14,7 @@ mod guard;
 mod handbook;
 mod help;
 mod import;
+mod init;
 mod kills;
 #[cfg(unix)]
 mod kinds;

@@ -5,8 +5,10 @@ mod database;
 pub(crate) mod given;
 mod query;
 pub(crate) mod rows;
+mod tables;
 mod tool;
 
 pub use database::Database;
 pub use rows::{CELL_BYTES_MAX, RESULT_BYTES_MAX, ROWS_MAX};
+pub use tables::{Table, quoted};
 pub use tool::SqlTool;
