@@ -84,4 +84,4 @@ pub use mcp::{
 };
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresLogin, PostgresReport, PostgresSettings, PostgresTls, PostgresTool};
-pub use sql::{CELL_BYTES_MAX, Database, RESULT_BYTES_MAX, ROWS_MAX, SqlTool, Table, quoted};
+pub use sql::{CELL_BYTES_MAX, Database, RESULT_BYTES_MAX, ROWS_MAX, SqlTool, TableInfo, quoted};

@@ -28,11 +28,11 @@ pub(crate) fn init(args: InitArgs) -> Result<ExitCode, Failure> {
 fn next(folder: &Path, item: &Path, template: Template) -> String {
     let shown = |path: &Path| quoted(&path.to_string_lossy());
     let (folder, item) = (shown(folder), shown(item));
-    let talk = match template {
+    let conversation = match template {
         Template::Agent => format!("; `loopgate chat {folder}` holds a conversation"),
         Template::Support | Template::Documents | Template::Extract => String::new(),
     };
-    format!("next: loopgate run {folder} {item}{talk}")
+    format!("next: loopgate run {folder} {item}{conversation}")
 }
 
 fn given(args: &InitArgs) -> Scaffold {

@@ -10,5 +10,5 @@ mod tool;
 
 pub use database::Database;
 pub use rows::{CELL_BYTES_MAX, RESULT_BYTES_MAX, ROWS_MAX};
-pub use tables::{Table, quoted};
+pub use tables::{TableInfo, quoted};
 pub use tool::SqlTool;

@@ -7,7 +7,7 @@ use crate::error::{ConnectorError, one_line};
 
 /// A table or view of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct TableInfo {
     /// Its name.
     pub name: String,
     /// Its columns, in their order.
@@ -23,14 +23,14 @@ impl Database {
     ///
     /// # Errors
     /// If the database cannot be read.
-    pub fn tables(&self) -> Result<Vec<Table>, ConnectorError> {
+    pub fn tables(&self) -> Result<Vec<TableInfo>, ConnectorError> {
         self.read_tables().map_err(|error| ConnectorError::NotADatabase {
             path: self.path().display().to_string(),
             message: one_line(error),
         })
     }
 
-    fn read_tables(&self) -> rusqlite::Result<Vec<Table>> {
+    fn read_tables(&self) -> rusqlite::Result<Vec<TableInfo>> {
         let connection = self.connect()?;
         let mut list = connection.prepare(
             "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite~_%' ESCAPE '~'
@@ -59,7 +59,7 @@ impl Database {
                 _ => None,
             });
             let key = key.clone();
-            tables.push(Table {
+            tables.push(TableInfo {
                 columns: columns.into_iter().map(|(name, _)| name).collect(),
                 name,
                 key,

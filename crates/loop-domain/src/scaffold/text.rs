@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use loop_connectors::{Table, quoted};
+use loop_connectors::{TableInfo, quoted};
 
 use super::{Scaffold, Template};
 
@@ -18,7 +18,7 @@ pub(super) struct Parts<'a> {
     pub(super) documents: Option<PathBuf>,
     /// The given database, as the file names it.
     pub(super) database: Option<PathBuf>,
-    pub(super) tables: Vec<Table>,
+    pub(super) tables: Vec<TableInfo>,
 }
 
 impl Parts<'_> {
@@ -101,7 +101,7 @@ impl Parts<'_> {
 }
 
 /// A tool that finds the rows of a table by its key.
-fn tool_of(table: &Table, name: &str) -> String {
+fn tool_of(table: &TableInfo, name: &str) -> String {
     let columns: Vec<String> = table.columns.iter().map(|column| quoted(column)).collect();
     let parameter = identifier(&table.key);
     let query = format!(
