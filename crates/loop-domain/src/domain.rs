@@ -84,6 +84,7 @@ pub struct Domain {
     scripts: Scripts,
     recorder: Option<Recorder>,
     secrets: Secrets,
+    model_urls: Vec<(String, String)>,
     overridden: Vec<Overridden>,
     servers: Servers,
     #[cfg(feature = "postgres")]
@@ -124,7 +125,6 @@ impl Domain {
         let mut unset = tools.secrets.untrusted;
         unset.extend(found.unset);
         unset.extend(tools.secrets.unset);
-        warnings.extend(unset.iter().chain(&unset_to_save).map(ToString::to_string));
         Ok(Self {
             spec: Arc::new(spec),
             registry: Arc::new(tools.registry),
@@ -140,6 +140,7 @@ impl Domain {
             scripts,
             recorder,
             secrets: found.secrets,
+            model_urls: found.urls,
             overridden: options.overridden(),
             servers: tools.servers,
             #[cfg(feature = "postgres")]
@@ -179,7 +180,8 @@ impl Domain {
         for profile in profiles {
             let options = LoadOptions { profile: Some(profile.clone()), ..options.clone() };
             let with = read(&options).map_err(|error| error.of_profile(profile))?;
-            let more = with.warnings.iter().filter(|warning| !domain.warnings.contains(warning));
+            let known = domain.report().warnings;
+            let more = with.report().warnings.into_iter().filter(|warning| !known.contains(warning));
             report.warnings.extend(more.map(|warning| format!("profile `{profile}`: {warning}")));
         }
         Ok(report)
@@ -276,7 +278,24 @@ impl Domain {
         let servers = self.servers.lines();
         let path = self.file.path();
         let lines = report::lines(&self.spec, path, &kinds, &servers, saved.as_deref(), self.profiles());
-        DomainReport { lines, warnings: self.warnings.clone() }
+        let missing = self.missing().map(ToString::to_string);
+        DomainReport { lines, warnings: self.warnings.iter().cloned().chain(missing).collect() }
+    }
+
+    /// What is valid and probably not intended, one line each: the report's warnings without what is [missing](Self::missing).
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// What a run needs of the environment and does not find, the saving of its outcome included. Empty if it is all there.
+    pub fn missing(&self) -> impl Iterator<Item = &DomainError> {
+        self.unset.iter().chain(&self.unset_to_save)
+    }
+
+    /// Where the models of its tiers are: the name of the tier, and the base URL. A URL may hold a credential, and is not to
+    /// be shown. Empty if no model is on a server.
+    pub fn model_urls(&self) -> &[(String, String)] {
+        &self.model_urls
     }
 
     /// The folder in which the file stands.

@@ -33,6 +33,8 @@ pub(crate) struct Found {
     pub(crate) unset: Vec<DomainError>,
     /// The credentials that they use.
     pub(crate) secrets: Secrets,
+    /// Where they are: the name of the tier, and the base URL, which may hold a credential.
+    pub(crate) urls: Vec<(String, String)>,
     /// Those of them that reply from a list.
     scripts: Scripts,
 }

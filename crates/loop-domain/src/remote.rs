@@ -120,6 +120,8 @@ pub(crate) fn model(
     };
     let bare = wanted.bare(&profile, key).map_err(place)?;
     found.unset.extend(bare.unset.filter(|_| !is_stated).map(place));
+    let url = config.base_url.as_deref().or(profile.base_url.as_deref());
+    found.urls.extend(url.map(|url| (tier.to_owned(), url.to_owned())));
     let model = bare.model.with_defaults(Defaults {
         effort: config.effort,
         temperature: config.temperature,

@@ -22,6 +22,8 @@ const EXIT_CODES: &str = "Exit codes of `run`: 0 answered, 3 partial, 4 refused,
 pub(crate) enum Command {
     /// Make a new domain folder, which runs at once
     Init(InitArgs),
+    /// Say what is missing: keys, prices, servers, places to write
+    Doctor(DoctorArgs),
     /// Run a work item through a domain's loop
     Run(Box<RunArgs>),
     /// Hold a conversation with a domain, turn by turn
@@ -108,6 +110,19 @@ pub(crate) struct InitArgs {
     /// Ask nothing, also at a terminal
     #[arg(long)]
     pub(crate) yes: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "It connects to the servers of the models, and sends them nothing.\n\n\
+                  Exit codes: 0 nothing is missing, 1 something is, 2 wrong usage.")]
+pub(crate) struct DoctorArgs {
+    /// A domain folder, or its loopgate.toml [default: none, the program alone]
+    pub(crate) domain: Option<PathBuf>,
+    /// A profile of the domain
+    #[arg(long, requires = "domain")]
+    pub(crate) profile: Option<String>,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
 }
 
 /// What a new domain is for.

@@ -4,6 +4,7 @@ mod args;
 mod cache;
 mod chat;
 mod diff;
+mod doctor;
 mod domain;
 mod eval;
 mod failure;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         run::survive_file_limits();
         match args.command {
             Command::Init(args) => init::init(args),
+            Command::Doctor(args) => doctor::doctor(&args).await,
             Command::Run(run) => run::run(*run).await,
             Command::Chat(chat) => chat::chat(*chat).await,
             Command::Show(show) => show::show(show).await,

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-const COMMANDS: [&str; 31] = [
+const COMMANDS: [&str; 32] = [
     "init",
+    "doctor",
     "run",
     "chat",
     "show",

@@ -8,6 +8,7 @@ mod canary;
 mod chat;
 mod command;
 mod common;
+mod doctor;
 mod eval;
 mod explain;
 mod guard;
