@@ -108,7 +108,8 @@ fn is_same_call(a: &Call, b: &Call) -> bool {
 }
 
 fn is_same_work(a: &Work, b: &Work) -> bool {
-    (a.key, a.attempt, a.action, a.evidence, a.announced) == (b.key, b.attempt, b.action, b.evidence, b.announced)
+    (a.key, a.attempt, a.action, a.evidence, a.announced)
+        == (b.key, b.attempt, b.action, b.evidence, b.announced)
         && a.sub_call == b.sub_call
         && a.observation == b.observation
         && a.poll == b.poll

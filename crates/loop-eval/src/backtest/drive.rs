@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use loop_core::{
-    Command, CommandKey, Digest, Event, EventKind, Facts, FailureKind, Millis, Outcome, PersonAnswer,
-    PromptSize, Rejected, Reply, Run, RunId, RunSpec, SpecNames, Started, Status,
+    Command, CommandKey, Digest, Event, EventKind, Facts, FailureKind, Millis, Outcome, PromptSize, Rejected,
+    Reply, Run, RunId, RunSpec, SpecNames, Started, Status,
 };
 use loop_runtime::journal::Recorded;
 
@@ -106,7 +106,7 @@ pub fn backtest(
     let mut others: Vec<Other> = policies.iter().map(|under| Other::new(started, under)).collect();
     others.iter_mut().for_each(|other| other.compare(&state, first.seq));
     for entry in entries {
-        let mut open: Vec<&mut Other> = others.iter_mut().filter(|other| other.finding.is_none()).collect();
+        let mut open: Vec<&mut Other> = others.iter_mut().filter(|other| !other.is_settled()).collect();
         open.iter_mut().for_each(|other| other.before(&state, entry.seq, entry.event.at));
         let notes = state.apply(&entry.event).map_err(|rejected| broken(entry.seq, rejected))?;
         if notes != entry.notes {
@@ -162,11 +162,23 @@ impl Other {
         Self { run: begin(started, under).0, finding: None, granted: None, limits: Vec::new() }
     }
 
+    /// Whether no later event changes what is found.
+    fn is_settled(&self) -> bool {
+        match &self.finding {
+            None => false,
+            Some(Finding { kind: FindingKind::Same | FindingKind::OtherReason, .. }) => {
+                self.run.outcome().is_some()
+            }
+            Some(_) => true,
+        }
+    }
+
     /// Lets the deadlines of this run pass that are due before the next recorded event, and that the recorded run did not
     /// have.
     fn before(&mut self, recorded: &Run, seq: u64, at: Millis) {
         while self.finding.is_none()
-            && let Some(due) = self.run.deadline().filter(|due| *due < at && recorded.deadline() != Some(*due))
+            && let Some(due) =
+                self.run.deadline().filter(|due| *due < at && recorded.deadline() != Some(*due))
         {
             let event = Event { at: due.max(self.run.now()), kind: EventKind::DeadlineReached };
             if self.run.apply(&event).is_err() {
@@ -182,6 +194,8 @@ impl Other {
     /// Applies a recorded event, and compares the runs after it. `recorded` has taken the event already.
     fn take(&mut self, recorded: &Run, seq: u64, event: &Event) {
         if self.finding.is_some() {
+            // Both end here, and what was in flight settles.
+            let _later_than_its_end = self.run.apply(event);
             return;
         }
         if let Some(what) = self.would_have_been_cut(event) {
@@ -189,10 +203,9 @@ impl Other {
         }
         let mut event = event.clone();
         let is_granted = match &mut event.kind {
-            EventKind::PersonAnswered { binding, answer, .. } => {
+            EventKind::PersonAnswered { binding, .. } => {
                 // The binding names the digest of the policy.
                 *binding = None;
-                let _: &PersonAnswer = answer;
                 false
             }
             EventKind::CallStarted { .. } | EventKind::CallRefused { .. } => match self.quoted(&event.kind) {
@@ -235,7 +248,9 @@ impl Other {
             (Ok(quote), EventKind::CallStarted { tier, prompt_hash, max_output_tokens, .. }) => {
                 if quote.tier != *tier {
                     let (now, then) = (quote.tier.name(), tier.name());
-                    return Err(format!("the call {key} is made on the {now} model, and was on the {then} one"));
+                    return Err(format!(
+                        "the call {key} is made on the {now} model, and was on the {then} one"
+                    ));
                 }
                 self.granted = (quote.max_output_tokens != *max_output_tokens)
                     .then_some((quote.max_output_tokens, *max_output_tokens));
@@ -314,7 +329,8 @@ impl Other {
                         None => self.limit_times(recorded),
                     }
                 } else {
-                    let what = format!("the final pass is made for {}, and was for {}", now.reason, then.reason);
+                    let what =
+                        format!("the final pass is made for {}, and was for {}", now.reason, then.reason);
                     self.differs(seq, what);
                 }
             }
@@ -330,18 +346,18 @@ impl Other {
             }
             (End::Ended(then), End::Ended(now)) => {
                 let (then, now) = (then.clone(), now.clone());
-                let kind = if then.reason == now.reason { FindingKind::Same } else { FindingKind::OtherReason };
+                let kind =
+                    if then.reason == now.reason { FindingKind::Same } else { FindingKind::OtherReason };
                 let what = match kind {
                     FindingKind::Same => String::new(),
                     _ => format!("it ends for {}, and ended for {}", now.reason, then.reason),
                 };
                 let at = (kind != FindingKind::Same).then(|| self.place(seq));
-                let class = self.run.outcome().map_or_else(|| now.class(), |outcome| outcome.stop.class);
                 self.finding = Some(Finding {
                     kind,
                     at,
                     totals: *self.run.totals(),
-                    stop: Some((now.reason, class)),
+                    stop: Some((now.reason, now.class())),
                     what,
                     more: None,
                     outcome: None,
@@ -440,11 +456,13 @@ impl Other {
                     kind => kind.is_known(),
                 };
                 // What was in flight at the end has settled since.
-                let totals = match (finding.kind, ended) {
-                    (FindingKind::Same | FindingKind::OtherReason, Some(ended)) => ended.totals,
-                    _ => finding.totals,
-                };
-                Finding { totals, is_same_result, ..finding }
+                match (finding.kind, self.run.outcome()) {
+                    (FindingKind::Same | FindingKind::OtherReason, Some(own)) => {
+                        let stop = Some((own.stop.reason(), own.stop.class));
+                        Finding { totals: own.totals, stop, is_same_result, ..finding }
+                    }
+                    _ => Finding { is_same_result, ..finding },
+                }
             }
             // The recorded run has not ended, and nothing differs so far.
             None => Finding {
@@ -465,10 +483,14 @@ impl Other {
 /// Why a reply is not the one that would have come under another grant of output tokens. `None`: it is.
 fn cut(reply: &Reply, here: u64, then: u64) -> Option<String> {
     if here > then {
-        return reply.finish.is_cut().then(|| format!("the reply was cut at {then} output tokens, and may have {here}"));
+        return reply
+            .finish
+            .is_cut()
+            .then(|| format!("the reply was cut at {then} output tokens, and may have {here}"));
     }
     // Without reported usage, a token is at least a byte.
-    let used = reply.usage.map_or_else(|| reply.known_bytes(), |usage| usage.output.saturating_add(usage.reasoning));
+    let used =
+        reply.usage.map_or_else(|| reply.known_bytes(), |usage| usage.output.saturating_add(usage.reasoning));
     (used > here).then(|| format!("the reply of {used} output tokens would have been cut at {here}"))
 }
 
@@ -489,6 +511,8 @@ fn next(run: &Run) -> String {
         Some(Command::RunTool(tool)) => format!("the tool {} runs ({})", tool.tool, tool.key),
         Some(Command::AskPerson { key, .. }) => format!("a person is asked about {key}"),
         Some(Command::Validate(_)) => "the output is validated".to_owned(),
-        Some(Command::Abort { .. } | Command::Save { .. }) | None => format!("it is in phase {}", run.phase().name()),
+        Some(Command::Abort { .. } | Command::Save { .. }) | None => {
+            format!("it is in phase {}", run.phase().name())
+        }
     }
 }
