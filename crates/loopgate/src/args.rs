@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Print what a run may use at most, before it begins, and which limit can bind first
     Plan(PlanArgs),
+    /// Find out what recorded runs would have done under other limits and gate settings
+    Backtest(Box<crate::backtest::BacktestArgs>),
     /// List the runs in the journal, newest first
     Runs(JournalArgs),
     /// List a domain's tools, or call one

@@ -1,6 +1,7 @@
 //! The `loopgate` command: arguments in; a document, an answer or a value, a reason and a cost out. All logic lives in the libraries.
 
 mod args;
+mod backtest;
 mod cache;
 mod chat;
 mod diff;
@@ -26,6 +27,7 @@ mod people;
 mod places;
 mod plan;
 mod policy;
+mod recorded;
 mod redteam;
 mod resume;
 mod run;
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
             Command::Why(args) => why::why(args).await,
             Command::Diff(args) => diff::diff(args).await,
             Command::Plan(args) => plan::plan(&args),
+            Command::Backtest(args) => backtest::backtest(*args).await,
             Command::Runs(runs) => show::runs(runs).await,
             Command::Tools(tools) => tools::tools(tools).await,
             Command::Models(args) => models::models(&args),
