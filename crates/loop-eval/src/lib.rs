@@ -8,3 +8,4 @@ pub mod guard;
 pub mod redteam;
 pub mod report;
 pub mod trace;
+pub mod tune;

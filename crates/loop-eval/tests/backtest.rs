@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{CostMode, EventKind, PicoUsd, Run, RunSpec, Stale};
-use loop_eval::backtest::{Backtested, Finding, FindingKind, Under, backtest};
-use loop_runtime::journal::{Entry, Recorded};
+use loop_core::{CostMode, EventKind, PicoUsd, Run, RunId, RunSpec, Stale, WorkItem};
+use loop_domain::PolicyFile;
+use loop_eval::backtest::{
+    BacktestReport, Backtested, Finding, FindingKind, NotTested, Policies, RunsOf, Under, backtest, page,
+};
+use loop_eval::tune::TuneReport;
+use loop_runtime::journal::{Durability, Entry, Header, Journal, MemoryJournal, Recorded};
 use loop_testkit::*;
 
 fn recorded(world: &World) -> Recorded {
@@ -152,4 +156,157 @@ fn what_is_found_is_what_a_run_under_the_other_policy_does() {
     }
     let all = FindingKind::ALL.iter().all(|kind| kinds.get(kind).is_some_and(|runs| *runs >= 8));
     assert!(all, "{kinds:?}");
+}
+
+/// The worlds as runs of a journal, each under a name of its own.
+pub async fn stored(worlds: &[World]) -> RunsOf {
+    let journal = MemoryJournal::new();
+    let mut runs = Vec::new();
+    for world in worlds {
+        let recorded = recorded(world);
+        let started = world.run.started();
+        let header = Header {
+            run: world.run.id().clone(),
+            unix_ms: started.unix_ms,
+            item: Arc::clone(&started.item.id),
+            title: Arc::clone(&started.item.title),
+            spec: recorded.spec,
+            manifest_hash: started.tools,
+            manifest: recorded.manifest,
+            origin: None,
+        };
+        let entries: Vec<Arc<Entry>> = recorded.entries.into_iter().map(Arc::new).collect();
+        let mut writer = journal.create(&header, &entries[0]).await.unwrap();
+        writer.append_all(&entries[1..], Durability::Committed).await.unwrap();
+        runs.push(header.run);
+    }
+    RunsOf { handles: vec![Arc::new(journal.clone()), Arc::new(journal)], runs }
+}
+
+/// Runs that ask for a tool until they are sure, after so many passes. The item decides the half of a run.
+pub fn sure_after(name: &str, passes: u32) -> World {
+    let item = WorkItem::new(format!("item-{name}"), "ticket", "T", "It is slow.");
+    let setup = run().item(item).gate(|gate| (gate.stale, gate.no_progress) = (Stale::Off, 0));
+    let mut world = setup.start_as(name);
+    for pass in 1..passes {
+        let host = format!("h{pass}");
+        let asks =
+            draft("low").section("Situation", &format!("pass {pass}")).asks("fetch_device", target(&host));
+        world = world.replied(&asks).all_finished();
+    }
+    world.replied(&draft("high").section("Situation", "It is the disk."))
+}
+
+fn policies(texts: &[&str]) -> Arc<Policies> {
+    let file = |(at, text): (usize, &&str)| {
+        PolicyFile::of_text(format!("p{at}.toml").into(), (*text).to_owned(), &[]).unwrap()
+    };
+    Arc::new(Policies::new(texts.iter().enumerate().map(file).collect()))
+}
+
+async fn report(worlds: &[World], texts: &[&str]) -> BacktestReport {
+    let (policies, of) = (policies(texts), stored(worlds).await);
+    let tested = policies.over(&of, &Arc::default()).await;
+    BacktestReport::new(&policies, tested, /*documents*/ true)
+}
+
+#[tokio::test]
+async fn an_earlier_stop_has_the_document_of_its_pass() {
+    // Issue 16, part 6: the document at that pass is in the journal, and so are its cost and its time.
+    let worlds = [sure_after("a", 3), sure_after("b", 1)];
+    let two_passes = "[limits]\npasses = 2\n[gate]\nfinal_pass = false\n";
+    let report = report(&worlds, &["", two_passes, "[limits]\npasses = 2\n"]).await;
+    let kinds: Vec<Vec<FindingKind>> =
+        report.runs.iter().map(|run| run.under.iter().map(|under| under.finding).collect()).collect();
+    use FindingKind::{FinalPass, Same, StopsEarlier};
+    assert_eq!(kinds, [[Same, StopsEarlier, FinalPass], [Same, Same, Same]]);
+    let early = &report.runs[0].under[1];
+    let situation =
+        early.document.as_ref().unwrap().iter().find(|section| section.id == "situation").unwrap();
+    assert_eq!((situation.body.as_str(), situation.pass, early.same_result), ("pass 2", 2, false));
+    assert_eq!((early.reason.as_deref(), early.class.as_deref()), (Some("max_passes"), Some("partial")));
+    // What is saved is the cost of the third pass.
+    let saved = report.runs[0].cost_pico_usd.unwrap() - early.cost_pico_usd.unwrap();
+    assert!(saved > 0 && report.policies[1].saved_pico_usd == saved, "{:?}", report.policies[1]);
+    assert_eq!((report.policies[1].unknown, report.policies[2].unknown), (0, 1));
+    assert!(report.policies[2].unknown_at_most_pico_usd > Some(report.policies[2].unknown_at_least_pico_usd));
+}
+
+#[tokio::test]
+async fn a_tool_that_is_forbidden_changes_nothing_until_it_is_requested() {
+    let worlds = [sure_after("a", 3), sure_after("b", 1)];
+    let report = report(&worlds, &["[gate]\nforbid = [\"fetch_device\"]\n"]).await;
+    assert_eq!(report.policies[0].assumptions, ["the model is not told of `fetch_device`"]);
+    let [a, b] = [&report.runs[0].under[0], &report.runs[1].under[0]];
+    assert_eq!((a.finding, b.finding), (FindingKind::Differs, FindingKind::Same));
+    assert!(
+        a.what.contains("the verdict on fetch_device") && a.what.contains("`denied` and was `run`"),
+        "{}",
+        a.what
+    );
+}
+
+#[tokio::test]
+async fn a_larger_limit_continues_with_a_bound() {
+    let short = run().limits(|limits| limits.passes = 1).gate(|gate| gate.final_pass = false);
+    let world = short.start_as("a").replied(&draft("low").asks("fetch_device", target("h"))).all_finished();
+    let report = report(&[world], &["[limits]\npasses = 4\n"]).await;
+    let under = &report.runs[0].under[0];
+    assert_eq!(under.finding, FindingKind::Continues, "{under:?}");
+    assert_eq!(under.what, "the model call 2/main is made");
+    assert!(under.more_at_most.unwrap().cost_pico_usd.is_some_and(|cost| cost > 0));
+}
+
+#[tokio::test]
+async fn a_run_that_has_not_ended_is_the_same_so_far() {
+    let open = run().start_as("a").started();
+    let report = report(&[open], &["", "[limits]\npasses = 0\n"]).await;
+    let [same, none] = [0, 1].map(|at| &report.runs[0].under[at]);
+    assert_eq!((same.finding, report.recorded.open, &report.runs[0].class), (FindingKind::Same, 1, &None));
+    assert_eq!((none.finding, none.entry, none.cost_pico_usd), (FindingKind::StopsEarlier, Some(0), Some(0)));
+}
+
+#[tokio::test]
+async fn entries_that_were_decided_otherwise_are_not_tested() {
+    // I-11: what this program would decide says nothing about what was decided.
+    let world = sure_after("a", 2);
+    let mut other = recorded(&world);
+    other.entries.iter_mut().for_each(|entry| entry.notes.clear());
+    let error = policies(&[""]).backtest(world.run.id(), &other).unwrap_err().to_string();
+    assert!(error.contains("was decided otherwise by the program that wrote it"), "{error}");
+    other.entries.clear();
+    assert!(policies(&[""]).backtest(world.run.id(), &other).is_err());
+    let gone = RunsOf { runs: vec![RunId::new("gone")], ..stored(&[world]).await };
+    let missing = policies(&[""]).over(&gone, &Arc::default()).await;
+    assert!(matches!(missing[0].1, Err(NotTested::Journal(_))));
+}
+
+#[tokio::test]
+async fn the_page_is_static_and_says_the_same_each_time() {
+    let item = WorkItem::new("<script>alert(1)</script>", "ticket", "T", "It is slow.");
+    let hostile = run().item(item).start_as("a").replied(&draft("low").asks("fetch_device", target("h")));
+    let worlds = [hostile.all_finished().replied(&draft("high")), sure_after("b", 3)];
+    let texts = ["name = \"a<b>&\"\n[limits]\npasses = 1\n", ""];
+    let pages = [page(&report(&worlds, &texts).await), page(&report(&worlds, &texts).await)];
+    assert_eq!(pages[0], pages[1]);
+    for outside in ["<script", "http:", "https:", "src=", "a<b>"] {
+        assert!(!pages[0].contains(outside), "{outside}");
+    }
+    assert!(pages[0].contains("&lt;script&gt;alert(1)") && pages[0].matches("<svg").count() == 2);
+}
+
+#[test]
+fn the_schemas_are_those_of_the_types() {
+    let schemas =
+        [("backtest", schemars::schema_for!(BacktestReport)), ("tune", schemars::schema_for!(TuneReport))];
+    for (name, schema) in schemas {
+        let file = format!("../../docs/schema/{name}.schema.json");
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(&file);
+        let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        if std::env::var_os("UPDATE_SCHEMA").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        let committed = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(committed == text, "{file} is old: run this test with UPDATE_SCHEMA=1");
+    }
 }

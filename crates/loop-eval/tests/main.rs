@@ -12,4 +12,5 @@ mod redteam;
 mod schema;
 mod step;
 mod trust;
+mod tune;
 mod verdicts;

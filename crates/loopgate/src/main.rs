@@ -36,6 +36,7 @@ mod servers;
 mod show;
 mod stream;
 mod tools;
+mod tune;
 mod why;
 
 use std::process::ExitCode;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
             Command::Diff(args) => diff::diff(args).await,
             Command::Plan(args) => plan::plan(&args),
             Command::Backtest(args) => backtest::backtest(*args).await,
+            Command::Tune(args) => tune::tune(*args).await,
             Command::Runs(runs) => show::runs(runs).await,
             Command::Tools(tools) => tools::tools(tools).await,
             Command::Models(args) => models::models(&args),

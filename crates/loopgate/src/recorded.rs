@@ -107,14 +107,11 @@ pub(crate) async fn tested(
     let done = Arc::new(AtomicUsize::new(0));
     let all: usize = of.iter().map(|of| of.runs.len()).sum();
     let mut tested = Vec::with_capacity(all);
-    let shown = stream::is_watched().then(|| tokio::spawn(show(Arc::clone(&done), all)));
+    let progress = Progress::show(&done, Some(all));
     for of in of {
         tested.append(&mut policies.over(of, &done).await);
     }
-    if let Some(shown) = shown {
-        shown.abort();
-        stream::progress("");
-    }
+    drop(progress);
     // A policy that does not fit is wrong for all runs of a domain.
     for (run, result) in &tested {
         if let Err(NotTested::Policy(error)) = result {
@@ -124,12 +121,33 @@ pub(crate) async fn tested(
     Ok(tested)
 }
 
-/// Shows how many runs are done, until it is aborted.
-async fn show(done: Arc<AtomicUsize>, all: usize) {
+/// How many runs are done, on standard error where a person watches, until it is dropped.
+pub(crate) struct Progress(Option<tokio::task::JoinHandle<()>>);
+
+impl Progress {
+    /// Shows what `done` counts, of so many.
+    pub(crate) fn show(done: &Arc<AtomicUsize>, all: Option<usize>) -> Self {
+        Self(stream::is_watched().then(|| tokio::spawn(shown(Arc::clone(done), all))))
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+            stream::progress("");
+        }
+    }
+}
+
+async fn shown(done: Arc<AtomicUsize>, all: Option<usize>) {
     let mut ticks = tokio::time::interval(Duration::from_millis(100));
     loop {
         ticks.tick().await;
-        let done = done.load(Ordering::Relaxed) as u64;
-        stream::progress(&format!("{} of {} runs", grouped(done), grouped(all as u64)));
+        let done = grouped(done.load(Ordering::Relaxed) as u64);
+        match all {
+            Some(all) => stream::progress(&format!("{done} of {} runs", grouped(all as u64))),
+            None => stream::progress(&format!("{done} runs tried")),
+        }
     }
 }

@@ -53,18 +53,28 @@ impl Policies {
         of: &RunsOf,
         done: &Arc<AtomicUsize>,
     ) -> Vec<(RunId, Result<Backtested, NotTested>)> {
+        self.over_each(of, done, |tested| tested).await
+    }
+
+    /// As [`over`](Self::over), with only what `keep` makes of each run.
+    pub(crate) async fn over_each<T: Send + 'static>(
+        self: &Arc<Self>,
+        of: &RunsOf,
+        done: &Arc<AtomicUsize>,
+        keep: impl Fn(Backtested) -> T + Clone + Send + 'static,
+    ) -> Vec<(RunId, Result<T, NotTested>)> {
         let (runs, next) = (Arc::new(of.runs.clone()), Arc::new(AtomicUsize::new(0)));
         let mut workers = JoinSet::new();
         for journal in &of.handles {
             let (policies, journal, runs) = (Arc::clone(self), Arc::clone(journal), Arc::clone(&runs));
-            let (next, done) = (Arc::clone(&next), Arc::clone(done));
+            let (next, done, keep) = (Arc::clone(&next), Arc::clone(done), keep.clone());
             workers.spawn(async move {
                 let mut tested = Vec::new();
                 while let at = next.fetch_add(1, Ordering::Relaxed)
                     && let Some(run) = runs.get(at)
                 {
                     let result = match journal.read(run).await {
-                        Ok(recorded) => policies.backtest(run, &recorded),
+                        Ok(recorded) => policies.backtest(run, &recorded).map(&keep),
                         Err(error) => Err(error.into()),
                     };
                     tested.push((at, result));
