@@ -159,7 +159,7 @@ fn what_is_found_is_what_a_run_under_the_other_policy_does() {
 }
 
 /// The worlds as runs of a journal, each under a name of its own.
-pub async fn stored(worlds: &[World]) -> RunsOf {
+pub(crate) async fn stored(worlds: &[World]) -> RunsOf {
     let journal = MemoryJournal::new();
     let mut runs = Vec::new();
     for world in worlds {
@@ -184,7 +184,7 @@ pub async fn stored(worlds: &[World]) -> RunsOf {
 }
 
 /// Runs that ask for a tool until they are sure, after so many passes. The item decides the half of a run.
-pub fn sure_after(name: &str, passes: u32) -> World {
+pub(crate) fn sure_after(name: &str, passes: u32) -> World {
     let item = WorkItem::new(format!("item-{name}"), "ticket", "T", "It is slow.");
     let setup = run().item(item).gate(|gate| (gate.stale, gate.no_progress) = (Stale::Off, 0));
     let mut world = setup.start_as(name);
@@ -223,7 +223,7 @@ async fn an_earlier_stop_has_the_document_of_its_pass() {
     let early = &report.runs[0].under[1];
     let situation =
         early.document.as_ref().unwrap().iter().find(|section| section.id == "situation").unwrap();
-    assert_eq!((situation.body.as_str(), situation.pass, early.same_result), ("pass 2", 2, false));
+    assert!(situation.body.ends_with("pass 2") && situation.pass == 2 && !early.same_result, "{early:?}");
     assert_eq!((early.reason.as_deref(), early.class.as_deref()), (Some("max_passes"), Some("partial")));
     // What is saved is the cost of the third pass.
     let saved = report.runs[0].cost_pico_usd.unwrap() - early.cost_pico_usd.unwrap();
@@ -234,7 +234,9 @@ async fn an_earlier_stop_has_the_document_of_its_pass() {
 
 #[tokio::test]
 async fn a_tool_that_is_forbidden_changes_nothing_until_it_is_requested() {
-    let worlds = [sure_after("a", 3), sure_after("b", 1)];
+    let both = draft("low").asks("fetch_device", target("h")).asks("fetch_docs", target("h"));
+    let asks = run().start_as("a").replied(&both).all_finished().replied(&draft("high"));
+    let worlds = [asks, sure_after("b", 1)];
     let report = report(&worlds, &["[gate]\nforbid = [\"fetch_device\"]\n"]).await;
     assert_eq!(report.policies[0].assumptions, ["the model is not told of `fetch_device`"]);
     let [a, b] = [&report.runs[0].under[0], &report.runs[1].under[0]];

@@ -4,13 +4,15 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-const COMMANDS: [&str; 27] = [
+const COMMANDS: [&str; 29] = [
     "run",
     "chat",
     "show",
     "why",
     "diff",
     "plan",
+    "backtest",
+    "tune",
     "runs",
     "tools",
     "tools call",

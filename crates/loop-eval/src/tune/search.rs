@@ -130,9 +130,11 @@ fn halves(known: &[Known], seed: u64) -> (Vec<&Known>, Vec<&Known>) {
         .collect();
     ordered.sort_by_key(|(digest, _)| *digest);
     let second = ordered.split_off(ordered.len().div_ceil(2));
-    let runs =
-        |groups: Vec<(Digest, Vec<&'_ Known>)>| groups.into_iter().flat_map(|(_, runs)| runs).collect();
-    (runs(ordered), runs(second))
+    (runs_of(ordered), runs_of(second))
+}
+
+fn runs_of(groups: Vec<(Digest, Vec<&Known>)>) -> Vec<&Known> {
+    groups.into_iter().flat_map(|(_, runs)| runs).collect()
 }
 
 /// The runs and their labels.
