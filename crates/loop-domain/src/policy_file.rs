@@ -202,7 +202,7 @@ impl PolicyFile {
         let names: Vec<&str> = spec.tools.iter().map(|tool| &*tool.name).collect();
         let is_pattern = name.contains('*');
         let is_slip = || name.len() <= LONGEST && names.iter().any(|tool| edits(name, tool) <= SLIP);
-        if is_pattern && (may_be_new || names.iter().any(|tool| fits(&tool))) {
+        if is_pattern && (may_be_new || names.iter().any(fits)) {
             return Ok(name.into());
         }
         if may_be_new && !is_pattern && !name.trim().is_empty() && !is_slip() {

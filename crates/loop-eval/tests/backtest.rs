@@ -206,8 +206,8 @@ fn policies(texts: &[&str]) -> Arc<Policies> {
 
 async fn report(worlds: &[World], texts: &[&str]) -> BacktestReport {
     let (policies, of) = (policies(texts), stored(worlds).await);
-    let tested = policies.over(&of, &Arc::default()).await;
-    BacktestReport::new(&policies, tested, /*documents*/ true)
+    let tested = policies.over(&of, &Arc::default(), /*documents*/ true).await;
+    BacktestReport::new(&policies, tested)
 }
 
 #[tokio::test]
@@ -279,7 +279,7 @@ async fn entries_that_were_decided_otherwise_are_not_tested() {
     other.entries.clear();
     assert!(policies(&[""]).backtest(world.run.id(), &other).is_err());
     let gone = RunsOf { runs: vec![RunId::new("gone")], ..stored(&[world]).await };
-    let missing = policies(&[""]).over(&gone, &Arc::default()).await;
+    let missing = policies(&[""]).over(&gone, &Arc::default(), false).await;
     assert!(matches!(missing[0].1, Err(NotTested::Journal(_))));
 }
 

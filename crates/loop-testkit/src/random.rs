@@ -40,7 +40,11 @@ pub fn random_setup(numbers: &mut Numbers) -> Setup {
         (limits.passes, limits.model_calls, limits.tool_calls) = (passes, model_calls, tool_calls);
         limits.cost = (cost == 0).then_some(PicoUsd(cost_limit)).or(limits.cost);
         limits.tokens = (tokens == 0).then_some(token_limit);
-        limits.cost_mode = [CostMode::Estimated, CostMode::Strict, CostMode::After][mode as usize];
+        limits.cost_mode = match mode {
+            0 => CostMode::Estimated,
+            1 => CostMode::Strict,
+            _ => CostMode::After,
+        };
         (limits.wall_ms, limits.person_ms) = (40_000, 3_000);
         (spec.gate.people, spec.gate.no_progress) = (people, no_progress);
         let breaker = &mut spec.gate.breakers;
@@ -120,7 +124,13 @@ fn step(mut world: World, numbers: &mut Numbers) -> World {
 }
 
 fn reply(world: &World, how: u64) -> DraftReply {
-    let to = target(["a", "b", "c", "d", "e"][(how / 8) as usize % 5]);
+    let to = target(match how / 8 % 5 {
+        0 => "a",
+        1 => "b",
+        2 => "c",
+        3 => "d",
+        _ => "e",
+    });
     if world.spec.protocol.properties().native_calls {
         return match how % 8 {
             0 => text("It is done."),

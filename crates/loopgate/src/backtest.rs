@@ -55,8 +55,8 @@ pub(crate) async fn backtest(args: BacktestArgs) -> Result<ExitCode, Failure> {
     }
     let policies = Arc::new(Policies::new(files));
     let of = recorded::named(&args.runs).await?;
-    let tested = recorded::tested(&policies, &of).await?;
-    let report = BacktestReport::new(&policies, tested, args.documents);
+    let tested = recorded::tested(&policies, &of, args.documents).await?;
+    let report = BacktestReport::new(&policies, tested);
     if let Some(path) = &args.html {
         std::fs::write(path, page(&report)).map_err(|error| {
             Failure::new(format!("{}: {error}; make its folder writable", path.display()))

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use loop_core::RunId;
-use loop_eval::backtest::{Backtested, NotTested, Policies, RunsOf};
+use loop_eval::backtest::{NotTested, Policies, RunsOf, TestedRun};
 use loop_runtime::journal::{Journal, RunLine, SqliteJournal};
 
 use crate::args::JournalArgs;
@@ -103,13 +103,14 @@ fn one(lines: &[RunLine], wanted: &str) -> Result<RunId, Failure> {
 pub(crate) async fn tested(
     policies: &Arc<Policies>,
     of: &[RunsOf],
-) -> Result<Vec<(RunId, Result<Backtested, NotTested>)>, Failure> {
+    documents: bool,
+) -> Result<Vec<(RunId, Result<TestedRun, NotTested>)>, Failure> {
     let done = Arc::new(AtomicUsize::new(0));
     let all: usize = of.iter().map(|of| of.runs.len()).sum();
     let mut tested = Vec::with_capacity(all);
     let progress = Progress::show(&done, Some(all));
     for of in of {
-        tested.append(&mut policies.over(of, &done).await);
+        tested.append(&mut policies.over(of, &done, documents).await);
     }
     drop(progress);
     // A policy that does not fit is wrong for all runs of a domain.

@@ -1,5 +1,6 @@
 //! `loopgate backtest` and `loopgate tune`.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -117,7 +118,10 @@ fn the_page_is_written_and_holds_all_that_it_shows() {
     assert_eq!(shell.run(&args).code, 0);
     let written = std::fs::read_to_string(&page).unwrap();
     assert!(
-        written.contains("<svg") && written.contains("early.toml") && !written.contains("http:") && !written.contains("https:"),
+        written.contains("<svg")
+            && written.contains("early.toml")
+            && !written.contains("http:")
+            && !written.contains("https:"),
         "{written}"
     );
     shell.run(&args);
@@ -199,7 +203,7 @@ fn many_journals_are_tested_in_one_go() {
     let report = shell.json(&[&["backtest", path.to_str().unwrap()], &policies[..], &["--json"]].concat());
     let took = began.elapsed();
     if count > 60 {
-        println!("{count} runs under 2 policies: {took:?}");
+        writeln!(std::io::stderr(), "{count} runs under 2 policies: {took:?}").unwrap();
     }
     assert_eq!(report["not_tested"], serde_json::json!([]));
     assert_eq!(report["recorded"]["runs"], count);

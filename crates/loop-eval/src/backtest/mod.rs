@@ -28,5 +28,5 @@ pub use page::page;
 pub use policy::{Assumption, Policies};
 pub use report::{
     BACKTEST_VERSION, BacktestReport, BacktestedRun, ClassCount, EarlierSection, FindingCount, MayUse,
-    PolicyReport, RecordedTotals, RunUnderPolicy, UntestedRun,
+    PolicyReport, RecordedTotals, RunUnderPolicy, TestedRun, UntestedRun,
 };

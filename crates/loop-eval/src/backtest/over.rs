@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use super::drive::{BacktestError, Backtested, backtest};
 use super::policy::Policies;
+use super::report::TestedRun;
 
 /// Runs of one journal.
 #[derive(Clone, Debug)]
@@ -46,14 +47,17 @@ impl Policies {
         Ok(backtest(run, recorded, &specs.base, &specs.under)?)
     }
 
-    /// What runs of a journal do under each of the policies, in their order. The workers share the runs. `done` counts
-    /// the runs that are tested.
+    /// What runs of a journal do under each of the policies, for a [`BacktestReport`](super::BacktestReport), in their
+    /// order. The workers share the runs. `done` counts the runs that are tested. With `documents` each earlier end has
+    /// its document.
     pub async fn over(
         self: &Arc<Self>,
         of: &RunsOf,
         done: &Arc<AtomicUsize>,
-    ) -> Vec<(RunId, Result<Backtested, NotTested>)> {
-        self.over_each(of, done, |tested| tested).await
+        documents: bool,
+    ) -> Vec<(RunId, Result<TestedRun, NotTested>)> {
+        let policies = Arc::clone(self);
+        self.over_each(of, done, move |tested| TestedRun::new(&policies, tested, documents)).await
     }
 
     /// As [`over`](Self::over), with only what `keep` makes of each run.

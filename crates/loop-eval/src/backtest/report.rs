@@ -181,13 +181,30 @@ pub struct UntestedRun {
     pub why: String,
 }
 
+/// What a report needs of a tested run. It holds no state and no document that was not asked for.
+#[derive(Clone, Debug)]
+pub struct TestedRun {
+    run: BacktestedRun,
+    totals: Totals,
+    class: Option<StopClass>,
+    findings: Vec<Finding>,
+}
+
+impl TestedRun {
+    /// With `documents` each earlier end has its document.
+    pub(super) fn new(policies: &Policies, tested: Backtested, documents: bool) -> Self {
+        let under = policies.files().iter().zip(&tested.findings);
+        let under = under.map(|(policy, finding)| RunUnderPolicy::new(policy.name(), finding, documents));
+        let run = BacktestedRun::new(&tested, under.collect());
+        let (totals, class) = (totals_of(&tested), tested.recorded.outcome().map(|it| it.stop.class));
+        let findings = tested.findings.into_iter().map(|finding| Finding { outcome: None, ..finding });
+        Self { run, totals, class, findings: findings.collect() }
+    }
+}
+
 impl BacktestReport {
-    /// The report of these runs. With `documents` each earlier end has its document.
-    pub fn new(
-        policies: &Policies,
-        tested: Vec<(RunId, Result<Backtested, NotTested>)>,
-        documents: bool,
-    ) -> Self {
+    /// The report of these runs.
+    pub fn new(policies: &Policies, tested: Vec<(RunId, Result<TestedRun, NotTested>)>) -> Self {
         let mut recorded = RecordedCounts::default();
         let mut sums: Vec<Sum> = policies.files().iter().map(|_| Sum::default()).collect();
         let (mut runs, mut not_tested) = (Vec::new(), Vec::new());
@@ -195,13 +212,10 @@ impl BacktestReport {
             match result {
                 Ok(tested) => {
                     recorded.add(&tested);
-                    let under = policies.files().iter().zip(&tested.findings).zip(&mut sums);
-                    let under = under.map(|((policy, finding), sum)| {
-                        sum.add(finding, tested.recorded.outcome());
-                        RunUnderPolicy::new(policy.name(), finding, documents)
-                    });
-                    let under = under.collect();
-                    runs.push(BacktestedRun::new(&tested, under));
+                    for (finding, sum) in tested.findings.iter().zip(&mut sums) {
+                        sum.add(finding, tested.class.map(|_| &tested.totals));
+                    }
+                    runs.push(tested.run);
                 }
                 Err(error) => not_tested.push(UntestedRun { run: run.to_string(), why: error.to_string() }),
             }
@@ -312,12 +326,11 @@ fn add_class(classes: &mut Classes, class: StopClass) {
 }
 
 impl RecordedCounts {
-    fn add(&mut self, tested: &Backtested) {
-        let used = totals_of(tested);
-        let totals = &mut self.totals;
+    fn add(&mut self, tested: &TestedRun) {
+        let (used, totals) = (&tested.totals, &mut self.totals);
         totals.runs += 1;
-        match tested.recorded.outcome() {
-            Some(outcome) => add_class(&mut self.classes, outcome.stop.class),
+        match tested.class {
+            Some(class) => add_class(&mut self.classes, class),
             None => totals.open += 1,
         }
         totals.cost_pico_usd = totals.cost_pico_usd.saturating_add(used.cost.known.0);
@@ -346,7 +359,8 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, finding: &Finding, recorded: Option<&Outcome>) {
+    /// `recorded` is what the recorded run used, if it has ended.
+    fn add(&mut self, finding: &Finding, recorded: Option<&Totals>) {
         *self.findings.entry(finding.kind).or_default() += 1;
         let cost = finding.totals.cost.known.0;
         if !finding.kind.is_known() {
@@ -364,9 +378,9 @@ impl Sum {
             add_class(&mut self.classes, class);
         }
         if let Some(recorded) = recorded {
-            self.saved = self.saved.saturating_add(recorded.totals.cost.known.0.saturating_sub(cost));
+            self.saved = self.saved.saturating_add(recorded.cost.known.0.saturating_sub(cost));
             self.saved_ms =
-                self.saved_ms.saturating_add(recorded.totals.wall_ms.saturating_sub(finding.totals.wall_ms));
+                self.saved_ms.saturating_add(recorded.wall_ms.saturating_sub(finding.totals.wall_ms));
         }
     }
 

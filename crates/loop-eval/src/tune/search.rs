@@ -98,7 +98,7 @@ pub async fn tune(
     let candidate = [settings.clone()];
     let choosing = on(search.scores(&candidate, &choosing).await);
     let held_out = on(search.scores(&candidate, &held_out).await);
-    tried.sort_by(|a, b| a.on_choosing.order().cmp(&b.on_choosing.order()));
+    tried.sort_by_key(|tried| tried.on_choosing.order());
     Ok(TuneReport {
         version: TUNE_VERSION,
         keep: options.keep,

@@ -93,7 +93,7 @@ pub(super) fn toml(settings: &[Set]) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use loop_core::{Cost, PicoUsd};
     use loop_domain::PolicyFile;
@@ -113,7 +113,8 @@ mod tests {
             let file = PolicyFile::of_text("tuned.toml".into(), text.clone(), &[]).unwrap();
             let mut read = file.settings();
             let mut given = change.clone();
-            (read.sort(), given.sort());
+            read.sort();
+            given.sort();
             assert_eq!(read, given, "{text}");
         }
         let passes: Vec<&str> = changes
