@@ -238,7 +238,7 @@ async fn a_tool_that_is_forbidden_changes_nothing_until_it_is_requested() {
     let asks = run().start_as("a").replied(&both).all_finished().replied(&draft("high"));
     let worlds = [asks, sure_after("b", 1)];
     let report = report(&worlds, &["[gate]\nforbid = [\"fetch_device\"]\n"]).await;
-    assert_eq!(report.policies[0].assumptions, ["the model is not told of `fetch_device`"]);
+    assert_eq!(report.policies[0].assumptions, ["the list of tools lacks `fetch_device`"]);
     let [a, b] = [&report.runs[0].under[0], &report.runs[1].under[0]];
     assert_eq!((a.finding, b.finding), (FindingKind::Differs, FindingKind::Same));
     assert!(

@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn text_from_outside_is_text_of_the_page() {
-        // S4-24: a work item's id may be anything.
+        // A work item's id may be anything.
         assert_eq!(escaped("<script>'\"&\u{202e}"), "&lt;script&gt;&#39;&quot;&amp;\u{fffd}");
         assert_eq!(shortened("abcdef", 4), "abc…");
         assert_eq!(shortened("abcd", 4), "abcd");

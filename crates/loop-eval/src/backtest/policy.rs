@@ -79,22 +79,22 @@ impl Policies {
 
 /// What a model would have read otherwise under `changed`, besides the limit that a final pass names.
 fn read_otherwise(spec: &RunSpec, changed: &RunSpec) -> Vec<String> {
-    let told = |spec: &RunSpec| -> BTreeSet<Arc<str>> {
+    let offered = |spec: &RunSpec| -> BTreeSet<Arc<str>> {
         let all = if spec.limits.tool_calls == 0 { &[] } else { spec.tools.as_slice() };
-        let told = all.iter().filter(|tool| !policy::is_forbidden(spec, tool));
-        told.map(|tool| Arc::clone(&tool.name)).collect()
+        let offered = all.iter().filter(|tool| !policy::is_forbidden(spec, tool));
+        offered.map(|tool| Arc::clone(&tool.name)).collect()
     };
-    let (before, after) = (told(spec), told(changed));
+    let (before, after) = (offered(spec), offered(changed));
     let names = |of: &BTreeSet<Arc<str>>, without: &BTreeSet<Arc<str>>| {
         of.difference(without).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     };
     let (less, more) = (names(&before, &after), names(&after, &before));
     let mut texts = Vec::new();
     if !less.is_empty() {
-        texts.push(format!("the model is not told of {less}"));
+        texts.push(format!("the list of tools lacks {less}"));
     }
     if !more.is_empty() {
-        texts.push(format!("the model is told of {more} as well"));
+        texts.push(format!("the list of tools has {more} as well"));
     }
     if spec.selection.enabled && spec.limits.selected != changed.limits.selected {
         texts.push(format!("the selection is asked for {} tools", changed.limits.selected));
@@ -104,7 +104,7 @@ fn read_otherwise(spec: &RunSpec, changed: &RunSpec) -> Vec<String> {
     }
     let shows = |spec: &RunSpec| (spec.repeats(), spec.gate.on_duplicate);
     if shows(spec) != shows(changed) {
-        texts.push("the model is told otherwise of repeated calls".to_owned());
+        texts.push("repeated calls are reported otherwise".to_owned());
     }
     texts
 }

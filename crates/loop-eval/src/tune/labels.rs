@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// Whether the outcome of a run is good, as a person or a check of the user found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Label {
+pub struct OutcomeLabel {
     /// Whether the result with which the run ended is good.
     pub good: bool,
     /// The first pass after which the document was good already. `None`: only the result at the end is known to be good.
@@ -19,7 +19,7 @@ pub struct Label {
 
 /// Labels by run id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Labels(BTreeMap<String, Label>);
+pub struct Labels(BTreeMap<String, OutcomeLabel>);
 
 /// Why labels cannot be read. One line: where, what, how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,7 +95,7 @@ impl Labels {
                     "a run that is not good has no pass from which it is; take `good_from_pass` out";
                 return Err(invalid(at, message.to_owned()));
             }
-            if labels.insert(run.clone(), Label { good, good_from_pass }).is_some() {
+            if labels.insert(run.clone(), OutcomeLabel { good, good_from_pass }).is_some() {
                 return Err(invalid(at, format!("the run {run} has a label already; keep one of them")));
             }
         }
@@ -106,7 +106,7 @@ impl Labels {
     }
 
     /// The label of a run.
-    pub fn of(&self, run: &str) -> Option<Label> {
+    pub fn of(&self, run: &str) -> Option<OutcomeLabel> {
         self.0.get(run).copied()
     }
 
@@ -179,8 +179,11 @@ mod tests {
             "{\"run\": \"a\", \"good\": true, \"good_from_pass\": 2}\n\n{\"run\": \"b\", \"good\": false}\n";
         let csv = "run,good,good_from_pass\r\n\"a\",true,2\r\nb, false,\r\n";
         assert_eq!(read(json).unwrap(), read(csv).unwrap());
-        assert_eq!(read(json).unwrap().of("a"), Some(Label { good: true, good_from_pass: Some(2) }));
-        assert_eq!(read("good,run\n1,a").unwrap().of("a"), Some(Label { good: true, good_from_pass: None }));
+        assert_eq!(read(json).unwrap().of("a"), Some(OutcomeLabel { good: true, good_from_pass: Some(2) }));
+        assert_eq!(
+            read("good,run\n1,a").unwrap().of("a"),
+            Some(OutcomeLabel { good: true, good_from_pass: None })
+        );
     }
 
     #[test]

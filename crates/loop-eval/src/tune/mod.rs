@@ -21,6 +21,6 @@ mod search;
 mod space;
 
 pub use interval::Interval;
-pub use labels::{Label, Labels, LabelsError};
+pub use labels::{Labels, LabelsError, OutcomeLabel};
 pub use report::{HalfReport, TUNE_VERSION, TriedSettings, TuneReport, TuneVerdict};
 pub use search::{TuneError, TuneOptions, tune};
