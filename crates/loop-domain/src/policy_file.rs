@@ -149,7 +149,8 @@ impl PolicyFile {
             return Ok(());
         }
         let ProtocolSpec::Output(output) = &mut spec.protocol else {
-            let message = format!("the runs of {} end with no output; take the table out", spec.domain);
+            let message =
+                format!("the runs of {} do not end with an output; take the table out", spec.domain);
             return Err(self.error(&["output"], message));
         };
         output.attempts = attempts.unwrap_or(output.attempts);
@@ -317,7 +318,7 @@ mod tests {
         );
         assert_eq!(
             wrong("[output]\nattempts = 2"),
-            "p/cheap.toml:1:2: the runs of shop end with no output; take the table out"
+            "p/cheap.toml:1:2: the runs of shop do not end with an output; take the table out"
         );
         let set = [("limits.passes".to_owned(), "two".to_owned())];
         let error = PolicyFile::of_settings("--set", &set).unwrap_err().to_string();

@@ -15,7 +15,7 @@ use crate::stream::{self, grouped};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunsArgs {
-    /// Runs: ids, beginnings of ids, `last`, or files of journals, which stand for all their runs
+    /// Runs: ids, beginnings of ids, `last`, or files of journals, which mean all their runs
     #[arg(required_unless_present = "all")]
     pub(crate) runs: Vec<String>,
     /// All runs of the journal

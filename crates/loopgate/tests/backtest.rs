@@ -87,7 +87,7 @@ fn the_same_policy_gives_no_difference_and_an_earlier_stop_is_exact() {
         early["document"].as_array().unwrap().iter().map(|section| section["pass"].as_u64().unwrap());
     assert!(passes.into_iter().all(|pass| pass == 1));
     let words = shell.run(&[&["backtest", &run[..20]], &policies[..]].concat());
-    assert_eq!((words.code, words.err.as_str()), (0, ""), "no progress where nobody watches");
+    assert_eq!((words.code, words.err.as_str()), (0, ""), "progress is for terminals");
     assert!(words.out.contains("stops_earlier at entry"), "{}", words.out);
     assert!(words.out.contains("$0.002523 instead of $0.005740"), "{}", words.out);
 }

@@ -77,7 +77,7 @@ impl Policies {
     }
 }
 
-/// What a model would have read otherwise under `changed`, besides the limit that a final pass names.
+/// What a model would have read otherwise under `changed`, except for the limit that a final pass names.
 fn read_otherwise(spec: &RunSpec, changed: &RunSpec) -> Vec<String> {
     let offered = |spec: &RunSpec| -> BTreeSet<Arc<str>> {
         let all = if spec.limits.tool_calls == 0 { &[] } else { spec.tools.as_slice() };

@@ -86,7 +86,7 @@ pub(super) fn toml(settings: &[Set]) -> String {
             None => tables.push((table.to_owned(), vec![line])),
         }
     }
-    // A table stands before the tables within it.
+    // A table precedes the tables within it.
     tables.sort();
     let written = tables.iter().map(|(table, lines)| format!("[{table}]\n{}\n", lines.join("\n")));
     written.collect::<Vec<_>>().join("\n")
