@@ -11,7 +11,10 @@ use loop_core::{
 use loop_tools::Registry;
 use serde_json::Value;
 
-use crate::config::{BreakersConfig, CiteConfig, CiteWord, LimitsConfig, ModelConfig, ProtocolKind};
+use crate::config::{
+    BreakersConfig, CiteConfig, CiteWord, GateConfig, LimitsConfig, ModelConfig, ProtocolKind,
+    ThreeTierConfig,
+};
 use crate::error::DomainError;
 use crate::file::File;
 use crate::models;
@@ -190,26 +193,50 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
         let message = "the tool is forbidden as well, and never runs; take it out of one list";
         return Err(file.error(&["gate", "approved", &at.to_string()], message));
     }
+    let authorities = config.authorities.iter().map(|value| value.as_str().into()).collect();
+    let repeats_for = globs("repeats_for", &config.repeats_for)?;
+    let lists = GateLists { required_tools, allow, forbid, authorities, repeats_for, approved };
+    gate_over(config, lists, defaults, |path, message| file.error(path, message))
+}
+
+/// The lists of the gate, with every tool by its own name.
+#[derive(Debug)]
+pub(crate) struct GateLists {
+    pub(crate) required_tools: Vec<Arc<str>>,
+    pub(crate) allow: Vec<Arc<str>>,
+    pub(crate) forbid: Vec<Arc<str>>,
+    pub(crate) authorities: Vec<Arc<str>>,
+    pub(crate) repeats_for: Vec<Arc<str>>,
+    pub(crate) approved: Vec<Arc<str>>,
+}
+
+/// The settings of the gate: the lists, and what the file sets over the defaults.
+pub(crate) fn gate_over(
+    config: &GateConfig,
+    lists: GateLists,
+    defaults: GateSettings,
+    error: impl Fn(&[&str], String) -> DomainError,
+) -> Result<GateSettings, DomainError> {
     Ok(GateSettings {
-        required_tools,
+        required_tools: lists.required_tools,
         cheaper_tier: config.cheaper_tier.unwrap_or(defaults.cheaper_tier),
         people: config.people.unwrap_or(defaults.people),
         label: config.label.as_deref().map_or(defaults.label, |label| label.trim().into()),
-        allow,
-        forbid,
+        allow: lists.allow,
+        forbid: lists.forbid,
         taint: config.taint.unwrap_or(defaults.taint),
         item_untrusted: config.item_untrusted.unwrap_or(defaults.item_untrusted),
-        authorities: config.authorities.iter().map(|value| value.as_str().into()).collect(),
+        authorities: lists.authorities,
         resolve: config.resolve.unwrap_or(defaults.resolve),
         on_denied: config.on_denied.unwrap_or(defaults.on_denied),
         on_invalid: config.on_invalid.unwrap_or(defaults.on_invalid),
         final_pass: config.final_pass.unwrap_or(defaults.final_pass),
-        repeats_for: globs("repeats_for", &config.repeats_for)?,
+        repeats_for: lists.repeats_for,
         on_tool_error: config.on_tool_error.unwrap_or(defaults.on_tool_error),
         breakers: breakers(&config.breakers, defaults.breakers),
         scope: config.scope.unwrap_or(defaults.scope),
         on_duplicate: config.on_duplicate.unwrap_or(defaults.on_duplicate),
-        three_tier: three_tier(file, defaults.three_tier)?,
+        three_tier: three_tier(&config.three_tier, defaults.three_tier, error)?,
         high_is_final: config.high_is_final.unwrap_or(defaults.high_is_final),
         stale: config.stale.unwrap_or(defaults.stale),
         stale_unless_new_evidence: config
@@ -218,7 +245,7 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
         no_progress: config.no_progress.unwrap_or(defaults.no_progress),
         escalate_after: config.escalate_after.unwrap_or(defaults.escalate_after),
         revision_passes: config.revision_passes.unwrap_or(defaults.revision_passes),
-        approved,
+        approved: lists.approved,
         repeats: config.repeats.or(defaults.repeats),
         eager: config.eager.or(defaults.eager),
     })
@@ -267,8 +294,11 @@ fn breakers(config: &BreakersConfig, defaults: Breakers) -> Breakers {
     }
 }
 
-fn three_tier(file: &File, defaults: ThreeTier) -> Result<ThreeTier, DomainError> {
-    let config = &file.config.gate.three_tier;
+fn three_tier(
+    config: &ThreeTierConfig,
+    defaults: ThreeTier,
+    error: impl Fn(&[&str], String) -> DomainError,
+) -> Result<ThreeTier, DomainError> {
     let names = |names: &Option<Vec<String>>, defaults: Vec<Arc<str>>| match names {
         Some(names) => names.iter().map(|name| name.as_str().into()).collect(),
         None => defaults,
@@ -276,7 +306,7 @@ fn three_tier(file: &File, defaults: ThreeTier) -> Result<ThreeTier, DomainError
     let similar_millis = match config.similar {
         Some(similar) if !(0.0..=1.0).contains(&similar) => {
             let message = format!("a likeness is a number from 0 to 1, and this is {similar}; write 0.75");
-            return Err(file.error(&["gate", "three_tier", "similar"], message));
+            return Err(error(&["gate", "three_tier", "similar"], message));
         }
         Some(similar) => (similar * 1_000.0).round() as u32,
         None => defaults.similar_millis,
@@ -312,10 +342,10 @@ fn forbidden(file: &File, registry: &Registry, names: &[String]) -> Result<Vec<A
 }
 
 /// So many letters apart, one name is a slip of the other.
-const SLIP: usize = 2;
+pub(crate) const SLIP: usize = 2;
 
 /// A name longer than this, in bytes, is near to nothing.
-const LONGEST: usize = 128;
+pub(crate) const LONGEST: usize = 128;
 
 /// A pattern of names that some tool fits.
 fn glob_of(file: &File, registry: &Registry, path: &[&str], glob: &str) -> Result<Arc<str>, DomainError> {
@@ -427,7 +457,7 @@ fn unpriced(models: &ModelSpecs) -> Option<(&'static str, &ModelSpec)> {
     tiers.find(|(_, model)| model.price.is_none())
 }
 
-fn limits(config: &LimitsConfig, cost: Option<PicoUsd>, defaults: Limits) -> Limits {
+pub(crate) fn limits(config: &LimitsConfig, cost: Option<PicoUsd>, defaults: Limits) -> Limits {
     Limits {
         passes: config.passes.unwrap_or(defaults.passes),
         cost,

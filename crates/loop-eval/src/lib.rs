@@ -1,8 +1,11 @@
-//! What is run over many runs: evals of whole trajectories, scores of guards over recorded ones, and a red team.
+//! What is run over many runs: evals of whole trajectories, scores of guards over recorded ones, backtests, and
+//! a red team.
 
+pub mod backtest;
 pub mod case;
 pub mod eval;
 pub mod guard;
 pub mod redteam;
 pub mod report;
 pub mod trace;
+pub mod tune;

@@ -3,6 +3,7 @@
 //! One program for all, so that it is linked once: `cargo test -p loop-eval --test it NAME::` runs one module.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod backtest;
 mod bad_input;
 mod examples;
 mod guard;
@@ -11,4 +12,5 @@ mod redteam;
 mod schema;
 mod step;
 mod trust;
+mod tune;
 mod verdicts;

@@ -4,141 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{
-    CallModel, Command, CostMode, EventKind, Measure, Note, PersonAnswer, Phase, PicoUsd, PromptSize, Run,
-    RunSpec, RunTool, Setting, Status, StopMode, Validation,
-};
-use loop_core::{Change, FinishReason};
+use loop_core::{Change, EventKind, Measure, Note, Phase, Run, RunSpec, Setting, Status, StopMode};
 use loop_runtime::journal::{Entry, Recorded};
 use loop_runtime::report::{Continuation, Plan, Replay, RunDiff, Why, WhyStatus};
 use loop_testkit::*;
-use serde_json::json;
-
-/// Numbers that look random, the same each time.
-#[derive(Clone, Debug)]
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % most.max(1)
-    }
-}
-
-fn setup(numbers: &mut Numbers) -> Setup {
-    let setup = match numbers.below(4) {
-        0 => conversation(),
-        1 => output(),
-        _ => run(),
-    };
-    let [passes, model_calls, tool_calls] = [6, 9, 7].map(|most| numbers.below(most) as u32);
-    let (cost, tokens, mode) = (numbers.below(3), numbers.below(3), numbers.below(3));
-    let (cost_limit, token_limit) = (numbers.below(3_000_000_000), 400 + numbers.below(40_000));
-    let (people, breakers, no_progress) =
-        (numbers.below(2) == 0, numbers.below(4) as u32, numbers.below(3) as u32);
-    setup.with(|spec| {
-        let limits = &mut spec.limits;
-        (limits.passes, limits.model_calls, limits.tool_calls) = (passes, model_calls, tool_calls);
-        limits.cost = (cost == 0).then_some(PicoUsd(cost_limit)).or(limits.cost);
-        limits.tokens = (tokens == 0).then_some(token_limit);
-        limits.cost_mode = [CostMode::Estimated, CostMode::Strict, CostMode::After][mode as usize];
-        (limits.wall_ms, limits.person_ms) = (40_000, 3_000);
-        (spec.gate.people, spec.gate.no_progress) = (people, no_progress);
-        let breaker = &mut spec.gate.breakers;
-        (breaker.tool_failures, breaker.denied, breaker.bad_arguments) = (breakers, breakers, breakers);
-        if breakers == 3 {
-            spec.gate.forbid.push("wipe".into());
-        }
-    })
-}
-
-/// Drives a run of this setup to its end. What happens depends on the numbers alone.
-fn driven(setup: Setup, numbers: &mut Numbers) -> World {
-    let mut world = setup.start();
-    for _ in 0..600 {
-        if world.run.is_done() {
-            return world;
-        }
-        world = step(world, numbers);
-    }
-    panic!("not done: {:?}", world.run.phase());
-}
-
-fn step(mut world: World, numbers: &mut Numbers) -> World {
-    // The same amount of numbers for each step, so that two runs part only where they decide otherwise.
-    let [which, how, ms, stop] = [1_000, 1_000, 3_000, 80].map(|most| numbers.below(most));
-    if stop == 0 && world.run.outcome().is_none() && !matches!(world.run.phase(), Phase::Stopping(_)) {
-        let mode = if how % 2 == 0 { StopMode::AtGate } else { StopMode::Now };
-        let _refused_or_not = world.try_apply(EventKind::StopRequested { how: mode });
-        return world;
-    }
-    let commands = world.run.commands();
-    let command = commands.get(which as usize % commands.len().max(1)).cloned();
-    let due = world.run.deadline();
-    let Some(command) = command.filter(|_| due.is_none_or(|due| due.0 > world.now + ms)) else {
-        return if due.is_some() { world.deadline() } else { world };
-    };
-    world.now += ms;
-    match command {
-        Command::CallModel(CallModel { granted: None, .. }) => {
-            world.started_with(PromptSize { bytes: 300 + how * 9, shared_bytes: 0 })
-        }
-        Command::CallModel(call) if how % 11 == 0 => {
-            let (key, attempt, failure) = (call.key, call.attempt, failure(how % 2 == 0));
-            world.apply(EventKind::ModelFailed { key, attempt, failure: Box::new(failure) });
-            world
-        }
-        Command::CallModel(_) => {
-            let reply = reply(&world, how).using(Some(used(how, how / 3)));
-            world.answered(&reply)
-        }
-        Command::RunTool(RunTool { key, attempt, announced: false, .. }) => {
-            world.apply(EventKind::ToolStarted { key, attempt });
-            world
-        }
-        Command::RunTool(tool) => {
-            let observation = match how % 5 {
-                0 => observed(Status::PermanentError),
-                1 => observed(Status::RetryableError),
-                _ => found(&format!("found {how}")),
-            };
-            world.finished(&tool.key.to_string(), observation)
-        }
-        Command::AskPerson { key, .. } => world.answered_by_person(&key.to_string(), PersonAnswer::Approved),
-        Command::Validate(validate) => {
-            let (key, attempt) = (validate.key, validate.attempt);
-            let result = if how % 3 == 0 { Validation::Valid } else { rejected("no") };
-            world.apply(EventKind::Validated { key, attempt, result });
-            world
-        }
-        Command::Abort { .. } => world.deadline(),
-        Command::Save { attempt } => world.saved(attempt, saved_at("x")),
-    }
-}
-
-fn reply(world: &World, how: u64) -> DraftReply {
-    let to = target(["a", "b", "c", "d", "e"][(how / 8) as usize % 5]);
-    if world.spec.protocol.properties().native_calls {
-        return match how % 8 {
-            0 => text("It is done."),
-            1 => calls(&[("save", to)]),
-            2 => calls(&[("nope", to)]),
-            3 => calls(&[("restart", to)]),
-            4 => calls(&[("wipe", to)]),
-            5 => text("It is do").ending(FinishReason::MaxTokens),
-            _ => calls(&[("fetch_device", to.clone()), ("fetch_docs", to)]),
-        };
-    }
-    match how % 8 {
-        0 => draft("high"),
-        1 => draft("low").member("refuse", json!("no")),
-        2 => draft("medium").asks("nope", to),
-        3 => draft("low").asks("restart", to),
-        4 => draft("medium").asks("wipe", to),
-        5 => text("## Situation\nno contract"),
-        _ => draft("low").asks("fetch_device", to.clone()).asks("fetch_docs", to),
-    }
-}
 
 fn recorded(world: &World) -> Recorded {
     let entry = |(seq, (event, notes, _)): (usize, &(loop_core::Event, Vec<Note>, _))| Entry {
@@ -191,8 +60,8 @@ fn a_run_that_is_driven_again_under_what_would_have_continued_it_continues() {
     let (mut ways, mut continued, mut parted) = (BTreeMap::<&str, u32>::new(), 0, 0);
     for seed in 0..800_u64 {
         let mut numbers = Numbers(seed);
-        let setup = setup(&mut numbers);
-        let world = driven(setup.clone(), &mut numbers.clone());
+        let setup = random_setup(&mut numbers);
+        let world = random_run(setup.clone(), &mut numbers.clone());
         let recorded = recorded(&world);
         let why = Why::of(world.run.id(), &recorded).unwrap();
         assert_eq!(why.status, WhyStatus::Ended);
@@ -205,7 +74,7 @@ fn a_run_that_is_driven_again_under_what_would_have_continued_it_continues() {
             })
             .or_default() += 1;
         let Some(spec) = changed(&world.spec, &continuation) else { continue };
-        let again = driven(setup.with(|of| *of = spec), &mut numbers);
+        let again = random_run(setup.with(|of| *of = spec), &mut numbers);
         let end = ended_at(&world);
         // An earlier grant may differ where a budget is larger, and all that follows with it.
         let is_same =
@@ -225,8 +94,8 @@ fn a_run_equals_itself_and_differs_from_every_run_that_decided_otherwise() {
     let worlds: Vec<World> = (0..25_u64)
         .map(|seed| {
             let mut numbers = Numbers(seed);
-            let setup = setup(&mut numbers);
-            driven(setup, &mut numbers)
+            let setup = random_setup(&mut numbers);
+            random_run(setup, &mut numbers)
         })
         .collect();
     for a in &worlds {

@@ -35,6 +35,7 @@
 //! | write a reply | [`draft`], [`bare_draft`], [`text`], [`calls`], [`call`] |
 //! | write what a tool returned | [`found`], [`observed`], [`STATUSES`] |
 //! | drive a run | [`World`]: each method checks the invariants of the core after it |
+//! | drive many runs of every kind | [`random_setup`], [`random_run`] |
 //!
 //! With the feature `llm`, the module `llm` has a model of fixed events, a reply that has everything, and results of calls.
 //! With the feature `postgres`, the module `postgres` has a server of its own for tests.
@@ -53,6 +54,7 @@ mod helpdesk;
 pub mod llm;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod random;
 mod reply;
 mod setup;
 mod sound;
@@ -64,6 +66,7 @@ pub use facts::{
     refused, rejected, reread, saved_at, used,
 };
 pub use helpdesk::{conversation, output, reflected, run};
+pub use random::{Numbers, random_run, random_setup};
 pub use reply::{DraftReply, bare_draft, call, calls, draft, target, text};
 pub use setup::Setup;
 pub use sound::is_sound;

@@ -38,6 +38,10 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Print what a run may use at most, before it begins, and which limit can bind first
     Plan(PlanArgs),
+    /// Find out what recorded runs would have done under other limits and gate settings
+    Backtest(Box<crate::backtest::BacktestArgs>),
+    /// Find the cheapest limits and gate settings that keep the good outcomes of recorded runs
+    Tune(Box<crate::tune::TuneArgs>),
     /// List the runs in the journal, newest first
     Runs(JournalArgs),
     /// List a domain's tools, or call one

@@ -1,6 +1,7 @@
 //! The `loopgate` command: arguments in; a document, an answer or a value, a reason and a cost out. All logic lives in the libraries.
 
 mod args;
+mod backtest;
 mod cache;
 mod chat;
 mod diff;
@@ -29,6 +30,7 @@ mod people;
 mod places;
 mod plan;
 mod policy;
+mod recorded;
 mod redteam;
 mod replay;
 mod resume;
@@ -38,6 +40,7 @@ mod servers;
 mod show;
 mod stream;
 mod tools;
+mod tune;
 mod why;
 
 use std::process::ExitCode;
@@ -65,6 +68,8 @@ fn main() -> ExitCode {
             Command::Replay(args) => replay::replay(*args).await,
             Command::Diff(args) => diff::diff(args).await,
             Command::Plan(args) => plan::plan(&args),
+            Command::Backtest(args) => backtest::backtest(*args).await,
+            Command::Tune(args) => tune::tune(*args).await,
             Command::Runs(runs) => show::runs(runs).await,
             Command::Tools(tools) => tools::tools(tools).await,
             Command::Models(args) => models::models(&args),

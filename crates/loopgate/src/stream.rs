@@ -212,6 +212,12 @@ pub(crate) fn note_part(line: impl Into<Line>) {
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }
 
+/// Shows how far a command is, on one line of standard error that the next call replaces. An empty text takes it away.
+pub(crate) fn progress(text: &str) {
+    let mut err = anstream::stderr().lock();
+    let _ = write!(err, "\r{}\u{1b}[K", one_line(text)).and_then(|()| err.flush());
+}
+
 /// Whether a person watches standard error.
 pub(crate) fn is_watched() -> bool {
     std::io::stderr().is_terminal()

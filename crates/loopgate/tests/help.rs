@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-const COMMANDS: [&str; 32] = [
+const COMMANDS: &[&str] = &[
     "init",
     "doctor",
     "run",
@@ -14,6 +14,8 @@ const COMMANDS: [&str; 32] = [
     "replay",
     "diff",
     "plan",
+    "backtest",
+    "tune",
     "runs",
     "tools",
     "tools call",

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
 mod api;
+mod backtest;
 mod canary;
 mod chat;
 mod command;

@@ -30,7 +30,7 @@ pub(crate) use command::OutputForm;
 pub(crate) use files::FilesConfig;
 #[cfg(feature = "files")]
 pub(crate) use files::FilesWorkConfig;
-pub(crate) use gate::{BreakersConfig, GateConfig};
+pub(crate) use gate::{BreakersConfig, GateConfig, ThreeTierConfig};
 pub(crate) use http::HttpConfig;
 #[cfg(feature = "http")]
 pub(crate) use http::{HttpAuthConfig, HttpPagesConfig, HttpPagingKind};

@@ -1,0 +1,329 @@
+//! A policy file: settings of a domain that are laid over the spec of a run that exists already.
+//!
+//! It has the keys of `loopgate.toml` that decide: `[limits]`, `[gate]`, and of `[output]` the attempts. What it does not
+//! name stays as the run had it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use loop_core::{ProtocolSpec, RunSpec, edits};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::config::{GateConfig, LimitsConfig};
+use crate::error::DomainError;
+use crate::file::Place;
+use crate::similar::hint;
+use crate::spec::{GateLists, LONGEST, SLIP, gate_over, limits};
+use crate::tree::{Fault, Node, NodeValue};
+
+/// Settings that replace those of a run's spec, for the question what the run would have done under them.
+#[derive(Debug)]
+pub struct PolicyFile {
+    name: String,
+    config: PolicyConfig,
+    tree: Node,
+    place: Place,
+}
+
+/// What a policy file may hold.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct PolicyConfig {
+    /// Its name in reports. Default: the name of the file.
+    name: Option<String>,
+    limits: LimitsConfig,
+    gate: GateConfig,
+    output: PolicyOutput,
+}
+
+/// The keys of `[output]` that decide.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct PolicyOutput {
+    attempts: Option<u32>,
+    passes_per_attempt: Option<u32>,
+}
+
+impl PolicyFile {
+    /// Reads a policy file, and lays `set` over it: dotted keys with their values, for example `limits.passes` and `3`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place.
+    pub fn read(path: &Path, set: &[(String, String)]) -> Result<Self, DomainError> {
+        if !path.exists() {
+            return Err(DomainError::Unreadable {
+                path: path.to_owned(),
+                message: "there is no such file".to_owned(),
+            });
+        }
+        let text = fs::read_to_string(path)
+            .map_err(|error| DomainError::Unreadable { path: path.to_owned(), message: error.to_string() })?;
+        Self::of_text(path.to_owned(), text, set)
+    }
+
+    /// A policy of settings alone, under this name.
+    ///
+    /// # Errors
+    /// The first setting that is wrong.
+    pub fn of_settings(name: &str, set: &[(String, String)]) -> Result<Self, DomainError> {
+        Self::of_text(PathBuf::from(name), String::new(), set)
+    }
+
+    /// The policy with this text, as if it were at `path`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place.
+    pub fn of_text(path: PathBuf, text: String, set: &[(String, String)]) -> Result<Self, DomainError> {
+        let place = Place { path, text };
+        let read = || -> Result<(Node, PolicyConfig), Fault> {
+            let mut tree = Node::parse(&place.text)?;
+            // What is wrong in the file itself is reported before what is wrong in a setting.
+            PolicyConfig::deserialize(&tree)?;
+            for (key, value) in set {
+                tree.set(key, value, &format!("--set {key}={value}"))?;
+            }
+            let config = PolicyConfig::deserialize(&tree)?;
+            Ok((tree, config))
+        };
+        let (tree, config) = read().map_err(|fault| place.error(fault))?;
+        let of_file = || place.path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = config.name.clone().or_else(of_file).unwrap_or_default();
+        if name.trim().is_empty() {
+            let fault = Fault::new(tree.origin_of(&["name"]), "the name is empty; write a short one");
+            return Err(place.error(fault));
+        }
+        Ok(Self { name: name.trim().to_owned(), config, tree, place })
+    }
+
+    /// Its name in reports: that of the file, unless it gives another.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it sets, as dotted keys with their values as a domain file writes them, in the order of the file.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let mut settings = Vec::new();
+        for entry in self.tree.entries().iter().filter(|entry| entry.key != "name") {
+            collect(&mut settings, entry.key.clone(), &entry.node);
+        }
+        settings
+    }
+
+    /// The spec with these settings.
+    ///
+    /// # Errors
+    /// The first setting that does not fit the spec, with its place: a tool that it does not have, a cost limit without a
+    /// price, an attempt of a run without an output.
+    pub fn applied(&self, spec: &RunSpec) -> Result<RunSpec, DomainError> {
+        let mut changed = spec.clone();
+        let cost = match self.config.limits.cost_usd {
+            None => spec.limits.cost,
+            Some(limit) => {
+                let models = &spec.models;
+                let all = [Some(&models.base), models.selector.as_ref(), models.escalated.as_ref()];
+                let mut all = all.into_iter().chain([models.fallback.as_ref()]).flatten();
+                let is_priced = all.all(|model| model.price.is_some());
+                limit.0.resolve(is_priced).map_err(|_| {
+                    let message = format!(
+                        "the price of a model of {} is not known, so that the limit cannot be kept; write \"none\"",
+                        spec.domain
+                    );
+                    self.error(&["limits", "cost_usd"], message)
+                })?
+            }
+        };
+        changed.limits = limits(&self.config.limits, cost, spec.limits.clone());
+        let lists = self.lists(spec)?;
+        changed.gate = gate_over(&self.config.gate, lists, spec.gate.clone(), |path, message| {
+            self.error(path, message)
+        })?;
+        self.output(&mut changed)?;
+        Ok(changed)
+    }
+
+    fn output(&self, spec: &mut RunSpec) -> Result<(), DomainError> {
+        let PolicyOutput { attempts, passes_per_attempt } = self.config.output;
+        if attempts.is_none() && passes_per_attempt.is_none() {
+            return Ok(());
+        }
+        let ProtocolSpec::Output(output) = &mut spec.protocol else {
+            let message =
+                format!("the runs of {} do not end with an output; take the table out", spec.domain);
+            return Err(self.error(&["output"], message));
+        };
+        output.attempts = attempts.unwrap_or(output.attempts);
+        output.passes_per_attempt = passes_per_attempt.unwrap_or(output.passes_per_attempt);
+        Ok(())
+    }
+
+    /// The lists of the gate: those of the file where it has them, else the spec's.
+    fn lists(&self, spec: &RunSpec) -> Result<GateLists, DomainError> {
+        let (config, gate) = (&self.config.gate, &spec.gate);
+        let is_set = |key: &str| self.tree.get("gate").is_some_and(|gate| gate.node.get(key).is_some());
+        let list = |key: &str, names: &[String], before: &Vec<Arc<str>>, may_be_new: bool| {
+            if !is_set(key) {
+                return Ok(before.clone());
+            }
+            let named = names.iter().enumerate();
+            named.map(|(at, name)| self.tool(spec, key, at, name, may_be_new)).collect()
+        };
+        if config.allow.as_ref().is_some_and(Vec::is_empty) {
+            let message = "no tool could ever run; name those that may, or take it out where all may";
+            return Err(self.error(&["gate", "allow"], message));
+        }
+        let allow = config.allow.as_deref().unwrap_or_default();
+        Ok(GateLists {
+            required_tools: list("required_tools", &config.required_tools, &gate.required_tools, false)?,
+            allow: list("allow", allow, &gate.allow, false)?,
+            forbid: list("forbid", &config.forbid, &gate.forbid, true)?,
+            authorities: match is_set("authorities") {
+                true => config.authorities.iter().map(|value| value.as_str().into()).collect(),
+                false => gate.authorities.clone(),
+            },
+            repeats_for: list("repeats_for", &config.repeats_for, &gate.repeats_for, false)?,
+            approved: list("approved", &config.approved, &gate.approved, false)?,
+        })
+    }
+
+    /// A tool's own name, or a pattern that a tool's name fits. What is forbidden may have a name that no tool has.
+    fn tool(
+        &self,
+        spec: &RunSpec,
+        key: &str,
+        at: usize,
+        name: &str,
+        may_be_new: bool,
+    ) -> Result<Arc<str>, DomainError> {
+        if let Some(tool) = spec.tool(name) {
+            return Ok(Arc::clone(&tool.name));
+        }
+        let fits = |tool: &&str| loop_core::policy::fits(name, tool);
+        let names: Vec<&str> = spec.tools.iter().map(|tool| &*tool.name).collect();
+        let is_pattern = name.contains('*');
+        let is_slip = || name.len() <= LONGEST && names.iter().any(|tool| edits(name, tool) <= SLIP);
+        if is_pattern && (may_be_new || names.iter().any(fits)) {
+            return Ok(name.into());
+        }
+        if may_be_new && !is_pattern && !name.trim().is_empty() && !is_slip() {
+            return Ok(name.into());
+        }
+        let hint = hint(name, names.iter().copied(), "there are");
+        let message = format!("{} has no tool `{name}`; {hint}", spec.domain);
+        Err(self.error(&["gate", key, &at.to_string()], message))
+    }
+
+    fn error(&self, path: &[&str], message: impl Into<String>) -> DomainError {
+        self.place.error(Fault::new(self.tree.origin_of(path), message))
+    }
+}
+
+/// The settings below a key, each with its dotted path.
+fn collect(settings: &mut Vec<(String, String)>, path: String, node: &Node) {
+    match &node.value {
+        NodeValue::Table(entries) if !entries.is_empty() => {
+            for entry in entries {
+                collect(settings, format!("{path}.{}", entry.key), &entry.node);
+            }
+        }
+        _ => settings.push((path, written(node))),
+    }
+}
+
+/// A value as a domain file writes it.
+fn written(node: &Node) -> String {
+    match &node.value {
+        NodeValue::Text(text) => Value::from(text.as_str()).to_string(),
+        NodeValue::Integer(number) => number.to_string(),
+        NodeValue::Float(written) => written.clone(),
+        NodeValue::Boolean(is) => is.to_string(),
+        NodeValue::List(elements) => {
+            format!("[{}]", elements.iter().map(written).collect::<Vec<_>>().join(", "))
+        }
+        NodeValue::Table(entries) => {
+            let entries = entries.iter().map(|entry| format!("{} = {}", entry.key, written(&entry.node)));
+            format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use loop_core::{ModelSpec, PicoUsd, Price, SectionSpec, Stale};
+
+    use super::*;
+
+    fn spec() -> RunSpec {
+        let model = ModelSpec { price: Some(Price::flat(1, 2)), ..ModelSpec::new("p", "m") };
+        let mut spec = RunSpec::document("shop", [SectionSpec::new("a", "A")], model);
+        spec.gate.forbid = vec!["wipe".into()];
+        spec.gate.no_progress = 9;
+        spec
+    }
+
+    fn policy(text: &str) -> Result<PolicyFile, DomainError> {
+        PolicyFile::of_text(PathBuf::from("p/cheap.toml"), text.to_owned(), &[])
+    }
+
+    #[test]
+    fn what_is_not_named_stays() {
+        // Issue 16, part 6: the same policy is a file that sets nothing.
+        let nothing = policy("").unwrap();
+        assert_eq!((nothing.name(), nothing.settings()), ("cheap.toml", Vec::new()));
+        assert_eq!(nothing.applied(&spec()).unwrap(), spec());
+    }
+
+    #[test]
+    fn what_is_named_replaces_what_was() {
+        let text =
+            "name = \"cheap\"\n[limits]\npasses = 2\ncost_usd = 0.02\n[gate]\nstale = \"off\"\nforbid = []\n";
+        let set = [("gate.breakers.denied".to_owned(), "1".to_owned())];
+        let cheap = PolicyFile::of_text(PathBuf::from("x.toml"), text.to_owned(), &set).unwrap();
+        let changed = cheap.applied(&spec()).unwrap();
+        assert_eq!(cheap.name(), "cheap");
+        assert_eq!((changed.limits.passes, changed.limits.cost), (2, Some(PicoUsd(20_000_000_000))));
+        assert_eq!((changed.gate.stale, changed.gate.breakers.denied), (Stale::Off, 1));
+        assert_eq!((changed.gate.forbid.len(), changed.gate.no_progress), (0, 9));
+        let written: Vec<String> =
+            cheap.settings().iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        assert_eq!(
+            written,
+            [
+                "limits.passes = 2",
+                "limits.cost_usd = 0.02",
+                "gate.stale = \"off\"",
+                "gate.forbid = []",
+                "gate.breakers.denied = 1"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        let wrong = |text: &str| policy(text).and_then(|it| it.applied(&spec())).unwrap_err().to_string();
+        assert_eq!(
+            wrong("[limits]\npases = 2"),
+            "p/cheap.toml:2:1: unknown key `pases`; did you mean `passes`?"
+        );
+        assert!(
+            wrong("[tools]\n").starts_with("p/cheap.toml:1:2: unknown key `tools`;"),
+            "{}",
+            wrong("[tools]\n")
+        );
+        assert_eq!(
+            wrong("[gate]\nrequired_tools = [\"look\"]"),
+            "p/cheap.toml:2:19: shop has no tool `look`; there are none"
+        );
+        assert_eq!(
+            wrong("[output]\nattempts = 2"),
+            "p/cheap.toml:1:2: the runs of shop do not end with an output; take the table out"
+        );
+        let set = [("limits.passes".to_owned(), "two".to_owned())];
+        let error = PolicyFile::of_settings("--set", &set).unwrap_err().to_string();
+        assert!(error.starts_with("--set limits.passes=two: "), "{error}");
+        let missing = PolicyFile::read(Path::new("no/such.toml"), &[]).unwrap_err().to_string();
+        assert!(missing.starts_with("no/such.toml: cannot be read: there is no such file"), "{missing}");
+    }
+}

@@ -1,0 +1,89 @@
+//! The interval of a rate: how much a count of runs says about the runs that are still to come.
+
+/// The 97.5th percentile of the normal distribution: an interval of 95 %.
+const Z: f64 = 1.959_963_984_540_054;
+
+/// A rate with the 95 % interval of Wilson's score, which also holds for small counts and for rates near 0 and 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The rate that was counted. 0 if nothing was.
+    pub rate: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// The interval of `hits` of `all`. Of nothing it is 0 to 1.
+    pub fn of(hits: u32, all: u32) -> Self {
+        if all == 0 {
+            return Self { rate: 0.0, low: 0.0, high: 1.0 };
+        }
+        let n = f64::from(all);
+        let rate = f64::from(hits.min(all)) / n;
+        let z2 = Z * Z;
+        let centre = (rate + z2 / (2.0 * n)) / (1.0 + z2 / n);
+        let half = Z / (1.0 + z2 / n) * (rate * (1.0 - rate) / n + z2 / (4.0 * n * n)).sqrt();
+        let low = if hits == 0 { 0.0 } else { (centre - half).max(0.0) };
+        let high = if hits >= all { 1.0 } else { (centre + half).min(1.0) };
+        Self { rate, low, high }
+    }
+
+    /// How many runs are needed until the lower end can be `rate` or more, if not one of them misses. `None`: no number
+    /// is enough.
+    pub fn least_runs(rate: f64) -> Option<u32> {
+        let needed = (Z * Z * rate / (1.0 - rate)).ceil();
+        (rate < 1.0 && needed < f64::from(u32::MAX)).then_some(needed.max(1.0) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(hits: u32, all: u32, low: f64, high: f64) {
+        let interval = Interval::of(hits, all);
+        let near = |a: f64, b: f64| (a - b).abs() < 0.000_05;
+        assert!(near(interval.low, low) && near(interval.high, high), "{hits} of {all}: {interval:?}");
+    }
+
+    #[test]
+    fn the_interval_has_the_published_values() {
+        // Newcombe, Statistics in Medicine 17 (1998), table I, method 3.
+        check(81, 263, 0.2553, 0.3662);
+        check(15, 148, 0.0624, 0.1605);
+        check(0, 20, 0.0000, 0.1611);
+        check(1, 29, 0.0061, 0.1718);
+    }
+
+    #[test]
+    fn the_interval_holds_the_rate_and_shrinks_with_the_count() {
+        for all in 1..=60_u32 {
+            for hits in 0..=all {
+                let one = Interval::of(hits, all);
+                assert!(
+                    (0.0..=one.rate).contains(&one.low) && (one.rate..=1.0).contains(&one.high),
+                    "{one:?}"
+                );
+                let ten = Interval::of(hits * 10, all * 10);
+                assert!(ten.high - ten.low < one.high - one.low, "{one:?} {ten:?}");
+                // What misses is counted from the other end.
+                let other = Interval::of(all - hits, all);
+                assert!((one.low - (1.0 - other.high)).abs() < 1e-9, "{one:?} {other:?}");
+            }
+        }
+        assert_eq!(Interval::of(0, 0), Interval { rate: 0.0, low: 0.0, high: 1.0 });
+    }
+
+    #[test]
+    fn so_many_runs_without_a_miss_are_enough_and_one_less_is_not() {
+        for rate in [0.5, 0.8, 0.9, 0.95, 0.99, 0.999] {
+            let Some(least) = Interval::least_runs(rate) else { panic!("{rate}") };
+            assert!(Interval::of(least, least).low >= rate, "{rate} {least}");
+            assert!(least == 1 || Interval::of(least - 1, least - 1).low < rate, "{rate} {least}");
+        }
+        assert_eq!(Interval::least_runs(1.0), None);
+    }
+}

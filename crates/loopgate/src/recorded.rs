@@ -1,0 +1,154 @@
+//! The recorded runs that a command is given: ids, whole journals, or all runs of one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use loop_core::RunId;
+use loop_eval::backtest::{NotTested, Policies, RunsOf, TestedRun};
+use loop_runtime::journal::{Journal, RunLine, SqliteJournal};
+
+use crate::args::JournalArgs;
+use crate::failure::Failure;
+use crate::stream::{self, grouped};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunsArgs {
+    /// Runs: ids, beginnings of ids, `last`, or files of journals, which mean all their runs
+    #[arg(required_unless_present = "all")]
+    pub(crate) runs: Vec<String>,
+    /// All runs of the journal
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+}
+
+/// The runs that are named, by journal, each once. Runs that a journal cannot read are among them.
+pub(crate) async fn named(args: &RunsArgs) -> Result<Vec<RunsOf>, Failure> {
+    let (mut all, mut ids) = (Vec::new(), Vec::new());
+    for name in &args.runs {
+        match Path::new(name) {
+            file if file.is_file() => all.push(file.to_owned()),
+            _ => ids.push(name.as_str()),
+        }
+    }
+    let given = || args.journal.journal.clone().unwrap_or_else(SqliteJournal::default_path);
+    let mut found = Vec::new();
+    if args.all {
+        found.push(runs_of(given(), None).await?);
+    } else if !ids.is_empty() {
+        found.push(runs_of(given(), Some(&ids)).await?);
+    }
+    for file in all {
+        found.push(runs_of(file, None).await?);
+    }
+    Ok(found)
+}
+
+/// Runs of one journal: all of them, oldest first, or those of these ids.
+async fn runs_of(path: PathBuf, ids: Option<&[&str]>) -> Result<RunsOf, Failure> {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut handles: Vec<Arc<dyn Journal>> = Vec::new();
+    for _ in 0..workers {
+        handles.push(Arc::new(SqliteJournal::open_existing(&path)?));
+    }
+    let lines = match handles.first() {
+        Some(journal) => journal.runs().await?,
+        None => Vec::new(),
+    };
+    let mut runs: Vec<RunId> = Vec::new();
+    match ids {
+        None => runs.extend(lines.into_iter().rev().map(|line| line.run)),
+        Some(ids) => {
+            for id in ids {
+                let run = one(&lines, id)?;
+                if !runs.contains(&run) {
+                    runs.push(run);
+                }
+            }
+        }
+    }
+    if runs.is_empty() {
+        return Err(Failure::new(format!(
+            "{}: the journal holds no run yet; `loopgate run` makes one",
+            path.display()
+        )));
+    }
+    Ok(RunsOf { handles, runs })
+}
+
+/// The run with this id, with this beginning, or the last one.
+fn one(lines: &[RunLine], wanted: &str) -> Result<RunId, Failure> {
+    if wanted == "last" {
+        let last = lines.iter().find(|line| line.trouble.is_none()).or(lines.first());
+        let missing = || Failure::new("the journal holds no run yet; `loopgate run` makes one");
+        return last.map(|line| line.run.clone()).ok_or_else(missing);
+    }
+    let mut matching =
+        lines.iter().filter(|line| line.run.as_str().starts_with(wanted) && !wanted.is_empty());
+    match (matching.next(), matching.next()) {
+        (Some(line), None) => Ok(line.run.clone()),
+        (Some(_), Some(_)) => {
+            Err(Failure::new(format!("several runs begin with {wanted}; give more of the id")))
+        }
+        (None, _) => Err(Failure::new(format!(
+            "there is no run {wanted} in the journal, and no file of that name; `loopgate runs` lists the runs"
+        ))),
+    }
+}
+
+/// The runs under the policies, with progress where a person watches.
+pub(crate) async fn tested(
+    policies: &Arc<Policies>,
+    of: &[RunsOf],
+    documents: bool,
+) -> Result<Vec<(RunId, Result<TestedRun, NotTested>)>, Failure> {
+    let done = Arc::new(AtomicUsize::new(0));
+    let all: usize = of.iter().map(|of| of.runs.len()).sum();
+    let mut tested = Vec::with_capacity(all);
+    let progress = Progress::show(&done, Some(all));
+    for of in of {
+        tested.append(&mut policies.over(of, &done, documents).await);
+    }
+    drop(progress);
+    // A policy that does not fit is wrong for all runs of a domain.
+    for (run, result) in &tested {
+        if let Err(NotTested::Policy(error)) = result {
+            return Err(Failure::new(format!("run {run}: {error}")));
+        }
+    }
+    Ok(tested)
+}
+
+/// How many runs are done, on standard error where a person watches, until it is dropped.
+pub(crate) struct Progress(Option<tokio::task::JoinHandle<()>>);
+
+impl Progress {
+    /// Shows what `done` counts, of so many.
+    pub(crate) fn show(done: &Arc<AtomicUsize>, all: Option<usize>) -> Self {
+        Self(stream::is_watched().then(|| tokio::spawn(shown(Arc::clone(done), all))))
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+            stream::progress("");
+        }
+    }
+}
+
+async fn shown(done: Arc<AtomicUsize>, all: Option<usize>) {
+    let mut ticks = tokio::time::interval(Duration::from_millis(100));
+    loop {
+        ticks.tick().await;
+        let done = grouped(done.load(Ordering::Relaxed) as u64);
+        match all {
+            Some(all) => stream::progress(&format!("{done} of {} runs", grouped(all as u64))),
+            None => stream::progress(&format!("{done} runs tried")),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! `loopgate backtest` and `loopgate tune`.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use loop_core::{Note, WorkItem};
+use loop_runtime::journal::{Durability, Entry, Header, Journal, SqliteJournal, SyncPolicy};
+use loop_testkit::{Numbers, World, random_run, random_setup};
+use serde_json::Value;
+
+use crate::common::{Shell, ticket};
+
+const EARLY: &str = "[limits]\npasses = 1\n\n[gate]\nfinal_pass = false\n";
+
+/// A run of the help desk, whose replies a script holds: three passes, with prices.
+fn three_passes(shell: &Shell) -> String {
+    let script = "examples/helpdesk/scripts/confident-after-three-passes.json";
+    let (base, selector) =
+        (format!("models.base.script={script}"), format!("models.selector.script={script}"));
+    let item = ticket(1042);
+    let args =
+        ["run", "examples/helpdesk", &item, "--profile", "scripted", "--no-save", "--set", &base, "--set"];
+    let ran = shell.run(&[&args[..], &[&selector]].concat());
+    let id = ran.err.lines().find_map(|line| line.strip_prefix("run:     "));
+    id.unwrap_or_else(|| panic!("{}", ran.err)).to_owned()
+}
+
+/// Writes runs of random numbers into a journal.
+async fn write(path: &Path, count: u64) {
+    let journal = SqliteJournal::open(path).unwrap().with_sync(SyncPolicy::None);
+    for seed in 0..count {
+        // The same few hundred runs again and again, each under a name of its own.
+        let mut numbers = Numbers(seed % 500);
+        let setup =
+            random_setup(&mut numbers).item(WorkItem::new(format!("T-{seed}"), "ticket", "T", "Slow."));
+        let world = random_run(setup, &mut numbers);
+        write_one(&journal, &format!("run-{seed:06}"), &world).await;
+    }
+}
+
+async fn write_one(journal: &SqliteJournal, name: &str, world: &World) {
+    let manifest = loop_core::Digest::of("manifest", b"[]");
+    let renamed = |entry: (usize, &(loop_core::Event, Vec<Note>, loop_core::State))| {
+        let (seq, (event, notes, _)) = entry;
+        let mut event = event.clone();
+        if let loop_core::EventKind::Started(started) = &mut event.kind {
+            started.run = loop_core::RunId::new(name);
+            started.tools = manifest;
+        }
+        Arc::new(Entry { seq: seq as u64, event, notes: notes.clone() })
+    };
+    let entries: Vec<Arc<Entry>> = world.journal.iter().enumerate().map(renamed).collect();
+    let started = world.run.started();
+    let header = Header {
+        run: loop_core::RunId::new(name),
+        unix_ms: started.unix_ms,
+        item: Arc::clone(&started.item.id),
+        title: Arc::clone(&started.item.title),
+        spec: Arc::clone(&world.spec),
+        manifest_hash: manifest,
+        manifest: "[]".into(),
+        origin: None,
+    };
+    let mut writer = journal.create(&header, &entries[0]).await.unwrap();
+    writer.append_all(&entries[1..], Durability::Committed).await.unwrap();
+}
+
+#[test]
+fn the_same_policy_gives_no_difference_and_an_earlier_stop_is_exact() {
+    // Issue 16, part 6: recorded runs of the help desk.
+    let shell = Shell::new();
+    let run = three_passes(&shell);
+    let (same, early) = (shell.file("same.toml", ""), shell.file("early.toml", EARLY));
+    let policies = ["--policy", same.to_str().unwrap(), "--policy", early.to_str().unwrap()];
+    let report = shell.json(&[&["backtest", "last"], &policies[..], &["--json", "--documents"]].concat());
+    let tested = &report["runs"][0];
+    assert_eq!((&tested["run"], &tested["passes"]), (&Value::from(run.as_str()), &Value::from(3)));
+    let [same, early] = [0, 1].map(|at| &tested["under"][at]);
+    assert_eq!((&same["finding"], &same["cost_pico_usd"]), (&Value::from("same"), &tested["cost_pico_usd"]));
+    assert_eq!(early["finding"], "stops_earlier", "{early:#}");
+    assert_eq!((&early["reason"], &early["exact"]), (&Value::from("max_passes"), &Value::from(true)));
+    // 0/select and 1/main of the script.
+    assert_eq!(early["cost_pico_usd"], 2_523_000_000_u64);
+    let passes =
+        early["document"].as_array().unwrap().iter().map(|section| section["pass"].as_u64().unwrap());
+    assert!(passes.into_iter().all(|pass| pass == 1));
+    let words = shell.run(&[&["backtest", &run[..20]], &policies[..]].concat());
+    assert_eq!((words.code, words.err.as_str()), (0, ""), "progress is for terminals");
+    assert!(words.out.contains("stops_earlier at entry"), "{}", words.out);
+    assert!(words.out.contains("$0.002523 instead of $0.005740"), "{}", words.out);
+}
+
+#[test]
+fn a_journal_is_named_by_its_file_and_settings_are_a_policy() {
+    let shell = Shell::new();
+    let run = three_passes(&shell);
+    let file = shell.state.path().join("loopgate/journal.db");
+    let (all, named) = (["backtest", "--all"], ["backtest", file.to_str().unwrap()]);
+    let set = ["--set", "limits.cost_usd=0.003", "--set", "gate.final_pass=false", "--json"];
+    let reports = [all, named].map(|args| shell.json(&[&args[..], &set[..]].concat()));
+    assert_eq!(reports[0], reports[1]);
+    let policy = &reports[0]["policies"][0];
+    assert_eq!(policy["name"], "limits.cost_usd=0.003 gate.final_pass=false");
+    assert_eq!(reports[0]["runs"][0]["under"][0]["reason"], "budget_exceeded", "{:#}", reports[0]);
+    // An id that is given twice is one run.
+    let twice = shell.json(&[&["backtest", &run, "last"], &set[..]].concat());
+    assert_eq!(twice["recorded"]["runs"], 1);
+}
+
+#[test]
+fn the_page_is_written_and_holds_all_that_it_shows() {
+    let shell = Shell::new();
+    three_passes(&shell);
+    let (early, page) = (shell.file("early.toml", EARLY), shell.state.path().join("page.html"));
+    let args = ["backtest", "last", "--policy", early.to_str().unwrap(), "--html", page.to_str().unwrap()];
+    assert_eq!(shell.run(&args).code, 0);
+    let written = std::fs::read_to_string(&page).unwrap();
+    assert!(
+        written.contains("<svg")
+            && written.contains("early.toml")
+            && !written.contains("http:")
+            && !written.contains("https:"),
+        "{written}"
+    );
+    shell.run(&args);
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), written);
+}
+
+#[test]
+fn what_is_wrong_is_one_line() {
+    let shell = Shell::new();
+    three_passes(&shell);
+    let slip = shell.file("slip.toml", "[limits]\npases = 1\n");
+    let tool = shell.file("tool.toml", "[gate]\nrequired_tools = [\"fetch_devic_info\"]\n");
+    let labels = shell.file("labels.csv", "run,good\nx,yes\n");
+    let [slip, tool, labels] = [&slip, &tool, &labels].map(|path| path.to_str().unwrap());
+    shell
+        .run(&["backtest", "last", "--policy", slip])
+        .fails_with(&["slip.toml:2:1: unknown key `pases`", "`passes`"]);
+    shell
+        .run(&["backtest", "last", "--policy", tool])
+        .fails_with(&["tool.toml:2:19: helpdesk has no tool", "did you mean `fetch_device_info`?"]);
+    shell.run(&["backtest", "last", "--policy", "none.toml"]).fails_with(&["none.toml: cannot be read"]);
+    shell.run(&["backtest", "last", "--set", "limits.passes"]).fails_with(&["expected KEY=VALUE"]);
+    shell
+        .run(&["backtest", "zzz", "--set", "limits.passes=1"])
+        .fails_with(&["there is no run zzz in the journal"]);
+    shell.run(&["tune", "last", "--labels", labels]).fails_with(&["labels.csv:2: `yes` is not a label"]);
+    for args in [&["backtest", "last"][..], &["backtest", "--set", "limits.passes=1"], &["tune", "--all"]] {
+        assert_eq!(shell.run(args).code, 2, "{args:?}");
+    }
+}
+
+#[test]
+fn settings_are_tuned_and_their_file_is_a_policy() {
+    let shell = Shell::new();
+    let mut lines = String::new();
+    for _ in 0..2 {
+        let run = three_passes(&shell);
+        lines.push_str(&format!("{{\"run\": \"{run}\", \"good\": true, \"good_from_pass\": 1}}\n"));
+    }
+    let labels = shell.file("labels.jsonl", &lines);
+    let labels = labels.to_str().unwrap();
+    // All runs are of one work item, so that one half would hold none.
+    shell
+        .run(&["tune", "--all", "--labels", labels])
+        .fails_with(&["2 labelled runs of 1 work items are too few"]);
+    let runs = shell.state.path().join("other.db");
+    let (runtime, path) = (tokio::runtime::Runtime::new().unwrap(), runs.clone());
+    runtime.block_on(write(&path, 40));
+    let all: String =
+        (0..40).map(|n| format!("run-{n:06},{},1\n", if n % 9 == 0 { "false" } else { "true" })).collect();
+    let all = all.replace(",false,1", ",false,");
+    let labels = shell.file("labels.csv", &format!("run,good,good_from_pass\n{all}"));
+    let out = shell.state.path().join("tuned.toml");
+    let args = [runs.to_str().unwrap(), "--labels", labels.to_str().unwrap(), "--keep", "0.6"];
+    let tuned = shell.run(&[&["tune"], &args[..], &["--out", out.to_str().unwrap()]].concat());
+    assert!(tuned.out.contains("held out") && tuned.err.is_empty(), "{}{}", tuned.out, tuned.err);
+    let report = shell.json(&[&["tune"], &args[..], &["--json"]].concat());
+    assert_eq!(report["toml"].as_str().unwrap(), std::fs::read_to_string(&out).unwrap());
+    let backtest = ["backtest", runs.to_str().unwrap(), "--policy", out.to_str().unwrap(), "--json"];
+    let cost = shell.json(&backtest)["policies"][0]["findings"].as_array().unwrap().len();
+    assert!(cost > 0);
+}
+
+/// How many runs the next test reads. `LOOPGATE_BACKTEST_RUNS=10000` measures what the page on testing says.
+fn measured_runs() -> u64 {
+    std::env::var("LOOPGATE_BACKTEST_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(60)
+}
+
+#[test]
+fn many_journals_are_tested_in_one_go() {
+    // Issue 16, part 6: ten thousand journals in seconds; the same policy gives no difference in any of them.
+    let (shell, count) = (Shell::new(), measured_runs());
+    let path = shell.state.path().join("many.db");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(write(&path, count));
+    let (same, early) = (shell.file("same.toml", ""), shell.file("early.toml", EARLY));
+    let policies = ["--policy", same.to_str().unwrap(), "--policy", early.to_str().unwrap()];
+    let began = Instant::now();
+    let report = shell.json(&[&["backtest", path.to_str().unwrap()], &policies[..], &["--json"]].concat());
+    let took = began.elapsed();
+    if count > 60 {
+        writeln!(std::io::stderr(), "{count} runs under 2 policies: {took:?}").unwrap();
+    }
+    assert_eq!(report["not_tested"], serde_json::json!([]));
+    assert_eq!(report["recorded"]["runs"], count);
+    assert_eq!(report["policies"][0]["findings"], serde_json::json!([{ "finding": "same", "runs": count }]));
+    assert!(report["policies"][1]["saved_pico_usd"].as_u64() > Some(0));
+}
