@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use futures::future::join_all;
 use loop_runtime::{
     Runner,
-    journal::{Journal as _, SqliteJournal},
+    journal::SqliteJournal,
     people::PersonAnswer,
     run::{Driven, EventKind, RunRequest, StartError, Waiting},
 };
@@ -87,8 +87,10 @@ async fn to_the_end(scenario: &Scenario, runner: &Runner, item: &str) -> Result<
     let runs = runner.journal().runs().await.map_err(|error| error.to_string())?;
     let mut request = match runs.iter().find(|line| *line.item == *item) {
         None => runner.run(scenario.item(item)),
-        Some(line) if line.stop.is_some() => return Ok(()),
-        Some(line) => resumed(runner, line.run.clone()).await?,
+        Some(line) => match resumed(runner, line.run.clone()).await? {
+            Some(request) => request,
+            None => return Ok(()),
+        },
     };
     loop {
         let handle = request.start().await.map_err(|error: StartError| error.to_string())?;
@@ -105,16 +107,20 @@ async fn to_the_end(scenario: &Scenario, runner: &Runner, item: &str) -> Result<
     }
 }
 
-/// A request that resumes a run; where it waits for a person, with the answers.
-async fn resumed(runner: &Runner, run: loop_core::RunId) -> Result<RunRequest, String> {
+/// A request that resumes a run; where it waits for a person, with the answers. `None`: the run is over. A run whose reason
+/// is fixed and that is not saved is not over.
+async fn resumed(runner: &Runner, run: loop_core::RunId) -> Result<Option<RunRequest>, String> {
     let recorded = runner.journal().read(&run).await.map_err(|error| error.to_string())?;
     let state = loop_runtime::journal::replay(&run, &recorded).map_err(|error| error.to_string())?;
+    if state.is_done() {
+        return Ok(None);
+    }
     let answers = state.requested().into_iter().map(|requested| EventKind::PersonAnswered {
         key: requested.key,
         answer: PersonAnswer::Approved,
         binding: Some(requested.binding),
     });
-    Ok(runner.resume_with(&run, answers.collect::<Vec<_>>()))
+    Ok(Some(runner.resume_with(&run, answers.collect::<Vec<_>>())))
 }
 
 fn answered(runner: &Runner, waiting: &Waiting) -> RunRequest {

@@ -61,6 +61,13 @@ impl Plant {
     }
 }
 
+impl Place {
+    /// When a process is ended, in microseconds after its start. `None`: at another place.
+    pub fn micros(self) -> Option<u64> {
+        if let Self::Timer(micros) = self { Some(micros) } else { None }
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -43,7 +43,11 @@ impl ChatModel for Keyed {
             events.push(ModelEvent::ToolArgumentsDelta { nth, text: arguments.as_str().into() });
             events.push(ModelEvent::ToolCallCompleted { nth });
             let id = format!("{}-{nth}", request.meta.key);
-            tool_calls.push(ToolCall { id: id.into(), name: (*name).into(), arguments: arguments.as_str().into() });
+            tool_calls.push(ToolCall {
+                id: id.into(),
+                name: (*name).into(),
+                arguments: arguments.as_str().into(),
+            });
         }
         let finish = if tool_calls.is_empty() { FinishReason::EndTurn } else { FinishReason::ToolUse };
         let reply = ModelReply { finish, tool_calls, ..ModelReply::text(text, Some(usage)) };

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use loop_connectors::{CommandSettings, CommandTool, HttpDefinition, HttpTool};
-use loop_tools::{Credentials, KeptTool, Tool};
 use loop_core::{Effect, Execution, OutputSpec, Price, ProtocolSpec, Scope, SectionSpec, WorkItem};
 use loop_runtime::{
     RunSpec, Runner,
@@ -13,6 +12,7 @@ use loop_runtime::{
     save::{HttpTarget, SaveTarget},
     tools::{Registry, ToolContext, ToolDeclaration, ToolResult},
 };
+use loop_tools::{Credentials, KeptTool, Tool};
 use serde_json::{Value, json};
 
 use crate::journal::{CrashJournal, Plant};
@@ -249,7 +249,9 @@ impl Validator for Right {
 fn declared(name: &str, effect: Effect) -> ToolDeclaration {
     ToolDeclaration::new(name)
         .description("Does one thing.")
-        .schema(json!({"type": "object", "required": ["target"], "properties": {"target": {"type": "string"}}}))
+        .schema(
+            json!({"type": "object", "required": ["target"], "properties": {"target": {"type": "string"}}}),
+        )
         .effect(effect)
 }
 
@@ -261,9 +263,10 @@ fn http(world: &World, name: &str, effect: Effect) -> HttpTool {
         plain_http: true,
         ..HttpDefinition::default()
     };
-    let declaration = declared(name, effect);
+    let declaration = declared(name, effect).attempts(3);
     if effect.is_read() {
-        let query = vec![("item".to_owned(), json!("{scope.item}")), ("target".to_owned(), json!("{target}"))];
+        let query =
+            vec![("item".to_owned(), json!("{scope.item}")), ("target".to_owned(), json!("{target}"))];
         let declaration = if name == "peek" { declaration.cheap() } else { declaration };
         return HttpTool::new(declaration, &HttpDefinition { query, ..of_all }).unwrap();
     }
@@ -301,8 +304,7 @@ impl Tool for Doubled {
 fn tools(world: &World) -> Registry {
     let pay = http(world, "pay", Effect::WriteIrreversible);
     let registry = Registry::builder();
-    let registry =
-        if world.plant == Plant::Twice { registry.tool(Doubled(pay)) } else { registry.tool(pay) };
+    let registry = if world.plant == Plant::Twice { registry.tool(Doubled(pay)) } else { registry.tool(pay) };
     registry
         .tool(http(world, "find", Effect::Read))
         .tool(http(world, "peek", Effect::Read))

@@ -137,10 +137,7 @@ fn hit_of(head: &str, path: &str, body: &Value, before: &[Hit]) -> Hit {
 
 fn header(head: &str, name: &str) -> Option<String> {
     let lines = head.lines().filter_map(|line| line.split_once(':'));
-    lines
-        .into_iter()
-        .find(|(of, _)| of.eq_ignore_ascii_case(name))
-        .map(|(_, value)| value.trim().to_owned())
+    lines.into_iter().find(|(of, _)| of.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim().to_owned())
 }
 
 fn request(reader: &mut BufReader<TcpStream>) -> Option<(String, Value)> {
@@ -158,9 +155,9 @@ fn request(reader: &mut BufReader<TcpStream>) -> Option<(String, Value)> {
 
 /// A model over the wire: two replies that call `pay` and `note`, then an answer.
 fn chat(body: &Value) -> Value {
-    let turns = body["messages"].as_array().map_or(0, |messages| {
-        messages.iter().filter(|message| message["role"] == "assistant").count()
-    });
+    let turns = body["messages"]
+        .as_array()
+        .map_or(0, |messages| messages.iter().filter(|message| message["role"] == "assistant").count());
     let call = |nth: u32, tool: &str, target: &str| {
         let function = json!({"name": tool, "arguments": json!({"target": target}).to_string()});
         json!({"id": format!("call_{turns}_{nth}"), "type": "function", "function": function})
@@ -182,12 +179,14 @@ fn chat(body: &Value) -> Value {
 }
 
 /// What the program of a command tool does: one effect, and nothing after it.
-pub fn effect(args: &[String]) {
+pub fn effect(args: &[String]) -> ! {
     let [address, tool, item, target, key] = args else { panic!("effect ADDRESS TOOL ITEM TARGET KEY") };
     let body = json!({"item": item, "target": target, "key": key}).to_string();
     let mut stream = TcpStream::connect(address).unwrap();
-    let head =
-        format!("POST /{tool} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {}", body.len());
+    let head = format!(
+        "POST /{tool} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {}",
+        body.len()
+    );
     stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).unwrap();
     let mut status = String::new();
     BufReader::new(stream).read_line(&mut status).unwrap();
