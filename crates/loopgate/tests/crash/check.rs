@@ -137,14 +137,20 @@ fn effects(state: &Run, outcome: &Outcome, entries: &[Entry], hits: &[&Hit], end
             _ => None,
         })
         .collect();
-    // What each requested effect came to, by tool and target. The scenarios request each once.
-    let mut statuses = BTreeMap::new();
+    // What each requested effect came to, by tool and target. Of one that was requested again, what it came to at last: a
+    // repeat of what is done came to nothing more.
+    let mut statuses: BTreeMap<(String, String), (String, Option<Status>)> = BTreeMap::new();
     for action in state.actions().iter().filter(|action| is_effect(action.tool_name())) {
         let target = serde_json::from_str::<Value>(&action.parameters).unwrap()["target"].clone();
         let target = target.as_str().unwrap_or_default().to_owned();
         let observed = outcome.evidence.iter().find(|evidence| evidence.key == action.key);
         let status = observed.map(|evidence| evidence.observation.status);
-        statuses.insert((action.tool_name().to_owned(), target), (action.key.to_string(), status));
+        let of_effect = (action.tool_name().to_owned(), target);
+        if !matches!(statuses.get(&of_effect), Some((_, Some(Status::Ok | Status::InDoubt)))) {
+            // Another try has the key of the first.
+            let key = observed.map_or(action.key, |evidence| evidence.key);
+            statuses.insert(of_effect, (key.to_string(), status));
+        }
     }
     let mut by_effect: BTreeMap<(String, String), Vec<&Hit>> = BTreeMap::new();
     for hit in hits.iter().copied().filter(|hit| is_effect(&hit.tool)) {

@@ -158,8 +158,9 @@ pub const ALL: &[Scenario] = &[
         })
     },
     // The server refuses the first request, and takes the next one under the same key.
-    scenario("retry", Form::Conversation, |key| match key {
+    scenario(RETRY, Form::Conversation, |key| match key {
         "1/main" => calls(&[("busy", "b1"), ("find", "a")]),
+        "2/main" => calls(&[("busy", "b1")]),
         _ => text("It is done."),
     }),
     // Effects of programs that the run starts.
@@ -168,6 +169,10 @@ pub const ALL: &[Scenario] = &[
         _ => text("It is done."),
     }),
 ];
+
+/// The scenario whose evidence depends on where it is interrupted: a process that resumes it makes the request that the
+/// server refused before the model asks for it again.
+pub const RETRY: &str = "retry";
 
 /// Whether an effect of this tool may be requested again under its key.
 pub fn is_repeatable(tool: &str) -> bool {
