@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use xshell::{Shell, cmd};
 
@@ -49,8 +50,9 @@ pub(crate) fn run(full: bool, base: Option<&str>, files: &[PathBuf]) -> Result<(
         return Err(Failure::Check(message.to_owned()));
     }
     // It exits with 2 where mutants were missed, which is judged here.
-    let ran = cmd!(shell, "cargo {arguments...}").ignore_status().output();
-    let code = ran.map(|output| output.status.code())?;
+    println!("$ cargo {}", arguments.join(" "));
+    let ran = Command::new("cargo").args(&arguments).current_dir(workspace::root()).status();
+    let code = ran.map_err(|error| Failure::Check(format!("cargo: {error}")))?.code();
     if !matches!(code, Some(0 | 2 | 3)) {
         return Err(Failure::Check(format!(
             "mutants: cargo-mutants ended with {code:?}; see {}",

@@ -115,7 +115,7 @@ impl Driven {
         }
     }
 
-    /// Goes on with replies of this text until a reply was read, and gives whether one was.
+    /// Follows the commands until a reply with this text was read; gives whether one was.
     pub(crate) fn replied(&mut self, text: &str) -> bool {
         for _ in 0..4 {
             let Some(command) = self.run.commands().into_iter().next() else { return false };

@@ -20,7 +20,7 @@ pub(crate) fn target(data: &[u8]) {
     }
     // A request ends with what the model has to answer.
     if matches!(messages.last(), Some(Message::Assistant(_))) {
-        messages.push(Message::user("Go on."));
+        messages.push(Message::user("Continue."));
     }
     let request = ModelRequest {
         messages,

@@ -52,7 +52,7 @@ pub(crate) fn target(data: &[u8]) {
         for section in &merged.sections {
             assert!(section.evidence.iter().all(|id| citable.contains(id)), "{section:?}");
             let is_changed = document.get(&section.id).is_none_or(|before| before.body != section.body);
-            // The text before the first section is no section to tell of.
+            // Changes of the text before the first section are not told.
             let is_told =
                 *section.id == *PREAMBLE || merge.changed.iter().any(|change| change.section == section.id);
             assert!(

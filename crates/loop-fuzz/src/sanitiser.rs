@@ -1,7 +1,7 @@
 //! Text from outside: no control or direction characters are left, and no fence is closed by what is inside. I-24, K6.
 
-use loop_core::{EventKind, is_clean};
-use loop_prompts::{Prompts, Thread};
+use loop_core::{Command, EventKind, is_clean};
+use loop_prompts::{Dialogue, Prompts};
 use loop_tools::clean;
 
 use crate::drive::{Driven, NONCE, document, found};
@@ -27,15 +27,21 @@ fn rendered(text: &str) {
     );
     assert!(driven.replied(&contract));
     for command in driven.run.commands() {
-        if let loop_core::Command::RunTool(tool) = command {
+        if let Command::RunTool(tool) = command {
             let observation = found(text).into();
             driven.apply(EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation });
         }
     }
-    let prompts = Prompts::builtin();
-    for turn in Thread::whole(&prompts, &driven.run) {
-        let shown = format!("{turn:?}");
-        let ends = shown.matches(&format!("<<<end E1 {NONCE}>>>")).count();
-        assert!(ends <= 1, "a fence is closed {ends} times: {shown}");
+    let next = driven.run.commands().into_iter().find_map(|command| match command {
+        Command::CallModel(call) => Some(call.key),
+        _ => None,
+    });
+    let prompt = Dialogue::default().prompt(&Prompts::builtin(), &driven.run, next.unwrap()).unwrap();
+    // Two fences of one label are two closings: of the evidence, in the one turn that shows it.
+    let close = format!("<<<end E1 {NONCE}>>>");
+    let closed: usize = prompt.turns.iter().map(|turn| turn.text().matches(&close).count()).sum();
+    assert_eq!(closed, 1, "the fence of the result is closed {closed} times: {:?}", prompt.turns);
+    for turn in &prompt.turns {
+        assert!(turn.text().chars().all(is_clean), "I-24: {:?}", turn.text());
     }
 }

@@ -176,7 +176,7 @@ impl Played {
         if !left.is_empty() {
             self.problems.push(format!("I-14: left behind by the process at {place}: {}", left.join(", ")));
         }
-        // What was left behind may hold the other end.
+        // Behind the kill of what was left, which may hold the other end of the pipe.
         Ended { status, refused, err: err.join().unwrap() }
     }
 

@@ -143,7 +143,7 @@ fn effects(state: &Run, outcome: &Outcome, entries: &[Entry], hits: &[&Hit], end
     for action in state.actions().iter().filter(|action| is_effect(action.tool_name())) {
         let target = serde_json::from_str::<Value>(&action.parameters).unwrap()["target"].clone();
         let target = target.as_str().unwrap_or_default().to_owned();
-        let observed = outcome.evidence.iter().find(|evidence| evidence.key == action.key);
+        let observed = outcome.evidence.iter().find(|evidence| Some(evidence.id) == action.evidence);
         let status = observed.map(|evidence| evidence.observation.status);
         let of_effect = (action.tool_name().to_owned(), target);
         if !matches!(statuses.get(&of_effect), Some((_, Some(Status::Ok | Status::InDoubt)))) {

@@ -5,8 +5,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-use crate::case::{Around, Case};
-use crate::journal::Place;
+use tempfile::TempDir;
+
+use crate::case::{Around, Case, GRACE, Played};
+use crate::check::check;
+use crate::child::{STORAGE_FAILED, Task};
+use crate::journal::{Place, Plant};
 use crate::suite::{Extent, Totals, Wholes, play};
 
 const SCENARIOS: [&str; 4] = ["irreversible", "two", "document", "save"];
@@ -29,7 +33,7 @@ fn succeeds(program: &str, args: &[&str]) -> bool {
 }
 
 /// H4, H6: files that may not grow beyond a limit, and file systems that are full or read-only. The next process, which has
-/// room, goes on.
+/// room, continues.
 pub fn full_or_read_only(extent: Extent, wholes: &Wholes) -> Totals {
     let totals = Mutex::new(Totals::default());
     // The journal's files take about 100 KB.
@@ -45,13 +49,11 @@ pub fn full_or_read_only(extent: Extent, wholes: &Wholes) -> Totals {
         return totals.into_inner().unwrap();
     }
     for size in (16..=400).step_by(8) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().to_str().unwrap();
-        if !succeeds("mount", &["-t", "tmpfs", "-o", &format!("size={size}k"), "tmpfs", path]) {
+        let Some(folder) = mounted(&format!("{size}k")) else {
             totals.lock().unwrap().left_out.push("full file systems: `mount` is for root alone".to_owned());
             break;
-        }
-        let heal = || assert!(succeeds("mount", &["-o", "remount,size=64m", path]));
+        };
+        let heal = || remount(folder.path(), "size=64m");
         let case = Case::at(SCENARIOS[size / 8 % SCENARIOS.len()], &[Place::Never]);
         play(&case, folder.path(), Some(Around { wrap: &|command| command, heal: &heal }), wholes, &totals);
         unmount(folder.path());
@@ -60,61 +62,59 @@ pub fn full_or_read_only(extent: Extent, wholes: &Wholes) -> Totals {
     totals.into_inner().unwrap()
 }
 
-/// A file system that is read-only from the start, and one that is after some entries were written.
+/// A file system in memory of this size.
+fn mounted(size: &str) -> Option<TempDir> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    succeeds("mount", &["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs", path]).then_some(folder)
+}
+
+fn remount(folder: &Path, options: &str) {
+    assert!(succeeds("mount", &["-o", &format!("remount,{options}"), folder.to_str().unwrap()]), "{options}");
+}
+
+/// H6: a file system that is read-only from the start, and one that is behind some entries.
 fn read_only(wholes: &Wholes, totals: &Mutex<Totals>) {
-    for first in [Place::Never, Place::After(5)] {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().to_str().unwrap();
-        if !succeeds("mount", &["-t", "tmpfs", "-o", "size=64m", "tmpfs", path]) {
-            totals
-                .lock()
-                .unwrap()
-                .left_out
-                .push("read-only file systems: `mount` is for root alone".to_owned());
-            return;
-        }
-        if let Place::After(_) = first {
-            // Entries of a run that was killed.
-            let mut played = crate::case::Played::new(folder.path().join("journal.db"));
-            let task = crate::child::Task {
-                scenario: "irreversible",
-                address: played.server.address.clone(),
-                journal: played.journal.display().to_string(),
-                place: first,
-                mark: played.mark.clone(),
-                plant: crate::journal::Plant::Nothing,
-            };
-            let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args(task.args());
-            played.process(command, first, crate::case::GRACE);
-            assert!(succeeds("mount", &["-o", "remount,ro", path]));
-            let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args(crate::child::Task { place: Place::Never, ..task.clone() }.args());
-            let before = played.server.hits().len();
-            let ended = played.process(command, Place::Never, crate::case::GRACE);
-            let is_refused = ended.status.code() == Some(crate::child::STORAGE_FAILED);
-            if !is_refused || played.server.hits().len() != before {
-                played.problems.push(format!("a read-only journal was driven: {ended:?}"));
-            }
-            assert!(succeeds("mount", &["-o", "remount,rw", path]));
-            let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args(crate::child::Task { place: Place::Never, ..task }.args());
-            played.process(command, Place::Never, crate::case::GRACE);
-            let found = crate::check::check(&mut played, &["A"]);
-            let problems = std::mem::take(&mut played.problems);
-            totals.lock().unwrap().add("read-only behind some entries", &played, &found, &problems);
-        } else {
-            assert!(succeeds("mount", &["-o", "remount,ro", path]));
-            let heal = || assert!(succeeds("mount", &["-o", "remount,rw", path]));
-            let case = Case::at("irreversible", &[first]);
-            let around = Around { wrap: &|command| command, heal: &heal };
-            if !play(&case, folder.path(), Some(around), wholes, totals) {
-                let problem = "a run began on a read-only file system".to_owned();
-                totals.lock().unwrap().problems.push(problem);
-            }
-        }
-        unmount(folder.path());
+    let (Some(fresh), Some(begun)) = (mounted("64m"), mounted("64m")) else {
+        totals.lock().unwrap().left_out.push("read-only file systems: `mount` is for root alone".to_owned());
+        return;
+    };
+    remount(fresh.path(), "ro");
+    let heal = || remount(fresh.path(), "rw");
+    let around = Around { wrap: &|command| command, heal: &heal };
+    if !play(&Case::at("irreversible", &[Place::Never]), fresh.path(), Some(around), wholes, totals) {
+        let problem = "a run began on a read-only file system".to_owned();
+        totals.lock().unwrap().problems.push(problem);
     }
+    unmount(fresh.path());
+
+    let mut played = Played::new(begun.path().join("journal.db"));
+    let mut process = |place: Place| {
+        let task = Task {
+            scenario: "irreversible",
+            address: played.server.address.clone(),
+            journal: played.journal.display().to_string(),
+            place,
+            mark: played.mark.clone(),
+            plant: Plant::Nothing,
+        };
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(task.args());
+        let ended = played.process(command, place, GRACE);
+        (ended, played.server.hits().len())
+    };
+    let (_, before) = process(Place::After(5));
+    remount(begun.path(), "ro");
+    let (refused, after) = process(Place::Never);
+    remount(begun.path(), "rw");
+    process(Place::Never);
+    if refused.status.code() != Some(STORAGE_FAILED) || before != after {
+        played.problems.push(format!("a run was driven on a read-only file system: {refused:?}"));
+    }
+    let found = check(&mut played, &["A"]);
+    let problems = std::mem::take(&mut played.problems);
+    totals.lock().unwrap().add("read-only behind some entries", &played, &found, &problems);
+    unmount(begun.path());
 }
 
 fn unmount(folder: &Path) {

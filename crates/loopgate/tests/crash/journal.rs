@@ -122,7 +122,7 @@ pub fn report(line: &str) {
     out.flush().unwrap();
 }
 
-/// The journal in a file, which acknowledges every durable entry to the parent before the driver goes on.
+/// The journal in a file, which acknowledges every durable entry to the parent before the driver continues.
 #[derive(Clone, Debug)]
 pub struct CrashJournal {
     inner: SqliteJournal,

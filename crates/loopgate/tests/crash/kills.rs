@@ -37,7 +37,7 @@ pub fn of_resumed(extent: Extent, wholes: &Wholes) -> Totals {
 /// A process is killed at a random instant, wherever it is then.
 pub fn by_timer(extent: Extent, wholes: &Wholes) -> Totals {
     let mut dice = Dice::new(extent, "timer");
-    let count = if extent.full { 40 } else { 1 };
+    let count = if extent.full { 48 } else { 1 };
     let mut cases = Vec::new();
     for scenario in ALL {
         let micros = wholes[scenario.name].micros;
@@ -47,7 +47,7 @@ pub fn by_timer(extent: Extent, wholes: &Wholes) -> Totals {
     play_all(&cases, wholes)
 }
 
-/// H4, H5: the journal fails at each entry, for good or once. No effect follows, and the next process goes on.
+/// H4, H5: the journal fails at each entry, for good or once. No effect follows, and the next process continues.
 pub fn failing_journals(extent: Extent, wholes: &Wholes) -> Totals {
     let mut dice = Dice::new(extent, "failing");
     let mut cases = Vec::new();

@@ -94,8 +94,10 @@ pub fn play(
     let found = check(&mut played, by_name(case.scenario).items);
     let mut problems = std::mem::take(&mut played.problems);
     let whole = &wholes[case.scenario].found.ends;
-    for (item, end) in &found.ends {
-        if case.scenario != RETRY && whole.get(item) != Some(end) {
+    // ADR 42: a tool that was running at three kills is given up, and the run ends with what it has.
+    let may_differ = case.scenario == RETRY || played.kills >= 3;
+    for (item, end) in found.ends.iter().filter(|_| !may_differ) {
+        if whole.get(item) != Some(end) {
             problems.push(format!("item {item} ended otherwise: {end} in place of {:?}", whole.get(item)));
         }
     }
@@ -123,7 +125,7 @@ pub fn play_all(cases: &[Case], wholes: &Wholes) -> Totals {
 }
 
 /// How many cases are played next to each other.
-const WORKERS: usize = 2;
+const WORKERS: usize = 3;
 
 /// A part of the suite: its name, and what it plays.
 type Part = (&'static str, fn(Extent, &Wholes) -> Totals);
