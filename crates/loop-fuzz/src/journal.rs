@@ -67,7 +67,7 @@ pub(crate) fn sample() -> String {
     let entries = (1..).zip(&driven.journal[1..]).map(|(seq, (event, notes))| {
         serde_json::to_string(&Entry { seq, event: event.clone(), notes: notes.clone() }).unwrap()
     });
-    entries.collect::<Vec<_>>().join("\n")
+    entries.map(|line| line + "\n").collect()
 }
 
 #[cfg(test)]

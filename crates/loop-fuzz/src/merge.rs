@@ -53,10 +53,10 @@ pub(crate) fn target(data: &[u8]) {
             assert!(section.evidence.iter().all(|id| citable.contains(id)), "{section:?}");
             let is_changed = document.get(&section.id).is_none_or(|before| before.body != section.body);
             // Changes of the text before the first section are not told.
-            let is_told =
+            let is_reported =
                 *section.id == *PREAMBLE || merge.changed.iter().any(|change| change.section == section.id);
             assert!(
-                !is_changed || is_told || ids.len() != proposed.len(),
+                !is_changed || is_reported || ids.len() != proposed.len(),
                 "{section:?} changed untold: {merge:?}"
             );
         }
