@@ -44,7 +44,8 @@ pub(crate) fn run(full: bool, base: Option<&str>, files: &[PathBuf]) -> Result<(
         fs::write(&path, diff).map_err(|error| Failure::Check(format!("{}: {error}", path.display())))?;
         arguments.extend(["--in-diff".to_owned(), path.display().to_string()]);
     }
-    arguments.extend(["--", "--test", "it"].map(str::to_owned));
+    // For building as well as for running: the walk is not built for each mutant.
+    arguments.push("--cargo-arg=--test=it".to_owned());
     if !cmd!(shell, "git diff --quiet -- crates").quiet().ignore_status().output()?.status.success() {
         let message = "mutants: files in crates are changed and not committed; commit them first, since mutants are made in place";
         return Err(Failure::Check(message.to_owned()));
