@@ -9,7 +9,7 @@ xflags::xflags! {
     cmd xtask {
         /// Run every test, or those of one suite.
         cmd test {
-            /// core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, e2e, bench, wirecheck or lies
+            /// core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, e2e, bench, fuzz, wirecheck or lies
             optional suite: String
             /// Write the seconds of each suite into docs/reference/testing.md
             optional --write
@@ -18,6 +18,24 @@ xflags::xflags! {
         cmd ci {
             /// The tests have just run: make the other checks
             optional --tested
+        }
+        /// Kill real processes at exact places, let journals fail, and compare journal, acknowledgements and effects.
+        cmd crash {
+            /// Every place of every scenario, and what needs root or strace
+            optional --full
+            /// The seed of the share and of random instants (default: 1)
+            optional --seed seed: u64
+            /// A part of the name of what to play
+            optional part: String
+        }
+        /// Change the code of loop-core in small ways, and see whether its tests notice. Needs cargo-mutants.
+        cmd mutants {
+            /// Every file of the core, in place of what changed; takes many hours
+            optional --full
+            /// The commit to compare with (default: the merge base with main)
+            optional --base commit: String
+            /// Files of crates/loop-core/src alone, for example run/under.rs
+            repeated --file file: PathBuf
         }
         /// Walk the reachable states of small runs, wider than in a test run.
         cmd explore {

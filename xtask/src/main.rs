@@ -4,12 +4,14 @@
 mod bench;
 mod blocks;
 mod ci;
+mod crash;
 mod drawings;
 mod explore;
 mod flags;
 mod layers;
 mod links;
 mod measures;
+mod mutants;
 mod prices;
 mod publish;
 mod requirements;
@@ -45,6 +47,8 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
     match flags.subcommand {
         XtaskCmd::Test(flags) => test::run(flags.suite.as_deref(), flags.write),
         XtaskCmd::Ci(flags) => ci::run(flags.tested),
+        XtaskCmd::Crash(flags) => crash::run(flags.full, flags.seed, flags.part.as_deref()),
+        XtaskCmd::Mutants(flags) => mutants::run(flags.full, flags.base.as_deref(), &flags.file),
         XtaskCmd::Explore(flags) => explore::run(flags.write, flags.full),
         XtaskCmd::Bench(flags) => bench::run(flags.suite.as_deref(), flags.write, flags.against.as_deref()),
         XtaskCmd::Servers(flags) => servers::run(flags.suite.as_deref()),

@@ -146,7 +146,7 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 15] = [
+const SUITES: [(&str, &str); 16] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
@@ -160,6 +160,7 @@ const SUITES: [(&str, &str); 15] = [
     ("eval", "loop-eval"),
     ("e2e", "loopgate"),
     ("bench", "loop-bench"),
+    ("fuzz", "loop-fuzz"),
     ("testkit", "loop-testkit"),
     ("wirecheck", "loop-wirecheck"),
 ];
@@ -223,7 +224,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         assert!(matches!(error, Failure::Usage(_)));
         assert_eq!(
             error.to_string(),
-            "no suite `cors`; the suites are core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, e2e, bench, testkit, wirecheck, lies"
+            "no suite `cors`; the suites are core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, e2e, bench, fuzz, testkit, wirecheck, lies"
         );
         assert_eq!(package("e2e").unwrap(), "loopgate");
     }

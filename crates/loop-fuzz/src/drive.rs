@@ -1,0 +1,156 @@
+//! A small run that is driven by bytes.
+
+use std::sync::Arc;
+
+use loop_core::{
+    CallModel, Command, Digest, Effect, Event, EventKind, Facts, ModelSpec, Note, Observation, Price,
+    PromptSize, Provenance, Reply, Run, RunId, RunSpec, RunTool, SectionSpec, Status, ToolSpec, Usage,
+    WorkItem,
+};
+use loop_tools::{KeptTool, Registry, ToolDeclaration, ToolResult};
+use serde_json::json;
+
+pub(crate) const NONCE: &str = "n0nce";
+
+pub(crate) fn sections() -> [SectionSpec; 3] {
+    [
+        SectionSpec::new("situation", "🔍 Situation").required(),
+        SectionSpec::new("findings", "Findings"),
+        SectionSpec::new("next_steps", "➡️ Next steps"),
+    ]
+}
+
+fn model() -> ModelSpec {
+    ModelSpec::new("scripted", "m").with_price(Price::flat(100_000, 400_000))
+}
+
+/// A document of three sections with a tool that reads and one that writes.
+pub(crate) fn document() -> RunSpec {
+    with_tools(RunSpec::document("fuzz", sections(), model()))
+}
+
+/// The same as a conversation.
+pub(crate) fn conversation() -> RunSpec {
+    with_tools(RunSpec::conversation("fuzz", model()))
+}
+
+fn with_tools(mut spec: RunSpec) -> RunSpec {
+    let declared = |name: &str, effect| {
+        ToolDeclaration::new(name)
+            .description("Does one thing.")
+            .schema(json!({"type": "object", "required": ["target"], "properties": {"target": {"type": "string"}}}))
+            .effect(effect)
+    };
+    let registry = Registry::builder()
+        .tool(KeptTool::new(declared("look", Effect::Read)))
+        .tool_fn(declared("change", Effect::WriteKeyed), |_, _, _| async move {
+            ToolResult::ok("change", "changed", "Changed.", json!({}))
+        });
+    let tools: Vec<ToolSpec> = registry.build().unwrap().specs();
+    spec.tools = tools;
+    spec.selection.enabled = false;
+    spec
+}
+
+/// A run and its journal.
+#[derive(Debug)]
+pub(crate) struct Driven {
+    pub(crate) run: Run,
+    pub(crate) journal: Vec<(Event, Vec<Note>)>,
+}
+
+impl Driven {
+    pub(crate) fn start(spec: RunSpec) -> Self {
+        let none = Digest::of("fuzz", b"");
+        let facts = Facts {
+            unix_ms: 0,
+            nonce: NONCE.into(),
+            prompts: none,
+            tools: none,
+            history: None,
+            provenance: Provenance::default(),
+        };
+        let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
+        let (run, first, notes) = Run::start(RunId::new("r1"), Arc::new(spec), item, facts);
+        Self { run, journal: vec![(first, notes)] }
+    }
+
+    /// Applies an event a millisecond later. A rejected one changes nothing.
+    pub(crate) fn apply(&mut self, kind: EventKind) -> bool {
+        let event = Event { at: self.run.now().plus(1), kind };
+        let before = self.run.clone();
+        match self.run.apply(&event) {
+            Ok(notes) => {
+                self.journal.push((event, notes));
+                true
+            }
+            Err(_) => {
+                assert_eq!(self.run, before, "a rejected event changes nothing");
+                false
+            }
+        }
+    }
+
+    /// What is announced where a call of a model is commanded.
+    pub(crate) fn announced(&self, call: &CallModel) -> EventKind {
+        let prompt = PromptSize { bytes: 2_000, shared_bytes: 0 };
+        match self.run.quote(&call.key, prompt) {
+            Ok(quote) => EventKind::CallStarted {
+                key: call.key,
+                attempt: call.attempt,
+                tier: quote.tier,
+                prompt_bytes: prompt.bytes,
+                shared_bytes: 0,
+                prompt_hash: Digest::of("fuzz", b"prompt"),
+                max_output_tokens: quote.max_output_tokens,
+                reserve: quote.reserve,
+            },
+            Err(refusal) => EventKind::CallRefused {
+                key: call.key,
+                attempt: call.attempt,
+                prompt_bytes: prompt.bytes,
+                shared_bytes: 0,
+                refusal,
+            },
+        }
+    }
+
+    /// Follows the commands until a reply with this text was read; gives whether one was.
+    pub(crate) fn replied(&mut self, text: &str) -> bool {
+        for _ in 0..4 {
+            let Some(command) = self.run.commands().into_iter().next() else { return false };
+            let kind = match command {
+                Command::CallModel(call) if call.granted.is_none() => self.announced(&call),
+                Command::CallModel(CallModel { key, attempt, .. }) => {
+                    let reply = Reply { usage: Some(usage()), ..Reply::text(text) };
+                    return self.apply(EventKind::ModelReplied { key, attempt, reply: Box::new(reply) });
+                }
+                Command::RunTool(RunTool { key, attempt, .. }) => {
+                    EventKind::ToolFinished { key, attempt, observation: found("It is so.").into() }
+                }
+                _ => return false,
+            };
+            self.apply(kind);
+        }
+        false
+    }
+
+    /// I-11: the journal gives the same run and the same notes.
+    pub(crate) fn is_replayed(&self) {
+        let (first, notes) = &self.journal[0];
+        let (mut run, again) = Run::open(first, Arc::clone(self.run.spec())).unwrap();
+        assert_eq!(&again, notes);
+        for (event, notes) in &self.journal[1..] {
+            assert_eq!(&run.apply(event).unwrap(), notes, "{event:?}");
+        }
+        assert_eq!(run, self.run);
+    }
+}
+
+pub(crate) fn usage() -> Usage {
+    Usage { input: 100, output: 50, ..Usage::default() }
+}
+
+pub(crate) fn found(markdown: &str) -> Observation {
+    Observation::new(Status::Ok, "found", markdown, json!({"text": markdown}).to_string())
+}
