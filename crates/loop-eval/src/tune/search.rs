@@ -149,21 +149,23 @@ impl Search<'_> {
     async fn known(&self) -> (Vec<Known>, u32) {
         let (mut known, mut left_out) = (Vec::new(), 0);
         let policies = Arc::new(Policies::new(Vec::new()));
+        // Each run is read with a spec of its own, and most runs have the same.
+        let mut specs: BTreeMap<Digest, Arc<RunSpec>> = BTreeMap::new();
         for (at, of) in self.of.iter().enumerate() {
             let labelled = of.runs.iter().filter(|run| self.labels.of(run.as_str()).is_some());
             let of = RunsOf { handles: of.handles.clone(), runs: labelled.cloned().collect() };
             for (run, result) in policies.over_each(&of, &self.done, |tested| tested.recorded).await {
                 let is_good = self.labels.of(run.as_str()).is_some_and(|label| label.good);
                 let ended = result.ok().and_then(|state| {
-                    let totals = state.outcome()?.totals;
+                    let (totals, digest) = (state.outcome()?.totals, state.started().spec);
                     let (domain, item) =
                         (state.spec().domain.to_string(), state.started().item.id.to_string());
                     Some(Known {
                         of: at,
                         run,
                         group: (domain, item),
-                        spec: Arc::clone(state.spec()),
-                        digest: state.started().spec,
+                        spec: Arc::clone(specs.entry(digest).or_insert_with(|| Arc::clone(state.spec()))),
+                        digest,
                         totals,
                         is_good,
                     })
