@@ -44,15 +44,18 @@ pub(crate) fn run(full: bool, base: Option<&str>, files: &[PathBuf]) -> Result<(
         fs::write(&path, diff).map_err(|error| Failure::Check(format!("{}: {error}", path.display())))?;
         arguments.extend(["--in-diff".to_owned(), path.display().to_string()]);
     }
-    // For building as well as for running: the walk is not built for each mutant.
-    arguments.push("--cargo-arg=--test=it".to_owned());
+    // For building as well as for running: the tests in the modules and those of `it`. The walk takes too long.
+    arguments.extend(["--cargo-arg=--lib", "--cargo-arg=--test=it"].map(str::to_owned));
     if !cmd!(shell, "git diff --quiet -- crates").quiet().ignore_status().output()?.status.success() {
         let message = "mutants: files in crates are changed and not committed; commit them first, since mutants are made in place";
         return Err(Failure::Check(message.to_owned()));
     }
     // It exits with 2 where mutants were missed, which is judged here.
     println!("$ cargo {}", arguments.join(" "));
-    let ran = Command::new("cargo").args(&arguments).current_dir(workspace::root()).status();
+    let mut command = Command::new("cargo");
+    command.args(&arguments).current_dir(workspace::root());
+    // A case that fails under a mutant is not a regression, and is not kept.
+    let ran = command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1").status();
     let code = ran.map_err(|error| Failure::Check(format!("cargo: {error}")))?.code();
     if !matches!(code, Some(0 | 2 | 3)) {
         return Err(Failure::Check(format!(

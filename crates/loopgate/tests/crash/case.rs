@@ -64,6 +64,8 @@ pub struct Played {
     pub appends: u64,
     pub requests: u64,
     pub problems: Vec<String>,
+    /// Whether a process did not end by itself. No other follows it.
+    pub hangs: bool,
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -105,7 +107,7 @@ impl Case {
                 let Ended { status, refused, err } = ended;
                 played.problems.push(format!("the process at {place} ended with {status}: {refused} {err}"));
             }
-            if played.problems.iter().any(|problem| problem.contains("hangs")) {
+            if played.hangs {
                 break;
             }
         }
@@ -135,6 +137,7 @@ impl Played {
             appends: 0,
             requests: 0,
             problems: Vec::new(),
+            hangs: false,
         }
     }
 
@@ -159,6 +162,7 @@ impl Played {
         let lines = lines_of(&mut child);
         if lines.is_none() {
             child.kill().unwrap();
+            self.hangs = true;
             self.problems.push(format!("the process at {place} hangs"));
         }
         if let Some(killer) = killer {
