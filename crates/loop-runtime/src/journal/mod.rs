@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::parts::{expire, replay};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
-pub use sqlite::{SqliteJournal, SyncPolicy};
+pub use sqlite::{Lost, Salvaged, SqliteJournal, SyncPolicy};
 
 /// Where runs are recorded.
 #[async_trait]

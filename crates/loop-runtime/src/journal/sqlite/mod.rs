@@ -15,7 +15,9 @@ mod fault;
 mod heads;
 mod lock;
 mod place;
+mod read;
 mod rows;
+mod salvage;
 mod schema;
 mod seal;
 mod writer;
@@ -37,7 +39,9 @@ use fault::Fault;
 use heads::{Head, Heads, Position};
 use lock::{Locks, NotTaken, RunLock};
 use place::Place;
-use rows::{Claim, Opening, RunRow, Stored, Text};
+use read::Stored;
+use rows::{Claim, Opening, RunRow, Text};
+pub use salvage::{Lost, Salvaged};
 use seal::{Broken, Key};
 use writer::{Change, Follows, Held, WriterThread};
 
@@ -370,7 +374,7 @@ impl Journal for SqliteJournal {
             let lock = files.lock(&run, Some(pid))?;
             let (recorded, claim, head, has) = open.commit(files, Durability::Committed, |connection| {
                 let head = files.head(&run)?;
-                let stored = rows::recorded(connection, &run, files.key.as_ref())?;
+                let stored = read::recorded(connection, &run, files.key.as_ref())?;
                 let stored = stored.ok_or_else(|| files.unknown(&run))?;
                 let has = Position {
                     entries: stored.hashes.len() as u64,
@@ -399,7 +403,7 @@ impl Journal for SqliteJournal {
             // The head first: its writer may append between the two, and the head is never ahead of the entries.
             let head = files.head(&run)?;
             let transaction = connection.transaction()?;
-            let stored = rows::recorded(&transaction, &run, files.key.as_ref())?;
+            let stored = read::recorded(&transaction, &run, files.key.as_ref())?;
             files.verify(&run, stored.ok_or_else(|| files.unknown(&run))?, head)
         });
         read.await
