@@ -79,6 +79,7 @@
 
 pub mod agent;
 mod alarm;
+mod audit;
 mod callbacks;
 mod conversation;
 mod diff;

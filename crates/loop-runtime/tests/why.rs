@@ -10,7 +10,7 @@ use loop_core::{
 };
 use loop_core::{Change, FinishReason};
 use loop_runtime::journal::{Entry, Recorded};
-use loop_runtime::report::{Continuation, Plan, RunDiff, Why, WhyStatus};
+use loop_runtime::report::{Continuation, JournalAudit, Plan, RunDiff, Why, WhyStatus};
 use loop_testkit::*;
 use serde_json::json;
 
@@ -269,6 +269,7 @@ fn entries_that_were_decided_otherwise_are_not_explained() {
 fn the_schemas_are_those_of_the_types() {
     let schemas = [
         ("why", schemars::schema_for!(Why)),
+        ("verify", schemars::schema_for!(JournalAudit)),
         ("diff", schemars::schema_for!(RunDiff)),
         ("plan", schemars::schema_for!(Plan)),
     ];

@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// Explain why a run stopped: each condition, what would have continued it, what is left, how to continue
     Why(WhyArgs),
+    /// Check recorded runs: the chain and its key, each decision once more, every invariant
+    Verify(VerifyArgs),
     /// Compare two runs: settings, decisions, document, evidence, cost, stop
     Diff(DiffArgs),
     /// Print what a run may use at most, before it begins, and which limit can bind first
@@ -527,6 +529,25 @@ pub(crate) struct ShowArgs {
 pub(crate) struct WhyArgs {
     /// The run's id, the beginning of one, or `last`
     pub(crate) run: String,
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "It changes nothing and calls nothing.\n\nExit codes: 0 nothing is wrong, 1 something is, or the journal could not \
+                  be read, 2 wrong usage."
+)]
+pub(crate) struct VerifyArgs {
+    /// The run's id, the beginning of one, `last`, or the file of a journal, whose runs are all checked
+    #[arg(required_unless_present = "all")]
+    pub(crate) run: Option<String>,
+    /// Check every run of the journal, and whether one is missing
+    #[arg(long, conflicts_with = "run")]
+    pub(crate) all: bool,
     /// Print it as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -34,6 +34,7 @@ mod servers;
 mod show;
 mod stream;
 mod tools;
+mod verify;
 mod why;
 
 use std::process::ExitCode;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
             Command::Chat(chat) => chat::chat(*chat).await,
             Command::Show(show) => show::show(show).await,
             Command::Why(args) => why::why(args).await,
+            Command::Verify(args) => verify::verify(args).await,
             Command::Diff(args) => diff::diff(args).await,
             Command::Plan(args) => plan::plan(&args),
             Command::Runs(runs) => show::runs(runs).await,

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-const COMMANDS: [&str; 27] = [
+const COMMANDS: [&str; 28] = [
     "run",
     "chat",
     "show",
     "why",
+    "verify",
     "diff",
     "plan",
     "runs",

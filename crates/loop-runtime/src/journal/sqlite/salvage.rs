@@ -5,6 +5,7 @@ use std::sync::Arc;
 use loop_core::RunId;
 
 use super::heads::{Head, Position};
+use super::lock::file_name;
 use super::read::{self, Chain};
 use super::rows::{CHANGED, OTHER_KEY, RunRow, corrupt};
 use super::seal::Broken;
@@ -89,6 +90,37 @@ impl SqliteJournal {
         });
         read.await
     }
+}
+
+impl SqliteJournal {
+    /// The runs of which the records under the key count entries, and which the journal does not have: it was rolled
+    /// back, or they were deleted. Each by its id, or by the name of its record where that is not the id.
+    ///
+    /// # Errors
+    /// If the journal or the folder of the records cannot be read.
+    pub async fn missing_runs(&self) -> Result<Vec<Arc<str>>, JournalError> {
+        let listed = self.reading(|files, connection| {
+            let Some(key) = &files.key else { return Ok(Vec::new()) };
+            // The records first: a run that begins meanwhile has its record before its row.
+            let names = files.heads.names()?;
+            let mut runs = connection.prepare("SELECT run FROM runs")?;
+            let runs = runs.query_map([], |row| row.get::<_, String>(0))?;
+            let there: Vec<String> = runs.flatten().map(|run| file_name(&RunId::new(run))).collect();
+            let is_missing = |name: &String| {
+                let counts = files.heads.read(&RunId::new(name.as_str()), key).ok().flatten();
+                // The name of a record may be a digest of the id. It was sealed for the id.
+                let has_entries = counts.map_or(!is_id(name), |head| head.committed.entries > 0);
+                !there.contains(name) && has_entries
+            };
+            Ok(names.into_iter().filter(is_missing).map(Into::into).collect())
+        });
+        listed.await
+    }
+}
+
+/// Whether the name of a record is the id of its run. A digest has 64 digits.
+fn is_id(name: &str) -> bool {
+    name.len() < 64
 }
 
 /// How far the run had come, by each record that the key made.
