@@ -149,7 +149,7 @@ pub mod spec {
 pub mod run {
     pub use crate::handle::{Driven, Handle, Remote, Waiting};
     pub use crate::parts::StartError;
-    pub use crate::request::RunRequest;
+    pub use crate::request::{Attached, EndedRun, RunRequest};
     pub use crate::stream::RunStream;
     pub use crate::validate::Validator;
     pub use loop_core::{EventKind, Note, Outcome, RunId, StopClass, StopMode, StopReason, Verdict};

@@ -335,6 +335,9 @@ pub(crate) struct RunArgs {
     /// Who requests the run; stored in the journal and in the outcome
     #[arg(long, value_name = "NAME")]
     pub(crate) caller: Option<String>,
+    /// Your own key of this request: the journal makes one run of it, and a second request attaches to that run
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
     #[command(flatten)]
     pub(crate) json: JsonArgs,
     /// Print each event and note as a JSON line, instead of the document, the answer or the value

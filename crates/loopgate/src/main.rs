@@ -1,6 +1,7 @@
 //! The `loopgate` command: arguments in; a document, an answer or a value, a reason and a cost out. All logic lives in the libraries.
 
 mod args;
+mod attach;
 mod cache;
 mod chat;
 mod diff;

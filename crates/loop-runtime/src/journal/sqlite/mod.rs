@@ -317,6 +317,15 @@ impl Files {
         JournalError::Unknown { run: run.clone(), place: self.path.display().to_string() }
     }
 
+    /// Fails where a run has this request key.
+    fn check_key(&self, connection: &Connection, key: Option<&Arc<str>>) -> Result<(), Fault> {
+        let Some(key) = key else { return Ok(()) };
+        match rows::run_of_key(connection, key)? {
+            Some(run) => Err(JournalError::KeyTaken { key: Arc::clone(key), run }.into()),
+            None => Ok(()),
+        }
+    }
+
     fn exists(&self, run: &RunId) -> JournalError {
         JournalError::Exists { run: run.clone(), place: self.path.display().to_string() }
     }
@@ -343,6 +352,8 @@ impl Journal for SqliteJournal {
                 None => Ok(()),
             };
             is_there(connection)?;
+            // Before the run has files of its own. The transaction that creates it decides.
+            files.check_key(connection, header.request_key.as_ref())?;
             files.place.holds(&files.path)?;
             let key = files.key(&run)?;
             let lock = files.lock(&run, None)?;
@@ -407,6 +418,11 @@ impl Journal for SqliteJournal {
             files.verify(&run, stored.ok_or_else(|| files.unknown(&run))?, head)
         });
         read.await
+    }
+
+    async fn run_of_key(&self, key: &str) -> Result<Option<RunId>, JournalError> {
+        let key = key.to_owned();
+        self.reading(move |_, connection| rows::run_of_key(connection, &key)).await
     }
 
     async fn runs(&self) -> Result<Vec<RunLine>, JournalError> {

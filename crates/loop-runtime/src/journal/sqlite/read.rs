@@ -64,7 +64,8 @@ pub(super) fn recorded(
 
 /// What the first entry of a run follows.
 pub(super) fn beginning(row: &RunRow) -> Digest {
-    root(row.run.as_str(), row.unix_ms, &row.spec, &row.manifest, row.origin.as_deref())
+    let optional = [row.origin.as_deref(), row.request_key.as_deref()];
+    root(row.run.as_str(), row.unix_ms, &row.spec, &row.manifest, optional)
 }
 
 /// The spec and the tool manifest of a run, checked against their hashes.

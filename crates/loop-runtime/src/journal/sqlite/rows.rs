@@ -34,6 +34,7 @@ pub(super) struct RunRow {
     pub(super) spec: String,
     pub(super) manifest: String,
     pub(super) origin: Option<Arc<str>>,
+    pub(super) request_key: Option<Arc<str>>,
     pub(super) stop: Option<String>,
     epoch: i64,
     writer_pid: i64,
@@ -43,8 +44,8 @@ pub(super) struct RunRow {
     seal: String,
 }
 
-const COLUMNS: &str = "run, unix_ms, domain, item, title, spec, manifest, origin, stop, epoch, writer_pid,
-                       writer_token, entries, head, seal";
+const COLUMNS: &str = "run, unix_ms, domain, item, title, spec, manifest, origin, request_key, stop, epoch,
+                       writer_pid, writer_token, entries, head, seal";
 
 impl RunRow {
     fn read(row: &Row<'_>) -> Result<Self, Fault> {
@@ -58,13 +59,14 @@ impl RunRow {
             spec: cell(row, 5, run, 0)?,
             manifest: cell(row, 6, run, 0)?,
             origin: cell(row, 7, run, 0)?,
-            stop: cell(row, 8, run, 0)?,
-            epoch: cell(row, 9, run, 0)?,
-            writer_pid: cell(row, 10, run, 0)?,
-            writer_token: cell(row, 11, run, 0)?,
-            entries: cell(row, 12, run, 0)?,
-            head: cell(row, 13, run, 0)?,
-            seal: cell(row, 14, run, 0)?,
+            request_key: cell(row, 8, run, 0)?,
+            stop: cell(row, 9, run, 0)?,
+            epoch: cell(row, 10, run, 0)?,
+            writer_pid: cell(row, 11, run, 0)?,
+            writer_token: cell(row, 12, run, 0)?,
+            entries: cell(row, 13, run, 0)?,
+            head: cell(row, 14, run, 0)?,
+            seal: cell(row, 15, run, 0)?,
             run: run.clone(),
         })
     }
@@ -81,6 +83,7 @@ impl RunRow {
             [self.unix_ms, self.epoch, self.entries].map(|number| number.to_string());
         let optional = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), |text| format!("+{text}"));
         let (origin, stop) = (optional(self.origin.as_deref()), optional(self.stop.as_deref()));
+        let request_key = optional(self.request_key.as_deref());
         with(&[
             self.run.as_str(),
             &unix_ms,
@@ -90,6 +93,7 @@ impl RunRow {
             &self.spec,
             &self.manifest,
             &origin,
+            &request_key,
             &stop,
             &epoch,
             &entries,
@@ -145,10 +149,17 @@ pub(super) fn last_writer(connection: &Connection, run: &RunId) -> Result<Option
     Ok(pid.map(|pid| u32::try_from(pid).unwrap_or_default()))
 }
 
+/// The run that has this request key.
+pub(super) fn run_of_key(connection: &Connection, key: &str) -> Result<Option<RunId>, Fault> {
+    let mut find = connection.prepare_cached("SELECT run FROM runs WHERE request_key = ?1")?;
+    let run: Option<String> = find.query_row([key], |row| row.get(0)).optional()?;
+    Ok(run.map(RunId::new))
+}
+
 /// What a run is opened with, as it is stored.
 #[derive(Debug)]
 pub(super) struct Opening {
-    header: Header,
+    pub(super) header: Header,
     spec: String,
     spec_hash: String,
     manifest_hash: String,
@@ -163,8 +174,13 @@ impl Opening {
         let spec = canonical(&serde_json::to_value(&*header.spec)?);
         let spec_hash = Digest::of("spec", spec.as_bytes()).to_string();
         let manifest_hash = header.manifest_hash.to_string();
-        let origin = header.origin.as_deref();
-        let beginning = root(header.run.as_str(), unix_ms(&header), &spec_hash, &manifest_hash, origin);
+        let beginning = root(
+            header.run.as_str(),
+            unix_ms(&header),
+            &spec_hash,
+            &manifest_hash,
+            [header.origin.as_deref(), header.request_key.as_deref()],
+        );
         Ok(Self { header, spec, spec_hash, manifest_hash, beginning })
     }
 }
@@ -176,7 +192,7 @@ impl Claim {
     }
 }
 
-/// Opens a run with its first entries; `None` when there is one of this name.
+/// Opens a run with its first entries; `None` when there is one of this name or of this request key.
 pub(super) fn create(
     connection: &Connection,
     claim: &Claim,
@@ -199,6 +215,7 @@ pub(super) fn create(
         spec: spec_hash.clone(),
         manifest: manifest_hash.clone(),
         origin: header.origin.clone(),
+        request_key: header.request_key.clone(),
         stop: None,
         epoch: claim.epoch,
         writer_pid: std::process::id().into(),
@@ -209,7 +226,7 @@ pub(super) fn create(
     };
     let links = row.take(entries, key)?;
     let open = format!(
-        "INSERT INTO runs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+        "INSERT INTO runs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
          ON CONFLICT DO NOTHING"
     );
     let opened = connection.prepare_cached(&open)?.execute(params![
@@ -221,6 +238,7 @@ pub(super) fn create(
         row.spec,
         row.manifest,
         row.origin,
+        row.request_key,
         row.stop,
         row.epoch,
         row.writer_pid,
@@ -399,7 +417,7 @@ fn unreadable(row: &Row<'_>, fault: Fault) -> Result<RunLine, Fault> {
         domain: text(2),
         item: text(3),
         title: text(4),
-        entries: row.get::<_, i64>(12).ok().and_then(|count| u64::try_from(count).ok()).unwrap_or_default(),
+        entries: row.get::<_, i64>(13).ok().and_then(|count| u64::try_from(count).ok()).unwrap_or_default(),
         stop: None,
         is_written: false,
         trouble: Some(message.into()),
@@ -418,10 +436,17 @@ fn unix_ms(header: &Header) -> i64 {
     i64::try_from(header.unix_ms).unwrap_or(i64::MAX)
 }
 
-pub(super) fn root(run: &str, unix_ms: i64, spec: &str, manifest: &str, origin: Option<&str>) -> Digest {
-    let (unix_ms, has_origin) = (unix_ms.to_string(), if origin.is_some() { "+" } else { "-" });
+pub(super) fn root(
+    run: &str,
+    unix_ms: i64,
+    spec: &str,
+    manifest: &str,
+    optional: [Option<&str>; 2],
+) -> Digest {
+    let unix_ms = unix_ms.to_string();
+    let optional = optional.map(|text| [if text.is_some() { "+" } else { "-" }, text.unwrap_or_default()]);
     let mut bytes = Vec::new();
-    for field in [run, &unix_ms, spec, manifest, has_origin, origin.unwrap_or_default()] {
+    for field in [run, &unix_ms, spec, manifest].into_iter().chain(optional.into_iter().flatten()) {
         bytes.extend((field.len() as u64).to_be_bytes());
         bytes.extend(field.as_bytes());
     }
