@@ -174,7 +174,7 @@ fn is_same(recorded: &Recorded, whole: &Recorded) -> bool {
 async fn whatever_is_changed_is_noticed_or_changes_nothing() {
     // K16, B3, I-11: a run that is resumed is the one that was written, so no effect is dispatched by a changed journal;
     // and `verify` calls a journal whole only where each run in it is.
-    let count = if is_full() { 10_000 } else { 500 };
+    let count = if is_full() { 10_000 } else { 300 };
     let folder = tempfile::tempdir().unwrap();
     let whole = journal(&folder.path().join("journal.db")).await;
     let (mut refused, mut harmless) = (0, 0);
@@ -207,7 +207,11 @@ async fn whatever_is_changed_is_noticed_or_changes_nothing() {
         for ((header, whole), run) in whole.iter().zip(RUNS) {
             let run = RunId::new(run);
             let read = journal.read(&run).await;
-            are_same &= read.as_ref().is_ok_and(|read| read.unverified.is_none() && is_same(read, whole));
+            // A run that was deleted together with its record leaves no trace, and nothing is resumed from it.
+            let is_gone = matches!(read, Err(JournalError::Unknown { .. }))
+                && !beside(&path, ".heads").join(run.as_str()).exists();
+            are_same &=
+                is_gone || read.as_ref().is_ok_and(|read| read.unverified.is_none() && is_same(read, whole));
             match journal.resume(&run).await {
                 Ok((recorded, _writer)) => assert!(is_same(&recorded, whole), "{changes}"),
                 // It is refused with a line.

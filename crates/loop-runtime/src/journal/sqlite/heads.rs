@@ -144,6 +144,11 @@ impl Heads {
         Ok(names)
     }
 
+    /// Whether the file of this name has two records, whatever they say: its run has at least one entry.
+    pub(super) fn is_whole(&self, name: &str) -> bool {
+        fs::metadata(self.folder.join(name)).is_ok_and(|file| file.len() >= 2 * RECORD as u64)
+    }
+
     /// Where a run's head lies.
     pub(super) fn path(&self, run: &RunId) -> PathBuf {
         self.folder.join(file_name(run))

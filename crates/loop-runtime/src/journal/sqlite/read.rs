@@ -139,7 +139,7 @@ pub(super) fn chain(connection: &Connection, run: &RunId, beginning: Digest) -> 
     let mut chain = Chain { entries: Vec::new(), hashes: Vec::new(), fault: None };
     let (mut prev, mut epoch_before) = (beginning, 0);
     loop {
-        let read = rows.next().map_err(Fault::from).and_then(|row| {
+        let read = rows.next().map_err(|error| Broke::Entry(error.into())).and_then(|row| {
             let seq = chain.entries.len() as u64;
             row.map(|row| next_entry(row, run, seq, prev, epoch_before)).transpose()
         });
@@ -150,11 +150,31 @@ pub(super) fn chain(connection: &Connection, run: &RunId, beginning: Digest) -> 
                 chain.hashes.push(hash);
             }
             Ok(None) => return Ok(chain),
-            Err(fault) => {
+            Err(broken) => {
+                // Of two entries that do not fit each other, neither is known to be the one that was written.
+                if matches!(broken, Broke::Link(_)) {
+                    chain.entries.pop();
+                    chain.hashes.pop();
+                }
+                let (Broke::Link(fault) | Broke::Entry(fault)) = broken;
                 chain.fault = Some(fault);
                 return Ok(chain);
             }
         }
+    }
+}
+
+/// Where a chain ends before its end.
+enum Broke {
+    /// An entry cannot be read, or is missing.
+    Entry(Fault),
+    /// An entry does not carry the hash of the one before it.
+    Link(Fault),
+}
+
+impl From<Fault> for Broke {
+    fn from(fault: Fault) -> Self {
+        Self::Entry(fault)
     }
 }
 
@@ -165,17 +185,17 @@ fn next_entry(
     seq: u64,
     prev: Digest,
     epoch_before: i64,
-) -> Result<(Entry, i64, Digest), Fault> {
+) -> Result<(Entry, i64, Digest), Broke> {
     if u64::try_from(cell::<i64>(row, 0, run, seq)?) != Ok(seq) {
-        return Err(corrupt(run, seq, "the entry is missing"));
+        return Err(corrupt(run, seq, "the entry is missing").into());
     }
     let (epoch, prev_hash): (i64, String) = (cell(row, 1, run, seq)?, cell(row, 2, run, seq)?);
     let (event, notes): (String, String) = (cell(row, 3, run, seq)?, cell(row, 4, run, seq)?);
     if prev_hash != prev.to_string() {
-        return Err(corrupt(run, seq.saturating_sub(1), CHANGED));
+        return Err(Broke::Link(corrupt(run, seq.saturating_sub(1), CHANGED)));
     }
     if epoch < epoch_before {
-        return Err(corrupt(run, seq, "written by a process that had lost the run to another one"));
+        return Err(corrupt(run, seq, "written by a process that had lost the run to another one").into());
     }
     let hash = link(&prev, epoch, &event, &notes);
     let (event, notes) = (parse(&event, "event", run, seq)?, parse(&notes, "notes", run, seq)?);

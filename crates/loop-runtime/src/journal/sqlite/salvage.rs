@@ -108,19 +108,16 @@ impl SqliteJournal {
             let there: Vec<String> = runs.flatten().map(|run| file_name(&RunId::new(run))).collect();
             let is_missing = |name: &String| {
                 let counts = files.heads.read(&RunId::new(name.as_str()), key).ok().flatten();
-                // The name of a record may be a digest of the id. It was sealed for the id.
-                let has_entries = counts.map_or(!is_id(name), |head| head.committed.entries > 0);
+                // A record whose name is a digest was sealed for an id that is not known. One that was never written
+                // whole is of a run that never began.
+                let has_entries =
+                    counts.map_or_else(|| files.heads.is_whole(name), |head| head.committed.entries > 0);
                 !there.contains(name) && has_entries
             };
             Ok(names.into_iter().filter(is_missing).map(Into::into).collect())
         });
         listed.await
     }
-}
-
-/// Whether the name of a record is the id of its run. A digest has 64 digits.
-fn is_id(name: &str) -> bool {
-    name.len() < 64
 }
 
 /// How far the run had come, by each record that the key made.
