@@ -14,6 +14,7 @@ mod guard;
 mod handbook;
 mod help;
 mod import;
+mod keys;
 mod kills;
 #[cfg(unix)]
 mod kinds;
@@ -44,4 +45,5 @@ mod scripts;
 mod secrets;
 mod terminal;
 mod tickets;
+mod verify;
 mod why;

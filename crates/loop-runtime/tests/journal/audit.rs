@@ -41,7 +41,7 @@ async fn each_fault_is_named_with_the_last_good_entry() {
     for (change, fault, entry, last_good, lost) in [
         ("UPDATE entries SET event = '{' WHERE seq = 3", AuditFault::Damaged, Some(3), None, Some(count - 3)),
         ("DELETE FROM entries WHERE seq = 2", AuditFault::Damaged, Some(2), None, Some(count - 2)),
-        ("UPDATE entries SET epoch = 2 WHERE seq = 1", AuditFault::Damaged, Some(0), None, Some(count - 1)),
+        ("UPDATE entries SET epoch = 2 WHERE seq = 1", AuditFault::Damaged, Some(1), None, Some(count - 1)),
         ("DELETE FROM blobs WHERE kind = 'spec'", AuditFault::Damaged, Some(0), None, None),
         ("UPDATE runs SET title = 'x'", AuditFault::Damaged, Some(count - 1), Some(count - 1), Some(0)),
     ] {

@@ -136,7 +136,8 @@ fn by_bytes(path: &Path, numbers: &mut Numbers) -> String {
         }
         4 => {
             let file = head(numbers);
-            let mut bytes = fs::read(&file).unwrap();
+            // A change before may have removed it.
+            let mut bytes = fs::read(&file).unwrap_or_else(|_| vec![0]);
             let at = numbers.below(bytes.len());
             bytes[at] ^= 1 << numbers.below(8);
             fs::write(&file, bytes).unwrap();
@@ -149,7 +150,7 @@ fn by_bytes(path: &Path, numbers: &mut Numbers) -> String {
         }
         6 => {
             let file = head(numbers);
-            fs::remove_file(&file).unwrap();
+            _ = fs::remove_file(&file);
             format!("{} is gone", file.display())
         }
         _ => {
