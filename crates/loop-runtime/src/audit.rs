@@ -110,7 +110,15 @@ impl JournalAudit {
     /// If the journal cannot be read at all.
     pub async fn of_all(journal: &SqliteJournal) -> Result<Self, JournalError> {
         let runs: Vec<RunId> = journal.runs().await?.into_iter().map(|line| line.run).collect();
-        let mut audit = Self::of(journal, &runs).await?;
+        let mut audit = Self::of(journal, &[]).await?;
+        for run in &runs {
+            audit.runs.push(match RunAudit::of(journal, run).await {
+                // Its row is in the table, and the table's index does not lead to it.
+                Err(JournalError::Unknown { run, .. }) => RunAudit::unreadable(&run, &not_found(&run)),
+                of_run => of_run?,
+            });
+        }
+        audit.ok = audit.runs.iter().all(|audit| audit.ok);
         audit.missing = journal.missing_runs().await?.iter().map(ToString::to_string).collect();
         audit.ok &= audit.missing.is_empty();
         Ok(audit)
@@ -252,6 +260,12 @@ impl RunAudit {
         }
         self
     }
+}
+
+/// That a run is listed and cannot be found by its id.
+fn not_found(run: &RunId) -> JournalError {
+    let message = "it is listed and cannot be found by its id: an index of the journal is damaged".to_owned();
+    JournalError::Corrupt { run: run.clone(), seq: 0, message }
 }
 
 impl AuditFinding {
