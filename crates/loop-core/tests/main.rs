@@ -16,6 +16,7 @@ mod execution;
 mod final_pass;
 mod gate;
 mod grammar;
+mod invariants;
 mod judgement;
 mod limits;
 mod live;

@@ -79,6 +79,7 @@
 
 pub mod agent;
 mod alarm;
+mod audit;
 mod callbacks;
 mod conversation;
 mod diff;
@@ -149,7 +150,7 @@ pub mod spec {
 pub mod run {
     pub use crate::handle::{Driven, Handle, Remote, Waiting};
     pub use crate::parts::StartError;
-    pub use crate::request::RunRequest;
+    pub use crate::request::{Attached, EndedRun, RunRequest};
     pub use crate::stream::RunStream;
     pub use crate::validate::Validator;
     pub use loop_core::{EventKind, Note, Outcome, RunId, StopClass, StopMode, StopReason, Verdict};

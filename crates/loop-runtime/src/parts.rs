@@ -116,6 +116,16 @@ pub enum StartError {
         /// The entry's sequence number.
         seq: u64,
     },
+    /// The request's key belongs to a run of something else.
+    #[error(
+        "the key `{key}` belongs to run {run}, which is of another domain or another work item; give this request a key of its own"
+    )]
+    OtherRequest {
+        /// The caller's key.
+        key: Arc<str>,
+        /// The run that has it.
+        run: RunId,
+    },
     /// The messages that the run would continue cannot be used.
     #[error("the messages before the run: {message}")]
     History {
@@ -379,6 +389,16 @@ impl Runner {
 
     /// A run that is ready to begin: with an item, and with the messages before it where there are any.
     pub(crate) async fn open(&self, item: WorkItem, history: Vec<Message>) -> Result<Opening, StartError> {
+        self.open_keyed(item, history, None).await
+    }
+
+    /// The same, under the caller's request key.
+    pub(crate) async fn open_keyed(
+        &self,
+        item: WorkItem,
+        history: Vec<Message>,
+        request_key: Option<Arc<str>>,
+    ) -> Result<Opening, StartError> {
         if history.is_empty() && item.is_blank() {
             return Err(StartError::Blank { kind: item.kind });
         }
@@ -410,6 +430,7 @@ impl Runner {
                 sink::json(secrets, &mut origin);
                 origin
             }),
+            request_key,
         };
         let names = *parts.names.get_or_init(|| SpecNames::of(&parts.spec));
         let (run, event, notes) = Run::start_named(id, Arc::clone(&parts.spec), names, item, facts);
@@ -418,6 +439,13 @@ impl Runner {
         let clock = Clock { origin: Instant::now(), base: Millis(0) };
         let (first, uses, history) = (Vec::new(), ToolUses::default(), history.into());
         Ok(Opening { run, writer, seq: 0, opened: Some(opened), clock, first, uses, history })
+    }
+
+    /// Whether a run was begun for this item, in this domain. Who asks for it, and under which trace, may differ.
+    pub(crate) fn is_same_request(&self, run: &Run, item: WorkItem) -> bool {
+        let plain = |item: WorkItem| WorkItem { caller: None, trace: None, ..item };
+        let item = plain(sink::item(&self.parts.secrets, item));
+        run.spec().domain == self.parts.spec.domain && plain(run.started().item.clone()) == item
     }
 
     /// Writes down what people say to a run, and leaves it there. Gives the run as it is then.

@@ -2,17 +2,19 @@
 
 use std::fmt;
 use std::future::IntoFuture;
+use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use loop_core::{EventKind, Outcome, RunId, WorkItem};
+use loop_core::{EventKind, Outcome, Phase, Run, RunId, Started, WorkItem};
 use loop_llm::Message;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::AgentRequest;
 use crate::driver::{Opening, Pace};
 use crate::handle::Handle;
-use crate::parts::{Runner, StartError};
+use crate::journal::JournalError;
+use crate::parts::{Runner, StartError, replay};
 use crate::stream::RunStream;
 
 /// A request to a loop, as [`Runner::run`] and [`Runner::resume`] make it.
@@ -31,10 +33,39 @@ pub struct RunRequest {
     cancel: Option<CancellationToken>,
 }
 
+/// What a request with a key led to.
+#[derive(Debug)]
+pub enum Attached {
+    /// A new run, which continues by itself.
+    Began(Handle),
+    /// The run of an earlier request, which had no driver. It is resumed here, and continues by itself.
+    Resumed(Handle),
+    /// The run of an earlier request, which has ended.
+    Ended(Box<EndedRun>),
+    /// The run of an earlier request, which is driven elsewhere: by another process, or by another task of this one.
+    Elsewhere {
+        /// The run.
+        run: RunId,
+        /// The id of the process that drives it. 0: not known.
+        pid: u32,
+    },
+}
+
+/// A run that has ended, as the journal has it.
+#[derive(Clone, Debug)]
+pub struct EndedRun {
+    /// The data of its first event.
+    pub started: Started,
+    /// Its outcome.
+    pub outcome: Outcome,
+    /// Why the journal does not vouch for it. `None`: it does.
+    pub unverified: Option<Arc<str>>,
+}
+
 /// What a request is for.
 enum Of {
-    /// A new run of an item.
-    Item(WorkItem),
+    /// A new run of an item, under the caller's key.
+    Item(WorkItem, Option<Arc<str>>),
     /// A run whose driver is gone, with what people say to it before it continues.
     Resumed(RunId, Vec<EventKind>),
 }
@@ -60,7 +91,7 @@ impl Runner {
     /// # }
     /// ```
     pub fn run(&self, item: WorkItem) -> RunRequest {
-        RunRequest { runner: self.clone(), of: Of::Item(item), cancel: None }
+        RunRequest { runner: self.clone(), of: Of::Item(item, None), cancel: None }
     }
 
     /// A request that resumes a run whose driver is gone: what it had in flight is settled as lost, and it continues to
@@ -126,6 +157,83 @@ impl RunRequest {
     /// ```
     pub fn until(self, cancel: &CancellationToken) -> Self {
         Self { cancel: Some(cancel.clone()), ..self }
+    }
+
+    /// The same request under an idempotency key of the caller: the journal makes one run of it, however often it is
+    /// requested, and by how many processes. [`attach`](Self::attach) takes a second request to the first run. The other
+    /// ways to drive refuse it with [`JournalError::KeyTaken`](crate::journal::JournalError::KeyTaken). A request that
+    /// resumes a run has its run already, and ignores the key.
+    pub fn with_key(self, key: impl Into<Arc<str>>) -> Self {
+        let of = match self.of {
+            Of::Item(item, _) => Of::Item(item, Some(key.into())),
+            resumed @ Of::Resumed(..) => resumed,
+        };
+        Self { of, ..self }
+    }
+
+    /// The run that an earlier request with the same [key](Self::with_key) began. `None`: there is none, or this request
+    /// has no key.
+    ///
+    /// # Errors
+    /// When the run cannot be read, or the key belongs to a run of another domain or another item.
+    pub async fn earlier(&self) -> Result<Option<RunId>, StartError> {
+        let Of::Item(item, Some(key)) = &self.of else { return Ok(None) };
+        let Some(run) = self.runner.journal().run_of_key(key).await? else { return Ok(None) };
+        earlier(&self.runner, key, &run, item.clone()).await?;
+        Ok(Some(run))
+    }
+
+    /// Starts a run, or attaches to the one that an earlier request with the same [key](Self::with_key) began. The
+    /// domain and the work item must be the same; the item's trace and caller may differ.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{Runner, RunSpec, WorkItem, journal::MemoryJournal, models::{ModelSpec, Models, Offline}, run::Attached, spec::SectionSpec, tools::Registry};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
+    /// # let runner = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
+    /// let runner = runner.with_journal(Arc::new(MemoryJournal::new()));
+    /// let first = runner.run(item.clone()).with_key("order-17").await?;
+    /// match runner.run(item).with_key("order-17").attach().await? {
+    ///     Attached::Ended(ended) => assert_eq!(ended.outcome, first),
+    ///     Attached::Began(_) | Attached::Resumed(_) | Attached::Elsewhere { .. } => unreachable!("it has ended"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the run cannot begin or cannot be resumed, or the key belongs to a run of another domain or another item.
+    pub async fn attach(self) -> Result<Attached, StartError> {
+        let Self { runner, of, cancel } = self;
+        let (item, key) = match of {
+            Of::Item(item, Some(key)) => (item, key),
+            of => {
+                let request = Self { runner, of, cancel };
+                return Ok(Attached::Began(request.start().await?));
+            }
+        };
+        let opened = runner.open_keyed(item.clone(), Vec::new(), Some(key)).await;
+        let (key, run) = match opened {
+            Ok(opening) => {
+                return Ok(Attached::Began(Handle::spawn(runner.begin(opening, Pace::Own, cancel.as_ref()))));
+            }
+            Err(StartError::Journal(JournalError::KeyTaken { key, run })) => (key, run),
+            Err(error) => return Err(error),
+        };
+        let (state, unverified) = earlier(&runner, &key, &run, item).await?;
+        if let Phase::Done { outcome } = state.phase() {
+            let (started, outcome) = (state.started().clone(), Outcome::clone(outcome));
+            return Ok(Attached::Ended(Box::new(EndedRun { started, outcome, unverified })));
+        }
+        let request = Self { runner, of: Of::Resumed(run, Vec::new()), cancel };
+        match request.start().await {
+            Ok(handle) => Ok(Attached::Resumed(handle)),
+            Err(StartError::Journal(JournalError::Busy { run, pid })) => Ok(Attached::Elsewhere { run, pid }),
+            Err(error) => Err(error),
+        }
     }
 
     /// Starts a run that continues by itself, and gives a handle to it.
@@ -221,6 +329,23 @@ impl RunRequest {
     }
 }
 
+/// The run that has the key of a request, as it is now, and why the journal does not vouch for it. It must be of the
+/// request's domain and item.
+async fn earlier(
+    runner: &Runner,
+    key: &Arc<str>,
+    run: &RunId,
+    item: WorkItem,
+) -> Result<(Run, Option<Arc<str>>), StartError> {
+    let recorded = runner.journal().read(run).await?;
+    let state = replay(run, &recorded)?;
+    if runner.is_same_request(&state, item) {
+        Ok((state, recorded.unverified))
+    } else {
+        Err(StartError::OtherRequest { key: Arc::clone(key), run: run.clone() })
+    }
+}
+
 /// Only a run that could not begin is an error: one that has begun always has an outcome.
 impl IntoFuture for RunRequest {
     type Output = Result<Outcome, StartError>;
@@ -234,7 +359,7 @@ impl IntoFuture for RunRequest {
 impl Of {
     async fn open(self, runner: &Runner) -> Result<Opening, StartError> {
         match self {
-            Self::Item(item) => runner.open(item, Vec::new()).await,
+            Self::Item(item, key) => runner.open_keyed(item, Vec::new(), key).await,
             Self::Resumed(run, stated) => runner.reopen_with(&run, stated).await,
         }
     }
@@ -243,7 +368,7 @@ impl Of {
 impl fmt::Debug for RunRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of: &dyn fmt::Debug = match &self.of {
-            Of::Item(item) => &item.id,
+            Of::Item(item, _) => &item.id,
             Of::Resumed(run, _) => run,
         };
         f.debug_struct("RunRequest").field("runner", &self.runner).field("of", of).finish_non_exhaustive()

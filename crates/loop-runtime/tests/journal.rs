@@ -1,11 +1,19 @@
 //! Journals: what was appended is there, one process writes a run, and what was changed is noticed.
 
+#[path = "journal/audit.rs"]
+mod audit;
+#[path = "journal/cut.rs"]
+mod cut;
 #[path = "journal/damage.rs"]
 mod damage;
 #[path = "journal/group.rs"]
 mod group;
 #[path = "journal/history.rs"]
 mod history;
+#[path = "journal/keys.rs"]
+mod keys;
+#[path = "journal/tampered.rs"]
+mod tampered;
 #[path = "journal/trust.rs"]
 mod trust;
 
@@ -58,6 +66,24 @@ async fn written(path: &Path) -> Vec<Entry> {
     let (header, entries) = history("r1");
     write(&SqliteJournal::open(path).unwrap(), &header, &entries).await;
     entries
+}
+
+/// The file that lies beside a journal.
+fn beside(path: &Path, what: &str) -> PathBuf {
+    PathBuf::from(format!("{}{what}", path.display()))
+}
+
+/// Copies what is in a folder.
+fn copy_all(from: &Path, to: &Path) {
+    for file in fs::read_dir(from).unwrap().map(|file| file.unwrap().path()) {
+        let at = to.join(file.file_name().unwrap());
+        if file.is_dir() {
+            fs::create_dir(&at).unwrap();
+            copy_all(&file, &at);
+        } else {
+            fs::copy(&file, at).unwrap();
+        }
+    }
 }
 
 /// One line that names the path and says what to do.

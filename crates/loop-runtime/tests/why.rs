@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loop_core::{Change, EventKind, Measure, Note, Phase, Run, RunSpec, Setting, Status, StopMode};
 use loop_runtime::journal::{Entry, Recorded};
-use loop_runtime::report::{Continuation, Plan, Replay, RunDiff, Why, WhyStatus};
+use loop_runtime::report::{Continuation, JournalAudit, Plan, Replay, RunDiff, Why, WhyStatus};
 use loop_testkit::*;
 
 fn recorded(world: &World) -> Recorded {
@@ -138,6 +138,7 @@ fn entries_that_were_decided_otherwise_are_not_explained() {
 fn the_schemas_are_those_of_the_types() {
     let schemas = [
         ("why", schemars::schema_for!(Why)),
+        ("verify", schemars::schema_for!(JournalAudit)),
         ("diff", schemars::schema_for!(RunDiff)),
         ("plan", schemars::schema_for!(Plan)),
         ("replay", schemars::schema_for!(Replay)),

@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Why(WhyArgs),
     /// Replay a recorded run: decisions, prompts and reads; or show it as it was after an entry
     Replay(Box<ReplayArgs>),
+    /// Check recorded runs: the chain and its key, each decision once more, every invariant
+    Verify(VerifyArgs),
     /// Compare two runs: settings, decisions, document, evidence, cost, stop
     Diff(DiffArgs),
     /// Print what a run may use at most, before it begins, and which limit can bind first
@@ -421,6 +423,9 @@ pub(crate) struct RunArgs {
     /// Who requests the run; stored in the journal and in the outcome
     #[arg(long, value_name = "NAME")]
     pub(crate) caller: Option<String>,
+    /// Your own key of this request: the journal makes one run of it, and a second request attaches to that run
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
     #[command(flatten)]
     pub(crate) json: JsonArgs,
     /// Print each event and note as a JSON line, instead of the document, the answer or the value
@@ -643,6 +648,25 @@ pub(crate) struct ReplayArgs {
     /// The run's domain folder, or its loopgate.toml, for depths other than `gate` [default: where it was when the run began]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) domain: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "It changes nothing and calls nothing.\n\nExit codes: 0 nothing is wrong, 1 something is, or the journal could not \
+                  be read, 2 wrong usage."
+)]
+pub(crate) struct VerifyArgs {
+    /// The run's id, the beginning of one, `last`, or the file of a journal, whose runs are all checked
+    #[arg(required_unless_present = "all")]
+    pub(crate) run: Option<String>,
+    /// Check every run of the journal, and whether one is missing
+    #[arg(long, conflicts_with = "run")]
+    pub(crate) all: bool,
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
 }

@@ -1,6 +1,7 @@
 //! The `loopgate` command: arguments in; a document, an answer or a value, a reason and a cost out. All logic lives in the libraries.
 
 mod args;
+mod attach;
 mod backtest;
 mod cache;
 mod chat;
@@ -41,6 +42,7 @@ mod show;
 mod stream;
 mod tools;
 mod tune;
+mod verify;
 mod why;
 
 use std::process::ExitCode;
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
             Command::Show(show) => show::show(show).await,
             Command::Why(args) => why::why(args).await,
             Command::Replay(args) => replay::replay(*args).await,
+            Command::Verify(args) => verify::verify(args).await,
             Command::Diff(args) => diff::diff(args).await,
             Command::Plan(args) => plan::plan(&args),
             Command::Backtest(args) => backtest::backtest(*args).await,

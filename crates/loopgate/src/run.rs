@@ -16,12 +16,13 @@ use loop_runtime::{
     observe::{Events, RunEvent},
     people::PeopleReport,
     report::{EvidenceDetail, Forecast, Report, call_warnings, explain},
-    run::{Driven, Handle, Remote, RunId, StartError, StopMode, Waiting},
+    run::{Driven, EndedRun, Handle, Remote, RunId, StartError, StopMode, Waiting},
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::args::{Progress, RunArgs};
+use crate::attach::{self, Request};
 use crate::chat::{self, typed};
 use crate::failure::Failure;
 use crate::live::Live;
@@ -45,16 +46,20 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let prepared = prepared.with_origin(origin).leave_when_waiting();
     let spec = Arc::clone(prepared.spec());
     let forecast = Forecast::new(&spec, &domain.prompts, &item);
-    let signals = Signals::new()?;
-    let handle = prepared.run(item).start().await?;
+    let mut signals = Signals::new()?;
+    let key = places::named("--key", args.key.as_deref())?;
+    let request = attach::request(&prepared, item, key, &mut signals).await?;
     stream::note(format!("limits:  {forecast}"));
     let shows = match args.progress {
         Progress::Auto => stream::is_watched(),
         Progress::Always => true,
         Progress::Never => false,
     };
-    let lines =
-        args.events.then(|| Lines::new(Arc::clone(&journal) as Arc<dyn Journal>, handle.id().clone()));
+    let id = match &request {
+        Request::Drive(handle) => handle.id().clone(),
+        Request::Ended(ended) => ended.started.run.clone(),
+    };
+    let lines = args.events.then(|| Lines::new(Arc::clone(&journal) as Arc<dyn Journal>, id));
     let driving = Driving {
         runner: &prepared,
         journal,
@@ -65,7 +70,10 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         prints: !args.events,
         signals,
     };
-    let (code, mut signals) = driving.drive(handle).await?;
+    let (code, mut signals) = match request {
+        Request::Drive(handle) => driving.drive(handle).await?,
+        Request::Ended(ended) => driving.has_ended(*ended).await?,
+    };
     let finish = async {
         match (domain.finish_recording(), &args.record) {
             (Ok(Some(exchanges)), Some(path)) => {
@@ -130,6 +138,14 @@ impl Driving<'_> {
             }
             return self.print(&started, outcome, requested).await;
         }
+    }
+
+    /// Prints what a run came to that has ended before.
+    async fn has_ended(mut self, ended: EndedRun) -> Result<(ExitCode, Signals), Failure> {
+        if let Some(mut lines) = self.lines.take() {
+            lines.show_all().await;
+        }
+        self.print(&ended.started, ended.outcome, Vec::new()).await
     }
 
     /// What the person at this terminal says to each of these; nothing where they leave it to later.
@@ -352,12 +368,17 @@ impl Lines {
     async fn show(&mut self, event: &RunEvent) {
         match event {
             RunEvent::Recorded(entry) => self.print(entry),
-            RunEvent::Lost { entries: 1.., .. } => match self.journal.read(&self.run).await {
-                Ok(recorded) => recorded.entries.iter().for_each(|entry| self.print(entry)),
-                Err(error) => stream::note(format!("loopgate: {error}; some entries are not shown")),
-            },
+            RunEvent::Lost { entries: 1.., .. } => self.show_all().await,
             RunEvent::Lost { .. } | RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Call { .. } => {
             }
+        }
+    }
+
+    /// Shows what is in the journal and was not shown yet.
+    async fn show_all(&mut self) {
+        match self.journal.read(&self.run).await {
+            Ok(recorded) => recorded.entries.iter().for_each(|entry| self.print(entry)),
+            Err(error) => stream::note(format!("loopgate: {error}; some entries are not shown")),
         }
     }
 

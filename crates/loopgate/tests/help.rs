@@ -12,6 +12,7 @@ const COMMANDS: &[&str] = &[
     "show",
     "why",
     "replay",
+    "verify",
     "diff",
     "plan",
     "backtest",

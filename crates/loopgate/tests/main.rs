@@ -17,6 +17,7 @@ mod handbook;
 mod help;
 mod import;
 mod init;
+mod keys;
 mod kills;
 #[cfg(unix)]
 mod kinds;
@@ -49,4 +50,5 @@ mod scripts;
 mod secrets;
 mod terminal;
 mod tickets;
+mod verify;
 mod why;

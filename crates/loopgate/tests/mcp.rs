@@ -512,3 +512,26 @@ fn a_client_that_closes_before_it_begins_is_no_failure() {
     let ran = Client::silent(&shell, &["examples/helpdesk"]).leave();
     assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{}", ran.err);
 }
+
+#[test]
+fn a_second_request_with_the_key_of_the_first_returns_its_run() {
+    // U2: wherever the run is: ended, or under way in this process.
+    let shell = Shell::new();
+    let mut client = Client::start(&shell, &["examples/helpdesk"]);
+    let first = client.call("run", json!({"item": item(1042), "key": "order-17"}));
+    for tool in ["run", "start_run"] {
+        let second = client.call(tool, json!({"item": item(1042), "key": "order-17"}));
+        assert_eq!((&second["run"], &second["state"]), (&first["run"], &json!("ended")), "{second}");
+    }
+    let refused = client.refused("start_run", json!({"item": item(1041), "key": "order-17"}));
+    assert!(refused.contains("another work item"), "{refused}");
+    client.leave();
+    let model = slow(&shell);
+    let mut client = Client::start(&shell, &["examples/helpdesk", "--model", &model]);
+    let started = json!({"item": item(1043), "key": "order-18"});
+    let first = client.call("start_run", started.clone());
+    let second = client.call("start_run", started);
+    assert_eq!((&second["run"], &second["state"]), (&first["run"], &json!("running")), "{second}");
+    assert_eq!(client.call("list_runs", json!({}))["runs"].as_array().unwrap().len(), 2);
+    client.leave();
+}

@@ -61,6 +61,13 @@ impl Journal for MemoryJournal {
         if runs.contains_key(&header.run) {
             return Err(JournalError::Exists { run: header.run.clone(), place: "memory".to_owned() });
         }
+        let has_key = |stored: &&Shared| {
+            header.request_key.is_some() && lock(stored).header.request_key == header.request_key
+        };
+        if let (Some(key), Some(stored)) = (&header.request_key, runs.values().find(has_key)) {
+            let run = lock(stored).header.run.clone();
+            return Err(JournalError::KeyTaken { key: Arc::clone(key), run });
+        }
         let stored = Stored { header: header.clone(), entries: vec![Arc::clone(first)], is_written: true };
         let stored = Arc::new(Mutex::new(stored));
         runs.insert(header.run.clone(), Arc::clone(&stored));
@@ -82,6 +89,13 @@ impl Journal for MemoryJournal {
 
     async fn read(&self, run: &RunId) -> Result<Recorded, JournalError> {
         self.run(run).map(|stored| lock(&stored).recorded())
+    }
+
+    async fn run_of_key(&self, key: &str) -> Result<Option<RunId>, JournalError> {
+        let runs = lock(&self.runs);
+        let mut stored = runs.values().map(|stored| lock(stored));
+        let found = stored.find(|stored| stored.header.request_key.as_deref() == Some(key));
+        Ok(found.map(|stored| stored.header.run.clone()))
     }
 
     async fn runs(&self) -> Result<Vec<RunLine>, JournalError> {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::parts::{expire, replay};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
-pub use sqlite::{SqliteJournal, SyncPolicy};
+pub use sqlite::{Lost, Salvaged, SqliteJournal, SyncPolicy};
 
 /// Where runs are recorded.
 #[async_trait]
@@ -25,7 +25,7 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// manifest are stored once, by their hashes.
     ///
     /// # Errors
-    /// When a run of this id exists, or the journal cannot be written.
+    /// When a run of this id or of this request key exists, or the journal cannot be written.
     async fn create(&self, header: &Header, first: &Arc<Entry>) -> Result<Box<dyn RunWriter>, JournalError>;
 
     /// Takes a run over for writing: everything that was written, and a writer that continues behind it.
@@ -39,6 +39,14 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// # Errors
     /// When there is no such run, or what is stored cannot be read.
     async fn read(&self, run: &RunId) -> Result<Recorded, JournalError>;
+
+    /// The run that has this request key. `None`: none has. A journal that keeps no keys has none.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    async fn run_of_key(&self, _key: &str) -> Result<Option<RunId>, JournalError> {
+        Ok(None)
+    }
 
     /// A line for every run, newest first. A run that cannot be read is a line as well, which says so.
     ///
@@ -125,6 +133,8 @@ pub struct Header {
     pub manifest: Arc<str>,
     /// How a program can rebuild the runner of this run. `None`: it cannot. The journal does not read it.
     pub origin: Option<Arc<str>>,
+    /// The caller's idempotency key. A journal has one run of each. `None`: the caller gave none.
+    pub request_key: Option<Arc<str>>,
 }
 
 /// One event, and what the core decided when it was applied.
@@ -245,6 +255,16 @@ pub enum JournalError {
         run: RunId,
         /// The journal.
         place: String,
+    },
+    /// The journal already has a run with this request key.
+    #[error(
+        "the key `{key}` is of run {run} already; `loopgate show {run}` shows it, and another request needs another key"
+    )]
+    KeyTaken {
+        /// The caller's key.
+        key: Arc<str>,
+        /// The run that has it.
+        run: RunId,
     },
     /// What is stored cannot be read.
     #[error("run {run}, entry {seq}: {message}")]

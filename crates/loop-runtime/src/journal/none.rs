@@ -13,7 +13,11 @@ pub struct NoJournal;
 
 #[async_trait]
 impl Journal for NoJournal {
-    async fn create(&self, _: &Header, _: &Arc<Entry>) -> Result<Box<dyn RunWriter>, JournalError> {
+    async fn create(&self, header: &Header, _: &Arc<Entry>) -> Result<Box<dyn RunWriter>, JournalError> {
+        // A key is a promise that a second request finds the first.
+        if header.request_key.is_some() {
+            return Err(unknown(&header.run));
+        }
         Ok(Box::new(Self))
     }
 

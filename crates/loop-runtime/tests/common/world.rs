@@ -393,6 +393,7 @@ pub fn header_of(first: &Entry, spec: &Arc<RunSpec>, manifest: &Arc<str>) -> Hea
         manifest_hash: started.tools,
         manifest: Arc::clone(manifest),
         origin: None,
+        request_key: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the journal notices of what was done to it, and that one bad run hides no other.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use loop_core::{EventKind, RunId};
@@ -11,11 +11,7 @@ use loop_runtime::journal::{
 use rusqlite::Connection;
 
 use super::history::{blank, history};
-use super::{open, place, run, write, written};
-
-fn beside(path: &Path, what: &str) -> PathBuf {
-    PathBuf::from(format!("{}{what}", path.display()))
-}
+use super::{beside, open, place, run, write, written};
 
 fn sql(path: &Path, statements: &str) {
     Connection::open(path).unwrap().execute_batch(statements).unwrap();
@@ -255,100 +251,4 @@ async fn only_its_owner_reads_what_lies_beside_the_journal() {
     assert_eq!((mode(&path), mode(&beside(&path, ".key"))), (0o600, 0o600));
     assert_eq!(mode(&beside(&path, ".heads")), 0o700);
     assert_eq!(mode(&beside(&path, ".heads").join("r1")), 0o600);
-}
-
-/// Copies what is in a folder.
-fn copy_all(from: &Path, to: &Path) {
-    for file in fs::read_dir(from).unwrap().map(|file| file.unwrap().path()) {
-        let at = to.join(file.file_name().unwrap());
-        if file.is_dir() {
-            fs::create_dir(&at).unwrap();
-            copy_all(&file, &at);
-        } else {
-            fs::copy(&file, at).unwrap();
-        }
-    }
-}
-
-/// The tables of the journal with their columns.
-const CELLS: [(&str, &[&str]); 3] = [
-    ("blobs", &["hash", "kind", "body"]),
-    (
-        "runs",
-        &[
-            "run",
-            "unix_ms",
-            "domain",
-            "item",
-            "title",
-            "spec",
-            "manifest",
-            "origin",
-            "stop",
-            "epoch",
-            "writer_pid",
-            "writer_token",
-            "entries",
-            "head",
-            "seal",
-        ],
-    ),
-    ("entries", &["run", "seq", "epoch", "prev_hash", "event", "notes"]),
-];
-
-#[tokio::test]
-async fn whatever_cell_is_changed_a_run_that_is_resumed_is_the_one_that_was_written() {
-    // K16, B3: one character of one cell of one row, in turn over all columns.
-    let (folder, path) = place();
-    let (header, entries) = begun(&path, 5).await;
-    let whole = folder.path().join("state/loopgate");
-    let (mut refused, mut seed) = (0, 7_u64);
-    let mut next = |below: usize| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) as usize % below.max(1)
-    };
-    let columns =
-        CELLS.iter().flat_map(|(table, columns)| columns.iter().map(move |column| (*table, *column)));
-    let columns: Vec<(&str, &str)> = columns.collect();
-    for (table, column) in columns.iter().cycle().take(10 * columns.len()) {
-        let copy = tempfile::tempdir().unwrap();
-        copy_all(&whole, copy.path());
-        let path = copy.path().join("journal.db");
-        let database = Connection::open(&path).unwrap();
-        database.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
-        let rows: i64 =
-            database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
-        let (nth, at) = (next(usize::try_from(rows).unwrap()), next(40));
-        let id = if *table == "entries" { "seq" } else { "rowid" };
-        let of_row = format!("FROM {table} ORDER BY {id} LIMIT 1 OFFSET {nth}");
-        let row: i64 = database.query_row(&format!("SELECT {id} {of_row}"), [], |row| row.get(0)).unwrap();
-        let change = format!(
-            "UPDATE {table} SET {column} = CASE typeof({column})
-                WHEN 'integer' THEN {column} + 1
-                WHEN 'null' THEN 'x'
-                ELSE substr({column}, 1, {at} % max(length({column}), 1)) || '7!'
-                    || substr({column}, {at} % max(length({column}), 1) + 3) END
-             WHERE {id} = {row}"
-        );
-        // A name that another row has is refused by the database itself.
-        let is_changed = database.execute_batch(&change).is_ok();
-        drop(database);
-        let Some(journal) = SqliteJournal::open(&path).ok().filter(|_| is_changed) else {
-            refused += 1;
-            continue;
-        };
-        match journal.resume(&header.run).await {
-            Ok((recorded, _writer)) => {
-                assert_eq!(recorded.entries, entries[..5], "{change}");
-                assert_eq!(
-                    (&recorded.spec, &*recorded.manifest),
-                    (&header.spec, &*header.manifest),
-                    "{change}"
-                );
-                assert_eq!(recorded.origin, header.origin, "{change}");
-            }
-            Err(_) => refused += 1,
-        }
-    }
-    assert!(refused > 200, "{refused}");
 }

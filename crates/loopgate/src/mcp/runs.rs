@@ -8,7 +8,7 @@ use loop_core::{EventKind, PicoUsd, RunId, StopMode, WorkItem};
 use loop_domain::Domain;
 use loop_runtime::Runner;
 use loop_runtime::journal::{Journal, Recorded, RunLine, SqliteJournal, replay};
-use loop_runtime::run::{Driven, Handle, Remote};
+use loop_runtime::run::{Attached, Driven, Handle, Remote};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -53,6 +53,13 @@ struct Managed {
     live: watch::Receiver<Live>,
     remote: Arc<Mutex<Option<Remote>>>,
     stated: mpsc::Sender<Stated>,
+}
+
+/// The run of a request.
+pub(crate) struct Requested {
+    pub(crate) id: RunId,
+    /// Whether the request began it. Otherwise one before it with the same key did.
+    pub(crate) is_new: bool,
 }
 
 /// The runs of a domain, in its journal.
@@ -109,20 +116,39 @@ impl Runs {
         &self.leaving
     }
 
-    /// Starts a run of this item.
-    pub(crate) async fn start(self: &Arc<Self>, item: WorkItem) -> Result<RunId, Failure> {
+    /// Starts a run of this item. With a key it attaches to the run that has it, wherever that is.
+    pub(crate) async fn start(
+        self: &Arc<Self>,
+        item: WorkItem,
+        key: Option<Arc<str>>,
+    ) -> Result<Requested, Failure> {
+        let request = self.runner.run(item);
+        let request = match key {
+            Some(key) => request.with_key(key),
+            None => request,
+        };
+        // One that is looked after here already may wait for a person.
+        if let Some(id) = request.earlier().await?.filter(|id| self.live(id).is_some()) {
+            return Ok(Requested { id, is_new: false });
+        }
         let place = self.place()?;
         let reserved = self.costs.reserve(self.runner.spec().limits.cost)?;
-        let handle = match self.runner.run(item).start().await {
-            Ok(handle) => handle,
-            Err(error) => {
+        let (handle, is_new) = match request.attach().await {
+            Ok(Attached::Began(handle)) => (handle, true),
+            Ok(Attached::Resumed(handle)) => (handle, false),
+            other => {
                 self.costs.settle(reserved, Some(PicoUsd::default()));
-                return Err(error.into());
+                let id = match other? {
+                    Attached::Ended(ended) => ended.started.run.clone(),
+                    Attached::Elsewhere { run, .. } => run,
+                    Attached::Began(handle) | Attached::Resumed(handle) => handle.id().clone(),
+                };
+                return Ok(Requested { id, is_new: false });
             }
         };
         let id = handle.id().clone();
         self.tend(self.runner.clone(), handle, reserved, place);
-        Ok(id)
+        Ok(Requested { id, is_new })
     }
 
     /// The run under way here with this id.

@@ -20,13 +20,13 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, broadcast};
 use tokio::time::Instant;
 
-use super::runs::{LivePhase, POLL, Runs};
+use super::runs::{LivePhase, POLL, Requested, Runs};
 use super::tools::{
     AnswerArguments, Item, ListArguments, MAX_WAIT_MS, ReadArguments, RunArguments, RunList, RunResult,
     RunRow, StartArguments, StopArguments, WaitArguments, declared,
 };
 use crate::failure::Failure;
-use crate::{show, stream};
+use crate::{places, show, stream};
 
 /// Requests that wait for runs at a time.
 const MAX_WAITING: usize = 32;
@@ -85,15 +85,16 @@ impl Service {
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         match &*request.name {
             "run" => {
-                let RunArguments { item, wait_ms } = read(arguments)?;
+                let RunArguments { item, key, wait_ms } = read(arguments)?;
                 let _waits = self.may_wait()?;
-                let id = self.start(item, context).await?;
-                self.wait(&id, wait_ms, context, /*stops*/ true).await?;
+                let Requested { id, is_new } = self.start(item, key, context).await?;
+                // Who cancels a second request does not stop the run of the first.
+                self.wait(&id, wait_ms, context, /*stops*/ is_new).await?;
                 self.shown(&id, false).await
             }
             "start_run" => {
-                let StartArguments { item } = read(arguments)?;
-                let id = self.start(item, context).await?;
+                let StartArguments { item, key } = read(arguments)?;
+                let id = self.start(item, key, context).await?.id;
                 self.shown(&id, false).await
             }
             "wait_for_run" => {
@@ -144,14 +145,19 @@ impl Service {
         }
     }
 
-    async fn start(&self, item: Item, context: &RequestContext<RoleServer>) -> Result<RunId, Failure> {
+    async fn start(
+        &self,
+        item: Item,
+        key: Option<String>,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Requested, Failure> {
         let text = match item {
             Item::Text(text) => text,
             Item::Object(object) => serde_json::to_string(&object)?,
         };
         let mut item = self.runs.domain.item(&text, "item")?;
         item.caller = Some(client_of(context).into());
-        self.runs.start(item).await
+        self.runs.start(item, places::named("key", key.as_deref())?).await
     }
 
     fn may_wait(&self) -> Result<tokio::sync::OwnedSemaphorePermit, Failure> {

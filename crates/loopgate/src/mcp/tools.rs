@@ -30,6 +30,10 @@ pub(crate) enum Item {
 pub(crate) struct RunArguments {
     /// The work item: a text in Markdown, or a JSON object.
     pub(crate) item: Item,
+    /// Your own key of this request. A second call with the same key and item returns the run of the first, and starts
+    /// none.
+    #[serde(default)]
+    pub(crate) key: Option<String>,
     /// How long to wait for the end, in milliseconds, at most 600000. Default: 600000. If the run has not ended by then,
     /// it continues, and `wait_for_run` waits on.
     #[serde(default = "max_wait")]
@@ -41,6 +45,10 @@ pub(crate) struct RunArguments {
 pub(crate) struct StartArguments {
     /// The work item: a text in Markdown, or a JSON object.
     pub(crate) item: Item,
+    /// Your own key of this request. A second call with the same key and item returns the run of the first, and starts
+    /// none.
+    #[serde(default)]
+    pub(crate) key: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -129,6 +129,26 @@ impl Heads {
         Ok(found.max_by_key(|(_, head)| head.committed.entries))
     }
 
+    /// The names of all heads, in their order. Empty where there is no folder.
+    pub(super) fn names(&self) -> io::Result<Vec<String>> {
+        let files = match fs::read_dir(&self.folder) {
+            Ok(files) => files,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut names = Vec::new();
+        for file in files {
+            names.extend(file?.file_name().into_string());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Whether the file of this name has two records, whatever they say: its run has at least one entry.
+    pub(super) fn is_whole(&self, name: &str) -> bool {
+        fs::metadata(self.folder.join(name)).is_ok_and(|file| file.len() >= 2 * RECORD as u64)
+    }
+
     /// Where a run's head lies.
     pub(super) fn path(&self, run: &RunId) -> PathBuf {
         self.folder.join(file_name(run))

@@ -15,7 +15,9 @@ mod fault;
 mod heads;
 mod lock;
 mod place;
+mod read;
 mod rows;
+mod salvage;
 mod schema;
 mod seal;
 mod writer;
@@ -37,7 +39,9 @@ use fault::Fault;
 use heads::{Head, Heads, Position};
 use lock::{Locks, NotTaken, RunLock};
 use place::Place;
-use rows::{Claim, Opening, RunRow, Stored, Text};
+use read::Stored;
+use rows::{Claim, Opening, RunRow, Text};
+pub use salvage::{Lost, Salvaged};
 use seal::{Broken, Key};
 use writer::{Change, Follows, Held, WriterThread};
 
@@ -313,6 +317,15 @@ impl Files {
         JournalError::Unknown { run: run.clone(), place: self.path.display().to_string() }
     }
 
+    /// Fails where a run has this request key.
+    fn check_key(&self, connection: &Connection, key: Option<&Arc<str>>) -> Result<(), Fault> {
+        let Some(key) = key else { return Ok(()) };
+        match rows::run_of_key(connection, key)? {
+            Some(run) => Err(JournalError::KeyTaken { key: Arc::clone(key), run }.into()),
+            None => Ok(()),
+        }
+    }
+
     fn exists(&self, run: &RunId) -> JournalError {
         JournalError::Exists { run: run.clone(), place: self.path.display().to_string() }
     }
@@ -339,6 +352,8 @@ impl Journal for SqliteJournal {
                 None => Ok(()),
             };
             is_there(connection)?;
+            // Before the run has files of its own. The transaction that creates it decides.
+            files.check_key(connection, header.request_key.as_ref())?;
             files.place.holds(&files.path)?;
             let key = files.key(&run)?;
             let lock = files.lock(&run, None)?;
@@ -370,7 +385,7 @@ impl Journal for SqliteJournal {
             let lock = files.lock(&run, Some(pid))?;
             let (recorded, claim, head, has) = open.commit(files, Durability::Committed, |connection| {
                 let head = files.head(&run)?;
-                let stored = rows::recorded(connection, &run, files.key.as_ref())?;
+                let stored = read::recorded(connection, &run, files.key.as_ref())?;
                 let stored = stored.ok_or_else(|| files.unknown(&run))?;
                 let has = Position {
                     entries: stored.hashes.len() as u64,
@@ -399,10 +414,15 @@ impl Journal for SqliteJournal {
             // The head first: its writer may append between the two, and the head is never ahead of the entries.
             let head = files.head(&run)?;
             let transaction = connection.transaction()?;
-            let stored = rows::recorded(&transaction, &run, files.key.as_ref())?;
+            let stored = read::recorded(&transaction, &run, files.key.as_ref())?;
             files.verify(&run, stored.ok_or_else(|| files.unknown(&run))?, head)
         });
         read.await
+    }
+
+    async fn run_of_key(&self, key: &str) -> Result<Option<RunId>, JournalError> {
+        let key = key.to_owned();
+        self.reading(move |_, connection| rows::run_of_key(connection, &key)).await
     }
 
     async fn runs(&self) -> Result<Vec<RunLine>, JournalError> {

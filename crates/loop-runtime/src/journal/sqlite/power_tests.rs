@@ -41,6 +41,7 @@ fn opening() -> (Header, Arc<Entry>) {
         manifest_hash: started.tools,
         manifest: MANIFEST.into(),
         origin: None,
+        request_key: None,
     };
     (header, Arc::new(Entry { seq: 0, event, notes }))
 }

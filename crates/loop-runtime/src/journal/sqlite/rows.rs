@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Digest, EventKind, Note, RunId, RunSpec, SPEC_VERSION, Started, StopReason, canonical};
+use loop_core::{Digest, Note, RunId, StopReason, canonical};
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::fault::Fault;
 use super::heads::Position;
 use super::seal::{Broken, Key};
-use crate::journal::{Entry, Header, JournalError, Recorded, RunLine};
+use crate::journal::{Entry, Header, JournalError, RunLine};
 
 /// A writer's right to append to a run: valid until another one takes over.
 #[derive(Clone, Debug)]
@@ -26,25 +26,26 @@ pub(super) struct Claim {
 /// A run's row. All of it but the process that writes it stands under its seal.
 #[derive(Clone, Debug)]
 pub(super) struct RunRow {
-    run: RunId,
-    unix_ms: i64,
-    domain: String,
-    item: String,
-    title: String,
-    spec: String,
-    manifest: String,
-    origin: Option<Arc<str>>,
-    stop: Option<String>,
+    pub(super) run: RunId,
+    pub(super) unix_ms: i64,
+    pub(super) domain: String,
+    pub(super) item: String,
+    pub(super) title: String,
+    pub(super) spec: String,
+    pub(super) manifest: String,
+    pub(super) origin: Option<Arc<str>>,
+    pub(super) request_key: Option<Arc<str>>,
+    pub(super) stop: Option<String>,
     epoch: i64,
     writer_pid: i64,
     writer_token: String,
     entries: i64,
-    head: String,
+    pub(super) head: String,
     seal: String,
 }
 
-const COLUMNS: &str = "run, unix_ms, domain, item, title, spec, manifest, origin, stop, epoch, writer_pid,
-                       writer_token, entries, head, seal";
+const COLUMNS: &str = "run, unix_ms, domain, item, title, spec, manifest, origin, request_key, stop, epoch,
+                       writer_pid, writer_token, entries, head, seal";
 
 impl RunRow {
     fn read(row: &Row<'_>) -> Result<Self, Fault> {
@@ -58,18 +59,19 @@ impl RunRow {
             spec: cell(row, 5, run, 0)?,
             manifest: cell(row, 6, run, 0)?,
             origin: cell(row, 7, run, 0)?,
-            stop: cell(row, 8, run, 0)?,
-            epoch: cell(row, 9, run, 0)?,
-            writer_pid: cell(row, 10, run, 0)?,
-            writer_token: cell(row, 11, run, 0)?,
-            entries: cell(row, 12, run, 0)?,
-            head: cell(row, 13, run, 0)?,
-            seal: cell(row, 14, run, 0)?,
+            request_key: cell(row, 8, run, 0)?,
+            stop: cell(row, 9, run, 0)?,
+            epoch: cell(row, 10, run, 0)?,
+            writer_pid: cell(row, 11, run, 0)?,
+            writer_token: cell(row, 12, run, 0)?,
+            entries: cell(row, 13, run, 0)?,
+            head: cell(row, 14, run, 0)?,
+            seal: cell(row, 15, run, 0)?,
             run: run.clone(),
         })
     }
 
-    fn find(connection: &Connection, run: &RunId) -> Result<Option<Self>, Fault> {
+    pub(super) fn find(connection: &Connection, run: &RunId) -> Result<Option<Self>, Fault> {
         let mut find = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE run = ?1"))?;
         let mut rows = find.query([run.as_str()])?;
         rows.next()?.map(Self::read).transpose()
@@ -81,6 +83,7 @@ impl RunRow {
             [self.unix_ms, self.epoch, self.entries].map(|number| number.to_string());
         let optional = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), |text| format!("+{text}"));
         let (origin, stop) = (optional(self.origin.as_deref()), optional(self.stop.as_deref()));
+        let request_key = optional(self.request_key.as_deref());
         with(&[
             self.run.as_str(),
             &unix_ms,
@@ -90,6 +93,7 @@ impl RunRow {
             &self.spec,
             &self.manifest,
             &origin,
+            &request_key,
             &stop,
             &epoch,
             &entries,
@@ -101,11 +105,11 @@ impl RunRow {
         self.seal = self.sealed(|fields| key.seal(TAG, fields));
     }
 
-    fn check(&self, key: &Key) -> Option<Broken> {
+    pub(super) fn check(&self, key: &Key) -> Option<Broken> {
         self.sealed(|fields| key.check(&self.seal, TAG, fields))
     }
 
-    fn count(&self) -> u64 {
+    pub(super) fn count(&self) -> u64 {
         u64::try_from(self.entries).unwrap_or_default()
     }
 
@@ -145,10 +149,17 @@ pub(super) fn last_writer(connection: &Connection, run: &RunId) -> Result<Option
     Ok(pid.map(|pid| u32::try_from(pid).unwrap_or_default()))
 }
 
+/// The run that has this request key.
+pub(super) fn run_of_key(connection: &Connection, key: &str) -> Result<Option<RunId>, Fault> {
+    let mut find = connection.prepare_cached("SELECT run FROM runs WHERE request_key = ?1")?;
+    let run: Option<String> = find.query_row([key], |row| row.get(0)).optional()?;
+    Ok(run.map(RunId::new))
+}
+
 /// What a run is opened with, as it is stored.
 #[derive(Debug)]
 pub(super) struct Opening {
-    header: Header,
+    pub(super) header: Header,
     spec: String,
     spec_hash: String,
     manifest_hash: String,
@@ -163,8 +174,13 @@ impl Opening {
         let spec = canonical(&serde_json::to_value(&*header.spec)?);
         let spec_hash = Digest::of("spec", spec.as_bytes()).to_string();
         let manifest_hash = header.manifest_hash.to_string();
-        let origin = header.origin.as_deref();
-        let beginning = root(header.run.as_str(), unix_ms(&header), &spec_hash, &manifest_hash, origin);
+        let beginning = root(
+            header.run.as_str(),
+            unix_ms(&header),
+            &spec_hash,
+            &manifest_hash,
+            [header.origin.as_deref(), header.request_key.as_deref()],
+        );
         Ok(Self { header, spec, spec_hash, manifest_hash, beginning })
     }
 }
@@ -176,7 +192,7 @@ impl Claim {
     }
 }
 
-/// Opens a run with its first entries; `None` when there is one of this name.
+/// Opens a run with its first entries; `None` when there is one of this name or of this request key.
 pub(super) fn create(
     connection: &Connection,
     claim: &Claim,
@@ -199,6 +215,7 @@ pub(super) fn create(
         spec: spec_hash.clone(),
         manifest: manifest_hash.clone(),
         origin: header.origin.clone(),
+        request_key: header.request_key.clone(),
         stop: None,
         epoch: claim.epoch,
         writer_pid: std::process::id().into(),
@@ -209,7 +226,7 @@ pub(super) fn create(
     };
     let links = row.take(entries, key)?;
     let open = format!(
-        "INSERT INTO runs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+        "INSERT INTO runs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
          ON CONFLICT DO NOTHING"
     );
     let opened = connection.prepare_cached(&open)?.execute(params![
@@ -221,6 +238,7 @@ pub(super) fn create(
         row.spec,
         row.manifest,
         row.origin,
+        row.request_key,
         row.stop,
         row.epoch,
         row.writer_pid,
@@ -348,135 +366,6 @@ impl Text {
     }
 }
 
-/// The part of a spec that every version has: what it says decides whether the rest can be read.
-#[derive(serde::Deserialize)]
-struct SpecVersion {
-    version: u32,
-}
-
-/// A run as it is stored, and the hash of each of its entries.
-pub(super) struct Stored {
-    pub(super) recorded: Recorded,
-    pub(super) hashes: Vec<Digest>,
-    /// What the first entry follows.
-    pub(super) beginning: Digest,
-    /// Why its row is not sealed by the key; `None` where it is, or there is no key.
-    pub(super) broken: Option<Broken>,
-}
-
-/// Everything about a run, checked; `None` when there is none of this name.
-pub(super) fn recorded(
-    connection: &Connection,
-    run: &RunId,
-    key: Option<&Key>,
-) -> Result<Option<Stored>, Fault> {
-    let Some(row) = RunRow::find(connection, run)? else { return Ok(None) };
-    let broken = key.and_then(|key| row.check(key));
-    if broken == Some(Broken::Changed) {
-        return Err(corrupt(run, row.count().saturating_sub(1), CHANGED));
-    }
-    let spec = blob(connection, &row, &row.spec, "spec")?;
-    if Digest::of("spec", spec.as_bytes()).to_string() != row.spec {
-        return Err(corrupt(run, 0, "the spec is not the one that its hash names"));
-    }
-    let version: SpecVersion = parse(&spec, "spec", run, 0)?;
-    if version.version != SPEC_VERSION {
-        let message = format!(
-            "its spec was written by another loopgate (version {}, this one knows {SPEC_VERSION}); use that version",
-            version.version
-        );
-        return Err(corrupt(run, 0, message));
-    }
-    let spec: RunSpec = parse(&spec, "spec", run, 0)?;
-    let manifest = blob(connection, &row, &row.manifest, "manifest")?;
-    if Digest::of("manifest", manifest.as_bytes()).to_string() != row.manifest {
-        return Err(corrupt(run, 0, "the tool manifest is not the one that its hash names"));
-    }
-    let beginning = root(run.as_str(), row.unix_ms, &row.spec, &row.manifest, row.origin.as_deref());
-    let (entries, hashes) = entries(connection, run, beginning)?;
-    if entries.len() as u64 != row.count() {
-        let message = format!("{} entries are there, {} were written", entries.len(), row.entries);
-        return Err(corrupt(run, entries.len() as u64, message));
-    }
-    if hashes.last().copied().unwrap_or(beginning).to_string() != row.head {
-        return Err(corrupt(run, (entries.len() as u64).saturating_sub(1), CHANGED));
-    }
-    fits(&row, &spec, &entries)?;
-    let recorded = Recorded {
-        spec: Arc::new(spec),
-        manifest,
-        origin: row.origin,
-        entries,
-        unverified: None,
-        since_last_ms: None,
-    };
-    Ok(Some(Stored { recorded, hashes, beginning, broken }))
-}
-
-fn blob(connection: &Connection, row: &RunRow, hash: &str, what: &str) -> Result<Arc<str>, Fault> {
-    let mut find = connection.prepare_cached("SELECT body FROM blobs WHERE hash = ?1")?;
-    let mut rows = find.query([hash])?;
-    match rows.next()? {
-        Some(found) => cell(found, 0, &row.run, 0),
-        None => Err(corrupt(&row.run, 0, format!("the {what} is missing"))),
-    }
-}
-
-/// Lists are made from columns: each must say what the entries say.
-fn fits(row: &RunRow, spec: &RunSpec, entries: &[Entry]) -> Result<(), Fault> {
-    let Some(EventKind::Started(started)) = entries.first().map(|entry| &entry.event.kind) else {
-        return Err(corrupt(&row.run, 0, "it does not begin with the start of a run"));
-    };
-    let Started { run, unix_ms, item, tools, .. } = &**started;
-    let is = |column: &str, holds: bool| {
-        let other = || corrupt(&row.run, 0, format!("its {column} is not the one that it was started with"));
-        if holds { Ok(()) } else { Err(other()) }
-    };
-    is("name", *run == row.run)?;
-    is("time", i64::try_from(*unix_ms) == Ok(row.unix_ms))?;
-    is("domain", *spec.domain == *row.domain)?;
-    is("item", *item.id == *row.item && *item.title == *row.title)?;
-    is("tool manifest", tools.to_string() == row.manifest)?;
-    let stop = entries.iter().find_map(stop_of);
-    if stop.as_ref().map(StopReason::name) != row.stop.as_deref() {
-        let seq = (entries.len() as u64).saturating_sub(1);
-        return Err(corrupt(&row.run, seq, "its stop is not the one that its entries say"));
-    }
-    Ok(())
-}
-
-/// A run's entries in order, and the hash of each.
-fn entries(
-    connection: &Connection,
-    run: &RunId,
-    beginning: Digest,
-) -> Result<(Vec<Entry>, Vec<Digest>), Fault> {
-    let list = "SELECT seq, epoch, prev_hash, event, notes FROM entries WHERE run = ?1 ORDER BY seq";
-    let mut list = connection.prepare_cached(list)?;
-    let mut rows = list.query([run.as_str()])?;
-    let (mut entries, mut hashes, mut prev, mut epoch_before) = (Vec::new(), Vec::new(), beginning, 0);
-    while let Some(row) = rows.next()? {
-        let seq = entries.len() as u64;
-        if u64::try_from(cell::<i64>(row, 0, run, seq)?) != Ok(seq) {
-            return Err(corrupt(run, seq, "the entry is missing"));
-        }
-        let (epoch, prev_hash): (i64, String) = (cell(row, 1, run, seq)?, cell(row, 2, run, seq)?);
-        let (event, notes): (String, String) = (cell(row, 3, run, seq)?, cell(row, 4, run, seq)?);
-        if prev_hash != prev.to_string() {
-            return Err(corrupt(run, seq.saturating_sub(1), CHANGED));
-        }
-        if epoch < epoch_before {
-            return Err(corrupt(run, seq, "written by a process that had lost the run to another one"));
-        }
-        prev = link(&prev, epoch, &event, &notes);
-        epoch_before = epoch;
-        let (event, notes) = (parse(&event, "event", run, seq)?, parse(&notes, "notes", run, seq)?);
-        entries.push(Entry { seq, event, notes });
-        hashes.push(prev);
-    }
-    Ok((entries, hashes))
-}
-
 /// A line for every run, newest first. One that cannot be read hides no other.
 pub(super) fn lines(connection: &Connection, key: Option<&Key>) -> Result<Vec<RunLine>, Fault> {
     let list = format!("SELECT {COLUMNS} FROM runs ORDER BY unix_ms DESC, run DESC");
@@ -528,7 +417,7 @@ fn unreadable(row: &Row<'_>, fault: Fault) -> Result<RunLine, Fault> {
         domain: text(2),
         item: text(3),
         title: text(4),
-        entries: row.get::<_, i64>(12).ok().and_then(|count| u64::try_from(count).ok()).unwrap_or_default(),
+        entries: row.get::<_, i64>(13).ok().and_then(|count| u64::try_from(count).ok()).unwrap_or_default(),
         stop: None,
         is_written: false,
         trouble: Some(message.into()),
@@ -536,7 +425,7 @@ fn unreadable(row: &Row<'_>, fault: Fault) -> Result<RunLine, Fault> {
 }
 
 /// Why a run stopped, where this entry says so.
-fn stop_of(entry: &Entry) -> Option<StopReason> {
+pub(super) fn stop_of(entry: &Entry) -> Option<StopReason> {
     entry.notes.iter().find_map(|note| match note {
         Note::Stopped { certificate } => Some(certificate.reason()),
         _ => None,
@@ -547,10 +436,17 @@ fn unix_ms(header: &Header) -> i64 {
     i64::try_from(header.unix_ms).unwrap_or(i64::MAX)
 }
 
-fn root(run: &str, unix_ms: i64, spec: &str, manifest: &str, origin: Option<&str>) -> Digest {
-    let (unix_ms, has_origin) = (unix_ms.to_string(), if origin.is_some() { "+" } else { "-" });
+pub(super) fn root(
+    run: &str,
+    unix_ms: i64,
+    spec: &str,
+    manifest: &str,
+    optional: [Option<&str>; 2],
+) -> Digest {
+    let unix_ms = unix_ms.to_string();
+    let optional = optional.map(|text| [if text.is_some() { "+" } else { "-" }, text.unwrap_or_default()]);
     let mut bytes = Vec::new();
-    for field in [run, &unix_ms, spec, manifest, has_origin, origin.unwrap_or_default()] {
+    for field in [run, &unix_ms, spec, manifest].into_iter().chain(optional.into_iter().flatten()) {
         bytes.extend((field.len() as u64).to_be_bytes());
         bytes.extend(field.as_bytes());
     }
@@ -558,7 +454,7 @@ fn root(run: &str, unix_ms: i64, spec: &str, manifest: &str, origin: Option<&str
 }
 
 /// The hash of an entry, which the next one carries.
-fn link(prev: &Digest, epoch: i64, event: &str, notes: &str) -> Digest {
+pub(super) fn link(prev: &Digest, epoch: i64, event: &str, notes: &str) -> Digest {
     let mut bytes = prev.0.to_vec();
     bytes.extend(epoch.to_be_bytes());
     // With its length before it, no byte of the event can pass for one of the notes.
@@ -568,11 +464,11 @@ fn link(prev: &Digest, epoch: i64, event: &str, notes: &str) -> Digest {
     Digest::of("journal-entry", &bytes)
 }
 
-fn cell<T: FromSql>(row: &Row<'_>, column: usize, run: &RunId, seq: u64) -> Result<T, Fault> {
+pub(super) fn cell<T: FromSql>(row: &Row<'_>, column: usize, run: &RunId, seq: u64) -> Result<T, Fault> {
     row.get(column).map_err(|error| corrupt(run, seq, error.to_string()))
 }
 
-fn parse<T: DeserializeOwned>(text: &str, what: &str, run: &RunId, seq: u64) -> Result<T, Fault> {
+pub(super) fn parse<T: DeserializeOwned>(text: &str, what: &str, run: &RunId, seq: u64) -> Result<T, Fault> {
     serde_json::from_str(text)
         .map_err(|error| corrupt(run, seq, format!("the {what} cannot be read: {error}")))
 }

@@ -38,6 +38,7 @@ const TABLES: &str = "
         spec         TEXT NOT NULL REFERENCES blobs (hash),
         manifest     TEXT NOT NULL REFERENCES blobs (hash),
         origin       TEXT,
+        request_key  TEXT UNIQUE,
         stop         TEXT,
         epoch        INTEGER NOT NULL,
         writer_pid   INTEGER NOT NULL,

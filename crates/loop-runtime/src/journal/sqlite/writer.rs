@@ -337,8 +337,15 @@ fn write(files: &Files, connection: &Connection, change: &Change) -> Result<RunR
     let claim = &change.held.claim;
     let key = files.key(&claim.run)?;
     let row = match &change.follows {
-        Follows::Beginning(opening) => rows::create(connection, claim, opening, &change.entries, key)?
-            .ok_or_else(|| files.exists(&claim.run))?,
+        Follows::Beginning(opening) => {
+            match rows::create(connection, claim, opening, &change.entries, key)? {
+                Some(row) => row,
+                None => {
+                    files.check_key(connection, opening.header.request_key.as_ref())?;
+                    return Err(files.exists(&claim.run).into());
+                }
+            }
+        }
         Follows::Row(known) => rows::append(connection, claim, known.as_deref(), &change.entries, key)?
             .ok_or_else(|| files.unknown(&claim.run))?,
     };
