@@ -582,7 +582,7 @@ impl World {
             "evidence is numbered in request order"
         );
         // I-21
-        let taken_over = run.started().parent.as_ref().map(|parent| *parent.totals()).unwrap_or_default();
+        let taken_over = run.started().parent.as_ref().map(|parent| parent.totals()).unwrap_or_default();
         let (mut usage, mut cost) = (taken_over.usage, taken_over.cost);
         for note in self.all_notes() {
             if let Note::CallCharged { usage: used, cost: charged, .. } = note {

@@ -10,6 +10,7 @@ mod command;
 mod common;
 mod eval;
 mod explain;
+mod fork;
 mod guard;
 mod handbook;
 mod help;

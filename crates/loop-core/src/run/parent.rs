@@ -129,9 +129,10 @@ impl Parent {
         self.state.clock.now
     }
 
-    /// Usage and cost that the new run takes over. They count against its limits.
-    pub fn totals(&self) -> &Totals {
-        &self.state.budget.totals
+    /// Usage, cost and time that the new run takes over. They count against its limits.
+    pub fn totals(&self) -> Totals {
+        let wall_ms = self.state.clock.elapsed_ms(self.state.phase.waiting_since());
+        Totals { wall_ms, ..self.state.budget.totals }
     }
 }
 
