@@ -95,9 +95,9 @@ impl Runner {
         self.continued(From::Retry { run: run.clone() })
     }
 
-    /// A request for a new run that continues from the entries that can be read of a damaged journal. What was in flight
-    /// as they end is in doubt. `lost` says whether entries may be missing after them: every write of the new run then
-    /// needs an approval.
+    /// A request for a new run that continues from the entries that can be read of a damaged journal, as far as they
+    /// follow from each other. What was in flight as they end is in doubt. `lost` says whether entries may be missing
+    /// after them: every write of the new run then needs an approval.
     pub fn salvage(&self, run: &RunId, prefix: Recorded, lost: bool) -> RunRequest {
         self.continued(From::Salvage { run: run.clone(), prefix: Box::new(prefix), lost })
     }

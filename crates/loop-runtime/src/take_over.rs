@@ -88,9 +88,10 @@ impl Runner {
                 self.begin_from(&before, parent, refused).await
             }
             From::Salvage { run, prefix, lost } => {
-                let before = replay(&run, &prefix)?;
+                let (before, entries) = readable(&run, &prefix)?;
+                let lost = lost || entries < prefix.entries.len() as u64;
                 let refused = |why| StartError::NotTakenOver { run: run.clone(), why };
-                let parent = before.salvage(prefix.entries.len() as u64, lost).map_err(refused)?;
+                let parent = before.salvage(entries, lost).map_err(refused)?;
                 self.begin_from(&before, parent, refused).await
             }
         }
@@ -124,6 +125,17 @@ impl Runner {
         let history = read_history(run.started())?;
         let (first, uses) = (Vec::new(), ToolUses::default());
         Ok(Opening { run, writer, seq: 0, opened: Some(opened), clock, first, uses, history })
+    }
+}
+
+/// The state after the last entry that follows from those before it, and how many entries lead to it.
+fn readable(run: &RunId, prefix: &Recorded) -> Result<(Run, u64), StartError> {
+    let mut last = None;
+    let replayed = replay_seeing(run, prefix, |seq, state| last = Some((state.clone(), seq + 1)));
+    match (replayed, last) {
+        (_, Some(last)) => Ok(last),
+        (Err(error), None) => Err(error),
+        (Ok(state), None) => Ok((state, 0)),
     }
 }
 

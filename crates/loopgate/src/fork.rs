@@ -157,11 +157,13 @@ impl From {
 pub(crate) fn taken_over(started: &Started, parent: &Parent) -> Vec<String> {
     let (run, entries) = (&parent.run, parent.entries);
     let what = match parent.how {
-        Takeover::Fork => format!("fork of {run}: continues after entry {}", entries.saturating_sub(1)),
-        Takeover::Retry => format!("retry of {run}: knows its evidence"),
-        Takeover::Salvage => format!("salvaged from {run}: continues after its {entries} readable entries"),
+        Takeover::Fork => {
+            format!("fork:    {} continues {run} after entry {}", started.run, entries.saturating_sub(1))
+        }
+        Takeover::Retry => format!("retry:   {} knows the evidence of {run}", started.run),
+        Takeover::Salvage => format!("salvage: {} continues {run} after {entries} entries", started.run),
     };
-    let mut lines = vec![format!("run:     {} is a {what}", started.run)];
+    let mut lines = vec![what];
     if parent.how != Takeover::Retry {
         lines.push(format!("so far:  {} (counted against the limits)", run::bill(&parent.totals())));
     }
