@@ -221,7 +221,6 @@ fn more_passes_continue_a_fork_and_fewer_end_it() {
     let setup = run().patient().limits(|limits| limits.passes = 2);
     let parent = setup.start().replied(&device("a")).all_finished().replied(&device("b"));
     let parent = parent.ends(StopReason::MaxPasses);
-    // The last pass was announced as the final one: the reason was fixed before its call.
     let length = (1..=parent.journal.len()).rev().find(|at| parent.cut(*at).may_fork()).unwrap();
     assert_eq!(parent.forked(length + 1).err(), Some(NotTakenOver::Fixed));
     let passes = |passes: u32| {
@@ -234,6 +233,19 @@ fn more_passes_continue_a_fork_and_fewer_end_it() {
     assert!(fork.run.started().parent.as_ref().unwrap().changed);
     let fork = fork.replied(&device("a")).all_finished().replied(&device("b")).all_finished();
     fork.expect_call("3/main", 1).autopilot(&draft("high")).ends(StopReason::Confident);
+    // The second pass is the final one, so its reason is fixed before its call, except under other limits.
+    let last = (1..=parent.journal.len()).rev().find(|at| parent.cut(*at).may_fork_under_other_limits());
+    let last = last.unwrap();
+    assert_eq!(parent.cut(last).phase().name(), "final_pass");
+    assert_eq!(parent.forked(last).err(), Some(NotTakenOver::Fixed));
+    let fork = parent.forked_under(last, passes(4)).unwrap().expect_call("2/main", 1);
+    assert_eq!(fork.phase(), "calling");
+    fork.autopilot(&draft("high")).ends(StopReason::Confident).check_replay();
+    // A setting that is not the limit leaves it the final pass.
+    let mut other = (*parent.spec).clone();
+    other.limits.person_ms += 1;
+    let fork = parent.forked_under(last, other).unwrap().expect_phase("final_pass");
+    fork.replied(&draft("high")).ends(StopReason::MaxPasses);
     // One pass was read, and the fork may have none more.
     let at = (1..=length).rev().find(|at| parent.cut(*at).is_between_calls()).unwrap();
     let fork = parent.forked_under(at, passes(1)).unwrap();

@@ -81,7 +81,8 @@ impl Runner {
     }
 
     /// A request for a fork: a new run that continues from what `run` was after the entry with this sequence number, by
-    /// the rules of this loop. Without one it begins after the last entry where nothing is in flight.
+    /// the rules of this loop. Without one it begins after the last entry where that
+    /// is possible and nothing is in flight.
     ///
     /// Totals and time up to there count for the fork. No write that `run` started after it is made again without an
     /// approval, and an approved one has its idempotency key. `run` itself does not change.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use loop_core::{NotTakenOver, Parent, ParentEffect, Run, RunId, Started};
+use loop_core::{EventKind, NotTakenOver, Parent, ParentEffect, Run, RunId, Started};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -37,8 +37,11 @@ impl fmt::Debug for From {
 pub struct Forkable {
     /// The sequence numbers of the entries, in ascending order.
     pub entries: Vec<u64>,
-    /// Those of them where nothing is in flight and no call is admitted: a fork with other settings begins there.
+    /// Those of them where nothing is in flight and no call is admitted.
     pub between_calls: Vec<u64>,
+    /// The entries after which a fork with other limits, gate settings or tools can begin: those where nothing is in
+    /// flight, and those where a limit leaves the final pass alone.
+    pub under_other_limits: Vec<u64>,
 }
 
 impl Forkable {
@@ -49,6 +52,9 @@ impl Forkable {
     pub fn of(run: &RunId, recorded: &Recorded) -> Result<Self, StartError> {
         let mut forkable = Self::default();
         replay_seeing(run, recorded, |seq, state| {
+            if state.may_fork_under_other_limits() {
+                forkable.under_other_limits.push(seq);
+            }
             if state.may_fork() {
                 forkable.entries.push(seq);
                 if state.is_between_calls() {
@@ -66,12 +72,16 @@ impl Runner {
         match from {
             From::Fork { run, entry } => {
                 let recorded = self.verified(&run).await?;
+                let entry = match entry {
+                    Some(entry) => Some(entry),
+                    None => self.last_forkable(&run, &recorded)?,
+                };
                 let (before, parent) = forked(&run, &recorded, entry)?;
                 let of = parent.entries;
                 let last = |why: &NotTakenOver| {
                     let forkable = Forkable::of(&run, &recorded).unwrap_or_default();
-                    let all =
-                        if *why == NotTakenOver::Fixed { forkable.entries } else { forkable.between_calls };
+                    let is_fixed = *why == NotTakenOver::Fixed;
+                    let all = if is_fixed { forkable.entries } else { forkable.under_other_limits };
                     all.into_iter().rev().find(|seq| *seq + 1 < of)
                 };
                 let refused = |why: NotTakenOver| {
@@ -95,6 +105,22 @@ impl Runner {
                 self.begin_from(&before, parent, refused).await
             }
         }
+    }
+
+    /// The sequence number of the last entry of a recorded run where nothing is in flight and a fork of this loop can
+    /// begin. `None`: there is none.
+    ///
+    /// # Errors
+    /// If an entry does not follow from the ones before it.
+    pub fn last_forkable(&self, run: &RunId, recorded: &Recorded) -> Result<Option<u64>, StartError> {
+        let forkable = Forkable::of(run, recorded)?;
+        let first = recorded.entries.first().map(|first| &first.event.kind);
+        let parts = self.parts();
+        let mine = (parts.names().policy, parts.registry.manifest_hash());
+        let is_same =
+            matches!(first, Some(EventKind::Started(started)) if (started.policy, started.tools) == mine);
+        let entries = if is_same { forkable.between_calls } else { forkable.under_other_limits };
+        Ok(entries.last().copied())
     }
 
     /// A recorded run that its journal vouches for.
@@ -143,7 +169,7 @@ fn readable(run: &RunId, prefix: &Recorded) -> Result<(Run, u64), StartError> {
 fn forked(run: &RunId, recorded: &Recorded, entry: Option<u64>) -> Result<(Run, Parent), StartError> {
     let forkable = Forkable::of(run, recorded)?;
     let end = recorded.entries.last().map_or(0, |last| last.seq);
-    let named = entry.or_else(|| forkable.between_calls.last().copied()).unwrap_or(end);
+    let named = entry.unwrap_or(end);
     if named > end {
         return Err(StartError::NoEntry { run: run.clone(), entry: named, last: end });
     }

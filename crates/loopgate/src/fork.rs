@@ -25,19 +25,24 @@ pub(crate) async fn fork(args: ForkArgs) -> Result<ExitCode, Failure> {
         stream::print(&from.list()?);
         return Ok(ExitCode::SUCCESS);
     }
+    let (domain, runner) = from.runner(&args.next)?;
     let at = match args.at {
         Some(at) => Some(at),
-        None => Forkable::of(&from.id, &from.recorded)?.between_calls.last().copied(),
+        None => runner.last_forkable(&from.id, &from.recorded)?,
     };
-    let read = at.map_or(0, |at| usize::try_from(at).unwrap_or(usize::MAX).saturating_add(1));
-    let (_domain, runner) = from.runner(&args.next, read).await?;
+    if let Some(at) = at {
+        let read = usize::try_from(at).unwrap_or(usize::MAX).saturating_add(1);
+        let mut entries = entries_before(from.journal.as_ref(), from.run.started()).await;
+        entries.extend(from.recorded.entries.iter().take(read).cloned());
+        domain.goes_on_behind(&entries);
+    }
     let handle = runner.fork(&from.id, at).start().await?;
     from.drive(&runner, handle, &args.next).await
 }
 
 pub(crate) async fn retry(args: RetryArgs) -> Result<ExitCode, Failure> {
     let from = From::open(&args.run, &args.next).await?;
-    let (_domain, runner) = from.runner(&args.next, 0).await?;
+    let (_domain, runner) = from.runner(&args.next)?;
     let handle = runner.retry(&from.id).start().await?;
     from.drive(&runner, handle, &args.next).await
 }
@@ -61,14 +66,16 @@ impl From {
 
     /// The entries after which a fork can begin, one a line.
     fn list(&self) -> Result<String, Failure> {
-        let Forkable { entries, between_calls } = Forkable::of(&self.id, &self.recorded)?;
+        let Forkable { entries, between_calls, under_other_limits } = Forkable::of(&self.id, &self.recorded)?;
         let mut text = String::new();
         for entry in &self.recorded.entries {
-            if entries.binary_search(&entry.seq).is_err() {
-                continue;
-            }
-            let is_quiet = between_calls.binary_search(&entry.seq).is_ok();
-            let what = if is_quiet { "a model call comes next" } else { "calls are open" };
+            let has = |all: &[u64]| all.binary_search(&entry.seq).is_ok();
+            let what = match (has(&entries), has(&between_calls), has(&under_other_limits)) {
+                (true, true, _) => "a model call comes next",
+                (true, false, _) => "calls are open",
+                (false, _, true) => "the final pass comes next: only with other limits",
+                (false, _, false) => continue,
+            };
             let name = entry.event.kind.name();
             text.push_str(&format!("{:>5}  {name:<16} {what}\n", entry.seq));
         }
@@ -78,8 +85,8 @@ impl From {
         Ok(text)
     }
 
-    /// The loop of the new run, whose scripted models continue after the first `read` entries.
-    async fn runner(&self, next: &NextArgs, read: usize) -> Result<(Domain, Runner), Failure> {
+    /// The loop of the new run.
+    fn runner(&self, next: &NextArgs) -> Result<(Domain, Runner), Failure> {
         let id = &self.id;
         let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
         let here = places::cwd()?;
@@ -116,11 +123,6 @@ impl From {
         let asks = origin.as_ref().is_some_and(Origin::asks);
         domain.ready(saves)?;
         domain.start_servers();
-        if read > 0 {
-            let mut entries = entries_before(self.journal.as_ref(), self.run.started()).await;
-            entries.extend(self.recorded.entries.iter().take(read).cloned());
-            domain.goes_on_behind(&entries);
-        }
         let origin = Origin::of_folder(&arguments, cwd, saves, asks)?.text()?;
         let mut runner = saving::to_loop(&domain, saves).with_origin(origin);
         if asks {

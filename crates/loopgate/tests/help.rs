@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-const COMMANDS: [&str; 27] = [
+const COMMANDS: [&str; 29] = [
     "run",
     "chat",
     "show",
@@ -22,6 +22,8 @@ const COMMANDS: [&str; 27] = [
     "answer",
     "tell",
     "resume",
+    "fork",
+    "retry",
     "domain check",
     "policy check",
     "eval",

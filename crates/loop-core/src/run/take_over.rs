@@ -59,6 +59,12 @@ impl Run {
         self.state.phase.is_working() && self.state.phase.final_cause().is_none()
     }
 
+    /// Whether a fork under other limits can begin here: as [`may_fork`](Self::may_fork) where a model call comes next,
+    /// or where the final pass comes next because of a limit.
+    pub fn may_fork_under_other_limits(&self) -> bool {
+        self.is_between_calls() && (self.may_fork() || self.state.phase.ends_by_limit())
+    }
+
     /// Whether nothing is in flight or admitted: the next thing that happens is the announcement of a model call.
     pub fn is_between_calls(&self) -> bool {
         matches!(&self.state.phase, Phase::Calling { call, .. } if call.started.is_none())
@@ -74,7 +80,7 @@ impl Run {
         entries: u64,
         later: impl IntoIterator<Item = &'e Event>,
     ) -> Result<Parent, NotTakenOver> {
-        if !self.may_fork() {
+        if !self.may_fork() && !self.may_fork_under_other_limits() {
             return Err(NotTakenOver::Fixed);
         }
         let mut after = self.clone();
@@ -178,6 +184,9 @@ impl Run {
         }
         let changed = (names.policy, facts.tools) != (before.policy, before.tools);
         let is_retry = parent.how == Takeover::Retry;
+        if !changed && parent.how == Takeover::Fork && parent.state.phase.final_cause().is_some() {
+            return Err(NotTakenOver::Fixed);
+        }
         if changed && !is_retry && !matches!(parent.state.phase, Phase::Calling { .. }) {
             return Err(NotTakenOver::Admitted);
         }
@@ -452,6 +461,8 @@ impl Rest<'_> {
         }
         match purpose {
             Purpose::Main => self.main_call(place, call),
+            // The limit that made the call the last one may be another one now.
+            Purpose::Final { .. } if call.attempt == 1 => self.next_pass(place),
             Purpose::Select | Purpose::Repair { .. } | Purpose::Final { .. } => Phase::calling(call, purpose),
         }
     }
