@@ -151,6 +151,20 @@ fn a_retry_inherits_the_taint() {
     assert!(!is_tainted(&fork.run));
 }
 
+#[test]
+fn a_write_that_was_cut_off_is_in_doubt_in_a_retry() {
+    // I-6: `restart` is keyed, so the parent may try it again by itself. A retry may come much later.
+    for status in [Status::Timeout, Status::Pending] {
+        let world = help_desk().start().replied(&draft("medium").asks("restart", target("a")));
+        let parent =
+            world.finished("1/action-0", observed(status)).stop(StopMode::Now).autopilot(&draft("high"));
+        let retry = parent.retried().unwrap().replied(&draft("medium").asks("restart", target("a")));
+        assert_eq!(retry.asks(), ["1/action-0"], "{status:?}");
+        let retry = retry.answered_by_person("1/action-0", APPROVED);
+        assert_eq!(&*retry.run.idempotency_key(&retry.tools()[0].key), "r1/1/action-0", "{status:?}");
+    }
+}
+
 fn is_tainted(run: &Run) -> bool {
     let state = serde_json::to_value(run.state()).unwrap();
     state["knowledge"]["taint"]["untrusted"] == true

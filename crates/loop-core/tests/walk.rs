@@ -138,7 +138,7 @@ fn permutations(n: usize) -> Vec<Vec<usize>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(250))]
 
     #[test]
     fn a_fork_of_any_walk_at_any_event_repeats_nothing_and_keeps_the_invariants(
@@ -158,9 +158,14 @@ proptest! {
         }
         let parent = parent.autopilot(&end);
         let length = 1 + at.index(parent.journal.len());
-        let forked = parent.forked(length);
-        prop_assert_eq!(forked.is_ok(), parent.cut(length).may_fork());
-        if let Ok(fork) = forked {
+        let mut wider = (*parent.spec).clone();
+        (wider.limits.passes, wider.limits.tool_calls) = (wider.limits.passes + 2, wider.limits.tool_calls + 2);
+        wider.limits.model_calls += 4;
+        let (same, wider) = (parent.forked(length), parent.forked_under(length, wider));
+        let before = parent.cut(length);
+        prop_assert_eq!(same.is_ok(), before.may_fork());
+        prop_assert_eq!(wider.is_ok(), before.may_fork_under_other_limits());
+        for fork in [same, wider].into_iter().flatten() {
             let fork = walked_on(fork, &after).autopilot(&end);
             fork.check_replay();
             repeats_nothing(&parent, length, &fork);

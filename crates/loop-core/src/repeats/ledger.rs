@@ -266,8 +266,8 @@ impl Ledger {
         self.elsewhere.contains_key(signature)
     }
 
-    /// What a retry of the run knows: its writes, and its reads that returned something. A write that failed in a
-    /// retryable way has all its tries again. Everything else that judges repeats begins anew. `name` gives the key under
+    /// What a retry of the run knows: its writes, and its reads that returned something. A write whose end is
+    /// unknown is in doubt, and one that failed in a retryable way has all its tries again. Everything else that judges repeats begins anew. `name` gives the key under
     /// which the retry knows a call.
     pub(crate) fn for_retry(&self, mut name: impl FnMut(CommandKey) -> CommandKey) -> Self {
         let mut next =
@@ -289,7 +289,11 @@ impl Ledger {
             if let Some(reported) = &mut entry.reported {
                 (reported.key, reported.others) = (name(reported.key), 0);
             }
-            if entry.status.is_some_and(Status::is_retryable) {
+            if entry.is_open {
+                // It was started, and its end is unknown.
+                let last = LastTry { key: entry.key, attempt: entry.attempts };
+                next.doubts.entry(*signature).or_insert(Some(last));
+            } else if entry.status.is_some_and(Status::is_retryable) {
                 (entry.attempts, entry.polled) = (0, 0);
             }
             (entry.failed, entry.own, entry.writes_at, entry.waited) = (None, 0, 0, 0);
