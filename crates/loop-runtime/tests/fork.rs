@@ -165,7 +165,7 @@ async fn a_fork_after_any_entry_replays_and_repeats_nothing_unasked() {
         let is_yes = |entry: &&Entry| matches!(entry.event.kind, EventKind::PersonAnswered { .. });
         assert_eq!(changes.len(), stored.entries.iter().filter(is_yes).count(), "after {seq}: {changes:?}");
         let is_parents = |line: &&String| line.contains(&format!(" {}/", of.run));
-        assert!(changes.iter().all(|line| is_parents(line)), "after {seq}: {changes:?}");
+        assert!(changes.iter().all(is_parents), "after {seq}: {changes:?}");
     }
     assert!(forks >= 8, "{forks}");
     let error = runner.fork(&of.run, Some(99)).start().await.unwrap_err().to_string();

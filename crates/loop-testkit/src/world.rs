@@ -38,7 +38,7 @@ impl World {
     /// The run after the first `length` events.
     #[track_caller]
     pub fn cut(&self, length: usize) -> Run {
-        let (_, _, state) = &self.journal[length - 1];
+        let (_, _, state) = self.journal.get(length - 1).expect("the journal is as long as that");
         Run::restore(state.clone(), Arc::clone(&self.spec)).expect("a state of this run")
     }
 
@@ -49,7 +49,7 @@ impl World {
     #[track_caller]
     pub fn forked_under(&self, length: usize, spec: RunSpec) -> Result<Self, NotTakenOver> {
         let before = self.cut(length);
-        let later = self.journal[length..].iter().map(|(event, ..)| event);
+        let later = self.journal.iter().skip(length).map(|(event, ..)| event);
         let parent = before.fork(length as u64, later)?;
         self.continued(&before, parent, "fork", spec)
     }

@@ -215,14 +215,14 @@ impl Phase {
     /// Whether the final pass comes next, because a limit leaves no other call.
     pub(super) fn ends_by_limit(&self) -> bool {
         let Self::Calling { call, purpose: Purpose::Final { cause } } = self else { return false };
-        let is_limit = match cause.reason {
+        let is_limit = matches!(
+            cause.reason,
             StopReason::MaxPasses
-            | StopReason::MaxModelCalls
-            | StopReason::BudgetExceeded
-            | StopReason::TokenLimit
-            | StopReason::Timeout => true,
-            _ => false,
-        };
+                | StopReason::MaxModelCalls
+                | StopReason::BudgetExceeded
+                | StopReason::TokenLimit
+                | StopReason::Timeout
+        );
         is_limit && call.started.is_none() && call.attempt == 1
     }
 
