@@ -149,7 +149,7 @@ fn what_was_in_flight_takes_the_parents_result() {
 
 #[test]
 fn what_never_settled_is_in_doubt() {
-    // The parent was stopped while `restart a` ran, and waits for nobody.
+    // The parent was stopped while `restart a` ran, and does not continue.
     let setup = run().people().approving(&["restart", "wipe"]).patient();
     let mut parent = setup.start().replied(&draft("medium").asks("restart", target("a")));
     parent.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });

@@ -250,7 +250,7 @@ async fn parent_nonce(journal: &MemoryJournal, run: &RunId) -> Arc<str> {
 }
 
 #[tokio::test]
-async fn the_evidence_of_a_retry_stands_in_its_first_prompt_under_its_own_nonce() {
+async fn the_first_prompt_of_a_retry_holds_the_evidence_under_its_own_nonce() {
     let (log, journal) = (Log::new(), Arc::new(MemoryJournal::new()));
     let (_, of, _) = parent(&log, &journal).await;
     let stage = Arc::new(Stage::new(&log).on("main", [says(answer("high", &[]))]));
@@ -316,7 +316,7 @@ async fn of_a_run_that_still_waits_every_write_of_a_fork_needs_an_approval() {
     assert!(why.contains("may still make it") || why.contains("has started it already"), "{why}");
     let error = runner.retry(&of.run).start().await.unwrap_err().to_string();
     assert!(error.contains("it is not over; resume it, or fork it"), "{error}");
-    // The time of a fork goes on from that of its parent, also after a restart.
+    // The time of a fork continues from that of its parent.
     let fork = open.read(&waiting.outcome.run).await.unwrap();
     let first = fork.entries[0].event.at;
     assert!(fork.now() >= first && fork.now() < first.plus(60_000), "{:?} {first:?}", fork.now());

@@ -248,7 +248,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
     by_policy.unwrap_or(Verdict::Run)
 }
 
-/// A call that may have happened already needs an approval, whatever policy says.
+/// A call that may have happened already needs an approval under every policy.
 fn doubtful(tool: &ToolSpec, doubt: &str, by_policy: Option<Verdict>) -> Verdict {
     let why = match by_policy {
         Some(Verdict::NeedsPerson { why: Some(why), .. }) => format!("{doubt}; {why}").into(),
