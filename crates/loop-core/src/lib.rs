@@ -118,11 +118,11 @@ pub use reply::{
 };
 pub use run::{
     AnswerFault, Ask, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, Decision, DropReason,
-    DroppedRead, EagerRead, Event, EventKind, Facts, History, NotEager, Note, Outcome, Output, Overridden,
-    PassRecord, PassSummary, PersonAnswer, PersonRequest, Phase, Poll, PromptSize, Provenance, Purpose,
-    Quote, Refusal, Rejected, Rejection, Reserve, Run, RunTool, SaveResult, Saved, SelectedBy, ServedCall,
-    Stage, Started, StartedCall, State, StopMode, StoppedIn, Stopping, SubCallBudget, Validate, Validation,
-    Work, WorstCase,
+    DroppedRead, EagerRead, Event, EventKind, Facts, History, NotEager, NotTakenOver, Note, Outcome, Output,
+    Overridden, Parent, ParentEffect, PassRecord, PassSummary, PersonAnswer, PersonRequest, Phase, Poll,
+    PromptSize, Provenance, Purpose, Quote, Refusal, Rejected, Rejection, Reserve, Run, RunTool, SaveResult,
+    Saved, SelectedBy, ServedCall, Stage, Started, StartedCall, State, StopMode, StoppedIn, Stopping,
+    SubCallBudget, Takeover, Validate, Validation, Work, WorstCase,
 };
 pub use spec::{
     ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,

@@ -15,7 +15,7 @@ fn device(name: &str) -> DraftReply {
 }
 
 /// Straight runs that together see every phase and every event.
-fn scripts() -> Vec<World> {
+pub fn scripts() -> Vec<World> {
     let mut later = failure(true);
     later.retry_at = Some(Millis(400));
     let mut filtered = found("docs");

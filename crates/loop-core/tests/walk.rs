@@ -4,8 +4,9 @@ use loop_testkit::*;
 
 use std::sync::Arc;
 
-use crate::common::walk::{choices, native_setups, setups, walked};
-use loop_core::{Note, RepeatScope, Run, Status};
+use crate::common::started::repeats_nothing;
+use crate::common::walk::{choices, native_setups, setups, walked, walked_on};
+use loop_core::{Note, Phase, RepeatScope, Run, Status};
 use proptest::prelude::*;
 
 proptest! {
@@ -134,4 +135,68 @@ fn permutations(n: usize) -> Vec<Vec<usize>> {
             })
         })
         .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(250))]
+
+    #[test]
+    fn a_fork_of_any_walk_at_any_event_repeats_nothing_and_keeps_the_invariants(
+        setup in prop_oneof![setups(), native_setups()],
+        before in choices(80),
+        at in any::<prop::sample::Index>(),
+        after in choices(60),
+    ) {
+        // I-6, I-11, I-12, I-26: the world checks every state of the fork.
+        let end = if setup.spec.protocol.properties().native_calls { text("Done.") } else { draft("high") };
+        let parent = walked(setup, &before);
+        let length = 1 + at.index(parent.journal.len());
+        if let Ok(fork) = parent.forked(length) {
+            let fork = walked_on(fork, &after).autopilot(&end);
+            fork.check_replay();
+            repeats_nothing(&parent, length, &fork);
+        }
+        let parent = parent.autopilot(&end);
+        let length = 1 + at.index(parent.journal.len());
+        let mut wider = (*parent.spec).clone();
+        (wider.limits.passes, wider.limits.tool_calls) = (wider.limits.passes + 2, wider.limits.tool_calls + 2);
+        wider.limits.model_calls += 4;
+        let (same, wider) = (parent.forked(length), parent.forked_under(length, wider));
+        let before = parent.run_after(length);
+        prop_assert_eq!(same.is_ok(), before.may_fork());
+        // A call in flight is made again, under the other limits.
+        let is_calling = before.may_fork() && matches!(before.phase(), Phase::Calling { .. });
+        prop_assert_eq!(wider.is_ok(), is_calling || before.may_fork_under_other_limits());
+        for fork in [same, wider].into_iter().flatten() {
+            let fork = walked_on(fork, &after).autopilot(&end);
+            fork.check_replay();
+            repeats_nothing(&parent, length, &fork);
+        }
+    }
+
+    #[test]
+    fn a_retry_or_a_salvaged_run_of_any_walk_keeps_the_invariants(
+        setup in prop_oneof![setups(), native_setups()],
+        before in choices(80),
+        at in any::<prop::sample::Index>(),
+        lost in any::<bool>(),
+        after in choices(60),
+    ) {
+        // I-6, I-11, I-12
+        let is_native = setup.spec.protocol.properties().native_calls;
+        let end = if is_native { text("Done.") } else { draft("high") };
+        let parent = walked(setup, &before);
+        let length = 1 + at.index(parent.journal.len());
+        if let Ok(salvaged) = parent.salvaged(length, lost) {
+            let salvaged = walked_on(salvaged, &after).autopilot(&end);
+            salvaged.check_replay();
+        }
+        let parent = parent.autopilot(&end);
+        let retried = parent.retried();
+        prop_assert_eq!(retried.is_ok(), !is_native);
+        if let Ok(retry) = retried {
+            let retry = walked_on(retry, &after).autopilot(&end);
+            retry.check_replay();
+        }
+    }
 }

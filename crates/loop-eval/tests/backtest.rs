@@ -174,6 +174,7 @@ pub(crate) async fn stored(worlds: &[World]) -> RunsOf {
             manifest_hash: started.tools,
             manifest: recorded.manifest,
             origin: None,
+            request_key: None,
         };
         let entries: Vec<Arc<Entry>> = recorded.entries.into_iter().map(Arc::new).collect();
         let mut writer = journal.create(&header, &entries[0]).await.unwrap();

@@ -55,7 +55,9 @@ impl From<Slot> for RequestPurpose {
         match slot {
             Slot::Select => Self::Select,
             Slot::Repair => Self::Repair,
-            Slot::Main | Slot::Final | Slot::Action(_) | Slot::Validate | Slot::Save => Self::Main,
+            Slot::Main | Slot::Final | Slot::Action(_) | Slot::Validate | Slot::Save | Slot::Inherited(_) => {
+                Self::Main
+            }
         }
     }
 }

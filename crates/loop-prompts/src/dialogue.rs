@@ -66,7 +66,7 @@ impl Dialogue {
                 Layout::Append => self.append(prompts, run, key),
                 Layout::SystemEvidence => system_evidence(prompts, run, key),
             }),
-            Slot::Action(_) | Slot::Validate | Slot::Save => None,
+            Slot::Action(_) | Slot::Validate | Slot::Save | Slot::Inherited(_) => None,
         }
     }
 

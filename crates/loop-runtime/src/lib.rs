@@ -106,6 +106,7 @@ mod served;
 mod sink;
 mod stream;
 mod taint;
+mod take_over;
 mod tool;
 mod uses;
 mod validate;
@@ -153,7 +154,10 @@ pub mod run {
     pub use crate::request::{Attached, EndedRun, RunRequest};
     pub use crate::stream::RunStream;
     pub use crate::validate::Validator;
-    pub use loop_core::{EventKind, Note, Outcome, RunId, StopClass, StopMode, StopReason, Verdict};
+    pub use loop_core::{
+        EventKind, NotTakenOver, Note, Outcome, Parent, ParentEffect, RunId, StopClass, StopMode, StopReason,
+        Takeover, Verdict,
+    };
     pub use loop_tools::CancellationToken;
 }
 

@@ -9,8 +9,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use loop_core::policy::{forbids, is_forbidden};
 use loop_core::{
-    Event, EventKind, Facts, GateSettings, History, Millis, Note, Overridden, Phase, PicoUsd, Provenance,
-    Rejected, Run, RunId, RunSpec, SpecNames, Started, ToolSpec, WorkItem,
+    Event, EventKind, Facts, GateSettings, History, Millis, NotTakenOver, Note, Overridden, Phase, PicoUsd,
+    Provenance, Rejected, Run, RunId, RunSpec, SpecNames, Started, ToolSpec, WorkItem,
 };
 use loop_llm::{Message, Secrets, holds_url_secret};
 use loop_prompts::Prompts;
@@ -155,6 +155,36 @@ pub enum StartError {
         run: RunId,
         /// Why it does not.
         rejected: Rejected,
+    },
+    /// A fork cannot begin after this entry.
+    #[error("run {run} cannot be forked after entry {entry}: {why}; {}", forkable(*last))]
+    NotForked {
+        /// The run that was to be forked.
+        run: RunId,
+        /// The sequence number of the entry.
+        entry: u64,
+        /// Why not.
+        why: NotTakenOver,
+        /// The last entry up to this one after which a fork can begin. `None`: there is none.
+        last: Option<u64>,
+    },
+    /// A run has no such entry.
+    #[error("run {run} has no entry {entry}: the last one is {last}")]
+    NoEntry {
+        /// The run.
+        run: RunId,
+        /// The sequence number that was named.
+        entry: u64,
+        /// The sequence number of its last entry.
+        last: u64,
+    },
+    /// A run cannot be retried, or what is left of it cannot be continued.
+    #[error("run {run}: {why}; {}", instead(why))]
+    NotTakenOver {
+        /// The run.
+        run: RunId,
+        /// Why not.
+        why: NotTakenOver,
     },
     /// The tools, prompts or settings are not the ones that the run was started with.
     #[error("run {run} was started with other {what}{}; resume it with the domain as it was", named(tools))]
@@ -369,6 +399,10 @@ impl Runner {
         &self.parts.spec
     }
 
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
     /// Its journal.
     pub fn journal(&self) -> &Arc<dyn Journal> {
         &self.parts.journal
@@ -403,37 +437,14 @@ impl Runner {
             return Err(StartError::Blank { kind: item.kind });
         }
         let spec = &self.parts.spec;
-        if let Some(limit) = spec.unpriced_limit() {
-            return Err(StartError::CostWithoutPrice { limit, model: Arc::clone(&spec.models.base.model) });
-        }
+        self.parts.check_price()?;
         let secrets = &self.parts.secrets;
         let (item, history) = (sink::item(secrets, item), sink::messages(secrets, history));
         let id = RunId::new(fresh_id(std::time::SystemTime::now()).to_string());
         let parts = &self.parts;
-        let facts = Facts {
-            unix_ms: unix_ms(),
-            nonce: nonce(),
-            prompts: parts.prompts.hash(),
-            tools: parts.registry.manifest_hash(),
-            history: written(&history, parts)?,
-            provenance: parts.provenance(),
-        };
-        let header = Header {
-            run: id.clone(),
-            unix_ms: facts.unix_ms,
-            item: Arc::clone(&item.id),
-            title: Arc::clone(&item.title),
-            spec: Arc::clone(&parts.spec),
-            manifest_hash: facts.tools,
-            manifest: Arc::clone(parts.registry.manifest()),
-            origin: parts.origin.clone().map(|mut origin| {
-                sink::json(secrets, &mut origin);
-                origin
-            }),
-            request_key,
-        };
-        let names = *parts.names.get_or_init(|| SpecNames::of(&parts.spec));
-        let (run, event, notes) = Run::start_named(id, Arc::clone(&parts.spec), names, item, facts);
+        let facts = parts.facts(written(&history, parts)?);
+        let header = Header { request_key, ..parts.header(&id, &facts, &item) };
+        let (run, event, notes) = Run::start_named(id, Arc::clone(spec), parts.names(), item, facts);
         let opened = Arc::new(Entry { seq: 0, event, notes });
         let writer = parts.journal.create(&header, &opened).await?;
         let clock = Clock { origin: Instant::now(), base: Millis(0) };
@@ -587,6 +598,48 @@ impl Parts {
         self.registry.specs().into_iter().find(|spec| *spec.name == *tool)
     }
 
+    /// The digests of the spec.
+    pub(crate) fn names(&self) -> SpecNames {
+        *self.names.get_or_init(|| SpecNames::of(&self.spec))
+    }
+
+    /// An error if the spec has a cost limit that an unknown price makes void.
+    pub(crate) fn check_price(&self) -> Result<(), StartError> {
+        let model = || Arc::clone(&self.spec.models.base.model);
+        let unpriced = self.spec.unpriced_limit();
+        unpriced.map_or(Ok(()), |limit| Err(StartError::CostWithoutPrice { limit, model: model() }))
+    }
+
+    /// What a run that begins now is started with.
+    pub(crate) fn facts(&self, history: Option<History>) -> Facts {
+        Facts {
+            unix_ms: unix_ms(),
+            nonce: nonce(),
+            prompts: self.prompts.hash(),
+            tools: self.registry.manifest_hash(),
+            history,
+            provenance: self.provenance(),
+        }
+    }
+
+    /// What the journal stores besides the entries of a run that begins now.
+    pub(crate) fn header(&self, run: &RunId, facts: &Facts, item: &WorkItem) -> Header {
+        Header {
+            run: run.clone(),
+            unix_ms: facts.unix_ms,
+            item: Arc::clone(&item.id),
+            title: Arc::clone(&item.title),
+            spec: Arc::clone(&self.spec),
+            manifest_hash: facts.tools,
+            manifest: Arc::clone(self.registry.manifest()),
+            origin: self.origin.clone().map(|mut origin| {
+                sink::json(&self.secrets, &mut origin);
+                origin
+            }),
+            request_key: None,
+        }
+    }
+
     fn provenance(&self) -> Provenance {
         let kept = |setting: &Overridden| {
             let value = self.secrets.mask(&setting.value);
@@ -615,6 +668,15 @@ impl Opening {
 /// # Errors
 /// When an entry does not follow from the ones before it, or something else is decided now than was then.
 pub fn replay(run: &RunId, recorded: &Recorded) -> Result<Run, StartError> {
+    replay_seeing(run, recorded, |_, _| {})
+}
+
+/// As [`replay`], showing the state after each entry with the entry's sequence number.
+pub(crate) fn replay_seeing(
+    run: &RunId,
+    recorded: &Recorded,
+    mut see: impl FnMut(u64, &Run),
+) -> Result<Run, StartError> {
     let broken = |seq, rejected| StartError::Broken { run: run.clone(), seq, rejected };
     let mut entries = recorded.entries.iter();
     let Some(first) = entries.next() else {
@@ -627,9 +689,11 @@ pub fn replay(run: &RunId, recorded: &Recorded) -> Result<Run, StartError> {
     let (mut state, notes) =
         Run::open(&first.event, Arc::clone(&recorded.spec)).map_err(|rejected| broken(0, rejected))?;
     same(first, notes)?;
+    see(first.seq, &state);
     for entry in entries {
         let notes = state.apply(&entry.event).map_err(|rejected| broken(entry.seq, rejected))?;
         same(entry, notes)?;
+        see(entry.seq, &state);
     }
     Ok(state)
 }
@@ -644,6 +708,24 @@ fn changed_tools(before: &str, now: &str) -> Vec<String> {
     let (before, now) = (read(before), read(now));
     let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
     names.into_iter().filter(|name| before.get(*name) != now.get(*name)).cloned().collect()
+}
+
+/// Where a fork can begin, for a sentence.
+fn forkable(last: Option<u64>) -> String {
+    match last {
+        Some(last) => format!("the last entry before it that can be forked is {last}"),
+        None => "no entry before it can be forked".to_owned(),
+    }
+}
+
+/// What can be done instead of taking a run over.
+fn instead(why: &NotTakenOver) -> &'static str {
+    match why {
+        NotTakenOver::NotOver => "resume it, or fork it",
+        NotTakenOver::NoDocument => "fork it: a fork continues the conversation from an entry",
+        NotTakenOver::Fixed => "nothing is left to continue; retry it or fork it",
+        _ => "take the domain and the settings that it was begun with",
+    }
 }
 
 /// The names of tools behind a sentence.
@@ -733,7 +815,7 @@ fn unix_ms() -> u64 {
 }
 
 /// A name that no other run has, in the order of time; also of a clock that is set to a time before 1970.
-fn fresh_id(now: std::time::SystemTime) -> uuid::Uuid {
+pub(crate) fn fresh_id(now: std::time::SystemTime) -> uuid::Uuid {
     // One context for all, so that runs of one millisecond keep their order.
     static CONTEXT: std::sync::Mutex<uuid::ContextV7> = std::sync::Mutex::new(uuid::ContextV7::new());
     let since = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

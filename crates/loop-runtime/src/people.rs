@@ -93,7 +93,7 @@ impl PeopleReport {
 
     /// Takes one entry in, which `run` has just applied; `open` are the actions that waited before it.
     fn hear(&mut self, run: &Run, entry: &Entry, open: &mut Vec<CommandKey>) {
-        let unix_ms = run.started().unix_ms.saturating_add(entry.event.at.0);
+        let unix_ms = run.started().unix_ms_at(entry.event.at);
         if let EventKind::PersonAnswered { key, answer, .. } = &entry.event.kind {
             let (answer, text) = match answer {
                 PersonAnswer::Approved => ("approved", None),

@@ -2,7 +2,7 @@
 
 use loop_core::{
     Certificate, Condition, Effects, Evidence as Returned, JudgedAction, Outcome, PassSummary, PersonRequest,
-    Saved, ServedCall, Slot, Started,
+    Saved, ServedCall, Slot, Started, Totals,
 };
 use loop_prompts::markdown_of;
 use schemars::JsonSchema;
@@ -22,6 +22,7 @@ pub use crate::replay::{
     DecisionDifference, Drift, NotCalled, PromptDifference, PromptReplay, REPLAY_VERSION, Replay,
     ReplayDepth, ShortResult, ToolReplay, WhyNotCalled,
 };
+pub use crate::take_over::{Forkable, ParentEffectReport, ParentReport};
 pub use crate::why::{
     Continuation, LimitUse, SettingChange, StatedConfidence, WHY_VERSION, WeakSection, Why, WhyCondition,
     WhyStatus,
@@ -90,6 +91,9 @@ pub struct Report {
     /// The program that began the run, with its version. Absent if not stated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
+    /// The run whose work it continues: of a fork, a retry and a salvaged run. Absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentReport>,
     /// The settings that the caller gave instead of the domain's, for example on the command line.
     pub overridden: Vec<OverriddenReport>,
     /// Lines for people, for example that another model served than was requested. Empty if there are none.
@@ -271,7 +275,7 @@ impl PassReport {
             confidence: pass.confidence.name().to_owned(),
             confidence_reason: pass.confidence_reason.to_string(),
             changed: pass.changed.iter().map(ToString::to_string).collect(),
-            unix_ms: started.unix_ms.saturating_add(pass.at.0),
+            unix_ms: started.unix_ms_at(pass.at),
         }
     }
 }
@@ -469,10 +473,28 @@ pub enum SavedReport {
     },
 }
 
+impl TotalsReport {
+    pub(crate) fn new(totals: &Totals) -> Self {
+        let usage = &totals.usage;
+        Self {
+            passes: totals.passes,
+            model_calls: totals.model_calls,
+            tool_calls: totals.tool_calls,
+            sub_calls: totals.sub_calls,
+            tokens: usage.total(),
+            input_tokens: usage.total_input(),
+            output_tokens: usage.total_output(),
+            estimated: usage.estimated,
+            cost_usd: totals.cost.total().map(|cost| cost.as_usd()),
+            cost_pico_usd: totals.cost.known.0,
+            wall_ms: totals.wall_ms,
+        }
+    }
+}
+
 impl Report {
     /// The report of an outcome, with a summary of its evidence.
     pub fn new(started: &Started, outcome: &Outcome) -> Self {
-        let usage = &outcome.totals.usage;
         Self {
             version: REPORT_VERSION,
             run: outcome.run.to_string(),
@@ -503,7 +525,7 @@ impl Report {
                         emoji: section.emoji.to_string(),
                         body: section.body.to_string(),
                         pass: section.pass,
-                        updated_unix_ms: started.unix_ms.saturating_add(section.at.0),
+                        updated_unix_ms: started.unix_ms_at(section.at),
                         evidence: section.evidence.iter().map(ToString::to_string).collect(),
                         replaced: section.replaced.map(|digest| digest.to_string()),
                     })
@@ -545,6 +567,7 @@ impl Report {
             actions: outcome.actions.iter().map(|it| action(it, &outcome.evidence)).collect(),
             calls: outcome.calls.iter().map(CallReport::new).collect(),
             program: Some(started.provenance.program.to_string()).filter(|program| !program.is_empty()),
+            parent: ParentReport::of(started),
             overridden: started
                 .provenance
                 .overridden
@@ -552,19 +575,7 @@ impl Report {
                 .map(|it| OverriddenReport { setting: it.setting.to_string(), value: it.value.to_string() })
                 .collect(),
             warnings: call_warnings(&outcome.calls),
-            totals: TotalsReport {
-                passes: outcome.totals.passes,
-                model_calls: outcome.totals.model_calls,
-                tool_calls: outcome.totals.tool_calls,
-                sub_calls: outcome.totals.sub_calls,
-                tokens: usage.total(),
-                input_tokens: usage.total_input(),
-                output_tokens: usage.total_output(),
-                estimated: usage.estimated,
-                cost_usd: outcome.totals.cost.total().map(|cost| cost.as_usd()),
-                cost_pico_usd: outcome.totals.cost.known.0,
-                wall_ms: outcome.totals.wall_ms,
-            },
+            totals: TotalsReport::new(&outcome.totals),
             saved: outcome.saved.as_ref().map(|saved| match saved {
                 Saved::At { location } => SavedReport::At { location: location.to_string() },
                 Saved::Not { message } => SavedReport::Not { error: message.to_string() },
@@ -621,7 +632,7 @@ impl PersonRequestReport {
             parameters: json(&requested.parameters),
             why: requested.why.clone(),
             reason: requested.reason.to_string(),
-            until_unix_ms: started.unix_ms.saturating_add(requested.deadline.0),
+            until_unix_ms: started.unix_ms_at(requested.deadline),
             binding: requested.binding.to_string(),
         }
     }

@@ -13,9 +13,10 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::AgentRequest;
 use crate::driver::{Opening, Pace};
 use crate::handle::Handle;
-use crate::journal::JournalError;
+use crate::journal::{JournalError, Recorded};
 use crate::parts::{Runner, StartError, replay};
 use crate::stream::RunStream;
+use crate::take_over::From;
 
 /// A request to a loop, as [`Runner::run`] and [`Runner::resume`] make it.
 ///
@@ -68,6 +69,8 @@ enum Of {
     Item(WorkItem, Option<Arc<str>>),
     /// A run whose driver is gone, with what people say to it before it continues.
     Resumed(RunId, Vec<EventKind>),
+    /// A new run that begins with what another one had.
+    Continued(From),
 }
 
 impl Runner {
@@ -105,6 +108,33 @@ impl Runner {
     pub fn resume_with(&self, run: &RunId, stated: impl IntoIterator<Item = EventKind>) -> RunRequest {
         let of = Of::Resumed(run.clone(), stated.into_iter().collect());
         RunRequest { runner: self.clone(), of, cancel: None }
+    }
+
+    /// A request for a fork: a new run that continues from what `run` was after the entry with this sequence number, by
+    /// the rules of this loop. Without one it begins after the last entry where that
+    /// is possible and nothing is in flight.
+    ///
+    /// Totals and time up to there count for the fork. No write that `run` started after it is made again without an
+    /// approval, and an approved one has its idempotency key. `run` itself does not change.
+    pub fn fork(&self, run: &RunId, entry: Option<u64>) -> RunRequest {
+        self.continued(From::Fork { run: run.clone(), entry })
+    }
+
+    /// A request for a retry: a new run with the work item of `run`, which has ended, that knows its evidence. Totals,
+    /// time and document begin anew. A write that succeeded is a repeat, and one that is in doubt stays in doubt.
+    pub fn retry(&self, run: &RunId) -> RunRequest {
+        self.continued(From::Retry { run: run.clone() })
+    }
+
+    /// A request for a new run that continues from the entries that can be read of a damaged journal, as far as they
+    /// follow from each other. What was in flight as they end is in doubt. `lost` says whether entries may be missing
+    /// after them: every write of the new run then needs an approval.
+    pub fn salvage(&self, run: &RunId, prefix: Recorded, lost: bool) -> RunRequest {
+        self.continued(From::Salvage { run: run.clone(), prefix: Box::new(prefix), lost })
+    }
+
+    fn continued(&self, from: From) -> RunRequest {
+        RunRequest { runner: self.clone(), of: Of::Continued(from), cancel: None }
     }
 
     /// A request that answers the last message of `history`, by the rules of this loop. What is said and done is appended
@@ -162,11 +192,11 @@ impl RunRequest {
     /// The same request under an idempotency key of the caller: the journal makes one run of it, however often it is
     /// requested, and by how many processes. [`attach`](Self::attach) takes a second request to the first run. The other
     /// ways to drive refuse it with [`JournalError::KeyTaken`](crate::journal::JournalError::KeyTaken). A request that
-    /// resumes a run has its run already, and ignores the key.
+    /// resumes a run has its run already, and a fork or a retry is another run than the one of the key: both ignore it.
     pub fn with_key(self, key: impl Into<Arc<str>>) -> Self {
         let of = match self.of {
             Of::Item(item, _) => Of::Item(item, Some(key.into())),
-            resumed @ Of::Resumed(..) => resumed,
+            other @ (Of::Resumed(..) | Of::Continued(_)) => other,
         };
         Self { of, ..self }
     }
@@ -361,6 +391,7 @@ impl Of {
         match self {
             Self::Item(item, key) => runner.open_keyed(item, Vec::new(), key).await,
             Self::Resumed(run, stated) => runner.reopen_with(&run, stated).await,
+            Self::Continued(from) => runner.open_from(from).await,
         }
     }
 }
@@ -370,6 +401,7 @@ impl fmt::Debug for RunRequest {
         let of: &dyn fmt::Debug = match &self.of {
             Of::Item(item, _) => &item.id,
             Of::Resumed(run, _) => run,
+            Of::Continued(from) => from,
         };
         f.debug_struct("RunRequest").field("runner", &self.runner).field("of", of).finish_non_exhaustive()
     }

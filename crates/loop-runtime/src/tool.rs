@@ -42,7 +42,7 @@ impl Dispatch {
     ) -> Self {
         let item = &run.started().item;
         // Parallel other calls of the batch never share it, every retry of one action reuses it (S4-30).
-        let key: Arc<str> = format!("{}/{}", run.id(), command.key).into();
+        let key = run.idempotency_key(&command.key);
         let mut context = ToolContext::new(item.scope.clone(), Arc::clone(&item.title), Arc::clone(&key))
             .with_trace(Arc::clone(run.trace_id()))
             .with_cancel(cancel);

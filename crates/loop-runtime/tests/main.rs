@@ -19,6 +19,7 @@ mod eager;
 mod examples;
 mod explain;
 mod forecast;
+mod fork;
 mod founding;
 mod guides;
 mod journal;

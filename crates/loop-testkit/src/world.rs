@@ -5,12 +5,13 @@ use std::sync::Arc;
 use loop_core::invariants::{Checker, Transition};
 use loop_core::{
     CallModel, Command, Digest, Event, EventKind, EvidenceId, Facts, JudgedAction, Millis, ModelFailure,
-    Note, Observation, Outcome, PersonAnswer, Phase, PromptSize, Rejected, Reply, Run, RunId, RunSpec,
-    RunTool, SaveResult, State, Status, StopMode, StopReason, Validation, WorkItem,
+    NotTakenOver, Note, Observation, Outcome, Parent, PersonAnswer, Phase, PromptSize, Rejected, Reply, Run,
+    RunId, RunSpec, RunTool, SaveResult, SpecNames, State, Status, StopMode, StopReason, Takeover,
+    Validation, WorkItem,
 };
 use serde_json::{Value, json};
 
-use crate::{DraftReply, PROMPT, announced, found, is_sound, key, observed, reread, saved_at, text};
+use crate::{DraftReply, NONCE, PROMPT, announced, found, is_sound, key, observed, reread, saved_at, text};
 
 /// A run, its clock, and its journal with the state after every event.
 #[derive(Clone, Debug)]
@@ -57,6 +58,78 @@ impl World {
         }
         let now = run.now().0;
         Self { run, now, spec: Arc::clone(&self.spec), journal, checker }
+    }
+
+    /// The run after the first `length` events.
+    #[track_caller]
+    pub fn run_after(&self, length: usize) -> Run {
+        let (_, _, state) = self.journal.get(length - 1).expect("the journal is as long as that");
+        Run::restore(state.clone(), Arc::clone(&self.spec)).expect("a state of this run")
+    }
+
+    /// A fork that begins after the first `length` events, under another spec.
+    ///
+    /// # Errors
+    /// If it cannot begin there.
+    #[track_caller]
+    pub fn forked_under(&self, length: usize, spec: RunSpec) -> Result<Self, NotTakenOver> {
+        let before = self.run_after(length);
+        let later = self.journal.iter().skip(length).map(|(event, ..)| event);
+        let parent = before.fork(length as u64, later)?;
+        self.continued(&before, parent, "fork", spec)
+    }
+
+    /// The same, under the same spec.
+    ///
+    /// # Errors
+    /// If it cannot begin there.
+    #[track_caller]
+    pub fn forked(&self, length: usize) -> Result<Self, NotTakenOver> {
+        self.forked_under(length, (*self.spec).clone())
+    }
+
+    /// A retry of the run, which has to be over.
+    ///
+    /// # Errors
+    /// If there is none.
+    #[track_caller]
+    pub fn retried(&self) -> Result<Self, NotTakenOver> {
+        let parent = self.run.retry(self.journal.len() as u64)?;
+        self.continued(&self.run, parent, "retry", (*self.spec).clone())
+    }
+
+    /// A run with what is left of this one after the first `length` events.
+    ///
+    /// # Errors
+    /// If nothing is left to continue.
+    #[track_caller]
+    pub fn salvaged(&self, length: usize, lost: bool) -> Result<Self, NotTakenOver> {
+        let before = self.run_after(length);
+        let parent = before.salvage(length as u64, lost)?;
+        self.continued(&before, parent, "salvage", (*self.spec).clone())
+    }
+
+    #[track_caller]
+    fn continued(&self, of: &Run, parent: Parent, id: &str, spec: RunSpec) -> Result<Self, NotTakenOver> {
+        let spec = Arc::new(spec);
+        let id = RunId::new(format!("{}/{id}", of.id()));
+        let (names, before) = (SpecNames::of(&spec), of.started());
+        let facts = Facts {
+            unix_ms: before.unix_ms + 86_400_000,
+            // A fork keeps the nonce of its parent, whatever it is given.
+            nonce: if parent.how == Takeover::Retry { NONCE.into() } else { "n-other".into() },
+            prompts: before.prompts,
+            tools: before.tools,
+            history: None,
+            provenance: before.provenance.clone(),
+        };
+        let (run, first, notes) = Run::start_from(id, Arc::clone(&spec), names, (of, parent), facts)?;
+        let journal = vec![(first, notes.clone(), run.state().clone())];
+        let (checker, violations) = Checker::start(&run, &notes);
+        assert_eq!(violations, []);
+        let world = Self { now: run.now().0, journal, run, spec, checker };
+        world.check_invariants();
+        Ok(world)
     }
 
     /// Moves the clock; nothing happens by that alone.

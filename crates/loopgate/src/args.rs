@@ -75,6 +75,10 @@ pub(crate) enum Command {
     Tell(TellArgs),
     /// Resume a run that has not ended
     Resume(ResumeArgs),
+    /// Begin a new run that continues from an entry of another one, with the same settings or others
+    Fork(ForkArgs),
+    /// Begin a new run of the same work item that knows the evidence of one that has ended
+    Retry(RetryArgs),
     /// Run eval cases and compare the results with expectations
     Eval(Box<EvalArgs>),
     /// Score rules against repeats on recorded runs
@@ -220,6 +224,65 @@ impl GoOnArgs {
     pub(crate) fn at(&self) -> String {
         crate::places::at(self.journal.journal.as_deref())
     }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ForkArgs {
+    /// The run's id, the beginning of one, or `last`
+    pub(crate) run: String,
+    /// The entry after which the fork begins, by its number; `--list` and `loopgate show RUN --events` print it
+    /// [default: the last one where nothing is in flight]
+    #[arg(long, value_name = "ENTRY")]
+    pub(crate) at: Option<u64>,
+    /// Only print the entries after which a fork can begin, and begin none
+    #[arg(long, conflicts_with_all = ["at", "json", "set", "models", "profile"])]
+    pub(crate) list: bool,
+    #[command(flatten)]
+    pub(crate) next: NextArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RetryArgs {
+    /// The run's id, the beginning of one, or `last`
+    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) next: NextArgs,
+}
+
+/// How a new run that begins with what another one had is put together and driven.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NextArgs {
+    #[command(flatten)]
+    pub(crate) settings: SettingArgs,
+    /// The run's domain folder, or its loopgate.toml [default: where it was when the run began]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) domain: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+    #[command(flatten)]
+    pub(crate) sync: SyncArgs,
+    /// Do not save the outcome to the domain's save target
+    #[arg(long)]
+    pub(crate) no_save: bool,
+}
+
+/// Settings that differ from those of the run before.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SettingArgs {
+    /// Profile of the domain to use
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Model for a tier: selector, base, escalated or fallback
+    #[arg(long = "model", value_name = "TIER=PROVIDER/NAME")]
+    pub(crate) models: Vec<String>,
+    /// URL of a tier's model server
+    #[arg(long = "base-url", value_name = "TIER=URL")]
+    pub(crate) base_urls: Vec<String>,
+    /// Change a setting of the domain, for example limits.passes=3
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -124,7 +124,7 @@ impl Live {
                     Slot::Select => "selecting tools".to_owned(),
                     Slot::Repair => "asking for the contract block again".to_owned(),
                     Slot::Final => format!("pass {}, the last", key.pass),
-                    Slot::Main | Slot::Action(_) | Slot::Validate | Slot::Save => {
+                    Slot::Main | Slot::Action(_) | Slot::Validate | Slot::Save | Slot::Inherited(_) => {
                         format!("pass {}", key.pass)
                     }
                 };

@@ -10,6 +10,7 @@ mod doctor;
 mod domain;
 mod eval;
 mod failure;
+mod fork;
 mod guard;
 mod init;
 mod live;
@@ -87,6 +88,8 @@ fn main() -> ExitCode {
             Command::Answer(args) => people::answer(args).await,
             Command::Tell(args) => people::tell(args).await,
             Command::Resume(args) => resume::resume(args).await,
+            Command::Fork(args) => fork::fork(args).await,
+            Command::Retry(args) => fork::retry(args).await,
             Command::Eval(args) => eval::eval(*args).await,
             Command::Guard(GuardCommand::Score(args)) => guard::score(&args),
             Command::Redteam(args) => redteam::redteam(*args).await,

@@ -252,7 +252,7 @@ pub(crate) fn in_words(
         row(String::new());
         row(format!("  {key}  {tool}  ({}, the model calls it {id})", kind_of(requested)));
         details(requested).into_iter().for_each(|line| row(format!("    {line}")));
-        let ends = started.unix_ms.saturating_add(deadline.0);
+        let ends = started.unix_ms_at(*deadline);
         let until = show::time(ends);
         if *deadline > now {
             row(format!("    until {until} UTC, then it counts as a denial"));

@@ -14,11 +14,11 @@ use loop_runtime::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::args::{DomainArgs, GoOnArgs, ResumeArgs};
+use crate::args::{DomainArgs, GoOnArgs, ResumeArgs, SettingArgs};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::run::{Driving, Signals};
-use crate::{places, run, saving, show, stream};
+use crate::{fork, places, run, saving, show, stream};
 
 /// How a run was begun: what its loop was put together from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +47,16 @@ pub(crate) struct Origin {
 impl Origin {
     /// How these arguments put a loop together.
     pub(crate) fn of(args: &DomainArgs, saves: bool, asks: bool) -> Result<Self, Failure> {
-        let cwd = places::cwd()?;
+        Self::of_folder(args, places::cwd()?, saves, asks)
+    }
+
+    /// The same, of paths that begin at the folder `cwd`.
+    pub(crate) fn of_folder(
+        args: &DomainArgs,
+        cwd: PathBuf,
+        saves: bool,
+        asks: bool,
+    ) -> Result<Self, Failure> {
         let mut withheld = Vec::new();
         let mut keep = |option: &str, given: &[String]| {
             let (secret, plain): (Vec<_>, Vec<_>) = given.iter().partition(|text| holds_url_secret(text));
@@ -108,6 +117,53 @@ impl Origin {
         command
     }
 
+    /// The same, with other settings: each of them replaces what was given for it.
+    pub(crate) fn changed(&self, settings: &SettingArgs) -> DomainArgs {
+        let key = |text: &str| text.split_once('=').map_or(text, |(key, _)| key).trim().to_owned();
+        let merged = |before: &[String], given: &[String]| -> Vec<String> {
+            let is_given = |text: &&String| given.iter().any(|it| key(it) == key(text));
+            before.iter().filter(|text| !is_given(text)).chain(given).cloned().collect()
+        };
+        DomainArgs {
+            domain: self.domain.clone(),
+            profile: settings.profile.clone().or_else(|| self.profile.clone()),
+            models: merged(&self.models, &settings.models),
+            base_urls: merged(&self.base_urls, &settings.base_urls),
+            set: merged(&self.set, &settings.set),
+        }
+    }
+
+    /// The folder that paths of the run begin at.
+    pub(crate) fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// Whether the outcome is saved where the domain says.
+    pub(crate) fn saves(&self) -> bool {
+        self.saves
+    }
+
+    /// Whether a person was asked, even where the domain says otherwise.
+    pub(crate) fn asks(&self) -> bool {
+        self.asks
+    }
+
+    /// An error if what holds a credential was given for the run and is not given again.
+    pub(crate) fn check_withheld(&self, run: &RunId, base_urls: usize) -> Result<(), Failure> {
+        let mut given = base_urls;
+        for option in &self.withheld {
+            if option == "--base-url" && given > 0 {
+                given -= 1;
+                continue;
+            }
+            return Err(Failure::new(format!(
+                "run {run} was begun with a credential in {option}, which is not kept; an address may be given again with \
+                 --base-url, anything else belongs into the environment"
+            )));
+        }
+        Ok(())
+    }
+
     fn arguments(&self) -> DomainArgs {
         DomainArgs {
             domain: self.domain.clone(),
@@ -163,7 +219,7 @@ impl Found {
 
     /// Lets the run hear this and drives it on, or leaves it where it is then.
     pub(crate) async fn go_on(self, stated: Vec<EventKind>, go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
-        let (domain, runner) = self.runner(go_on)?;
+        let (domain, runner) = self.runner(go_on).await?;
         let id = self.id().clone();
         let explained = |error: StartError| explained(error, domain.folder());
         if go_on.no_wait {
@@ -191,12 +247,14 @@ impl Found {
     }
 
     /// The run's loop, put together again.
-    pub(crate) fn runner(&self, go_on: &GoOnArgs) -> Result<(Domain, Runner), Failure> {
+    pub(crate) async fn runner(&self, go_on: &GoOnArgs) -> Result<(Domain, Runner), Failure> {
         let loaded = self.load(go_on.domain.as_deref(), &go_on.base_urls)?;
         let Loaded { domain, saves, asks } = loaded;
         domain.ready(saves)?;
         domain.start_servers();
-        domain.goes_on_behind(&self.recorded.entries);
+        let mut entries = fork::entries_before(self.journal.as_ref(), self.run.started()).await;
+        entries.extend(self.recorded.entries.iter().cloned());
+        domain.goes_on_behind(&entries);
         let mut runner = saving::to_loop(&domain, saves);
         if asks {
             runner = runner.with_people();
@@ -241,16 +299,8 @@ impl Found {
             arguments.domain = here.join(domain);
         }
         arguments.base_urls.extend(base_urls.iter().cloned());
-        let mut given = base_urls.len();
-        for option in origin.iter().flat_map(|origin| &origin.withheld) {
-            if option == "--base-url" && given > 0 {
-                given -= 1;
-                continue;
-            }
-            return Err(Failure::new(format!(
-                "run {id} was begun with a credential in {option}, which is not kept; an address may be given again with \
-                 --base-url, anything else belongs into the environment"
-            )));
+        if let Some(origin) = &origin {
+            origin.check_withheld(id, base_urls.len())?;
         }
         if folder.is_none() && !arguments.domain.exists() {
             return Err(Failure::new(format!(
@@ -373,7 +423,7 @@ async fn resume_one(
     if is_waiting && found.run.requested().iter().all(|requested| requested.deadline > now) {
         return Ok(waits());
     }
-    let (domain, runner) = found.runner(go_on)?;
+    let (domain, runner) = found.runner(go_on).await?;
     let handle = runner.resume(id).start().await.map_err(|error| explained(error, domain.folder()))?;
     let remote = handle.remote();
     let driven = tokio::select! {

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::args::{JournalArgs, ShowArgs};
 use crate::failure::Failure;
 use crate::stream::{cut, grouped, one_line};
-use crate::{cache, places, run, stream};
+use crate::{cache, fork, places, run, stream};
 
 pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
@@ -187,6 +187,9 @@ pub(crate) fn heading(state: &Run) -> String {
     }
     for Overridden { setting, value } in &started.provenance.overridden {
         row(&mut text, &format!("overridden: {setting} = {value}"));
+    }
+    if let Some(parent) = &started.parent {
+        fork::taken_over(started, parent).iter().for_each(|line| row(&mut text, line));
     }
     text.push('\n');
     text

@@ -188,10 +188,26 @@ fn next(
                 row(text, "  look whether the effects in doubt happened, before anything is done again");
             }
             row(text, &format!("  this run is over: loopgate show {run}{at}"));
+            row(text, "  a fork continues it before its end, and repeats no effect without an approval:");
+            row(text, &format!("    loopgate fork {run}{}{at}", settings(why)));
+            if state.spec().protocol.properties().has_sections {
+                row(text, "  a retry begins anew and knows its evidence:");
+                row(text, &format!("    loopgate retry {run}{}{at}", settings(why)));
+            }
             row(text, "  a new run calls models and tools again (ITEM is the file of the work item):");
             row(text, &format!("    loopgate run {}", again(why, recorded)));
         }
     }
+}
+
+/// The settings under which the run would have continued, as they follow `loopgate fork`.
+fn settings(why: &Why) -> String {
+    let changes = match &why.continuation {
+        Some(Continuation::With { changes, .. }) => changes.as_slice(),
+        Some(Continuation::NoSetting { .. } | Continuation::Unknown { .. }) | None => &[],
+    };
+    let set = changes.iter().map(|it| format!(" --set {}", quoted(&format!("{}={}", it.setting, it.to))));
+    set.collect()
 }
 
 /// The command that begins a new run with the settings under which this one would have continued.

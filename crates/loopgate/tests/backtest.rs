@@ -62,6 +62,7 @@ async fn write_one(journal: &SqliteJournal, name: &str, world: &World) {
         manifest_hash: manifest,
         manifest: "[]".into(),
         origin: None,
+        request_key: None,
     };
     let mut writer = journal.create(&header, &entries[0]).await.unwrap();
     writer.append_all(&entries[1..], Durability::Committed).await.unwrap();

@@ -28,6 +28,8 @@ const COMMANDS: &[&str] = &[
     "answer",
     "tell",
     "resume",
+    "fork",
+    "retry",
     "domain check",
     "policy check",
     "eval",

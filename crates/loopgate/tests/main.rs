@@ -12,6 +12,7 @@ mod common;
 mod doctor;
 mod eval;
 mod explain;
+mod fork;
 mod guard;
 mod handbook;
 mod help;

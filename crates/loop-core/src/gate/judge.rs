@@ -10,7 +10,7 @@ use crate::gate::verdict::{Breaker, DeniedBy, Limit, Verdict, ruled};
 use crate::policy::{self, PolicyAsk, Resolved, RunSources};
 use crate::repeats::{CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules};
 use crate::spec::{Execution, OnDuplicate, Repeats, RunSpec, ToolSpec};
-use crate::types::{Action, CommandKey, Priority, Slot, Taint};
+use crate::types::{Action, CommandKey, Priority, RunId, Slot, Taint};
 
 /// The context in which actions are judged.
 #[derive(Clone, Copy)]
@@ -27,6 +27,16 @@ pub(crate) struct JudgeContext<'a> {
     pub(crate) pass: u32,
     /// The remaining quota of calls, and the limit that sets it.
     pub(crate) quota: Quota,
+    /// The run whose work this one continues. `None`: it began with its work item alone.
+    pub(crate) parent: Option<ParentRun<'a>>,
+}
+
+/// The run whose work this one continues.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ParentRun<'a> {
+    pub(crate) run: &'a RunId,
+    /// Whether it may have made, or may still make, writes that are not known.
+    pub(crate) lost: bool,
 }
 
 /// A quota of calls that may be admitted.
@@ -210,15 +220,20 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
         }
         // A call in doubt is not repeated without an approval.
         CallStatus::InDoubt => {
-            let doubt = "it may have happened already";
-            let why = match by_policy {
-                Some(Verdict::NeedsPerson { why: Some(why), .. }) => format!("{doubt}; {why}").into(),
-                _ => doubt.into(),
+            let is_elsewhere = context.ledger.is_elsewhere(&fingerprint.signature());
+            let doubt = match context.parent.filter(|_| is_elsewhere) {
+                Some(parent) => format!("run {} has started it already", parent.run),
+                None => "it may have happened already".to_owned(),
             };
-            return Verdict::NeedsPerson { effect: tool.effect, why: Some(why) };
+            return doubtful(tool, &doubt, by_policy);
         }
         CallStatus::Again { key, attempt } => judged.run_as = (key, attempt),
         CallStatus::New => {}
+    }
+    if let Some(parent) = context.parent.filter(|parent| parent.lost && !tool.effect.is_read() && !is_output)
+    {
+        let doubt = format!("run {} may have made it already, or may still make it", parent.run);
+        return doubtful(tool, &doubt, by_policy);
     }
     if context.trouble.is_broken(&tool.name, &spec.gate.breakers) {
         return Verdict::BreakerOpen { breaker: Breaker::ToolFailures };
@@ -231,4 +246,13 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
     }
     seen.add(fingerprint, judged.judged.key);
     by_policy.unwrap_or(Verdict::Run)
+}
+
+/// A call that may have happened already needs an approval under every policy.
+fn doubtful(tool: &ToolSpec, doubt: &str, by_policy: Option<Verdict>) -> Verdict {
+    let why = match by_policy {
+        Some(Verdict::NeedsPerson { why: Some(why), .. }) => format!("{doubt}; {why}").into(),
+        _ => doubt.into(),
+    };
+    Verdict::NeedsPerson { effect: tool.effect, why: Some(why) }
 }

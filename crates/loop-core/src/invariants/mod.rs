@@ -25,6 +25,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A run that continues another one's work, such as a fork, begins with a state whose way is not known here. Of its
+//! invariants those that need the way, `of_whole`, are not checked.
+//!
 //! A step costs time in proportion to the actions and results of the run, because each invariant reads the whole state.
 
 mod calls;
@@ -88,6 +91,8 @@ pub struct StateInvariant {
     pub name: &'static str,
     /// The check.
     pub check: fn(&Run, &Past) -> Checked,
+    /// Whether it needs the way from the start, which a run that continues another one's work does not have.
+    pub of_whole: bool,
 }
 
 /// An invariant of a step. The [`Past`] is the one before the step.
@@ -99,10 +104,20 @@ pub struct StepInvariant {
     pub name: &'static str,
     /// The check.
     pub check: fn(&Transition<'_>, &Past) -> Checked,
+    /// Whether it needs the way from the start, which a run that continues another one's work does not have.
+    pub of_whole: bool,
 }
 
 const fn of_state(id: &'static str, name: &'static str, check: fn(&Run, &Past) -> Checked) -> StateInvariant {
-    StateInvariant { id, name, check }
+    StateInvariant { id, name, check, of_whole: false }
+}
+
+const fn of_whole_state(
+    id: &'static str,
+    name: &'static str,
+    check: fn(&Run, &Past) -> Checked,
+) -> StateInvariant {
+    StateInvariant { id, name, check, of_whole: true }
 }
 
 const fn of_step(
@@ -110,24 +125,32 @@ const fn of_step(
     name: &'static str,
     check: fn(&Transition<'_>, &Past) -> Checked,
 ) -> StepInvariant {
-    StepInvariant { id, name, check }
+    StepInvariant { id, name, check, of_whole: false }
+}
+
+const fn of_whole_step(
+    id: &'static str,
+    name: &'static str,
+    check: fn(&Transition<'_>, &Past) -> Checked,
+) -> StepInvariant {
+    StepInvariant { id, name, check, of_whole: true }
 }
 
 /// What holds in every state.
 pub const OF_A_STATE: [StateInvariant; 13] = [
-    of_state("I-4", "limits", calls::limits_hold),
-    of_state("I-5", "each action has its result", calls::every_action_has_its_result),
-    of_state("I-6", "tries", calls::every_try_settles_once),
-    of_state("I-7", "what is done is not run again", calls::nothing_done_runs_again),
-    of_state("I-7", "rules of repeats", calls::repeats_are_refused),
+    of_whole_state("I-4", "limits", calls::limits_hold),
+    of_whole_state("I-5", "each action has its result", calls::every_action_has_its_result),
+    of_whole_state("I-6", "tries", calls::every_try_settles_once),
+    of_whole_state("I-7", "what is done is not run again", calls::nothing_done_runs_again),
+    of_whole_state("I-7", "rules of repeats", calls::repeats_are_refused),
     of_state("I-8", "a live run is owed an event", ends::a_live_run_is_owed_an_event),
     of_state("I-9", "silence after the reason", ends::silence_after_the_reason),
-    of_state("I-20", "order of evidence", kept::evidence_is_in_request_order),
-    of_state("I-25", "policy first", effects::policy_comes_first),
+    of_whole_state("I-20", "order of evidence", kept::evidence_is_in_request_order),
+    of_whole_state("I-25", "policy first", effects::policy_comes_first),
     of_state("I-26", "approvals are bound", effects::approvals_are_bound),
-    of_state("I-27", "taint", effects::taint_asks_a_person),
+    of_whole_state("I-27", "taint", effects::taint_asks_a_person),
     of_state("I-28", "the base tier at the end", ends::the_base_tier_at_the_end),
-    of_state("W5", "effects in doubt are reported", effects::effects_in_doubt_are_reported),
+    of_whole_state("W5", "effects in doubt are reported", effects::effects_in_doubt_are_reported),
 ];
 
 /// What holds at every step.
@@ -141,7 +164,7 @@ pub const OF_A_STEP: [StepInvariant; 12] = [
     of_step("I-12, I-13", "nothing is lost", kept::nothing_is_lost),
     of_step("I-18", "merge", kept::unnamed_sections_stay),
     of_step("I-21", "the sum of the costs", cost::is_the_sum_of_the_charges),
-    of_step("I-25", "a verdict before each effect", effects::a_verdict_comes_first),
+    of_whole_step("I-25", "a verdict before each effect", effects::a_verdict_comes_first),
     of_step("I-26", "an approval counts once", effects::approvals_are_used_once),
     of_step("I-28", "at most one escalation", ends::escalates_once),
 ];
@@ -152,13 +175,16 @@ pub struct Checker {
     past: Past,
     /// The sequence number of the last event.
     seq: u64,
+    /// Whether the run began with its work item, so that its whole way is seen.
+    is_whole: bool,
 }
 
 impl Checker {
     /// Begins with a run to which its first event was applied, and the notes of that event. Returns what does not hold
     /// then.
     pub fn start(run: &Run, notes: &[Note]) -> (Self, Vec<Violation>) {
-        let checker = Self { past: Past::start(notes), seq: 0 };
+        let checker =
+            Self { past: Past::start(run, notes), seq: 0, is_whole: run.started().parent.is_none() };
         let violations = checker.state(run);
         (checker, violations)
     }
@@ -167,7 +193,9 @@ impl Checker {
     pub fn step(&mut self, step: &Transition<'_>) -> Vec<Violation> {
         self.seq += 1;
         let mut violations = Vec::new();
-        for StepInvariant { id, name, check } in OF_A_STEP {
+        for StepInvariant { id, name, check, .. } in
+            OF_A_STEP.into_iter().filter(|it| self.is_whole || !it.of_whole)
+        {
             let violation = |message| Violation { id, name, seq: self.seq, message };
             violations.extend(check(step, &self.past).err().map(violation));
         }
@@ -182,10 +210,10 @@ impl Checker {
     }
 
     fn state(&self, run: &Run) -> Vec<Violation> {
-        let failed = |StateInvariant { id, name, check }| {
+        let failed = |StateInvariant { id, name, check, .. }| {
             check(run, &self.past).err().map(|message| Violation { id, name, seq: self.seq, message })
         };
-        OF_A_STATE.into_iter().filter_map(failed).collect()
+        OF_A_STATE.into_iter().filter(|it| self.is_whole || !it.of_whole).filter_map(failed).collect()
     }
 }
 

@@ -51,10 +51,16 @@ pub struct Tries {
 }
 
 impl Past {
-    /// What is known after the first event, which had these notes.
-    pub fn start(notes: &[Note]) -> Self {
+    /// What is known of a run after its first event, which had these notes. A run that continues another one's work may
+    /// have been on another tier before.
+    pub fn start(run: &Run, notes: &[Note]) -> Self {
         let stops = notes.iter().filter(|note| matches!(note, Note::Stopped { .. })).count();
-        Self { stops: u32::try_from(stops).unwrap_or(u32::MAX), ..Self::default() }
+        Self {
+            stops: u32::try_from(stops).unwrap_or(u32::MAX),
+            rerouted: u32::from(run.tier() == Tier::Fallback),
+            is_elsewhere: run.started().parent.is_some(),
+            ..Self::default()
+        }
     }
 
     /// What is known after a step.

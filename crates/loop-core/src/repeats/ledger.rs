@@ -43,6 +43,10 @@ pub struct Ledger {
     /// `None` if the write ran before this ledger began.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     doubts: BTreeMap<Digest, Option<LastTry>>,
+    /// Writes that the run before this one started after the place where this one begins, with their idempotency keys
+    /// in the order of their starts. Only an approver lets one happen here, under its key.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    elsewhere: BTreeMap<Digest, VecDeque<Arc<str>>>,
 }
 
 /// The last try of a call.
@@ -69,6 +73,10 @@ struct Entry {
     /// happen twice.
     #[serde(default, skip_serializing_if = "is_default")]
     is_open: bool,
+    /// Whether the run before this one made the call, and this one takes over its result. A write that succeeded is
+    /// then a repeat under every policy.
+    #[serde(default, skip_serializing_if = "is_default")]
+    is_inherited: bool,
     /// The status of the last try. `None` while it runs.
     status: Option<Status>,
     /// The evidence number of the last observation.
@@ -248,6 +256,53 @@ impl Ledger {
         Self { doubts: calls.iter().map(|signature| (*signature, None)).collect(), ..Self::default() }
     }
 
+    /// Records a write that the run before this one started under `key`, and that is not part of this run.
+    pub(crate) fn ran_elsewhere(&mut self, signature: Digest, key: Arc<str>) {
+        self.elsewhere.entry(signature).or_default().push_back(key);
+    }
+
+    /// Whether the run before this one started the write, and no approver has let it happen here since.
+    pub(crate) fn is_elsewhere(&self, signature: &Digest) -> bool {
+        self.elsewhere.contains_key(signature)
+    }
+
+    /// What a retry of the run knows: its writes, and its reads that returned something. A write whose end is
+    /// unknown is in doubt, and one that failed in a retryable way has all its tries again. Everything else that judges repeats begins anew. `name` gives the key under
+    /// which the retry knows a call.
+    pub(crate) fn for_retry(&self, mut name: impl FnMut(CommandKey) -> CommandKey) -> Self {
+        let mut next =
+            Self { doubts: self.doubts.clone(), elsewhere: self.elsewhere.clone(), ..Self::default() };
+        for last in next.doubts.values_mut().flatten() {
+            last.key = name(last.key);
+        }
+        for (signature, entry) in &self.entries {
+            let is_kept = if entry.is_read {
+                entry.status.is_some_and(Status::is_citable)
+            } else {
+                !matches!(entry.status, Some(Status::Denied | Status::Duplicate | Status::Skipped))
+            };
+            if !is_kept {
+                continue;
+            }
+            let mut entry = entry.clone();
+            entry.key = name(entry.key);
+            if let Some(reported) = &mut entry.reported {
+                (reported.key, reported.others) = (name(reported.key), 0);
+            }
+            if entry.is_open {
+                // It was started, and its end is unknown.
+                let last = LastTry { key: entry.key, attempt: entry.attempts };
+                next.doubts.entry(*signature).or_insert(Some(last));
+            } else if entry.status.is_some_and(Status::is_retryable) {
+                (entry.attempts, entry.polled) = (0, 0);
+            }
+            (entry.failed, entry.own, entry.writes_at, entry.waited) = (None, 0, 0, 0);
+            entry.is_inherited = true;
+            next.entries.insert(*signature, entry);
+        }
+        next
+    }
+
     /// The status of a call under these rules. `other_calls` are the calls before it in the same reply.
     pub fn call_status(
         &self,
@@ -265,6 +320,7 @@ impl Ledger {
             Repeats::Reuse => self.reuse(fingerprint, other_calls),
             Repeats::Off => self.off(fingerprint, other_calls),
         };
+        let call_status = self.done_before(fingerprint).unwrap_or(call_status);
         if self.is_in_doubt(fingerprint, &call_status) {
             return CallStatus::InDoubt;
         }
@@ -278,12 +334,22 @@ impl Ledger {
         }
     }
 
+    /// The repeat of a write that the run before this one made with success. `None`: it did not.
+    fn done_before(&self, fingerprint: &Fingerprint) -> Option<CallStatus> {
+        let entry = self.entries.get(&fingerprint.signature).filter(|entry| entry.is_inherited)?;
+        let is_done = !entry.is_read && entry.status.is_some_and(Status::is_citable);
+        let (of, evidence) = (Some(entry.key), Some(entry.evidence));
+        is_done.then_some(CallStatus::Repeat { of, evidence, rule: Some(RepeatRule::Exact) })
+    }
+
     /// Whether a call is in doubt, so that an approver has to decide. After an approver denied it, a call that the
     /// policy refuses as a repeat does not need another decision.
     fn is_in_doubt(&self, fingerprint: &Fingerprint, call_status: &CallStatus) -> bool {
         let status = self.entries.get(&fingerprint.signature).and_then(|entry| entry.status);
         let is_answered = status == Some(Status::Denied) && matches!(call_status, CallStatus::Repeat { .. });
-        self.doubts.contains_key(&fingerprint.signature) && !is_answered
+        let is_open =
+            self.doubts.contains_key(&fingerprint.signature) || self.is_elsewhere(&fingerprint.signature);
+        is_open && !is_answered
     }
 
     /// The idempotency key and the number of the next try, for a call that reuses its key: it failed in a retryable way
@@ -298,9 +364,18 @@ impl Ledger {
         (entry.has_tries() || is_begun).then(|| (entry.key, entry.attempts.saturating_add(1)))
     }
 
-    /// An approver permits a call in doubt to run again.
-    pub fn allowed(&mut self, signature: &Digest) {
-        self.doubts.remove(signature);
+    /// An approver permits a call in doubt to run again. Returns the idempotency key under which the run before this one
+    /// started it; `None`: it did not.
+    pub fn allowed(&mut self, signature: &Digest) -> Option<Arc<str>> {
+        if self.doubts.remove(signature).is_some() {
+            return None;
+        }
+        let keys = self.elsewhere.get_mut(signature)?;
+        let key = keys.pop_front();
+        if keys.is_empty() {
+            self.elsewhere.remove(signature);
+        }
+        key
     }
 
     /// Records the start of a permitted call: its key, the number of the try, and the evidence number of its
@@ -319,6 +394,7 @@ impl Ledger {
                 tries: fingerprint.tries,
                 polled: 0,
                 is_open: false,
+                is_inherited: false,
                 status: None,
                 evidence,
                 tool: Arc::clone(&fingerprint.tool),
@@ -342,7 +418,7 @@ impl Ledger {
             (last.attempt, entry.is_open) = (attempt, true);
         }
         (entry.key, entry.attempts, entry.tries) = (key, attempt, fingerprint.tries);
-        (entry.status, entry.evidence) = (None, evidence);
+        (entry.status, entry.evidence, entry.is_inherited) = (None, evidence, false);
     }
 
     /// Records the results of the calls of one reply, in the order of the calls.
@@ -377,7 +453,7 @@ impl Ledger {
     pub fn new_scope(&mut self) {
         let doubts = &self.doubts;
         let stays = |signature: &Digest, entry: &Entry| {
-            let is_begun = entry.is_open || doubts.contains_key(signature);
+            let is_begun = entry.is_open || doubts.contains_key(signature) || entry.is_inherited;
             entry.status.is_none() || entry.status == Some(Status::InDoubt) || entry.has_tries() || is_begun
         };
         self.entries.retain(|signature, entry| stays(signature, entry));

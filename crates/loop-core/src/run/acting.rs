@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::gate::{
-    self, Certificate, Condition, JudgeContext, Judged, JudgedAction, Limit, Measure, Quota, StopReason,
-    Verdict, judge,
+    self, Certificate, Condition, JudgeContext, Judged, JudgedAction, Limit, Measure, ParentRun, Quota,
+    StopReason, Verdict, judge,
 };
 use crate::policy::RunSources;
 use crate::repeats::Settled;
@@ -118,6 +118,7 @@ impl Rest<'_> {
             sources,
             pass,
             quota,
+            parent: self.started.parent.as_deref().map(|it| ParentRun { run: &it.run, lost: it.lost }),
         }
     }
 
@@ -211,7 +212,7 @@ impl Rest<'_> {
     }
 
     /// Settles one piece of work with its result.
-    fn settle(&mut self, batch: &mut Batch, at: usize, observation: impl Into<Arc<Observation>>) {
+    pub(super) fn settle(&mut self, batch: &mut Batch, at: usize, observation: impl Into<Arc<Observation>>) {
         let observation = observation.into();
         let Some(work) = batch.work.get_mut(at) else { return };
         let (key, attempt, evidence) = (work.key, work.attempt, work.evidence);

@@ -19,6 +19,7 @@ use crate::run::inbox::Inbox;
 use crate::run::knowledge::Knowledge;
 use crate::run::note::Note;
 use crate::run::outcome::{Outcome, ServedCall};
+use crate::run::parent::Takeover;
 use crate::run::phase::Phase;
 use crate::run::route::Route;
 use crate::run::step::{Place, Rest, step};
@@ -186,6 +187,7 @@ impl Run {
             tools: facts.tools,
             history: facts.history,
             provenance: facts.provenance,
+            parent: None,
         };
         let (run, notes) = Self::begin(spec, started.clone());
         (run, Event { at: Millis(0), kind: EventKind::Started(Box::new(started)) }, notes)
@@ -200,6 +202,10 @@ impl Run {
             return Err(Rejected::NotTheStart(first.kind.name()));
         };
         check_spec(&spec, started.spec)?;
+        let began = started.parent.as_ref().map_or(Millis(0), |parent| parent.began_at());
+        if first.at != began {
+            return Err(Rejected::BackInTime { event: first.kind.name(), at: first.at.0, now: began.0 });
+        }
         Ok(Self::begin(spec, (**started).clone()))
     }
 
@@ -435,7 +441,7 @@ impl Run {
         self.state.clock.elapsed_ms(self.state.phase.waiting_since())
     }
 
-    fn begin(spec: Arc<RunSpec>, started: Started) -> (Self, Vec<Note>) {
+    pub(super) fn begin(spec: Arc<RunSpec>, started: Started) -> (Self, Vec<Note>) {
         let limits = &spec.limits;
         let may_select = limits.tool_calls > 0 && limits.selected > 0;
         let is_no_choice =
@@ -444,30 +450,21 @@ impl Run {
             && spec.protocol.properties().selects_tools
             && !spec.tools.iter().all(is_no_choice)
             && may_select;
-        let mut echoes = Echoes::default();
-        let item = &started.item;
-        if spec.protocol.properties().has_contract {
-            for text in [&item.title, &item.full, &item.compact] {
-                echoes.read(text);
-            }
-        }
-        let history = started.history.as_ref();
-        let taint = history.map_or(Taint::default(), |history| history.taint);
-        let ledger = history.map_or(Ledger::default(), |history| Ledger::in_doubt(&history.doubts));
-        let state = State {
-            started: Arc::new(started),
-            clock: Clock::default(),
-            phase: Phase::first(),
-            inbox: Inbox::default(),
-            route: Route::start(),
-            knowledge: Knowledge { echoes, taint: Taint::at_start(&spec).and(taint), ..Knowledge::default() },
-            calls: Calls::start(ledger),
-            draft: Draft::default(),
-            budget: Budget::default(),
+        let started = Arc::new(started);
+        let mut state = match &started.parent {
+            Some(parent) => parent.state.as_ref().clone().with(Arc::clone(&started)),
+            None => Self::blank(&spec, Arc::clone(&started)),
         };
+        state.knowledge.taint = Taint::at_start(&spec).and(state.knowledge.taint);
         let mut run = Self { spec, state };
         let unpriced = run.unpriced_limit();
         let (phase, mut rest) = run.apart();
+        if let Some(parent) = started.parent.as_deref().filter(|parent| parent.how != Takeover::Retry) {
+            let taken = std::mem::replace(phase, Phase::first());
+            *phase = rest.take_over(taken, parent);
+            let notes = rest.notes;
+            return (run, notes);
+        }
         let mut reached = rest.limits_reached();
         if rest.spec.limits.tool_calls == 0 && policy::has_tools(rest.spec) {
             // The order is steps, tool calls, time.
@@ -487,6 +484,31 @@ impl Run {
         }
         let notes = rest.notes;
         (run, notes)
+    }
+
+    /// The state of a run that begins with its work item, and the messages before it.
+    fn blank(spec: &RunSpec, started: Arc<Started>) -> State {
+        let mut echoes = Echoes::default();
+        let item = &started.item;
+        if spec.protocol.properties().has_contract {
+            for text in [&item.title, &item.full, &item.compact] {
+                echoes.read(text);
+            }
+        }
+        let history = started.history.as_ref();
+        let taint = history.map_or(Taint::default(), |history| history.taint);
+        let ledger = history.map_or(Ledger::default(), |history| Ledger::in_doubt(&history.doubts));
+        State {
+            started,
+            clock: Clock::default(),
+            phase: Phase::first(),
+            inbox: Inbox::default(),
+            route: Route::start(),
+            knowledge: Knowledge { echoes, taint, ..Knowledge::default() },
+            calls: Calls::start(ledger),
+            draft: Draft::default(),
+            budget: Budget::default(),
+        }
     }
 
     /// The condition that a cost limit cannot be enforced, because the price is not known. `None`: it can.

@@ -331,7 +331,10 @@ impl Rest<'_> {
                     None,
                 ) => {
                     self.budget.totals.tool_calls += 1;
-                    self.calls.ledger.allowed(&signature);
+                    // The service may know the call by the key of the run that started it first.
+                    if let Some(foreign) = self.calls.ledger.allowed(&signature) {
+                        self.calls.foreign.entry(key).or_insert(foreign);
+                    }
                     None
                 }
             };

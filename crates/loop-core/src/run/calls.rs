@@ -27,6 +27,9 @@ pub(super) struct Calls {
     /// Eager reads whose results were not used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) dropped: Vec<DroppedRead>,
+    /// Idempotency keys of calls that another run made first, by the key under which this one knows them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) foreign: BTreeMap<CommandKey, Arc<str>>,
 }
 
 impl Calls {
@@ -38,6 +41,7 @@ impl Calls {
             trouble: Trouble::default(),
             doubts: BTreeMap::new(),
             dropped: Vec::new(),
+            foreign: BTreeMap::new(),
         }
     }
 

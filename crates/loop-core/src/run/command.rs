@@ -68,7 +68,7 @@ pub struct Validate {
 /// A tool call that the driver must run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTool {
-    /// The action's key. With the run's id before it, it is the tool's idempotency key.
+    /// The action's key. [`Run::idempotency_key`](crate::Run::idempotency_key) makes the tool's idempotency key of it.
     pub key: CommandKey,
     /// The try, from 1.
     pub attempt: u32,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::reply::Reply;
+use crate::run::parent::Parent;
 use crate::types::{
     Arguments, CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId, Taint, Tier, WorkItem,
     is_default,
@@ -14,7 +15,8 @@ use crate::types::{
 /// Something that happened, and when the driver learned of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Event {
-    /// Milliseconds since the run's start, never less than in the event before. The driver sets it.
+    /// Milliseconds since the run's start, never less than in the event before. The driver sets it. A fork counts from
+    /// its parent's start.
     pub at: Millis,
     /// What happened.
     pub kind: EventKind,
@@ -206,6 +208,10 @@ pub struct Started {
     /// The program that began the run, and the settings that replaced the domain's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub provenance: Provenance,
+    /// The run whose work this one continues: of a fork, a retry and a salvaged run. `None`: it began with its work
+    /// item alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Box<Parent>>,
 }
 
 /// The program that began a run, and the settings that the caller gave instead of the domain's.

@@ -33,7 +33,7 @@ impl Rest<'_> {
     }
 
     /// A main call, or the final pass if no other call is left after it.
-    fn main_call(&mut self, place: Place, call: Call) -> Phase {
+    pub(super) fn main_call(&mut self, place: Place, call: Call) -> Phase {
         if let Some(cause) = self.last_call() {
             return final_pass(call, cause);
         }

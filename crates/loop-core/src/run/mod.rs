@@ -26,7 +26,8 @@
 //! `phase`, `inbox`, `route`, `knowledge`, `calls`, `draft`, `budget`. What follows from another part is computed.
 //! `step` matches phase and event. The transitions are in `model_calls`, `model_failures`, `charging`, `eager`, `acting`,
 //! `asking`, `gating`, `attempts`, `select`, `final_pass`, `compact` and `stopping`. `requested` reads commands and
-//! deadlines from the state, and `quote` computes the budget of a call.
+//! deadlines from the state, and `quote` computes the budget of a call. `parent` is what a run takes over from another
+//! one, and `take_over` begins with that.
 
 mod acting;
 mod apply;
@@ -49,6 +50,7 @@ mod model_calls;
 mod model_failures;
 mod note;
 mod outcome;
+mod parent;
 mod phase;
 mod quote;
 mod requested;
@@ -56,6 +58,7 @@ mod route;
 mod select;
 mod step;
 mod stopping;
+mod take_over;
 mod under;
 mod worst_case;
 
@@ -70,8 +73,10 @@ pub use event::{
 };
 pub use note::{Decision, Note, SelectedBy};
 pub use outcome::{Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn};
+pub use parent::{Parent, ParentEffect, Takeover};
 pub use phase::{Ask, Batch, Call, Phase, Poll, Purpose, Stage, StartedCall, Stopping, Work};
 pub use quote::{PromptSize, Quote};
+pub use take_over::NotTakenOver;
 pub use worst_case::WorstCase;
 
 #[cfg(test)]

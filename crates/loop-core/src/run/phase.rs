@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::gate::{Certificate, Condition};
+use crate::gate::{Certificate, Condition, StopReason};
 use crate::reply::Proposal;
 use crate::run::calls::Calls;
 use crate::run::command::SubCallBudget;
@@ -210,6 +210,20 @@ impl Phase {
     /// The limit that makes the call of the phase the last one.
     pub fn final_cause(&self) -> Option<&Condition> {
         if let Self::Calling { purpose, .. } = self { purpose.final_cause() } else { None }
+    }
+
+    /// Whether the final pass comes next, because a limit leaves no other call.
+    pub(super) fn ends_by_limit(&self) -> bool {
+        let Self::Calling { call, purpose: Purpose::Final { cause } } = self else { return false };
+        let is_limit = matches!(
+            cause.reason,
+            StopReason::MaxPasses
+                | StopReason::MaxModelCalls
+                | StopReason::BudgetExceeded
+                | StopReason::TokenLimit
+                | StopReason::Timeout
+        );
+        is_limit && call.started.is_none() && call.attempt == 1
     }
 
     /// The call that this phase commands or has in flight.

@@ -6,7 +6,7 @@ use crate::run::Run;
 use crate::run::command::{CallModel, Command, RunTool, Validate};
 use crate::run::phase::{Batch, Call, Phase, Stopping};
 use crate::run::stopping::grace_ends;
-use crate::types::{Action, Millis, Slot};
+use crate::types::{Action, CommandKey, Millis, Slot};
 
 impl Run {
     /// The commands that the driver must carry out now. Calling it twice gives the same list. A command stays until it
@@ -73,6 +73,13 @@ impl Run {
         }
     }
 
+    /// The idempotency key that a tool receives with the call under `key`: `run/pass/slot`. A call that another run made
+    /// first, as the parent of this one, keeps the key of that run.
+    pub fn idempotency_key(&self, key: &CommandKey) -> Arc<str> {
+        let foreign = self.state.calls.foreign.get(key).map(Arc::clone);
+        foreign.unwrap_or_else(|| format!("{}/{key}", self.id()).into())
+    }
+
     fn command_call(&self, call: &Call) -> Option<Command> {
         let waits = call.not_before.is_some_and(|at| at > self.state.clock.now)
             || self.state.inbox.stop_requested.is_some();
@@ -83,9 +90,12 @@ impl Run {
         let timeout_ms = match call.key.slot {
             Slot::Select => self.in_time(self.spec.limits.selector_ms),
             Slot::Final => self.spec.model(tier).timeout_ms,
-            Slot::Main | Slot::Repair | Slot::Action(_) | Slot::Validate | Slot::Save => {
-                self.in_time(self.spec.model(tier).timeout_ms)
-            }
+            Slot::Main
+            | Slot::Repair
+            | Slot::Action(_)
+            | Slot::Validate
+            | Slot::Save
+            | Slot::Inherited(_) => self.in_time(self.spec.model(tier).timeout_ms),
         };
         Some(Command::CallModel(CallModel {
             key: call.key,

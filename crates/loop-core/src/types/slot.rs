@@ -25,6 +25,8 @@ pub enum Slot {
     Validate,
     /// Saving the outcome.
     Save,
+    /// The n-th call that a retry takes over from the run before it, counted from 0. Always in pass 0.
+    Inherited(u32),
 }
 
 /// Identifies a command. It is fixed when the work is proposed, and printed as `pass/slot`.
@@ -57,6 +59,7 @@ impl fmt::Display for CommandKey {
             Slot::Action(n) => write!(f, "{pass}/action-{n}"),
             Slot::Validate => write!(f, "{pass}/validate"),
             Slot::Save => write!(f, "{pass}/save"),
+            Slot::Inherited(n) => write!(f, "{pass}/inherited-{n}"),
         }
     }
 }
@@ -75,10 +78,11 @@ impl FromStr for CommandKey {
             "final" => Slot::Final,
             "validate" => Slot::Validate,
             "save" => Slot::Save,
-            other => {
-                let n = other.strip_prefix("action-").ok_or_else(invalid)?;
-                Slot::Action(n.parse().map_err(|_| invalid())?)
-            }
+            other => match (other.strip_prefix("action-"), other.strip_prefix("inherited-")) {
+                (Some(n), _) => Slot::Action(n.parse().map_err(|_| invalid())?),
+                (None, Some(n)) => Slot::Inherited(n.parse().map_err(|_| invalid())?),
+                (None, None) => return Err(invalid()),
+            },
         };
         Ok(Self { pass, slot })
     }
@@ -108,7 +112,8 @@ mod tests {
     #[test]
     fn keys_are_written_and_read_back() {
         // S4-30, S4-d1: parallel other calls of the batch differ by their index.
-        let slots = [Slot::Select, Slot::Main, Slot::Repair, Slot::Final, Slot::Action(7), Slot::Save];
+        let fixed = [Slot::Select, Slot::Main, Slot::Repair, Slot::Final, Slot::Validate, Slot::Save];
+        let slots = fixed.into_iter().chain([Slot::Action(7), Slot::Inherited(7)]);
         for slot in slots {
             let key = CommandKey::new(3, slot);
             assert_eq!(key.to_string().parse::<CommandKey>(), Ok(key));

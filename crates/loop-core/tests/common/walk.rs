@@ -158,7 +158,11 @@ pub fn choices(length: usize) -> impl Strategy<Value = Vec<(u8, u8)>> {
 
 /// Walks; every step is checked by the world.
 pub fn walked(setup: Setup, choices: &[(u8, u8)]) -> World {
-    let mut world = setup.start();
+    walked_on(setup.start(), choices)
+}
+
+/// Walks on from a world.
+pub fn walked_on(mut world: World, choices: &[(u8, u8)]) -> World {
     for (what, how) in choices {
         world = step(world, *what, *how);
     }

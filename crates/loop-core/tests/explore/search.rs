@@ -62,7 +62,7 @@ pub fn walk(alphabet: &Alphabet, scope: Scope) -> Walked {
     let (run, event, notes) = alphabet.start();
     let bound = invariants::bound(run.spec());
     let mut walked = Walked { bound, whole: true, ..Walked::default() };
-    let ghost = Ghost { past: Past::start(&notes), ..Ghost::default() };
+    let ghost = Ghost { past: Past::start(&run, &notes), ..Ghost::default() };
     assert!(invariants::rank(&run) < bound, "the first state's rank is beyond the bound of the spec");
     let place = |run: &Run, ghost: &Ghost| {
         if alphabet.by_shape { shape::shape(run, ghost) } else { shape::whole(run, ghost) }

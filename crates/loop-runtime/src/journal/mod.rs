@@ -172,11 +172,14 @@ impl Recorded {
     /// what the last entry says, and what has passed since then by the clock that nobody sets.
     pub fn now(&self) -> Millis {
         let Some(last) = self.entries.last().map(|entry| entry.event.at) else { return Millis(0) };
+        // A fork counts from the start of its parent.
         let started = self.entries.first().and_then(|first| match &first.event.kind {
-            EventKind::Started(started) => Some(started.unix_ms),
+            EventKind::Started(started) => Some((first.event.at, started.unix_ms)),
             _ => None,
         });
-        let by_wall = Millis(started.map_or(0, |started| unix_ms(SystemTime::now()).saturating_sub(started)));
+        let since =
+            |(at, unix_ms_of): (Millis, u64)| at.plus(unix_ms(SystemTime::now()).saturating_sub(unix_ms_of));
+        let by_wall = started.map_or(Millis(0), since);
         by_wall.max(last.plus(self.since_last_ms.unwrap_or_default()))
     }
 }

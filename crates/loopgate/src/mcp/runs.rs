@@ -215,7 +215,7 @@ impl Runs {
         if found.run.is_done() {
             return Err(Failure::new(format!("run {id} is over; `read_document` returns what it came to")));
         }
-        let (_, runner) = found.runner(&self.go_on)?;
+        let (_, runner) = found.runner(&self.go_on).await?;
         let reserved = self.costs.reserve(runner.spec().limits.cost)?;
         match runner.resume_with(id, kinds).start().await {
             Ok(handle) => {

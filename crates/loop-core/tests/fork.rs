@@ -1,0 +1,325 @@
+//! Forks: a run that begins with the state that another run had, and that repeats none of its effects on its own.
+
+use loop_testkit::*;
+
+use loop_core::{
+    DeniedBy, EventKind, NotTakenOver, PersonAnswer, Repeats, Run, Status, StopMode, StopReason, Takeover,
+    Verdict,
+};
+
+use crate::common::started::{repeats_nothing, started_writes};
+use crate::crash;
+
+const APPROVED: PersonAnswer = PersonAnswer::Approved;
+
+/// A parent that restarts `a` in pass 1 and wipes `b` in pass 2, both unasked.
+fn parent() -> World {
+    let setup = run().people().approving(&["restart", "wipe"]).patient();
+    setup
+        .start()
+        .wait(100)
+        .replied(&draft("medium").asks("restart", target("a")).asks("fetch_device", target("a")))
+        .finished("1/action-0", found("restarted"))
+        .finished("1/action-1", found("a device"))
+        .replied(&draft("medium").asks("wipe", target("b")))
+        .finished("2/action-0", found("wiped"))
+        .replied(&draft("high"))
+        .ends(StopReason::Confident)
+}
+
+/// The number of events up to the first of this kind, that event included.
+fn through(world: &World, name: &str, nth: usize) -> usize {
+    let of_kind = |at: &usize| world.journal[*at].0.kind.name() == name;
+    1 + (0..world.journal.len()).filter(of_kind).nth(nth).expect("there is such an event")
+}
+
+#[test]
+fn a_fork_begins_at_every_entry_before_the_reason_is_fixed() {
+    // I-11, I-12, I-6: the world checks each state of the fork, and the fork replays from its own journal.
+    let mut forks = 0;
+    for parent in crash::scripts() {
+        for length in 1..=parent.journal.len() {
+            let forked = parent.forked(length);
+            assert_eq!(forked.is_ok(), parent.run_after(length).may_fork(), "after {length}");
+            let Ok(fork) = forked else { continue };
+            assert_eq!(fork.run.now(), parent.run_after(length).now());
+            assert!(fork.run.evidence().len() >= parent.run_after(length).evidence().len());
+            let fork = fork.autopilot(&draft("high"));
+            fork.check_replay();
+            repeats_nothing(&parent, length, &fork);
+            forks += 1;
+        }
+    }
+    assert!(forks > 35, "{forks}");
+}
+
+#[test]
+fn a_fork_has_what_its_parent_had_and_an_id_of_its_own() {
+    let parent = parent();
+    let length = through(&parent, "call_started", 1) - 1;
+    let fork = parent.forked(length).unwrap().expect_call("2/main", 1);
+    let (started, before) = (fork.run.started(), parent.run.started());
+    assert_ne!(started.run, before.run);
+    assert_eq!((&started.item, &started.nonce), (&before.item, &before.nonce));
+    let of = started.parent.as_ref().unwrap();
+    assert_eq!((of.how, of.entries, &of.run), (Takeover::Fork, length as u64, &before.run));
+    // What was spent counts (I-21), and evidence, taint and document are the parent's.
+    let cut = parent.run_after(length);
+    assert_eq!(of.totals(), loop_core::Totals { wall_ms: 100, ..*cut.totals() });
+    assert_eq!(fork.run.totals(), cut.totals());
+    assert_eq!((fork.run.evidence(), fork.run.document()), (cut.evidence(), cut.document()));
+    // Only what happened after it is listed.
+    let listed: Vec<_> = of.effects.iter().map(|it| (&*it.key, &*it.tool, it.status)).collect();
+    assert_eq!(listed, [("r1/2/action-0", "wipe", Some(Status::Ok))]);
+    assert!(!of.lost && !of.changed);
+}
+
+#[test]
+fn an_effect_of_the_parent_needs_an_approval_and_keeps_its_key() {
+    // I-6, I-26
+    for repeats in [Repeats::NeverRerun, Repeats::Progress, Repeats::Off, Repeats::ThreeTier] {
+        let parent = parent();
+        let spec = loop_core::RunSpec { gate: parent.spec.gate.clone(), ..(*parent.spec).clone() };
+        let spec = Setup::of(spec).repeating(repeats).spec;
+        let length = through(&parent, "call_started", 1) - 1;
+        let again = draft("medium").asks("wipe", target("b")).asks("wipe", target("c"));
+        let fork = parent.forked_under(length, spec).unwrap().replied(&again);
+        // What the parent did not do runs unasked, as it did there.
+        let fork = fork.expect_tools(&["2/action-1#1 wipe"]).finished("2/action-1", found("wiped"));
+        assert_eq!(fork.asks(), ["2/action-0"], "{repeats:?}");
+        let why = &fork.run.requested()[0].why;
+        assert!(why.contains("run r1 has started it already"), "{why}");
+        let fork = fork.answered_by_person("2/action-0", APPROVED).expect_tools(&["2/action-0#1 wipe"]);
+        let key = fork.tools()[0].key;
+        assert_eq!(&*fork.run.idempotency_key(&key), "r1/2/action-0");
+        // The other one is the fork's own.
+        assert_eq!(&*fork.run.idempotency_key(&loop_testkit::key("2/action-1")), "r1/fork/2/action-1");
+        fork.finished("2/action-0", found("wiped")).autopilot(&draft("high")).check_replay();
+    }
+}
+
+#[test]
+fn an_effect_that_the_parent_made_twice_needs_two_approvals() {
+    let setup = run().people().approving(&["wipe"]).patient().repeating(Repeats::Off);
+    let wipe = draft("medium").asks("wipe", target("b"));
+    let once = |world: World, action: &str| world.replied(&wipe).finished(action, found("wiped"));
+    let parent = once(once(setup.start(), "1/action-0"), "2/action-0").replied(&draft("high"));
+    let fork = parent.forked(1).unwrap().replied(&wipe).answered_by_person("1/action-0", APPROVED);
+    let fork = fork.finished("1/action-0", found("wiped")).replied(&wipe);
+    assert_eq!(fork.asks(), ["2/action-0"]);
+    let fork = fork.answered_by_person("2/action-0", APPROVED);
+    let keys: Vec<String> = started_writes(&fork.finished("2/action-0", found("wiped")))
+        .iter()
+        .map(|it| it.key.to_string())
+        .collect();
+    assert_eq!(keys, ["r1/1/action-0", "r1/2/action-0"]);
+}
+
+#[test]
+fn without_an_approver_it_is_denied() {
+    let parent = parent();
+    let length = through(&parent, "call_started", 1) - 1;
+    let spec = Setup::of((*parent.spec).clone()).gate(|gate| gate.people = false).spec;
+    let fork = parent.forked_under(length, spec).unwrap();
+    let fork = fork.replied(&draft("medium").asks("wipe", target("b")));
+    assert_eq!(fork.tools(), []);
+    fork.ends(StopReason::NeedsHuman);
+}
+
+#[test]
+fn what_was_in_flight_takes_the_parents_result() {
+    // `restart a` is announced, and settles after the fork begins.
+    let parent = parent();
+    for name in ["model_replied", "tool_started"] {
+        let length = through(&parent, name, 0);
+        let fork = parent.forked(length).unwrap();
+        // The read is the fork's own and runs again, the write does not.
+        let fork = fork.expect_tools(&["1/action-1#2 fetch_device"]);
+        let of = fork.run.started().parent.as_ref().unwrap();
+        let listed: Vec<_> = of.effects.iter().map(|it| (&*it.key, it.evidence.map(|id| id.0))).collect();
+        assert_eq!(listed, [("r1/1/action-0", Some(1)), ("r1/2/action-0", None)], "{name}");
+        let fork = fork.all_finished().expect_call("2/main", 1);
+        let evidence = fork.run.evidence();
+        assert_eq!(evidence[0].observation, parent.run.evidence()[0].observation);
+        // It succeeded, so it is a repeat like any other.
+        let fork = fork.replied(&draft("medium").asks("restart", target("a")));
+        assert_eq!(fork.verdicts().last(), Some(&"duplicate"));
+    }
+}
+
+#[test]
+fn what_never_settled_is_in_doubt() {
+    // The parent was stopped while `restart a` ran, and does not continue.
+    let setup = run().people().approving(&["restart", "wipe"]).patient();
+    let mut parent = setup.start().replied(&draft("medium").asks("restart", target("a")));
+    parent.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    let parent = parent.stop(StopMode::Now).deadline();
+    assert!(parent.run.is_done());
+    for length in [3, 4] {
+        let fork = parent.forked(length).unwrap().expect_call("2/main", 1);
+        assert_eq!(fork.results(), ["run in_doubt"], "after {length}");
+        let fork = fork.replied(&draft("medium").asks("restart", target("a")));
+        assert_eq!(fork.asks(), ["2/action-0"]);
+        let fork = fork.answered_by_person("2/action-0", APPROVED);
+        let tool = fork.tools()[0].clone();
+        assert_eq!(&*fork.run.idempotency_key(&tool.key), "r1/1/action-0");
+    }
+}
+
+#[test]
+fn an_approval_of_the_parent_does_not_count() {
+    // I-26: two calls wait; one is approved, then the fork begins.
+    let world = run().people().start();
+    let world = world.replied(&draft("medium").asks("wipe", target("a")).asks("restart", target("b")));
+    assert_eq!(world.asks(), ["1/action-0", "1/action-1"]);
+    let parent = world.answered_by_person("1/action-0", APPROVED);
+    let length = parent.journal.len();
+    let parent = parent.answered_by_person("1/action-1", PersonAnswer::Denied { why: "no".into() });
+    let parent = parent.finished("1/action-0", found("wiped")).replied(&draft("high"));
+    let fork = parent.forked(length).unwrap();
+    assert_eq!(fork.asks(), ["1/action-0", "1/action-1"]);
+    let why: Vec<String> = fork.run.requested().into_iter().map(|it| it.why).collect();
+    assert!(why[0].contains("run r1 has started it already"), "{why:?}");
+    // An approval of the fork has the fork's binding.
+    let binding = |run: &Run| run.binding(&key("1/action-0"));
+    assert_ne!(binding(&fork.run), binding(&parent.run));
+    let fork = fork.answered_by_person("1/action-1", PersonAnswer::Denied { why: "no".into() });
+    let fork = fork.answered_by_person("1/action-0", APPROVED).expect_tools(&["1/action-0#1 wipe"]);
+    assert_eq!(&*fork.run.idempotency_key(&key("1/action-0")), "r1/1/action-0");
+}
+
+#[test]
+fn of_a_parent_that_is_not_over_every_write_needs_an_approval() {
+    let setup = run().people().approving(&["restart", "wipe"]).patient();
+    let world = setup.start().replied(&draft("medium").asks("fetch_device", target("a")));
+    let parent = world.finished("1/action-0", found("a"));
+    let fork = parent.forked(1).unwrap().replied(&draft("medium").asks("wipe", target("z")));
+    assert!(fork.run.started().parent.as_ref().unwrap().lost);
+    assert_eq!(fork.asks(), ["1/action-0"]);
+    let why = &fork.run.requested()[0].why;
+    assert!(why.contains("may still make it"), "{why}");
+    // Reads need none.
+    parent
+        .forked(1)
+        .unwrap()
+        .replied(&draft("medium").asks("fetch_device", target("z")))
+        .expect_tools(&["1/action-0#1 fetch_device"]);
+    // An open write of its batch is in doubt, also where it was not announced yet.
+    let open = setup_with_open_write();
+    let fork = open.forked(open.journal.len()).unwrap().expect_call("2/main", 1);
+    assert_eq!(fork.results(), ["run in_doubt"]);
+}
+
+fn setup_with_open_write() -> World {
+    let setup = run().people().approving(&["restart"]).patient();
+    setup.start().replied(&draft("medium").asks("restart", target("a")))
+}
+
+#[test]
+fn more_passes_continue_a_fork_and_fewer_end_it() {
+    let device = |name: &str| draft("medium").asks("fetch_device", target(name));
+    let setup = run().patient().limits(|limits| limits.passes = 2);
+    let parent = setup.start().replied(&device("a")).all_finished().replied(&device("b"));
+    let parent = parent.ends(StopReason::MaxPasses);
+    let length = (1..=parent.journal.len()).rev().find(|at| parent.run_after(*at).may_fork()).unwrap();
+    assert_eq!(parent.forked(length + 1).err(), Some(NotTakenOver::Fixed));
+    let passes = |passes: u32| {
+        let mut spec = (*parent.spec).clone();
+        spec.limits.passes = passes;
+        spec
+    };
+    let from = through(&parent, "call_started", 0) - 1;
+    let fork = parent.forked_under(from, passes(4)).unwrap();
+    assert!(fork.run.started().parent.as_ref().unwrap().changed);
+    let fork = fork.replied(&device("a")).all_finished().replied(&device("b")).all_finished();
+    fork.expect_call("3/main", 1).autopilot(&draft("high")).ends(StopReason::Confident);
+    // The second pass is the final one, so its reason is fixed before its call, except under other limits.
+    let last =
+        (1..=parent.journal.len()).rev().find(|at| parent.run_after(*at).may_fork_under_other_limits());
+    let last = last.unwrap();
+    assert_eq!(parent.run_after(last).phase().name(), "final_pass");
+    assert_eq!(parent.forked(last).err(), Some(NotTakenOver::Fixed));
+    let fork = parent.forked_under(last, passes(4)).unwrap().expect_call("2/main", 1);
+    assert_eq!(fork.phase(), "calling");
+    fork.autopilot(&draft("high")).ends(StopReason::Confident).check_replay();
+    // A setting that is not the limit leaves it the final pass.
+    let mut other = (*parent.spec).clone();
+    other.limits.person_ms += 1;
+    let fork = parent.forked_under(last, other).unwrap().expect_phase("final_pass");
+    fork.replied(&draft("high")).ends(StopReason::MaxPasses);
+    // One pass was read, and the fork may have none more.
+    let at = (1..=length).rev().find(|at| parent.run_after(*at).is_between_calls()).unwrap();
+    let fork = parent.forked_under(at, passes(1)).unwrap();
+    assert!(fork.run.totals().passes <= 1);
+}
+
+#[test]
+fn calls_that_other_settings_admitted_are_not_continued() {
+    let parent = parent();
+    let mut spec = (*parent.spec).clone();
+    spec.gate.forbid.push("restart".into());
+    let length = through(&parent, "model_replied", 0);
+    assert_eq!(parent.forked_under(length, spec.clone()).err(), Some(NotTakenOver::Admitted));
+    // Where a call is made next, all that follows is judged by the new settings.
+    let fork = parent.forked_under(1, spec).unwrap().replied(&draft("medium").asks("restart", target("a")));
+    assert!(matches!(
+        fork.run.actions()[0].verdict,
+        Verdict::Denied { by: DeniedBy::Policy, .. } | Verdict::UnknownTool { .. }
+    ));
+    // Another protocol does not continue it.
+    let spec = conversation().spec;
+    assert_eq!(parent.forked_under(1, spec).err(), Some(NotTakenOver::OtherProtocol));
+}
+
+#[test]
+fn a_stop_of_the_parent_is_not_one_of_the_fork() {
+    let parent = run().start().started().stop(StopMode::AtGate);
+    let length = parent.journal.len();
+    let parent =
+        parent.answered(&draft("medium").asks("fetch_device", target("a"))).ends(StopReason::ManualStop);
+    let fork = parent.forked(length).unwrap();
+    assert!(!fork.run.is_stop_requested());
+    fork.autopilot(&draft("high")).ends(StopReason::Confident);
+}
+
+#[test]
+fn a_fork_of_a_fork_keeps_the_keys_of_both() {
+    let parent = parent();
+    let length = through(&parent, "call_started", 1) - 1;
+    let both = draft("medium").asks("wipe", target("b")).asks("wipe", target("c"));
+    let fork = parent.forked(length).unwrap().replied(&both).finished("2/action-1", found("wiped"));
+    let fork = fork.answered_by_person("2/action-0", APPROVED).finished("2/action-0", found("wiped"));
+    let fork = fork.replied(&draft("high")).ends(StopReason::Confident);
+    let second = fork.forked(1).unwrap();
+    let of = second.run.started().parent.as_ref().unwrap();
+    let listed: Vec<&str> = of.effects.iter().map(|it| &*it.key).collect();
+    assert_eq!(listed, ["r1/fork/2/action-1", "r1/2/action-0"]);
+    let second = second.replied(&both);
+    assert_eq!(second.asks(), ["2/action-0", "2/action-1"]);
+    // The time before each fork is the time of the run that was there.
+    let started = second.run.started();
+    let (first, day) = (parent.run.started().unix_ms, 86_400_000);
+    assert_eq!(started.unix_ms_at(loop_core::Millis(50)), first + 50);
+    assert_eq!(second.run.now(), loop_core::Millis(100));
+    assert_eq!(started.unix_ms_at(loop_core::Millis(150)), first + 2 * day + 50);
+}
+
+#[test]
+fn a_conversation_forks_between_its_writes() {
+    // C3: calls in order, of which the parent made all.
+    let batch = calls(&[("fetch_device", target("a")), ("restart", target("a")), ("wipe", target("b"))]);
+    for setup in [conversation(), conversation().parallel()] {
+        let setup = setup.people().approving(&["restart", "wipe"]);
+        let mut parent = setup.start().replied(&batch);
+        while let Some(tool) = parent.tools().first().cloned() {
+            parent = parent.finished(&tool.key.to_string(), found(&tool.key.to_string()));
+        }
+        let parent = parent.replied(&text("Done.")).ends(StopReason::Completed);
+        for length in 1..parent.journal.len() {
+            let Ok(fork) = parent.forked(length) else { continue };
+            let fork = fork.autopilot(&text("Done."));
+            fork.check_replay();
+            repeats_nothing(&parent, length, &fork);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! `loopgate fork` and `loopgate retry`: a new run that begins with what another run had.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use loop_core::{EventKind, Parent, ParentEffect, Run, Started};
+use loop_domain::Domain;
+use loop_runtime::{
+    Runner,
+    journal::{Entry, Journal, Recorded, SqliteJournal, replay},
+    report::Forkable,
+    run::{Handle, RunId, Takeover},
+};
+
+use crate::args::{DomainArgs, ForkArgs, NextArgs, RetryArgs};
+use crate::failure::Failure;
+use crate::live::Live;
+use crate::resume::Origin;
+use crate::run::{Driving, Signals};
+use crate::{places, run, saving, show, stream};
+
+pub(crate) async fn fork(args: ForkArgs) -> Result<ExitCode, Failure> {
+    let from = From::open(&args.run, &args.next).await?;
+    if args.list {
+        stream::print(&from.list()?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (domain, runner) = from.runner(&args.next)?;
+    let at = match args.at {
+        Some(at) => Some(at),
+        None => runner.last_forkable(&from.id, &from.recorded)?,
+    };
+    if let Some(at) = at {
+        let read = usize::try_from(at).unwrap_or(usize::MAX).saturating_add(1);
+        let mut entries = entries_before(from.journal.as_ref(), from.run.started()).await;
+        entries.extend(from.recorded.entries.iter().take(read).cloned());
+        domain.goes_on_behind(&entries);
+    }
+    let handle = runner.fork(&from.id, at).start().await?;
+    from.drive(&runner, handle, &args.next).await
+}
+
+pub(crate) async fn retry(args: RetryArgs) -> Result<ExitCode, Failure> {
+    let from = From::open(&args.run, &args.next).await?;
+    let (_domain, runner) = from.runner(&args.next)?;
+    let handle = runner.retry(&from.id).start().await?;
+    from.drive(&runner, handle, &args.next).await
+}
+
+/// The run that a new one begins from.
+struct From {
+    id: RunId,
+    journal: Arc<SqliteJournal>,
+    recorded: Recorded,
+    run: Run,
+}
+
+impl From {
+    async fn open(named: &str, next: &NextArgs) -> Result<Self, Failure> {
+        let journal = places::existing_journal(&next.journal)?;
+        let id = show::find(journal.as_ref(), named).await?.run;
+        let recorded = journal.read(&id).await?;
+        let run = replay(&id, &recorded)?;
+        Ok(Self { id, journal, recorded, run })
+    }
+
+    /// The entries after which a fork can begin, one a line.
+    fn list(&self) -> Result<String, Failure> {
+        let Forkable { entries, between_calls, under_other_limits } = Forkable::of(&self.id, &self.recorded)?;
+        let mut text = String::new();
+        for entry in &self.recorded.entries {
+            let has = |all: &[u64]| all.binary_search(&entry.seq).is_ok();
+            let what = match (has(&entries), has(&between_calls), has(&under_other_limits)) {
+                (true, true, _) => "a model call comes next",
+                (true, false, _) => "calls are open",
+                (false, _, true) => "the final pass comes next: only with other limits",
+                (false, _, false) => continue,
+            };
+            let name = entry.event.kind.name();
+            text.push_str(&format!("{:>5}  {name:<16} {what}\n", entry.seq));
+        }
+        if text.is_empty() {
+            text.push_str("no entry can be forked: the run ended as it began\n");
+        }
+        Ok(text)
+    }
+
+    /// The loop of the new run.
+    fn runner(&self, next: &NextArgs) -> Result<(Domain, Runner), Failure> {
+        let id = &self.id;
+        let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
+        let here = places::cwd()?;
+        let mut arguments = match (&origin, &next.domain) {
+            (Some(origin), _) => origin.changed(&next.settings),
+            (None, Some(domain)) => DomainArgs {
+                domain: domain.clone(),
+                profile: next.settings.profile.clone(),
+                models: next.settings.models.clone(),
+                base_urls: next.settings.base_urls.clone(),
+                set: next.settings.set.clone(),
+            },
+            (None, None) => {
+                return Err(Failure::new(format!(
+                    "run {id} does not say which domain it is of; name the folder with --domain"
+                )));
+            }
+        };
+        if let Some(domain) = &next.domain {
+            arguments.domain = here.join(domain);
+        }
+        if let Some(origin) = &origin {
+            origin.check_withheld(id, next.settings.base_urls.len())?;
+        }
+        if !arguments.domain.exists() {
+            return Err(Failure::new(format!(
+                "run {id} is of the domain {}, which is not there any more; name the folder that it is in now with --domain",
+                arguments.domain.display()
+            )));
+        }
+        let cwd = origin.as_ref().map_or(here, |origin| origin.cwd().to_owned());
+        let domain = places::load_from(&arguments, cwd.clone())?;
+        let saves = origin.as_ref().map_or(self.run.spec().save, Origin::saves) && !next.no_save;
+        let asks = origin.as_ref().is_some_and(Origin::asks);
+        domain.ready(saves)?;
+        domain.start_servers();
+        let origin = Origin::of_folder(&arguments, cwd, saves, asks)?.text()?;
+        let mut runner = saving::to_loop(&domain, saves).with_origin(origin);
+        if asks {
+            runner = runner.with_people();
+        }
+        let journal = SqliteJournal::clone(&self.journal).with_sync(next.sync.policy(&domain));
+        let runner = runner.with_journal(Arc::new(journal)).leave_when_waiting();
+        Ok((domain, runner))
+    }
+
+    /// Says what the new run begins with, drives it, and prints what it came to.
+    async fn drive(self, runner: &Runner, handle: Handle, next: &NextArgs) -> Result<ExitCode, Failure> {
+        if let Some(parent) = &handle.started().parent {
+            taken_over(handle.started(), parent).into_iter().for_each(stream::note);
+        }
+        let signals = Signals::new()?;
+        let driving = Driving {
+            runner,
+            journal: Arc::clone(&self.journal),
+            at: next.journal.journal.clone(),
+            live: stream::is_watched().then(|| Live::new(runner.spec())),
+            lines: None,
+            json: next.json.detail(),
+            prints: true,
+            signals,
+        };
+        let (code, mut signals) = driving.drive(handle).await?;
+        signals.unless_received(async {}).await;
+        Ok(code)
+    }
+}
+
+/// What a run begins with, in lines.
+pub(crate) fn taken_over(started: &Started, parent: &Parent) -> Vec<String> {
+    let (run, entries) = (&parent.run, parent.entries);
+    let what = match parent.how {
+        Takeover::Fork => {
+            format!("fork:    {} continues {run} after entry {}", started.run, entries.saturating_sub(1))
+        }
+        Takeover::Retry => format!("retry:   {} knows the evidence of {run}", started.run),
+        Takeover::Salvage => format!("salvage: {} continues {run} after {entries} entries", started.run),
+    };
+    let mut lines = vec![what];
+    if parent.how != Takeover::Retry {
+        lines.push(format!("so far:  {} (counted against the limits)", run::bill(&parent.totals())));
+    }
+    let open = |effect: &&ParentEffect| effect.evidence.is_none() || parent.how == Takeover::Retry;
+    for effect in parent.effects.iter().filter(open) {
+        lines.push(format!("effect:  {}", described(effect, parent.how)));
+    }
+    if parent.lost {
+        lines.push(format!(
+            "effects: {run} may have made, or may still make, others: every write needs an approval"
+        ));
+    }
+    lines
+}
+
+/// One effect of the parent, in a line.
+fn described(effect: &ParentEffect, how: Takeover) -> String {
+    let ParentEffect { key, tool, parameters, status, evidence } = effect;
+    let status = status.map_or("not settled", |status| status.name());
+    let parameters = parameters.to_string();
+    let what = format!("{key} {tool} {}: {status}", stream::cut(&parameters, MAX_PARAMETER_CHARS));
+    match (how, evidence) {
+        (Takeover::Retry, Some(evidence)) => format!("{what}, see {evidence}"),
+        _ => format!("{what}; it is not repeated without an approval"),
+    }
+}
+
+/// The entries that scripted models have replied to before a fork began, the oldest first. Those that cannot be read
+/// are left out.
+pub(crate) async fn entries_before(journal: &dyn Journal, started: &Started) -> Vec<Entry> {
+    let mut parts = Vec::new();
+    let continued = |started: &Started| {
+        let parent = started.parent.as_deref().filter(|parent| parent.how != Takeover::Retry)?;
+        Some((parent.run.clone(), parent.entries))
+    };
+    let mut next = continued(started);
+    while let Some((run, entries)) = next.take() {
+        let Ok(mut recorded) = journal.read(&run).await else { break };
+        recorded.entries.truncate(usize::try_from(entries).unwrap_or(usize::MAX));
+        if let Some(EventKind::Started(first)) = recorded.entries.first().map(|first| &first.event.kind) {
+            next = continued(first);
+        }
+        parts.push(recorded.entries);
+    }
+    parts.into_iter().rev().flatten().collect()
+}
+
+/// How many characters of a call's parameters are shown.
+const MAX_PARAMETER_CHARS: usize = 120;
