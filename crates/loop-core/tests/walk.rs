@@ -4,6 +4,7 @@ use loop_testkit::*;
 
 use std::sync::Arc;
 
+use crate::common::cases;
 use crate::common::started::repeats_nothing;
 use crate::common::walk::{choices, native_setups, setups, walked, walked_on};
 use loop_core::{Note, Phase, RepeatScope, Run, Status};
@@ -138,7 +139,7 @@ fn permutations(n: usize) -> Vec<Vec<usize>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(250))]
+    #![proptest_config(cases(250))]
 
     #[test]
     fn a_fork_of_any_walk_at_any_event_repeats_nothing_and_keeps_the_invariants(

@@ -71,6 +71,7 @@ fn of_run(text: &mut String, audit: &RunAudit) {
     }
     match audit.lost {
         Some(0) => {}
+        Some(1) => row(text, "  lost: 1 entry; it may have begun an effect"),
         Some(lost) => row(text, &format!("  lost: {lost} entries; each may have begun an effect")),
         None => row(text, "  lost: not known, because no record of the key counts its entries"),
     }

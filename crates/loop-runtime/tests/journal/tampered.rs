@@ -137,7 +137,7 @@ fn by_bytes(path: &Path, numbers: &mut Numbers) -> String {
         4 => {
             let file = head(numbers);
             // A change before may have removed it.
-            let mut bytes = fs::read(&file).unwrap_or_else(|_| vec![0]);
+            let mut bytes = fs::read(&file).ok().filter(|bytes| !bytes.is_empty()).unwrap_or_else(|| vec![0]);
             let at = numbers.below(bytes.len());
             bytes[at] ^= 1 << numbers.below(8);
             fs::write(&file, bytes).unwrap();
@@ -145,7 +145,10 @@ fn by_bytes(path: &Path, numbers: &mut Numbers) -> String {
         }
         5 => {
             let (one, other) = (head(numbers), head(numbers));
-            _ = fs::copy(&one, &other);
+            // Onto itself a file would be emptied.
+            if one != other {
+                _ = fs::copy(&one, &other);
+            }
             format!("{} in place of {}", one.display(), other.display())
         }
         6 => {
