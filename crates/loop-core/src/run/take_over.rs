@@ -365,6 +365,9 @@ impl Rest<'_> {
             }
             Phase::Validating { key, attempt, output } => self.lose_validation(key, attempt, output),
             Phase::Stopping(mut stopping) => {
+                // The journal of the new run has no other entry that says why it stopped.
+                let certificate = Box::new(stopping.certificate.clone());
+                self.notes.push(Note::Stopped { certificate });
                 if let Some(batch) = &mut stopping.batch {
                     self.settle_begun(batch, parent);
                     self.lose_tools(batch, /*is_working*/ false);
