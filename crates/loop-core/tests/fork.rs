@@ -189,6 +189,21 @@ fn an_approval_of_the_parent_does_not_count() {
 }
 
 #[test]
+fn the_key_of_the_parent_goes_to_the_call_that_is_approved() {
+    // I-6: two equal calls wait. The parent made the first, and the fork is allowed the second.
+    let setup = conversation().people().repeating(Repeats::Off);
+    let no = || PersonAnswer::Denied { why: "no".into() };
+    let world = setup.start().replied(&calls(&[("wipe", target("a")), ("wipe", target("a"))]));
+    let length = world.journal.len();
+    let parent = world.answered_by_person("1/action-0", APPROVED).answered_by_person("1/action-1", no());
+    let parent = parent.finished("1/action-0", found("wiped")).replied(&text("Done."));
+    let fork = parent.ends(StopReason::Completed).forked(length).unwrap();
+    let fork = fork.answered_by_person("1/action-0", no()).answered_by_person("1/action-1", APPROVED);
+    let fork = fork.expect_tools(&["1/action-1#1 wipe"]);
+    assert_eq!(&*fork.run.idempotency_key(&key("1/action-1")), "r1/1/action-0");
+}
+
+#[test]
 fn of_a_parent_that_is_not_over_every_write_needs_an_approval() {
     let setup = run().people().approving(&["restart", "wipe"]).patient();
     let world = setup.start().replied(&draft("medium").asks("fetch_device", target("a")));

@@ -15,7 +15,7 @@ use crate::run::phase::{Ask, Batch, Phase, Purpose, Stage, Work};
 use crate::run::step::Rest;
 use crate::spec::RunSpec;
 use crate::types::{
-    Arguments, CommandKey, Digest, Effect, Instruction, Millis, Observation, Status, digest, is_clean,
+    Arguments, CommandKey, Digest, Effect, Instruction, Millis, Observation, Slot, Status, digest, is_clean,
 };
 
 /// An action that waits for a person, with everything needed to decide on it.
@@ -333,7 +333,11 @@ impl Rest<'_> {
                     self.budget.totals.tool_calls += 1;
                     // The service may know the call by the key of the run that started it first.
                     if let Some(foreign) = self.calls.ledger.allowed(&signature) {
-                        self.calls.foreign.entry(key).or_insert(foreign);
+                        // Every try of one call keeps its key.
+                        let is_first = attempt == 1 && !matches!(key.slot, Slot::Inherited(_));
+                        if is_first || !self.calls.foreign.contains_key(&key) {
+                            self.calls.foreign.insert(key, foreign);
+                        }
                     }
                     None
                 }
