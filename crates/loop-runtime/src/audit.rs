@@ -281,7 +281,7 @@ impl AuditFinding {
             }
             other => other.to_string(),
         };
-        let next = "put an undamaged copy of the journal's files back, or look what the run had done and begin it anew";
+        let next = "put an undamaged copy of the journal's files back, or continue its good entries with `loopgate verify RUN --salvage`";
         Self { fault, invariant: String::new(), entry, message, next: next.to_owned() }
     }
 
@@ -291,7 +291,7 @@ impl AuditFinding {
             invariant: String::new(),
             entry: None,
             message: message.to_owned(),
-            next: "put the files back that belong to the journal, or look what the run had done and begin it anew"
+            next: "put the files back that belong to the journal, or continue its good entries with `loopgate verify RUN --salvage`"
                 .to_owned(),
         }
     }

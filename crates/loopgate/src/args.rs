@@ -268,6 +268,16 @@ pub(crate) struct NextArgs {
     pub(crate) no_save: bool,
 }
 
+impl NextArgs {
+    /// With the settings of the run before.
+    pub(crate) fn unchanged(domain: Option<PathBuf>, journal: JournalArgs) -> Self {
+        let settings =
+            SettingArgs { profile: None, models: Vec::new(), base_urls: Vec::new(), set: Vec::new() };
+        let json = JsonArgs { json: false, evidence: ReportedEvidence::None };
+        Self { settings, domain, json, journal, sync: SyncArgs { sync: None }, no_save: false }
+    }
+}
+
 /// Settings that differ from those of the run before.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SettingArgs {
@@ -717,8 +727,9 @@ pub(crate) struct ReplayArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "It changes nothing and calls nothing.\n\nExit codes: 0 nothing is wrong, 1 something is, or the journal could not \
-                  be read, 2 wrong usage."
+    after_help = "It changes nothing and calls nothing. With --salvage the run stays as it is, and a new run continues its good \
+                  entries.\n\nExit codes: 0 nothing is wrong, 1 something is, or the journal could not be read, 2 wrong usage. \
+                  With --salvage those of `run`."
 )]
 pub(crate) struct VerifyArgs {
     /// The run's id, the beginning of one, `last`, or the file of a journal, whose runs are all checked
@@ -727,6 +738,13 @@ pub(crate) struct VerifyArgs {
     /// Check every run of the journal, and whether one is missing
     #[arg(long, conflicts_with = "run")]
     pub(crate) all: bool,
+    /// Continue the good entries of a damaged run as a new run. Every effect that the damaged run may have begun after them
+    /// needs an approval, and keeps its idempotency key
+    #[arg(long, requires = "run", conflicts_with = "json")]
+    pub(crate) salvage: bool,
+    /// With --salvage: the run's domain folder, or its loopgate.toml [default: where it was when the run began]
+    #[arg(long, value_name = "FOLDER", requires = "salvage")]
+    pub(crate) domain: Option<PathBuf>,
     /// Print it as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

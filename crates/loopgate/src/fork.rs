@@ -7,7 +7,7 @@ use loop_core::{EventKind, Parent, ParentEffect, Run, Started};
 use loop_domain::Domain;
 use loop_runtime::{
     Runner,
-    journal::{Entry, Journal, Recorded, SqliteJournal, replay},
+    journal::{Entry, Journal, Lost, Recorded, Salvaged, SqliteJournal, replay},
     report::Forkable,
     run::{Handle, RunId, Takeover},
 };
@@ -45,6 +45,35 @@ pub(crate) async fn retry(args: RetryArgs) -> Result<ExitCode, Failure> {
     let (_domain, runner) = from.runner(&args.next)?;
     let handle = runner.retry(&from.id).start().await?;
     from.drive(&runner, handle, &args.next).await
+}
+
+/// Continues the good entries of a damaged run as a new run.
+pub(crate) async fn salvage(named: &str, next: &NextArgs) -> Result<ExitCode, Failure> {
+    let journal = places::existing_journal(&next.journal)?;
+    let id = show::find(journal.as_ref(), named).await?.run;
+    let Salvaged { recorded, vouched, lost, fault } = journal.salvage(&id).await?;
+    if fault.is_none() && lost == Lost::Nothing {
+        let at = places::at(next.journal.journal.as_deref());
+        return Err(Failure::new(format!(
+            "run {id} is whole; `loopgate resume {id}{at}` continues it if it is not over"
+        )));
+    }
+    let entries = recorded.entries.len() as u64;
+    if vouched < entries {
+        stream::note(format!("warning: the journal's key vouches for {vouched} of the {entries} entries"));
+    }
+    let first =
+        recorded.entries.first().ok_or_else(|| Failure::new(format!("run {id} has no good entry")))?;
+    let (run, _) = Run::open(&first.event, Arc::clone(&recorded.spec))
+        .map_err(|rejected| Failure::new(format!("run {id}, entry 0: {rejected}")))?;
+    let from = From { id, journal, recorded, run };
+    let (domain, runner) = from.runner(next)?;
+    let mut before = entries_before(from.journal.as_ref(), from.run.started()).await;
+    before.extend(from.recorded.entries.iter().cloned());
+    domain.goes_on_behind(&before);
+    let may_have_lost = lost != Lost::Nothing;
+    let handle = runner.salvage(&from.id, from.recorded.clone(), may_have_lost).start().await?;
+    from.drive(&runner, handle, next).await
 }
 
 /// The run that a new one begins from.

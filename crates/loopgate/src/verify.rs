@@ -6,12 +6,15 @@ use std::process::ExitCode;
 use loop_core::RunId;
 use loop_runtime::report::{AuditFault, AuditFinding, JournalAudit, RunAudit};
 
-use crate::args::{JournalArgs, VerifyArgs};
+use crate::args::{JournalArgs, NextArgs, VerifyArgs};
 use crate::failure::Failure;
 use crate::show::{find, row};
-use crate::{places, stream};
+use crate::{fork, places, stream};
 
 pub(crate) async fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
+    if let Some(run) = args.run.as_deref().filter(|_| args.salvage) {
+        return fork::salvage(run, &NextArgs::unchanged(args.domain.clone(), args.journal.clone())).await;
+    }
     let audit = audit(&args).await?;
     if args.json {
         stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&audit)?));

@@ -98,3 +98,54 @@ fn each_fault_is_a_line_and_the_exit_code() {
         assert_eq!(shell.run(args).code, 2, "{args:?}");
     }
 }
+
+#[test]
+fn the_good_entries_of_a_damaged_run_are_continued_as_a_new_run() {
+    // H3: the damaged run stays as it is.
+    let shell = Shell::new();
+    let ran = shell.run(&["run", "examples/helpdesk", &ticket(1042), "--no-save"]);
+    let document = ran.out;
+    let damaged = last(&shell);
+    shell.run(&["verify", &damaged, "--salvage"]).fails_with(&["is whole", "loopgate resume"]);
+    sql(&shell, &format!("UPDATE entries SET event = '{{' WHERE seq = 5 AND run = '{damaged}'"));
+    let salvaged = shell.run(&["verify", &damaged, "--salvage"]);
+    assert_eq!(salvaged.code, 0, "{}{}", salvaged.out, salvaged.err);
+    assert_eq!(salvaged.out, document, "it reads the rest again, and comes to the same");
+    assert!(salvaged.err.contains(&format!("continues {damaged} after 5 entries")), "{}", salvaged.err);
+    assert!(salvaged.err.contains("every write needs an approval"), "{}", salvaged.err);
+    let new = last(&shell);
+    assert_ne!(new, damaged);
+    assert_eq!(shell.run(&["verify", &new]).code, 0);
+    assert_eq!(shell.run(&["verify", &damaged]).code, 1);
+    assert_eq!(shell.json(&["show", &new, "--json"])["parent"]["run"], damaged.as_str());
+}
+
+#[test]
+fn an_effect_of_a_salvaged_run_needs_an_approval_because_it_may_have_happened() {
+    // W5: the trusted profile would run it without asking.
+    let shell = Shell::new();
+    let folder = shell.copy_of("examples/crm").display().to_string();
+    let request = "Find Bob and update his company to EPAM";
+    let ran =
+        shell.run(&["run", &folder, "--profile", "trusted", "--set", "gate.people=true", "--text", request]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let damaged = last(&shell);
+    let events = shell.run(&["show", &damaged, "--events"]).out;
+    let seq_of = |what: &str| {
+        let found = events.lines().rfind(|line| line.contains(what)).unwrap();
+        serde_json::from_str::<serde_json::Value>(found).unwrap()["seq"].as_u64().unwrap()
+    };
+    // What follows the request of the effect is lost: it may have happened, and it does not happen again.
+    let cut =
+        |seq: u64| sql(&shell, &format!("DELETE FROM entries WHERE run = '{damaged}' AND seq >= {seq}"));
+    cut(seq_of("\"tool_started\""));
+    let salvaged = shell.run(&["verify", &damaged, "--salvage"]);
+    assert_eq!(salvaged.code, 7, "{}{}", salvaged.out, salvaged.err);
+    assert!(salvaged.out.contains(&format!("run {damaged} may have made it")), "{}", salvaged.out);
+    // The request itself is lost: it is made again, and a person is asked, although the profile would let it run.
+    cut(seq_of("\"call_started\",\"key\":\"3/main\"") + 1);
+    let salvaged = shell.run(&["verify", &damaged, "--salvage"]);
+    let waiting = shell.run(&["pending"]);
+    assert!(waiting.out.contains("update_user"), "{}{}{}", salvaged.out, salvaged.err, waiting.out);
+    assert!(waiting.out.contains(&format!("run {damaged} may have made it already")), "{}", waiting.out);
+}
