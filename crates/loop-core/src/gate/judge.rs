@@ -10,6 +10,7 @@ use crate::gate::verdict::{Breaker, DeniedBy, Limit, Verdict, ruled};
 use crate::policy::{self, PolicyAsk, Resolved, RunSources};
 use crate::repeats::{CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules};
 use crate::spec::{Execution, OnDuplicate, Repeats, RunSpec, ToolSpec};
+use crate::types::planted::{self, Planted};
 use crate::types::{Action, CommandKey, Priority, Slot, Taint};
 
 /// The context in which actions are judged.
@@ -137,7 +138,9 @@ fn denied(judged: &mut JudgedAction, reason: &policy::Reason) -> Verdict {
 /// Judges an action whose tool is known. A forbidden tool is denied whatever its arguments are. Valid arguments are
 /// then checked by policy, as a repeat, by the tool's breaker, and last for an approval.
 fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: &mut OtherCalls) -> Verdict {
-    if let Some(reason) = policy::forbidden(context.spec, tool) {
+    if let Some(reason) =
+        policy::forbidden(context.spec, tool).filter(|_| !planted::is(Planted::ForbiddenRuns))
+    {
         return denied(&mut judged.judged, &reason);
     }
     if context.spec.protocol.handles(&tool.name) {
@@ -197,6 +200,9 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
     let fingerprint =
         judged.fingerprint.insert(Fingerprint::of_canonical(&facts, &judged.judged.parameters, &rules));
     match context.ledger.call_status(fingerprint, &rules, seen) {
+        CallStatus::Repeat { .. } if planted::is(Planted::RepeatRunsAgain) => {}
+        CallStatus::InDoubt if planted::is(Planted::DoubtForgotten) => {}
+        CallStatus::Again { .. } if planted::is(Planted::RetryUnderNewKey) => {}
         // It is not a repeat of a call, so the verdict names the limit.
         CallStatus::Repeat { rule: Some(RepeatRule::Limit { limit: calls }), .. } => {
             return Verdict::OverLimit { limit: Limit::OfTool { calls } };
