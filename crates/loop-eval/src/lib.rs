@@ -1,8 +1,10 @@
-//! What is run over many runs: evals of whole trajectories, scores of guards over recorded ones, and a red team.
+//! What is run over many runs: evals of whole trajectories, scores of guards over recorded ones, a red team, and
+//! simulations.
 
 pub mod case;
 pub mod eval;
 pub mod guard;
 pub mod redteam;
 pub mod report;
+pub mod sim;
 pub mod trace;
