@@ -109,9 +109,12 @@ impl Rest<'_> {
         self.stop_for(place, conditions)
     }
 
-    /// The condition that a pass was granted to revise an answer and returned no reply. `None` for any other pass.
+    /// The condition that a pass was granted to revise an answer and returned no reply. A partial reply may have
+    /// supplied what was missing. `None` then, and for any other pass.
     pub(super) fn unrevised(&self, pass: u32) -> Option<Condition> {
-        self.draft.revisions(pass).map(|missing| evidence_missing(missing.to_vec()))
+        self.draft.revisions(pass)?;
+        let missing = self.draft.missing(self.spec, self.knowledge);
+        (!missing.is_empty()).then(|| evidence_missing(missing))
     }
 
     /// The final pass if it would help, else the end for the same cause.

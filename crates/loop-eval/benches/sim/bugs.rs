@@ -27,7 +27,10 @@ pub(crate) fn find(number: Option<usize>, arguments: &Arguments) -> bool {
             Err((seed, simulated)) => {
                 let check = simulated.fault.as_ref().map_or("", |fault| fault.check);
                 let events = shrink(*seed).map_or(simulated.journal.len(), |it| it.simulated.journal.len());
-                println!("bug {n:>2} found in {took:>5.1} s by seed {seed:>6}, {events:>2} events: {}; {check}", bug.what());
+                println!(
+                    "bug {n:>2} found in {took:>5.1} s by seed {seed:>6}, {events:>2} events: {}; {check}",
+                    bug.what()
+                );
                 if number.is_some() {
                     show(*seed, &format!(" --bug {n}"));
                 }

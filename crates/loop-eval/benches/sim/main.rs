@@ -1,5 +1,10 @@
 //! The simulator, as `cargo xtask sim` starts it: seeds of the core, planted bugs, one seed again.
-#![allow(missing_docs, clippy::print_stdout, clippy::print_stderr, reason = "a program of the workspace's own")]
+#![allow(
+    missing_docs,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program of the workspace's own"
+)]
 
 mod arguments;
 mod bugs;

@@ -1,8 +1,8 @@
 //! The next event of a hostile simulation: what is commanded is done in one way or another, or something else happens.
 
 use loop_core::{
-    CallModel, Command, CommandKey, Digest, Event, EventKind, Millis, PersonAnswer, Phase, PromptSize, Run, RunTool,
-    SaveResult, Slot, StopMode, Validation,
+    CallModel, Command, CommandKey, Digest, Event, EventKind, Millis, PersonAnswer, Phase, PromptSize, Run,
+    RunTool, SaveResult, Slot, StopMode, Validation,
 };
 
 use crate::sim::{Choices, replies};
@@ -13,15 +13,15 @@ pub(crate) fn next(choices: &mut Choices, run: &Run, log: &[Event], now: &mut u6
     let what = if choices.is_calm() { 0 } else { choices.below(100) };
     let kind = match what {
         0..=75 => None,
-        76..=79 => {
-            *now += [10, 1_000, 30_000, 70_000].get(choices.below(4) as usize).copied().unwrap_or_default();
+        76..=80 => {
+            *now += choices.of(&[10, 1_000, 10_000, 10, 1_000, 70_000]).copied().unwrap_or_default();
             None
         }
-        80..=81 => Some(past_deadline(choices, run, now)),
-        82..=83 => Some(EventKind::StopRequested {
+        81 => Some(past_deadline(choices, run, now)),
+        82 => Some(EventKind::StopRequested {
             how: if choices.one_in(2) { StopMode::AtGate } else { StopMode::Now },
         }),
-        84 => Some(EventKind::StopWithdrawn),
+        83..=84 => Some(EventKind::StopWithdrawn),
         85..=87 => {
             let away_ms = [0, 500, 40_000].get(choices.below(3) as usize).copied().unwrap_or_default();
             *now += away_ms;
@@ -56,14 +56,14 @@ fn follow(choices: &mut Choices, run: &Run, command: &Command, now: &mut u64) ->
             if let Some(kind) = early.then(|| eager(choices, run, call, *now)).flatten() {
                 return kind;
             }
-            *now += [20, 900, 9_000].get(choices.below(3) as usize).copied().unwrap_or_default();
+            *now += choices.of(&[20, 900, 20, 4_000]).copied().unwrap_or_default();
             settle(choices, run, call, *now)
         }
         Command::RunTool(RunTool { key, attempt, announced: false, .. }) => {
             EventKind::ToolStarted { key: *key, attempt: *attempt }
         }
         Command::RunTool(tool) => {
-            *now += [5, 300, 12_000].get(choices.below(3) as usize).copied().unwrap_or_default();
+            *now += choices.of(&[5, 300, 5, 900, 12_000]).copied().unwrap_or_default();
             let observation = replies::observation(choices, tool.sub_call.is_some()).into();
             EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation }
         }

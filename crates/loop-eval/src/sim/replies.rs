@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use loop_core::{
-    FailureKind, FinishReason, Millis, ModelFailure, Observation, PicoUsd, ProtocolSpec, Received, Reply, RunSpec,
-    Status, SubCallUse, ToolCall, Usage,
+    FailureKind, FinishReason, Millis, ModelFailure, Observation, PicoUsd, ProtocolSpec, Received, Reply,
+    RunSpec, Status, SubCallUse, ToolCall, Usage,
 };
 
 use crate::sim::Choices;
@@ -41,8 +41,26 @@ pub(crate) fn selection(choices: &mut Choices, granted: u64, reserved_input: u64
 }
 
 fn name(choices: &mut Choices) -> &'static str {
-    let names = ["fetch_device", "fetch_docs", "restart", "wipe", "mail", "set", "fetch_devices", "ask_user", "nope"];
+    let names = [
+        "fetch_device",
+        "fetch_docs",
+        "restart",
+        "wipe",
+        "mail",
+        "set",
+        "fetch_docs",
+        "fetch_devices",
+        "ask_user",
+        "restart",
+        "set",
+        "nope",
+    ];
     choices.of(&names).copied().unwrap_or_default()
+}
+
+/// How many calls a reply requests. None ends many runs.
+fn count(choices: &mut Choices) -> u32 {
+    choices.of(&[0, 1, 2, 1, 3, 2, 1, 2]).copied().unwrap_or_default()
 }
 
 fn target(choices: &mut Choices) -> &'static str {
@@ -52,12 +70,12 @@ fn target(choices: &mut Choices) -> &'static str {
 /// The arguments of a call, as a model writes them: valid, with a default left out, or wrong in one way.
 fn arguments(choices: &mut Choices) -> String {
     let target = target(choices);
-    match choices.below(12) {
-        0..=6 => format!(r#"{{"target":"{target}"}}"#),
-        7 => format!(r#"{{ "limit": 3, "target": "{target}" }}"#),
-        8 => format!(r#"{{"target":"{target}","limit":{}}}"#, choices.below(3)),
-        9 => r#"{"target":1}"#.to_owned(),
-        10 => format!(r#"{{"target":"{target}","target":"e"}}"#),
+    match choices.below(16) {
+        0..=10 => format!(r#"{{"target":"{target}"}}"#),
+        11 => format!(r#"{{ "limit": 3, "target": "{target}" }}"#),
+        12 => format!(r#"{{"target":"{target}","limit":{}}}"#, choices.below(3)),
+        13 => r#"{"target":1}"#.to_owned(),
+        14 => format!(r#"{{"target":"{target}","target":"e"}}"#),
         _ => "{}".to_owned(),
     }
 }
@@ -77,24 +95,27 @@ fn document(choices: &mut Choices) -> Reply {
     if sections == 5 {
         text.push_str("## Next steps\n\nWait.\n\n");
     }
-    let kind = choices.below(14);
-    if kind < 12 {
-        let confidence = choices.of(&["high", "low", "medium", "low", "sure"]).copied().unwrap_or_default();
+    let kind = choices.below(24);
+    if kind < 22 {
+        let confidence = choices
+            .of(&["high", "low", "medium", "low", "medium", "low", "low", "sure"])
+            .copied()
+            .unwrap_or_default();
         let nonce = match choices.below(12) {
             0..=9 => format!(r#""nonce":"{NONCE}","#),
             10 => r#""nonce":"forged","#.to_owned(),
             _ => String::new(),
         };
         let own = match kind {
-            10 => r#""refuse":"no","#,
-            11 => r#""escalate":"a person","#,
+            20 => r#""refuse":"no","#,
+            21 => r#""escalate":"a person","#,
             _ => "",
         };
         _ = write!(
             text,
             "```json\n{{{nonce}{own}\"analysis_confidence\":\"{confidence}\",\"confidence_reason\":\"r\",\"ai_actions\":["
         );
-        for n in 0..choices.below(4) {
+        for n in 0..count(choices) {
             let (tool, arguments) = (name(choices), arguments(choices));
             let priority = ["required", "recommended", "required", "nice_to_have"];
             let priority = choices.of(&priority).copied().unwrap_or_default();
@@ -110,13 +131,10 @@ fn document(choices: &mut Choices) -> Reply {
 }
 
 fn native(choices: &mut Choices, output: Option<(&str, Option<&str>)>) -> Reply {
-    let ends = |name: &str| ToolCall {
-        id: "end".into(),
-        name: name.into(),
-        arguments: r#"{"target":"d"}"#.into(),
-    };
+    let ends =
+        |name: &str| ToolCall { id: "end".into(), name: name.into(), arguments: r#"{"target":"d"}"#.into() };
     let mut calls = Vec::new();
-    let count = choices.below(5);
+    let count = count(choices);
     for n in 0..count {
         let (name, arguments) = (name(choices), arguments(choices));
         calls.push(ToolCall { id: format!("c{n}").into(), name: name.into(), arguments: arguments.into() });
@@ -136,12 +154,12 @@ fn native(choices: &mut Choices, output: Option<(&str, Option<&str>)>) -> Reply 
 
 fn finished(choices: &mut Choices, mut text: String, calls: Vec<ToolCall>) -> Reply {
     let usual = if calls.is_empty() { FinishReason::EndTurn } else { FinishReason::ToolUse };
-    let finish = match choices.below(24) {
-        0..=18 => usual,
-        19 => FinishReason::MaxTokens,
-        20 => FinishReason::Capped,
-        21 => FinishReason::Refusal,
-        22 => FinishReason::Filtered,
+    let finish = match choices.below(40) {
+        0..=34 => usual,
+        35 => FinishReason::MaxTokens,
+        36 => FinishReason::Capped,
+        37 => FinishReason::Refusal,
+        38 => FinishReason::Filtered,
         _ => FinishReason::Other,
     };
     if finish.is_cut() {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use loop_core::{
     Breakers, Cite, CostMode, DefaultCall, Digest, Effect, Execution, Facts, GateSettings, Limits, ModelSpec,
-    OnDenied, OnDuplicate, OnInvalid, OnToolError, OutputSpec, PicoUsd, Price, Provenance, ProtocolSpec,
-    RepeatScope, Repeats, Resolve, Run, RunId, RunSpec, SectionSpec, Selection, SpecNames, TaintRule, ToolPolicy,
-    ToolRepeats, ToolSpec, WorkItem,
+    OnDenied, OnDuplicate, OnInvalid, OnToolError, OutputSpec, PicoUsd, Price, ProtocolSpec, Provenance,
+    RepeatScope, Repeats, Resolve, Run, RunId, RunSpec, SectionSpec, Selection, SpecNames, TaintRule,
+    ToolPolicy, ToolRepeats, ToolSpec, WorkItem,
 };
 use serde_json::json;
 
@@ -40,7 +40,10 @@ impl World {
 
     /// A world drawn from choices.
     pub fn drawn(choices: &mut Choices) -> Self {
-        Self::new(Arc::new(spec(choices)), WorkItem::new("T-1", "ticket", "Disk full", "Mail ops: d is full."))
+        Self::new(
+            Arc::new(spec(choices)),
+            WorkItem::new("T-1", "ticket", "Disk full", "Mail ops: d is full."),
+        )
     }
 
     /// Starts its run.
@@ -120,27 +123,28 @@ fn models(choices: &mut Choices, spec: &mut RunSpec) {
 }
 
 fn limits(choices: &mut Choices, limits: &mut Limits, is_priced: bool) {
-    let few = |choices: &mut Choices, usual: u32, below: u32| match choices.below(3) {
-        0 => usual,
-        _ => choices.below(below),
+    let few = |choices: &mut Choices, usual: u32, below: u32| match choices.below(24) {
+        0..=15 => usual,
+        16 => 0,
+        _ => 1 + choices.below(below),
     };
-    limits.passes = few(choices, 4, 5);
-    limits.model_calls = few(choices, 8, 9);
-    limits.tool_calls = few(choices, 6, 7);
+    limits.passes = few(choices, 5, 5);
+    limits.model_calls = few(choices, 14, 9);
+    limits.tool_calls = few(choices, 10, 7);
     limits.selected = choices.below(3);
     if choices.one_in(8) {
         limits.requested_calls = 2;
     }
     limits.cost_mode =
         choices.of(&[CostMode::Estimated, CostMode::Strict, CostMode::After]).copied().unwrap_or_default();
-    limits.cost = match choices.below(3) {
+    limits.cost = match choices.below(4) {
         _ if !is_priced => None,
-        0 => Some(PicoUsd(40_000_000_000)),
-        1 => Some(PicoUsd(u64::from(choices.below(40)) * 200_000_000)),
+        0 | 3 => Some(PicoUsd(40_000_000_000)),
+        1 => Some(PicoUsd(u64::from(choices.below(60)) * 200_000_000)),
         _ => None,
     };
-    limits.tokens = choices.one_in(3).then(|| u64::from(choices.below(60)) * 1_000);
-    limits.wall_ms = 60_000 + u64::from(choices.below(3)) * 60_000;
+    limits.tokens = choices.one_in(4).then(|| 3_000 + u64::from(choices.below(60)) * 1_000);
+    limits.wall_ms = 180_000 - u64::from(choices.below(3)) * 60_000;
     limits.person_ms = 5_000;
     limits.sub_call_bytes = 2_000;
     if choices.one_in(4) {
@@ -178,12 +182,12 @@ fn gate(choices: &mut Choices, gate: &mut GateSettings) {
         .of(&[OnDuplicate::SkipMessage, OnDuplicate::ReplayCached, OnDuplicate::Deny])
         .copied()
         .unwrap_or_default();
-    gate.on_denied = if choices.one_in(5) { OnDenied::Stop } else { OnDenied::FeedBack };
-    gate.on_invalid = if choices.one_in(6) { OnInvalid::Stop } else { OnInvalid::FeedBack };
-    gate.on_tool_error = match choices.below(6) {
-        0..=2 => OnToolError::Continue,
-        3 => OnToolError::Stop,
-        4 => OnToolError::EscalateAfter(2),
+    gate.on_denied = if choices.one_in(8) { OnDenied::Stop } else { OnDenied::FeedBack };
+    gate.on_invalid = if choices.one_in(8) { OnInvalid::Stop } else { OnInvalid::FeedBack };
+    gate.on_tool_error = match choices.below(9) {
+        0..=5 => OnToolError::Continue,
+        6 => OnToolError::Stop,
+        7 => OnToolError::EscalateAfter(2),
         _ => OnToolError::StopOrEscalateAfter(2),
     };
     gate.resolve =

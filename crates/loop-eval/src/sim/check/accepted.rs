@@ -23,9 +23,8 @@ pub(crate) fn may_follow(step: &Step<'_>, ghost: &Ghost) -> Checked {
                 format!("{key} at {} ms, and {waits:?}", event.at.0)
             })?;
             must(ghost.stop.is_none(), "U5 nothing starts after a stop was requested", || key.to_string())?;
-            call(before).is_some_and(|call| {
-                (call.key, call.attempt) == (*key, *attempt) && call.started.is_none()
-            })
+            call(before)
+                .is_some_and(|call| (call.key, call.attempt) == (*key, *attempt) && call.started.is_none())
         }
         EventKind::ModelReplied { key, attempt, .. } | EventKind::ModelFailed { key, attempt, .. } => {
             let is_it = |call: &loop_core::Call| {
@@ -84,7 +83,10 @@ fn is_in_flight(run: &Run, key: CommandKey, attempt: u32) -> bool {
         (work.key, work.attempt) == (key, attempt) && work.announced && work.observation.is_none()
     });
     let reads = run.eager_reads().iter();
-    works || reads.into_iter().any(|read| (read.key, read.attempt) == (key, attempt) && read.observation.is_none())
+    works
+        || reads
+            .into_iter()
+            .any(|read| (read.key, read.attempt) == (key, attempt) && read.observation.is_none())
 }
 
 /// I-26: an answer counts once, in time, for the action as it is.
@@ -103,7 +105,9 @@ fn may_count(
     let at_action = |index: u32| before.actions().get(index as usize);
     let ask = asks.iter().find(|ask| at_action(ask.action).is_some_and(|action| action.key == key));
     let is_open = ask.is_some_and(|ask| !ask.answered && at < ask.deadline);
-    must(is_open && !ghost.answered.contains(&key), check, || format!("{answer:?} for {key} at {} ms", at.0))?;
+    must(is_open && !ghost.answered.contains(&key), check, || {
+        format!("{answer:?} for {key} at {} ms", at.0)
+    })?;
     let is_bound = binding.is_none_or(|binding| before.binding(&key) == Some(*binding));
     must(is_bound, check, || format!("{answer:?} for {key} has another binding"))
 }

@@ -122,4 +122,3 @@ fn resumes(mut run: Run) -> Checked {
     }
     must(run.is_done(), check, || format!("it is still {}", run.phase().name()))
 }
-

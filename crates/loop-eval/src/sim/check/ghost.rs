@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use loop_core::{
-    CommandKey, Effect, EventKind, FailureKind, Millis, Note, PersonAnswer, Phase, Run, Slot, Status, StopMode,
+    CommandKey, Effect, EventKind, FailureKind, Millis, Note, PersonAnswer, Phase, Run, Slot, Status,
+    StopMode, Tier,
 };
 
-use crate::sim::check::{Step, call, is_working, work};
+use crate::sim::check::{Step, call, work};
 
 /// What is known of an effect: whether it runs, and whether what came of it is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,8 +98,8 @@ impl Ghost {
                 Note::Lost { key, attempt } => {
                     self.settled.insert(*key, (*attempt, None));
                 }
-                Note::TierChanged { .. } => {
-                    self.is_elsewhere |= is_working(step.after);
+                Note::TierChanged { to, .. } => {
+                    self.is_elsewhere |= *to != Tier::Base;
                     self.failures = 0;
                     self.retry_at = None;
                 }
@@ -112,12 +113,13 @@ impl Ghost {
             }
         }
         let key = |run: &Run| call(run).map(|call| call.key);
+        let is_first = call(step.after).is_some_and(|call| call.attempt == 1);
         if key(step.before) != key(step.after) {
             // A main call that becomes the final pass goes on counting its tries.
             let goes_on = key(step.before).zip(key(step.after)).is_some_and(|(before, after)| {
                 before.pass == after.pass && before.slot == Slot::Main && after.slot == Slot::Final
             });
-            match (goes_on, self.retry_at, key(step.after)) {
+            match (goes_on && !is_first, self.retry_at, key(step.after)) {
                 (true, Some((_, at)), Some(after)) => self.retry_at = Some((after, at)),
                 (true, ..) => {}
                 (false, ..) => (self.failures, self.retry_at) = (0, None),
@@ -194,10 +196,12 @@ impl Ghost {
             }
         }
         if let EventKind::ToolFinished { observation, key, .. } = &step.event.kind {
-            let granted = |run: &Run| work(run).iter().any(|work| work.key == *key && work.sub_call.is_some());
+            let granted =
+                |run: &Run| work(run).iter().any(|work| work.key == *key && work.sub_call.is_some());
             self.sub_calls += u32::from(observation.sub_call.is_some() && granted(step.before));
         }
-        let lost = step.notes.iter().filter(|note| matches!(note, Note::CallCharged { key, .. } if is_action(*key)));
+        let lost =
+            step.notes.iter().filter(|note| matches!(note, Note::CallCharged { key, .. } if is_action(*key)));
         let finished = u32::from(matches!(step.event.kind, EventKind::ToolFinished { .. }));
         // A granted sub-call whose tool is gone is charged as well. Those notes are the only trace of it.
         self.sub_calls += (lost.count() as u32).saturating_sub(finished);

@@ -1,8 +1,6 @@
 //! Cost and tokens: charges are what was reported, reserves are what is in flight, and limits hold.
 
-use loop_core::{
-    CommandKey, CostMode, EventKind, Note, PicoUsd, Price, Reserve, Run, Slot, Tier,
-};
+use loop_core::{CommandKey, CostMode, EventKind, Note, PicoUsd, Price, Reserve, Run, Slot, Tier};
 
 use crate::sim::check::{Checked, Step, call, must, work};
 
@@ -27,11 +25,11 @@ pub(crate) fn is_charged(step: &Step<'_>) -> Checked {
     must(after.model_calls == before.model_calls + started + sub_calls, check, || {
         format!("{} model calls after {}", after.model_calls, before.model_calls)
     })?;
-    let open = |run: &Run| call(run).filter(|call| call.started.is_some()).map(|call| (call.key, call.attempt));
+    let open =
+        |run: &Run| call(run).filter(|call| call.started.is_some()).map(|call| (call.key, call.attempt));
     let settled = open(step.before).is_some() && open(step.before) != open(step.after);
-    let charged = step.notes.iter().filter(|note| {
-        matches!(note, Note::CallCharged { key, .. } if !is_action(*key))
-    });
+    let charged =
+        step.notes.iter().filter(|note| matches!(note, Note::CallCharged { key, .. } if !is_action(*key)));
     must(charged.count() == usize::from(settled), check, || "a settled call is charged once".to_owned())?;
     reported(step)?;
     sub_call(step)
@@ -96,16 +94,23 @@ fn holds(step: &Step<'_>, of: &str, limit: u64, before: u64, after: u64, more: u
     match step.after.spec().limits.cost_mode {
         CostMode::Strict | CostMode::Estimated => {
             let bound = limit.max(before.saturating_add(more));
-            must(after <= bound, "I-1, I-2 a limit is exceeded only by what a call took beyond its reserve", what)?;
+            must(
+                after <= bound,
+                "I-1, I-2 a limit is exceeded only by what a call took beyond its reserve",
+                what,
+            )?;
             must(!started || after <= limit, "I-1, I-2 no call starts beyond a limit", what)
         }
-        CostMode::After => must(!started || before < limit, "I-3 no call starts once a limit is used up", what),
+        CostMode::After => {
+            must(!started || before < limit, "I-3 no call starts once a limit is used up", what)
+        }
     }
 }
 
 /// In strict mode a reserve covers each byte of the prompt as a token, at the highest price.
 fn strict_reserve(step: &Step<'_>) -> Checked {
-    let EventKind::CallStarted { tier, prompt_bytes, max_output_tokens, reserve, .. } = &step.event.kind else {
+    let EventKind::CallStarted { tier, prompt_bytes, max_output_tokens, reserve, .. } = &step.event.kind
+    else {
         return Ok(());
     };
     let spec = step.after.spec();
@@ -125,7 +130,9 @@ pub(crate) fn reserves_what_is_in_flight(run: &Run) -> Checked {
     let (said, shown) = (run.reserved(), reserved(run));
     let same = (said.input_tokens, said.output_tokens) == (shown.input_tokens, shown.output_tokens)
         && said.cost.unwrap_or_default() == shown.cost.unwrap_or_default();
-    must(same, "I-1 what is in flight is reserved", || format!("{said:?} is reserved, {shown:?} is in flight"))
+    must(same, "I-1 what is in flight is reserved", || {
+        format!("{said:?} is reserved, {shown:?} is in flight")
+    })
 }
 
 fn call_reserve(run: &Run) -> Reserve {

@@ -37,9 +37,10 @@ pub(crate) fn none_is_lost(step: &Step<'_>) -> Checked {
         now.iter().zip(passes).all(|(now, known)| now.reply == known.reply && now.pass == known.pass)
     });
     must(same, check, || "a pass is gone".to_owned())?;
-    let actions = after.actions().get(..before.actions().len()).is_some_and(|now| {
-        now.iter().zip(before.actions()).all(|(now, known)| now.key == known.key)
-    });
+    let actions = after
+        .actions()
+        .get(..before.actions().len())
+        .is_some_and(|now| now.iter().zip(before.actions()).all(|(now, known)| now.key == known.key));
     must(actions, check, || "an action is gone".to_owned())?;
     let Some(outcome) = after.outcome() else { return Ok(()) };
     let whole = outcome.document == *after.document()
@@ -52,7 +53,9 @@ pub(crate) fn none_is_lost(step: &Step<'_>) -> Checked {
 /// I-18: a section that a reply does not name is as it was.
 pub(crate) fn merge_names_its_changes(step: &Step<'_>) -> Checked {
     let merges = || {
-        step.notes.iter().filter_map(|note| if let Note::Merged { merge, .. } = note { Some(merge) } else { None })
+        step.notes
+            .iter()
+            .filter_map(|note| if let Note::Merged { merge, .. } = note { Some(merge) } else { None })
     };
     let is_named = |id: &str| {
         id == PREAMBLE
@@ -78,7 +81,8 @@ pub(crate) fn partial_replies_decide_nothing(step: &Step<'_>) -> Checked {
     {
         return Ok(());
     }
-    let runs = step.notes.iter().any(|note| matches!(note, Note::ActionJudged(it) if it.verdict == Verdict::Run));
+    let runs =
+        step.notes.iter().any(|note| matches!(note, Note::ActionJudged(it) if it.verdict == Verdict::Run));
     let passes = step.after.passes().len() > step.before.passes().len();
     must(!runs && !passes, check, || "a call that failed was acted on".to_owned())
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use loop_core::policy::{self, Taint};
-use loop_core::{Command, Effect, Phase, RepeatScope, Repeats, Run, RunTool, Status, TaintRule, Tier, ToolSpec, Verdict};
+use loop_core::{
+    Command, Effect, Phase, RepeatScope, Repeats, Run, RunTool, Status, TaintRule, Tier, ToolSpec, Verdict,
+};
 
 use crate::sim::check::{Checked, Ghost, is_working, must, work};
 
@@ -46,7 +48,9 @@ pub(crate) fn is_silent_after_the_reason(run: &Run, ghost: &Ghost) -> Checked {
         Phase::Saving { .. } => commands.iter().all(|command| matches!(command, Command::Save { .. })),
         _ => commands.is_empty() && run.deadline().is_none(),
     };
-    must(quiet && ghost.stops == 1, "I-9 only aborts and a save after the reason", || format!("{commands:?}"))?;
+    must(quiet && ghost.stops == 1, "I-9 only aborts and a save after the reason", || {
+        format!("{commands:?}")
+    })?;
     must(run.tier() == Tier::Base, "I-28 the base tier at the end", || format!("{:?}", run.tier()))
 }
 
@@ -62,11 +66,14 @@ pub(crate) fn numbers_evidence(run: &Run) -> Checked {
         format!("{} were admitted, {count} are settled or open", admitted.clone().count())
     })?;
     for action in admitted {
-        let Some(evidence) = run.evidence().iter().find(|evidence| Some(evidence.id) == action.evidence) else {
+        let Some(evidence) = run.evidence().iter().find(|evidence| Some(evidence.id) == action.evidence)
+        else {
             continue;
         };
         let same = *evidence.tool == *action.tool_name() && evidence.parameters == action.parameters;
-        must(same, "I-5 each result is that of its action", || format!("{} and {}", evidence.id, action.key))?;
+        must(same, "I-5 each result is that of its action", || {
+            format!("{} and {}", evidence.id, action.key)
+        })?;
     }
     Ok(())
 }
@@ -130,18 +137,22 @@ fn may_run(run: &Run, ghost: &Ghost, tool: &RunTool) -> Checked {
     })?;
     let is_once = matches!(spec.effect, Effect::WriteIrreversible | Effect::Egress | Effect::Exec);
     let is_unknown = ghost.effects.get(&tool.key).is_some_and(|begun| begun.unknown && !begun.runs);
-    must(!is_once || !is_unknown || work.announced, "H1 an effect in doubt is not run again", || {
-        format!("{} {}", tool.key, tool.tool)
-    })?;
+    // An approval of a later action runs the earlier one again, under its key.
+    let again = approved && action.key != tool.key;
+    must(
+        !is_once || !is_unknown || work.announced || again,
+        "H1 an effect in doubt is not run again",
+        || format!("{} {}", tool.key, tool.tool),
+    )?;
     // A write whose last try may be repeated runs again under its first key.
     let scoped = run.spec().gate.scope == RepeatScope::Run && run.spec().repeats() == Repeats::NeverRerun;
     let call = (tool.tool.to_string(), tool.parameters.to_string());
     let first = ghost.retryable.get(&call).filter(|_| scoped && spec.effect.is_repeatable());
-    let has_tries = |first| {
-        ghost.settled.get(first).is_some_and(|(attempt, _)| *attempt < spec.attempts)
-    };
+    let has_tries = |first| ghost.settled.get(first).is_some_and(|(attempt, _)| *attempt < spec.attempts);
     let other = first.filter(|first| **first != tool.key && has_tries(first));
-    must(other.is_none(), "I-6 every try of a call has the same key", || format!("{} after {other:?}", tool.key))
+    must(other.is_none(), "I-6 every try of a call has the same key", || {
+        format!("{} after {other:?}", tool.key)
+    })
 }
 
 /// The patterns of the worlds are names, or begin a name.
@@ -176,7 +187,8 @@ pub(crate) fn repeats_nothing_that_is_done(run: &Run, ghost: &Ghost) -> Checked 
     let check = "I-7 a call that is done does not run again";
     let mut seen: BTreeMap<(&str, &str), bool> = BTreeMap::new();
     for evidence in run.evidence() {
-        let (call, status) = ((&*evidence.tool, &*evidence.parameters.text().as_ref()), evidence.observation.status);
+        let (call, status) =
+            ((&*evidence.tool, &*evidence.parameters.text().as_ref()), evidence.observation.status);
         if status == Status::Denied || status == Status::Duplicate {
             continue;
         }

@@ -30,14 +30,19 @@ fn holds(step: &Step<'_>, ghost: &Ghost, condition: &Condition) -> bool {
     let high = run.passes().last().is_some_and(|pass| pass.confidence == Confidence::High);
     match condition.reason {
         StopReason::ManualStop => ghost.stop.is_some() || step.before.is_stop_requested(),
-        StopReason::MaxPasses => totals.passes + own >= limits.passes || run.spec().protocol.output().is_some(),
+        StopReason::MaxPasses => {
+            totals.passes + own >= limits.passes || run.spec().protocol.output().is_some()
+        }
         StopReason::MaxModelCalls => totals.model_calls + own >= limits.model_calls,
         StopReason::Timeout => run.elapsed_ms() + limits.final_pass_ms() >= limits.wall_ms,
         StopReason::Confident => high && run.missing().is_empty(),
         StopReason::EvidenceMissing => !run.missing().is_empty(),
         StopReason::ModelFailure => {
             is_reply(kind)
-                || matches!(kind, EventKind::CallRefused { .. } | EventKind::Resumed { .. } | EventKind::DeadlineReached)
+                || matches!(
+                    kind,
+                    EventKind::CallRefused { .. } | EventKind::Resumed { .. } | EventKind::DeadlineReached
+                )
         }
         StopReason::Completed => match kind {
             EventKind::ModelReplied { reply, .. } => reply.calls.is_empty(),
