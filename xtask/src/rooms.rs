@@ -9,7 +9,7 @@ use crate::rust_text;
 use crate::workspace::{self, Failure};
 
 /// Each room, and the rooms that it may use.
-const BELOW: [(&str, &[&str]); 7] = [
+const BELOW: [(&str, &[&str]); 8] = [
     ("types", &[]),
     ("spec", &["types"]),
     ("reply", &["types", "spec"]),
@@ -17,6 +17,7 @@ const BELOW: [(&str, &[&str]); 7] = [
     ("repeats", &["types", "spec", "reply"]),
     ("gate", &["types", "spec", "reply", "policy", "repeats"]),
     ("run", &["types", "spec", "reply", "policy", "repeats", "gate"]),
+    ("invariants", &["types", "spec", "reply", "policy", "repeats", "gate", "run"]),
 ];
 
 /// Where the rooms are, from the root of the workspace.

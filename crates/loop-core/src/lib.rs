@@ -84,6 +84,7 @@
 //! | [`repeats`] | whether a call is a repeat |
 //! | [`gate`] | the verdict on each call, and whether the run continues: breakers, certificates |
 //! | [`run`] | state, phases, events, commands, quotes |
+//! | [`invariants`] | whether what was decided is sound, for tests and audits |
 //!
 //! # Where to read on
 //!
@@ -102,6 +103,8 @@ pub mod repeats;
 pub mod gate;
 
 pub mod run;
+
+pub mod invariants;
 
 pub use gate::{
     Breaker, Certificate, Change, Condition, DeniedBy, Effects, JudgedAction, Limit, Measure, StopReason,

@@ -75,23 +75,12 @@ fn scripts() -> Vec<World> {
     ]
 }
 
-/// The world as it was after `length` events.
-fn cut(world: &World, length: usize) -> World {
-    let (first, ..) = &world.journal[0];
-    let (mut run, _) = Run::open(first, Arc::clone(&world.spec)).unwrap();
-    for (event, ..) in &world.journal[1..length] {
-        run.apply(event).unwrap();
-    }
-    let now = run.now().0;
-    World { run, now, spec: Arc::clone(&world.spec), journal: world.journal[..length].to_vec() }
-}
-
 #[test]
 fn the_scripts_see_every_phase() {
     let mut seen: Vec<&str> = Vec::new();
     for world in scripts() {
         for length in 1..=world.journal.len() {
-            seen.push(cut(&world, length).run.phase().name());
+            seen.push(world.cut(length).run.phase().name());
         }
     }
     for phase in [
@@ -116,7 +105,7 @@ fn every_prefix_of_a_journal_replays_to_the_same_state_notes_and_commands() {
     for world in scripts() {
         world.check_replay();
         for length in 1..=world.journal.len() {
-            let prefix = cut(&world, length);
+            let prefix = world.cut(length);
             assert_eq!(prefix.run.state(), &world.journal[length - 1].2);
             prefix.check_invariants();
         }
@@ -145,12 +134,12 @@ fn a_run_that_is_resumed_after_any_event_comes_to_a_proper_end() {
     // I-8, I-12, H1
     for world in scripts() {
         for length in 1..world.journal.len() {
-            let resumed = cut(&world, length).resumed(60_000);
+            let resumed = world.cut(length).resumed(60_000);
             let ended = resumed.autopilot(&draft("high"));
             assert!(ended.run.is_done());
             ended.check_replay();
             // What was acknowledged before the crash is still there (I-13).
-            for before in cut(&world, length).run.evidence() {
+            for before in world.cut(length).run.evidence() {
                 assert!(
                     ended
                         .run
@@ -168,7 +157,7 @@ fn a_run_that_is_resumed_again_and_again_still_comes_to_an_end() {
     // I-8: the limits bind calls, and a tool that is killed three times is given up.
     for world in scripts() {
         for length in 1..world.journal.len() {
-            let mut world = cut(&world, length);
+            let mut world = world.cut(length);
             for _ in 0..60 {
                 if world.run.is_done() {
                     break;

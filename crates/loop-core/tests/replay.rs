@@ -193,14 +193,6 @@ impl Script {
     }
 }
 
-/// The world after this many events.
-fn cut(world: &World, length: usize) -> World {
-    let state = world.journal[length - 1].2.clone();
-    let run = Run::restore(state, Arc::clone(&world.spec)).unwrap();
-    let now = run.now().0;
-    World { run, now, spec: Arc::clone(&world.spec), journal: world.journal[..length].to_vec() }
-}
-
 /// Headings and bodies.
 fn document(world: &World) -> Vec<(String, String)> {
     let sections = world.run.document().sections.iter();
@@ -252,7 +244,7 @@ fn a_run_that_is_resumed_after_any_event_ends_as_the_straight_one() {
     for script in scripts() {
         let straight = script.to_the_end(script.start());
         for length in 1..straight.journal.len() {
-            let resumed = script.to_the_end(cut(&straight, length).resumed(40_000));
+            let resumed = script.to_the_end(straight.cut(length).resumed(40_000));
             check_ends_alike(&script, &straight, &resumed, length);
             by_limit += u32::from(reason(&resumed) != reason(&straight));
         }
@@ -265,7 +257,7 @@ fn a_run_that_is_resumed_twice_ends_as_the_straight_one() {
     for script in scripts() {
         let straight = script.to_the_end(script.start());
         for length in 1..straight.journal.len() {
-            let (stepped, _) = script.step(cut(&straight, length).resumed(1));
+            let (stepped, _) = script.step(straight.cut(length).resumed(1));
             if stepped.run.is_done() {
                 continue;
             }
@@ -289,7 +281,7 @@ fn check_ends_alike(script: &Script, straight: &World, resumed: &World, length: 
     let by_limit = [StopReason::BudgetExceeded, StopReason::TokenLimit, StopReason::MaxModelCalls];
     assert!(by_limit.contains(&reason(resumed)), "{reported}: {}", reason(resumed));
     // What the journal held before the crash is there in any case.
-    for evidence in cut(straight, length).run.evidence() {
+    for evidence in straight.cut(length).run.evidence() {
         let kept = resumed.run.evidence().iter().any(|after| after.observation == evidence.observation);
         assert!(kept, "{reported}: {} is lost", evidence.id);
     }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use loop_core::invariants::{Checker, Transition};
 use loop_core::{
-    CallModel, Command, Cost, Digest, Event, EventKind, EvidenceId, Facts, JudgedAction, Millis,
-    ModelFailure, Note, Observation, Outcome, PersonAnswer, Phase, PromptSize, Rejected, Reply, Run, RunId,
-    RunSpec, RunTool, SaveResult, State, Status, StopMode, StopReason, Tier, TierCause, Usage, Validation,
-    Verdict, WorkItem,
+    CallModel, Command, Digest, Event, EventKind, EvidenceId, Facts, JudgedAction, Millis, ModelFailure,
+    Note, Observation, Outcome, PersonAnswer, Phase, PromptSize, Rejected, Reply, Run, RunId, RunSpec,
+    RunTool, SaveResult, State, Status, StopMode, StopReason, Validation, WorkItem,
 };
 use serde_json::{Value, json};
 
@@ -23,6 +23,8 @@ pub struct World {
     pub spec: Arc<RunSpec>,
     /// Each event with its notes and the state after it, the first event included.
     pub journal: Vec<(Event, Vec<Note>, State)>,
+    /// Checks the core's invariants along the way.
+    pub checker: Checker,
 }
 
 impl World {
@@ -30,9 +32,30 @@ impl World {
     #[track_caller]
     pub fn start(id: &str, spec: Arc<RunSpec>, item: WorkItem, facts: Facts) -> Self {
         let (run, first, notes) = Run::start(RunId::new(id), Arc::clone(&spec), item, facts);
-        let world = Self { now: 0, journal: vec![(first, notes, run.state().clone())], run, spec };
+        let (checker, violations) = Checker::start(&run, &notes);
+        assert!(violations.is_empty(), "{violations:#?}");
+        let journal = vec![(first, notes, run.state().clone())];
+        let world = Self { now: 0, journal, run, spec, checker };
         world.check_invariants();
         world
+    }
+
+    /// The world as it was after this many events, the first one included.
+    ///
+    /// # Panics
+    /// Where there were not as many, or none.
+    pub fn cut(&self, events: usize) -> Self {
+        let (first, ..) = &self.journal[0];
+        let (mut run, notes) =
+            Run::open(first, Arc::clone(&self.spec)).expect("the first event opens the run");
+        let (mut checker, _) = Checker::start(&run, &notes);
+        for (event, ..) in &self.journal[1..events] {
+            let before = run.clone();
+            let notes = run.apply(event).expect("what was accepted is accepted again");
+            checker.step(&Transition { before: &before, event, notes: &notes, after: &run });
+        }
+        let (now, journal) = (run.now().0, self.journal[..events].to_vec());
+        Self { run, now, spec: Arc::clone(&self.spec), journal, checker }
     }
 
     /// Moves the clock; nothing happens by that alone.
@@ -57,6 +80,9 @@ impl World {
         let before = self.run.clone();
         match self.run.apply(&event) {
             Ok(notes) => {
+                let step = Transition { before: &before, event: &event, notes: &notes, after: &self.run };
+                let violations = self.checker.step(&step);
+                assert!(violations.is_empty(), "{violations:#?}\n{event:?}");
                 self.journal.push((event, notes.clone(), self.run.state().clone()));
                 self.check_invariants();
                 Ok(notes)
@@ -475,61 +501,11 @@ impl World {
 
     // ---- invariants ----
 
-    /// Checks what is true in every state.
+    /// Checks what is true in every state, besides the invariants of the core.
     #[track_caller]
     pub fn check_invariants(&self) {
-        let (run, limits) = (&self.run, &self.spec.limits);
-        let commands = run.commands();
-        assert_eq!(commands, run.commands(), "commands are read, not taken");
-        let in_flight_after_stop = matches!(run.phase(), Phase::Stopping { .. });
-        assert!(
-            run.is_done() || !commands.is_empty() || run.deadline().is_some(),
-            "a live state owes work: {:?}",
-            run.phase()
-        );
-        assert!(!run.is_done() || commands.is_empty() && run.deadline().is_none(), "silence after the end");
-        if in_flight_after_stop {
-            assert!(!commands.is_empty(), "stopping without anything to abort: {:?}", run.phase());
-            assert!(
-                commands.iter().all(|command| matches!(command, Command::Abort { .. })),
-                "only aborts while stopping"
-            );
-        }
-        // I-4
-        let totals = run.totals();
-        assert!(totals.passes <= limits.passes, "{totals:?}");
-        assert!(totals.tool_calls <= limits.tool_calls, "{totals:?}");
-        assert!(totals.model_calls <= limits.model_calls, "{totals:?}");
-        assert_eq!(totals.passes as usize, run.passes().len());
-        let selected =
-            run.actions().iter().filter(|action| action.key.pass == 0 && action.verdict == Verdict::Run);
-        assert!(selected.count() <= limits.selected as usize);
-        // I-20
-        let numbers: Vec<u32> = run.evidence().iter().map(|evidence| evidence.id.0).collect();
-        assert_eq!(
-            numbers,
-            (1..=numbers.len() as u32).collect::<Vec<_>>(),
-            "evidence is numbered in request order"
-        );
-        // I-21
-        let (mut usage, mut cost) = (Usage::default(), Cost::default());
-        for note in self.all_notes() {
-            if let Note::CallCharged { usage: used, cost: charged, .. } = note {
-                usage = usage.plus(used);
-                cost.add(*charged);
-            }
-        }
-        assert_eq!((totals.usage, totals.cost), (usage, cost), "the cost is the sum of the charges");
-        // I-28: once at most up, once to another route, and given back when the run ends.
-        let moved = |note: &&Note| {
-            let Note::TierChanged { why, .. } = note else { return false };
-            !matches!(why, TierCause::Cost | TierCause::Context)
-        };
-        let changes = self.all_notes().filter(moved).count();
-        let works = !matches!(run.phase().name(), "stopping" | "saving" | "done");
-        let routes = usize::from(run.spec().models.fallback.is_some());
-        assert!(changes <= routes + if works { 1 } else { 2 });
-        assert!(works || run.tier() == Tier::Base, "{:?}", run.tier());
+        let run = &self.run;
+        assert_eq!(run.commands(), run.commands(), "commands are read, not taken");
         // I-5, and what holds of attempts.
         if let Err(what) = is_sound(run) {
             panic!("{what}");

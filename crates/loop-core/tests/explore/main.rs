@@ -22,7 +22,6 @@ mod money;
 mod native;
 mod oracle;
 mod permits;
-mod rank;
 mod search;
 mod shape;
 mod strays;
@@ -88,8 +87,11 @@ fn the_alphabets_reach_every_reason_to_stop() {
 fn the_bound_is_a_function_of_the_spec() {
     // I-8: 12 calls, 25 tool calls that are asked again twenty times each, five passes with as many questions, the way out.
     let spec = loop_testkit::run().spec;
-    assert_eq!(rank::bound(&spec), 1 + 3 * 12 + (5 + 3 * 20) * 25 + 5 * (1 + 2 * 25) + 2 + 2);
-    println!("a run of the defaults takes {} events at most", rank::bound(&spec));
+    assert_eq!(
+        loop_core::invariants::bound(&spec),
+        1 + 3 * 12 + (5 + 3 * 20) * 25 + 5 * (1 + 2 * 25) + 2 + 2
+    );
+    println!("a run of the defaults takes {} events at most", loop_core::invariants::bound(&spec));
 }
 
 // S0-35, S0-117: one machine owns phases, passes, money, repeats, tiers and the ways out, and gets them right in every

@@ -201,29 +201,3 @@ fn priced(run: &Run, price: &Price, input: u64, output: u64) -> PicoUsd {
         CostMode::Estimated | CostMode::After => price.fresh(input, output),
     }
 }
-
-/// I-21: what an event adds to the cost is what its notes charge, and every call that settles is charged once.
-pub fn is_what_was_charged(edge: &Edge<'_>) -> Result<(), String> {
-    let (mut usage, mut cost) = (edge.before.totals().usage, edge.before.totals().cost);
-    let mut calls = 0;
-    for (key, used, charged) in edge.charges() {
-        usage = usage.plus(&used);
-        cost.add(charged);
-        calls += u32::from(is_action(key));
-    }
-    let totals = edge.after.totals();
-    if usage != totals.usage || cost != totals.cost {
-        return Err(format!("the cost is {totals:?}, the charges give {usage:?} and {cost}"));
-    }
-    let started = u32::from(matches!(edge.event.kind, EventKind::CallStarted { .. }));
-    if totals.model_calls != edge.before.totals().model_calls + started + calls {
-        return Err("a model call was counted that was neither announced nor charged".to_owned());
-    }
-    let open = |run: &Run| call(run).filter(|it| it.started.is_some()).map(|it| (it.key, it.attempt));
-    let settled = open(edge.before).is_some() && open(edge.before) != open(edge.after);
-    let charged = edge.charges().filter(|(key, ..)| !is_action(*key)).count();
-    if charged != usize::from(settled) {
-        return Err(format!("{charged} calls were charged, while {:?} was open", open(edge.before)));
-    }
-    Ok(())
-}

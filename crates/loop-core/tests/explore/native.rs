@@ -124,7 +124,7 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     let fits = limits.messages.is_none_or(|limit| run.messages() <= limit);
     // An answer that was to be repaired is there already.
     let has_answer = !edge.was.repaired.is_empty();
-    if edge.was.is_elsewhere {
+    if edge.was.past.is_elsewhere {
         reasons.push(StopReason::TierChanged);
     }
     let finishes = finishes && leaves_one && cause.is_none() && !speaks && fits && !has_answer;
@@ -280,30 +280,6 @@ fn last_output(run: &Run, reply: &Reply, judged: &[Arc<JudgedAction>]) -> Option
     };
     let last = reply.calls.iter().zip(judged).rev().find(counts);
     last.map(|(call, _)| call.arguments.to_string())
-}
-
-/// I-9: once the reason is fixed nothing is admitted, decided, begun or tried again.
-pub fn nothing_after_the_reason(edge: &Edge<'_>) -> Result {
-    if edge.was.stops == 0 {
-        return Ok(());
-    }
-    for note in edge.notes {
-        let goes_on = match note {
-            Note::ActionJudged(judged) => !matches!(judged.verdict, Verdict::Ended { .. }),
-            Note::GateDecided { .. }
-            | Note::AttemptBegan { .. }
-            | Note::OutputRejected { .. }
-            | Note::CallRetried { .. }
-            | Note::Compacted { .. }
-            | Note::Stopped { .. }
-            | Note::Selected { .. } => true,
-            _ => false,
-        };
-        must(!goes_on, || format!("{note:?} after the reason was fixed"))?;
-    }
-    let begun = edge.after.totals().model_calls - edge.after.totals().sub_calls
-        > edge.before.totals().model_calls - edge.before.totals().sub_calls;
-    must(!begun, || "a call was made after the reason was fixed".to_owned())
 }
 
 /// A conversation gives way from its beginning on: first what stands before the run, then half of what is whole.

@@ -145,7 +145,7 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     let low = |passes: &[PassRecord]| passes.iter().all(|pass| level(pass.confidence) == 0);
     let escalates = spec.models.escalated.is_some()
         && edge.was.escalated.is_none()
-        && edge.was.rerouted == 0
+        && edge.was.past.rerouted == 0
         && gate.escalate_after > 0
         && last(gate.escalate_after).is_some_and(low);
     // 6: confidence that does not rise, and passes that bring nothing.
@@ -178,7 +178,7 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         reasons.push(StopReason::OutputLimit);
     }
     // So does a call of another tier's model.
-    if edge.was.is_elsewhere {
+    if edge.was.past.is_elsewhere {
         reasons.push(StopReason::TierChanged);
     }
     let is_held_back = gate.final_pass && cause.is_none() && run.elapsed_ms() < limits.wall_ms;

@@ -1,50 +1,18 @@
 //! What may run, and what was run again: policy before effects, approvals, taint, and the rules of repeats.
 
-use std::collections::BTreeMap;
-
 use loop_core::policy::Taint;
 use loop_core::{
-    Command, Digest, Effect, EventKind, Evidence, JudgedAction, Note, Observation, OnDuplicate, Priority,
-    Repeats, Run, Status, TaintRule, ToolSpec, Verdict, policy,
+    Effect, EventKind, Evidence, JudgedAction, Note, Observation, OnDuplicate, Priority, Run, Status,
+    TaintRule, ToolSpec, Verdict, policy,
 };
 use serde_json::Value;
 
-use crate::edge::{Edge, Ghost, work};
+use crate::edge::{Edge, work};
 
 type Result = std::result::Result<(), String>;
 
 fn must(holds: bool, what: impl FnOnce() -> String) -> Result {
     if holds { Ok(()) } else { Err(what()) }
-}
-
-/// The tools that are commanded, each with the action that it is run for. A read that starts before its reply is
-/// complete has none yet.
-fn commanded(run: &Run) -> Vec<(loop_core::RunTool, &JudgedAction)> {
-    let commands = run.commands().into_iter().filter_map(|command| match command {
-        Command::RunTool(tool) if run.eager_reads().is_empty() => Some(tool),
-        _ => None,
-    });
-    let action = |tool: &loop_core::RunTool| -> &JudgedAction {
-        let work =
-            work(run).iter().find(|work| work.key == tool.key && work.attempt == tool.attempt).unwrap();
-        &run.actions()[work.action as usize]
-    };
-    commands.map(|tool| (tool.clone(), action(&tool))).collect()
-}
-
-/// I-25, S4-9, S4-63: what is run was judged, was let run, and is exactly what was judged.
-pub fn policy_comes_first(run: &Run, ghost: &Ghost) -> Result {
-    for (tool, action) in commanded(run) {
-        let same = *tool.tool == *action.tool_name() && tool.parameters == action.parameters;
-        must(same && action.verdict == Verdict::Run, || format!("{tool:?} runs for {action:?}"))?;
-        let spec = run.spec().tool(&tool.tool).unwrap();
-        must(!policy::is_forbidden(run.spec(), spec), || format!("{} never runs", tool.tool))?;
-        let consented = spec.effect.is_read()
-            || policy::approves(run.spec(), &tool.tool)
-            || ghost.approved.contains(&action.key);
-        must(consented, || format!("{} changes something, and nobody agreed", tool.key))?;
-    }
-    Ok(())
 }
 
 /// What a pass has read: the work item, the messages before the run, and what came of tools that were run before it,
@@ -66,25 +34,10 @@ fn read_before(run: &Run, pass: u32) -> Taint {
     }
 }
 
-/// I-27, K2: after something untrusted was read no effect comes unless a person allowed it.
-pub fn taint_asks_a_person(run: &Run, ghost: &Ghost) -> Result {
-    if run.spec().gate.taint == TaintRule::Off {
-        return Ok(());
-    }
-    for (tool, action) in commanded(run) {
-        let read = read_before(run, action.key.pass);
-        let is_requested = tool.effect != Effect::Read && read.untrusted;
-        must(!is_requested || ghost.approved.contains(&action.key), || {
-            format!("{} {} runs after {read:?} was read", tool.key, tool.tool)
-        })?;
-    }
-    Ok(())
-}
-
 /// The verdicts of the step on calls that a reply asks for, each with its tool, where that changes something and policy
 /// lets it run at all.
 fn judged_effects<'a>(edge: &'a Edge<'_>) -> impl Iterator<Item = (&'a JudgedAction, &'a ToolSpec)> {
-    let judges = matches!(edge.event.kind, EventKind::ModelReplied { .. }) && edge.was.stops == 0;
+    let judges = matches!(edge.event.kind, EventKind::ModelReplied { .. }) && edge.was.past.stops == 0;
     let notes = if judges { edge.notes } else { &[] };
     notes.iter().filter_map(|note| match note {
         Note::ActionJudged(action) => {
@@ -207,62 +160,11 @@ pub fn an_echo_decides_nothing(edge: &Edge<'_>) -> Result {
     if let EventKind::ModelReplied { reply, .. } = &edge.event.kind
         && holds(&reply.text)
         && !is_read
-        && edge.was.stops == 0
+        && edge.was.past.stops == 0
         && edge.decision().is_some()
     {
         let counts = |note: &Note| matches!(note, Note::ReplyRead { reason, .. } if holds(reason));
         must(edge.notes.iter().any(counts), || "a contract of the model's own does not count".to_owned())?;
-    }
-    Ok(())
-}
-
-/// I-7, I-32: by the rules of repeats in force nothing ran too often, and what was refused says why.
-pub fn repeats_are_refused(run: &Run, _: &Ghost) -> Result {
-    let repeats = run.spec().repeats();
-    for action in run.actions() {
-        let Verdict::Duplicate { rule, .. } = &action.verdict else { continue };
-        let owes = matches!(repeats, Repeats::Progress | Repeats::ThreeTier);
-        must(!owes || rule.is_some(), || format!("{action:?} says no rule"))?;
-    }
-    match repeats {
-        Repeats::Progress => no_third_time_the_same(run),
-        Repeats::ThreeTier => no_tool_beyond_its_limit(run),
-        Repeats::NeverRerun | Repeats::Reuse | Repeats::Off => Ok(()),
-    }
-}
-
-/// The same call did not bring the same a third time with nothing changed since the first.
-fn no_third_time_the_same(run: &Run) -> Result {
-    let mut instructions: BTreeMap<(&str, &str), (Digest, u32)> = BTreeMap::new();
-    let mut changed_in = None;
-    for Evidence { key, tool, parameters, observation, .. } in run.evidence() {
-        let is_read = run.spec().tool(tool).is_some_and(|tool| tool.effect.is_read());
-        // A change that failed may have changed something all the same.
-        if !is_read {
-            instructions.clear();
-            changed_in = Some(key.pass);
-        }
-        // Whether a read beside a change saw it before or after is not known.
-        if !is_read || changed_in == Some(key.pass) || !observation.status.is_citable() {
-            continue;
-        }
-        let call = instructions.entry((tool, parameters)).or_insert((observation.digest, 0));
-        *call = if call.0 == observation.digest { (call.0, call.1 + 1) } else { (observation.digest, 1) };
-        must(call.1 <= 2, || format!("{tool} {parameters} returned the same {} times", call.1))?;
-    }
-    Ok(())
-}
-
-/// S3-14 to S3-18, I-4: no tool ran more often than its limit.
-fn no_tool_beyond_its_limit(run: &Run) -> Result {
-    let rules = &run.spec().gate.three_tier;
-    let mut ran: BTreeMap<&str, u32> = BTreeMap::new();
-    for evidence in run.evidence() {
-        *ran.entry(&evidence.tool).or_default() += 1;
-    }
-    for (tool, times) in ran {
-        let limit = rules.limits.iter().find(|(name, _)| **name == *tool).map_or(rules.other, |(_, n)| *n);
-        must(times <= limit, || format!("{tool} ran {times} times of {limit}"))?;
     }
     Ok(())
 }

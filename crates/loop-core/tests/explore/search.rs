@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use loop_core::{Event, Note, Run, StopReason};
+use loop_core::invariants::{self, Past};
+use loop_core::{Event, Run, StopReason};
 
 use crate::alphabet::Alphabet;
 use crate::checks::{OF_A_STATE, OF_A_STEP, survives_a_checkpoint};
 use crate::edge::{Edge, Ghost};
 use crate::strays::Strays;
-use crate::{money, rank, shape};
+use crate::{money, shape};
 
 /// Of how many states one is stored and read back. All of them, but in a build that is not optimised that alone takes
 /// nine tenths of the time.
@@ -59,11 +60,10 @@ pub fn walk(alphabet: &Alphabet, scope: Scope) -> Walked {
     let began = std::time::Instant::now();
     let strays = Strays::new();
     let (run, event, notes) = alphabet.start();
-    let bound = rank::bound(run.spec());
+    let bound = invariants::bound(run.spec());
     let mut walked = Walked { bound, whole: true, ..Walked::default() };
-    let stops = notes.iter().filter(|note| matches!(note, Note::Stopped { .. })).count() as u32;
-    let ghost = Ghost { stops, ..Ghost::default() };
-    assert!(rank::rank(&run) < bound, "the first state's rank is beyond the bound of the spec");
+    let ghost = Ghost { past: Past::start(&notes), ..Ghost::default() };
+    assert!(invariants::rank(&run) < bound, "the first state's rank is beyond the bound of the spec");
     let place = |run: &Run, ghost: &Ghost| {
         if alphabet.by_shape { shape::shape(run, ghost) } else { shape::whole(run, ghost) }
     };
@@ -76,6 +76,9 @@ pub fn walk(alphabet: &Alphabet, scope: Scope) -> Walked {
         let fault = |name: &str, what: &str, last: Option<&Event>| -> ! {
             panic!("{}: {name}: {what}\n{}", alphabet.name, way(&places, here, last))
         };
+        for it in invariants::OF_A_STATE {
+            (it.check)(&run, &ghost.past).unwrap_or_else(|what| fault(&named(it.id, it.name), &what, None));
+        }
         for (name, check) in OF_A_STATE {
             check(&run, &ghost).unwrap_or_else(|what| fault(name, &what, None));
         }
@@ -103,6 +106,10 @@ pub fn walk(alphabet: &Alphabet, scope: Scope) -> Walked {
             };
             walked.edges += 1;
             let edge = Edge { before: &run, after: &next, was: &ghost, event: &edict.event, notes: &notes };
+            for it in invariants::OF_A_STEP {
+                let checked = (it.check)(&edge.transition(), &ghost.past);
+                checked.unwrap_or_else(|what| fault(&named(it.id, it.name), &what, Some(&edict.event)));
+            }
             for (name, check) in OF_A_STEP {
                 check(&edge).unwrap_or_else(|what| fault(name, &what, Some(&edict.event)));
             }
@@ -127,6 +134,10 @@ pub fn walk(alphabet: &Alphabet, scope: Scope) -> Walked {
         assert!(walked.ends.contains_key(reason), "{}: {reason} was never reached", alphabet.name);
     }
     walked
+}
+
+fn named(id: &str, name: &str) -> String {
+    format!("{id} {name}")
 }
 
 /// The events from the start to a place, one a line.

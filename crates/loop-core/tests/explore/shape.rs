@@ -41,7 +41,7 @@ pub fn shape(run: &Run, ghost: &Ghost) -> u64 {
         Phase::Done { outcome } => outcome.stop.reason().hash(h),
         _ => {}
     }
-    (run.is_stop_requested(), run.tier(), ghost.escalated, &ghost.repaired, ghost.stops).hash(h);
+    (run.is_stop_requested(), run.tier(), ghost.escalated, &ghost.repaired, ghost.past.stops).hash(h);
     (ghost.cut, &ghost.kept).hash(h);
     for pass in run.passes() {
         (pass.confidence, pass.fresh, pass.changed.is_empty(), pass.final_pass, pass.tier).hash(h);

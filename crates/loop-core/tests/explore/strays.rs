@@ -37,7 +37,7 @@ impl Strays {
         let open = in_flight(run);
         let mut tries: Vec<(CommandKey, u32)> = Vec::new();
         // Settled before, by an older try and by the same one; and what was never asked for.
-        for (key, (attempt, _)) in &ghost.settled {
+        for (key, (attempt, _)) in &ghost.past.settled {
             tries.extend((1..=*attempt).map(|attempt| (*key, attempt)));
         }
         tries.extend(open.iter().flat_map(|(key, attempt)| [(*key, attempt + 1), (*key, attempt - 1)]));

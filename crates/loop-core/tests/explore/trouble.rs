@@ -175,7 +175,7 @@ pub fn ends(edge: &Edge<'_>, then: &Trouble) -> Vec<StopReason> {
 /// What settles and ends the run does end it, whatever else could follow.
 pub fn what_ends_the_run_ends_it(edge: &Edge<'_>) -> Result<(), String> {
     let reasons = ends(edge, &edge.was.trouble.after(edge));
-    if reasons.is_empty() || edge.was.stops > 0 {
+    if reasons.is_empty() || edge.was.past.stops > 0 {
         return Ok(());
     }
     let stopped = edge.notes.iter().find_map(|note| match note {

@@ -67,7 +67,7 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
             EventKind::Validated { result, .. } => *result == Validation::Valid,
             _ => false,
         },
-        StopReason::TierChanged => edge.was.after(edge).is_elsewhere,
+        StopReason::TierChanged => edge.was.after(edge).past.is_elsewhere,
         StopReason::MaxMessages => limits.messages.is_some_and(|limit| match edge.before.phase() {
             // Its cause was that after it no other could be made.
             Phase::Calling { purpose: Purpose::Final { .. }, .. } => edge.before.messages() + 2 > limit,

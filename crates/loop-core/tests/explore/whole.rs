@@ -40,7 +40,7 @@ pub fn every_true_condition_is_told(edge: &Edge<'_>) -> Result {
         Note::Stopped { certificate } => Some(&**certificate),
         _ => None,
     });
-    let changed = edge.was.after(edge).is_elsewhere;
+    let changed = edge.was.after(edge).past.is_elsewhere;
     if let Some(stopped) = stopped {
         let reported = reasons(stopped);
         let late = edge.after.elapsed_ms() >= edge.after.spec().limits.wall_ms;

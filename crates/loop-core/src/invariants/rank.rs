@@ -1,64 +1,67 @@
-//! The rank: how many more events a run can take. It falls at every step, so every run ends (I-8).
+//! The rank: how many more events a run can take. It falls at every step, so every run ends.
 //!
-//! Only what a person or an operator does again and again is not counted: asking for a stop, taking that back, telling
-//! the run something, and resuming. None of these raises the rank.
+//! What a person or an operator does again and again is not counted: a request to stop, its withdrawal, an instruction,
+//! and a resume. None of these raises the rank.
 
-use loop_core::{AttemptState, EventKind, Phase, Run, RunSpec};
-use loop_core::{Purpose, Stage};
-
-use crate::edge::{Edge, work};
+use super::view::{call, work};
+use super::{Checked, Past, Transition};
+use crate::run::{AttemptState, EventKind, Phase, Purpose, Run, Stage, Work};
+use crate::spec::RunSpec;
 
 /// How often a save is tried in all, and how often the program may end while a tool runs.
 const TRIES: u64 = 3;
 /// A call that may be started: its start, its settlement, the wait for another try.
 const CALL: u64 = 3;
-/// A tool call that may be admitted: one start a try, its end, and the day when its body gives way to its summary.
+/// A tool call that may be admitted: one start a try, its end, and the event at which its body gives way to its summary.
 const TOOL: u64 = TRIES + 2;
 /// A tool that is not ready: the wait, one more start, its end.
 const POLL: u64 = 3;
-/// A question to a person: the answer, and the day when the body of a denial gives way to its summary.
+/// A question to a person: the answer, and the event at which the body of a denial gives way to its summary.
 const ASK: u64 = 2;
-/// The validation of an output that an attempt ended with.
+/// The validation of an output with which an attempt ended.
 const VALIDATION: u64 = 1;
-/// The refusal by which a pass is shown in short.
+/// The refusal by which a pass is shown by its summary.
 const COMPACTION: u64 = 1;
 /// The refusal that leads to the final pass, and the one that ends it.
 const REFUSALS: u64 = 2;
 /// A deadline that stops the run, and the grace after it.
 const STOP: u64 = 2;
-
 /// A read that starts before its reply is complete: its announcement and its end.
 const EAGER: u64 = 2;
 
 /// The reads that may still start before their reply is complete, and those that run.
 fn early(run: &Run) -> u64 {
     let (totals, reads) = (run.totals(), run.eager_reads());
-    let begun = totals.tool_calls + totals.eager_dropped + reads.len() as u32;
+    let begun = u64::from(totals.tool_calls) + u64::from(totals.eager_dropped) + reads.len() as u64;
     let open = reads.iter().filter(|read| read.observation.is_none()).count() as u64;
-    early_of(run.spec(), begun) + open
+    early_of(run.spec(), begun).saturating_add(open)
 }
 
-fn early_of(spec: &RunSpec, begun: u32) -> u64 {
+fn early_of(spec: &RunSpec, begun: u64) -> u64 {
     let starts = spec.starts_reads_early() && spec.tools.iter().any(|tool| tool.policy.cheap);
-    if starts { EAGER * u64::from(spec.limits.tool_calls.saturating_sub(begun)) } else { 0 }
+    if starts { EAGER * u64::from(spec.limits.tool_calls).saturating_sub(begun) } else { 0 }
 }
 
-/// The most events that a run of this spec can take, its first one included.
+/// The most events that a run of this spec can take, its first one included, without those that are not counted.
 pub fn bound(spec: &RunSpec) -> u64 {
     let limits = &spec.limits;
     let (passes, tool_calls) = (u64::from(limits.passes), u64::from(limits.tool_calls));
     let own = if spec.protocol.properties().native_calls { VALIDATION + COMPACTION } else { 0 };
-    let selection = u64::from(spec.selection.enabled);
+    let a_pass = ASK.saturating_mul(tool_calls).saturating_add(1 + own);
     let save = if spec.save { 2 * TRIES - 1 } else { 0 };
-    1 + CALL * u64::from(limits.model_calls)
-        + selection
-        + tool(spec) * tool_calls
-        + early_of(spec, 0)
-        + passes * (1 + own + ASK * tool_calls)
-        + u64::from(spec.protocol.properties().native_calls)
-        + REFUSALS
-        + STOP
-        + save
+    let parts = [
+        1,
+        CALL * u64::from(limits.model_calls),
+        u64::from(spec.selection.enabled),
+        tool(spec).saturating_mul(tool_calls),
+        early_of(spec, 0),
+        passes.saturating_mul(a_pass),
+        u64::from(spec.protocol.properties().native_calls),
+        REFUSALS,
+        STOP,
+        save,
+    ];
+    parts.into_iter().fold(0, u64::saturating_add)
 }
 
 /// The most events that can still follow.
@@ -76,18 +79,16 @@ pub fn rank(run: &Run) -> u64 {
         _ if spec.save => 2 * TRIES - 1,
         _ => 0,
     };
-    let calls = CALL * left(limits.model_calls, totals.model_calls);
-    let call = crate::edge::call(run).map_or(0, |call| match call.started {
+    let call = call(run).map_or(0, |call| match call.started {
         Some(_) => CALL - 1,
         None => u64::from(call.not_before.is_some_and(|at| at > run.now())),
     });
-    let in_flight = call + work(run).iter().map(|work| open_work(run, work)).sum::<u64>();
+    let in_flight = work(run).iter().map(|work| open_work(run, work)).fold(call, u64::saturating_add);
     if matches!(run.phase(), Phase::Stopping { .. }) {
-        return in_flight + 1 + save;
+        return in_flight.saturating_add(1 + save);
     }
-    let tools = tool(spec) * left(limits.tool_calls, totals.tool_calls);
     let own = if spec.protocol.properties().native_calls { VALIDATION + COMPACTION } else { 0 };
-    let passes = left(limits.passes, totals.passes) * (1 + own + ASK * u64::from(limits.tool_calls));
+    let a_pass = ASK.saturating_mul(u64::from(limits.tool_calls)).saturating_add(1 + own);
     let asks = match run.phase() {
         Phase::WaitingForPerson { asks, .. } => {
             asks.iter().map(|ask| if ask.answered { 1 } else { ASK }).sum()
@@ -96,13 +97,12 @@ pub fn rank(run: &Run) -> u64 {
         _ => 0,
     };
     let refusals = match run.phase() {
-        Phase::Calling { purpose: Purpose::Select, .. }
-        | Phase::Calling { purpose: Purpose::Repair { .. }, .. } => REFUSALS + 1,
+        Phase::Calling { purpose: Purpose::Select | Purpose::Repair { .. }, .. } => REFUSALS + 1,
         Phase::Calling { purpose: Purpose::Final { .. }, .. } => REFUSALS - 1,
         _ => REFUSALS,
     };
     let whole = if spec.protocol.properties().native_calls {
-        u64::from(totals.passes - run.compacted_through()) + u64::from(!run.is_history_compacted())
+        left(totals.passes, run.compacted_through()) + u64::from(!run.is_history_compacted())
     } else {
         shortened
     };
@@ -110,32 +110,47 @@ pub fn rank(run: &Run) -> u64 {
         Some(AttemptState::Ends) => VALIDATION,
         _ => 0,
     };
-    calls + in_flight + tools + early(run) + passes + asks + refusals + whole + validation + STOP + save
+    let parts = [
+        CALL * left(limits.model_calls, totals.model_calls),
+        in_flight,
+        tool(spec).saturating_mul(left(limits.tool_calls, totals.tool_calls)),
+        early(run),
+        left(limits.passes, totals.passes).saturating_mul(a_pass),
+        asks,
+        refusals,
+        whole,
+        validation,
+        STOP,
+        save,
+    ];
+    parts.into_iter().fold(0, u64::saturating_add)
 }
 
-/// A tool call that may be admitted, asked again as often as any tool may be.
+/// A tool call that may be admitted, polled as often as any tool may be.
 fn tool(spec: &RunSpec) -> u64 {
     let polls = spec.tools.iter().map(|tool| tool.policy.repeats.polls).max();
     TOOL + POLL * u64::from(polls.unwrap_or_default())
 }
 
-fn open_work(run: &Run, work: &loop_core::Work) -> u64 {
+fn open_work(run: &Run, work: &Work) -> u64 {
     if work.observation.is_some() {
         return 1;
     }
-    let tool = run.spec().tool(run.actions()[work.action as usize].tool_name());
+    let action = run.actions().get(work.action as usize);
+    let tool = action.and_then(|action| run.spec().tool(action.tool_name()));
     let max = tool.map_or(0, |tool| tool.policy.repeats.polls);
     let (times, waits) =
         work.poll.as_ref().map_or((0, false), |poll| (poll.times, poll.not_before > run.now()));
     let tries = TRIES.saturating_sub(u64::from(work.lost) + 1);
-    2 + u64::from(!work.announced) + tries + POLL * u64::from(max - times) + u64::from(waits)
+    let polls = POLL * u64::from(max.saturating_sub(times));
+    2 + u64::from(!work.announced) + tries + polls + u64::from(waits)
 }
 
-/// I-8: the rank falls at every event of the world, and rises at none.
-pub fn falls(edge: &Edge<'_>) -> Result<(), String> {
-    let (before, after) = (rank(edge.before), rank(edge.after));
+/// The rank falls at every event, and rises at none.
+pub(super) fn falls(step: &Transition<'_>, _: &Past) -> Checked {
+    let (before, after) = (rank(step.before), rank(step.after));
     let counts = !matches!(
-        edge.event.kind,
+        step.event.kind,
         EventKind::StopRequested { .. }
             | EventKind::StopWithdrawn
             | EventKind::Resumed { .. }
@@ -144,5 +159,5 @@ pub fn falls(edge: &Edge<'_>) -> Result<(), String> {
     if after < before || !counts && after == before {
         return Ok(());
     }
-    Err(format!("the rank went from {before} to {after}"))
+    Err(format!("at most {before} events could follow, and after this one {after}"))
 }

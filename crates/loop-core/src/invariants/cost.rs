@@ -1,0 +1,128 @@
+//! Cost and tokens: what is settled and what is in flight, checked against the limits and against the charges.
+
+use super::view::{call, is_action, work};
+use super::{Checked, Past, Transition, must};
+use crate::run::{EventKind, Note, Reserve, Run};
+use crate::spec::CostMode;
+use crate::types::{CommandKey, PicoUsd, Usage};
+
+/// A limit, and what is taken from it.
+struct Taken {
+    name: &'static str,
+    limit: u64,
+    before: u64,
+    after: u64,
+    /// What settlements of this step took beyond their reserves.
+    overshoot: u64,
+}
+
+/// What is started exceeds no limit, and a settlement exceeds it only by what it took beyond its reserve. With the mode
+/// `after` no call is started once the limit is used up.
+pub(super) fn limits_hold(step: &Transition<'_>, _: &Past) -> Checked {
+    let mode = step.after.spec().limits.cost_mode;
+    let started = matches!(step.event.kind, EventKind::CallStarted { .. });
+    for Taken { name, limit, before, after, overshoot } in taken(step) {
+        let shown = || format!("{name}: {before} -> {after} of {limit}, {overshoot} beyond the reserves");
+        match mode {
+            CostMode::Strict | CostMode::Estimated => {
+                must(after <= limit.max(before.saturating_add(overshoot)), || {
+                    format!("a limit was exceeded: {}", shown())
+                })?;
+                must(!started || after <= limit, || format!("a call was started beyond it: {}", shown()))?;
+            }
+            CostMode::After => must(!started || before < limit, || {
+                format!("a call was started after it was used up: {}", shown())
+            })?,
+        }
+    }
+    Ok(())
+}
+
+fn taken(step: &Transition<'_>) -> Vec<Taken> {
+    let limits = &step.after.spec().limits;
+    let (mut tokens_beyond, mut cost_beyond) = (0_u64, 0_u64);
+    for (key, usage, cost) in charges(step) {
+        let reserve = reserve_of(step.before, is_action(key));
+        let reserved = reserve.input_tokens.saturating_add(reserve.output_tokens);
+        tokens_beyond = tokens_beyond.saturating_add(usage.total().saturating_sub(reserved));
+        let beyond = cost.unwrap_or_default().0.saturating_sub(reserve.cost.unwrap_or_default().0);
+        cost_beyond = cost_beyond.saturating_add(beyond);
+    }
+    let of_tokens = limits.tokens.map(|limit| Taken {
+        name: "tokens",
+        limit,
+        before: tokens(step.before),
+        after: tokens(step.after),
+        overshoot: tokens_beyond,
+    });
+    let of_cost = limits.cost.map(|PicoUsd(limit)| Taken {
+        name: "cost in pico-dollars",
+        limit,
+        before: cost(step.before),
+        after: cost(step.after),
+        overshoot: cost_beyond,
+    });
+    of_tokens.into_iter().chain(of_cost).collect()
+}
+
+fn tokens(run: &Run) -> u64 {
+    let reserved = run.reserved();
+    let in_flight = reserved.input_tokens.saturating_add(reserved.output_tokens);
+    run.totals().usage.total().saturating_add(in_flight)
+}
+
+fn cost(run: &Run) -> u64 {
+    run.totals().cost.known.plus(run.reserved().cost.unwrap_or_default()).0
+}
+
+/// The reserve of the call in flight, or of one of the granted sub-calls.
+fn reserve_of(run: &Run, is_sub_call: bool) -> Reserve {
+    let call = call(run).and_then(|call| call.started).map_or_else(Reserve::default, |it| it.reserve);
+    if !is_sub_call {
+        return call;
+    }
+    let granted = work(run).iter().filter(|work| work.sub_call.is_some()).count() as u64;
+    let all = run.reserved();
+    let one = |all: u64, call: u64| all.saturating_sub(call).checked_div(granted).unwrap_or_default();
+    Reserve {
+        input_tokens: one(all.input_tokens, call.input_tokens),
+        output_tokens: one(all.output_tokens, call.output_tokens),
+        cost: all.cost.map(|all| PicoUsd(one(all.0, call.cost.unwrap_or_default().0))),
+    }
+}
+
+/// The charges of a step: the key, the tokens, the cost.
+fn charges(step: &Transition<'_>) -> impl Iterator<Item = (CommandKey, Usage, Option<PicoUsd>)> {
+    step.notes.iter().filter_map(|note| match note {
+        Note::CallCharged { key, usage, cost, .. } => Some((*key, *usage, *cost)),
+        _ => None,
+    })
+}
+
+/// A step adds to the cost what its notes charge, and every call that settles is charged once.
+pub(super) fn is_the_sum_of_the_charges(step: &Transition<'_>, _: &Past) -> Checked {
+    let (mut usage, mut cost) = (step.before.totals().usage, step.before.totals().cost);
+    let (mut sub_calls, mut calls) = (0, 0);
+    for (key, used, charged) in charges(step) {
+        usage = usage.plus(&used);
+        cost.add(charged);
+        if is_action(key) {
+            sub_calls += 1;
+        } else {
+            calls += 1;
+        }
+    }
+    let totals = step.after.totals();
+    must((usage, cost) == (totals.usage, totals.cost), || {
+        format!("the totals are {totals:?}, the charges give {usage:?} and {cost}")
+    })?;
+    let started = u32::from(matches!(step.event.kind, EventKind::CallStarted { .. }));
+    must(totals.model_calls == step.before.totals().model_calls + started + sub_calls, || {
+        "a model call was counted that was neither announced nor charged".to_owned()
+    })?;
+    let open = |run: &Run| call(run).filter(|it| it.started.is_some()).map(|it| (it.key, it.attempt));
+    let settled = open(step.before).is_some() && open(step.before) != open(step.after);
+    must(calls == u32::from(settled), || {
+        format!("{calls} calls were charged, while {:?} was in flight", open(step.before))
+    })
+}

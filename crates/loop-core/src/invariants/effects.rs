@@ -1,0 +1,186 @@
+//! Effects: policy before each, approvals, taint, and no second dispatch of what cannot be made twice.
+
+use super::view::work;
+use super::{Checked, Past, Transition, must};
+use crate::gate::{JudgedAction, Measure, StopReason, Verdict};
+use crate::policy;
+use crate::run::{Command, EventKind, PersonAnswer, Phase, Run, RunTool};
+use crate::spec::TaintRule;
+use crate::types::{CommandKey, Evidence, Status, StopClass, Taint};
+
+/// The tools that are commanded, each with the action for which it runs. A read that starts before its reply is complete
+/// has no action yet.
+fn commanded(run: &Run) -> Vec<(RunTool, &JudgedAction)> {
+    let action = |tool: &RunTool| {
+        let open = work(run).iter().find(|work| work.key == tool.key && work.attempt == tool.attempt)?;
+        run.actions().get(open.action as usize).map(AsRef::as_ref)
+    };
+    let commands = run.commands().into_iter().filter_map(|command| match command {
+        Command::RunTool(tool) => Some(tool),
+        _ => None,
+    });
+    commands.filter_map(|tool| action(&tool).map(|action| (tool, action))).collect()
+}
+
+/// The action for which the work under a key runs.
+fn action_of<'a>(run: &'a Run, key: &CommandKey) -> Option<&'a JudgedAction> {
+    let open = work(run).iter().find(|work| work.key == *key)?;
+    run.actions().get(open.action as usize).map(AsRef::as_ref)
+}
+
+/// What runs was judged, was permitted, is exactly what was judged, and if it changes something, the domain or a person
+/// approved it.
+pub(super) fn policy_comes_first(run: &Run, past: &Past) -> Checked {
+    for (tool, action) in commanded(run) {
+        may_run(run, past, tool.key, action)?;
+        let same = *tool.tool == *action.tool_name() && tool.parameters == action.parameters;
+        must(same, || format!("{} runs {} for {}", tool.key, tool.tool, action.key))?;
+    }
+    Ok(())
+}
+
+fn may_run(run: &Run, past: &Past, key: CommandKey, action: &JudgedAction) -> Checked {
+    must(action.verdict == Verdict::Run, || format!("{key} runs, and it is `{}`", action.verdict.name()))?;
+    let Some(spec) = run.spec().tool(action.tool_name()) else {
+        return Err(format!("{key} runs {}, and there is no such tool", action.tool_name()));
+    };
+    must(!policy::is_forbidden(run.spec(), spec), || {
+        format!("{key} runs {}, which is forbidden", spec.name)
+    })?;
+    let approved = spec.effect.is_read()
+        || policy::approves(run.spec(), &spec.name)
+        || past.approved.contains(&action.key);
+    must(approved, || format!("{key} changes something, and neither the domain nor a person approved it"))
+}
+
+/// An effect that begins has a verdict that lets it run, from an event before.
+pub(super) fn a_verdict_comes_first(step: &Transition<'_>, past: &Past) -> Checked {
+    let EventKind::ToolStarted { key, .. } = &step.event.kind else { return Ok(()) };
+    match action_of(step.before, key) {
+        Some(action) => may_run(step.before, past, *key, action),
+        None => Err(format!("{key} begins without a verdict")),
+    }
+}
+
+/// What a pass has read: the work item, the messages before the run, and the results of tools that ran before it, also
+/// where they failed.
+fn read_before(run: &Run, pass: u32) -> Taint {
+    let history = run.started().history.as_ref().map_or(Taint::default(), |history| history.taint);
+    let start = Taint { untrusted: run.spec().gate.item_untrusted, private: false };
+    let is_read = |evidence: &&Evidence| !evidence.observation.status.is_unrun() && evidence.pass < pass;
+    let read = run.evidence().iter().filter(is_read).filter_map(|evidence| run.spec().tool(&evidence.tool));
+    let of_tool = |taint: Taint, tool: &crate::spec::ToolSpec| Taint {
+        untrusted: taint.untrusted || tool.policy.returns_untrusted,
+        private: taint.private || tool.policy.reads_private,
+    };
+    let start = Taint { untrusted: start.untrusted || history.untrusted, private: history.private };
+    read.fold(start, of_tool)
+}
+
+/// After something untrusted was read, an effect runs only if a person allowed it.
+pub(super) fn taint_asks_a_person(run: &Run, past: &Past) -> Checked {
+    if run.spec().gate.taint == TaintRule::Off {
+        return Ok(());
+    }
+    for (tool, action) in commanded(run) {
+        let needs = !tool.effect.is_read() && read_before(run, action.key.pass).untrusted;
+        must(!needs || past.approved.contains(&action.key), || {
+            format!("{} {} runs after untrusted text was read", tool.key, tool.tool)
+        })?;
+    }
+    Ok(())
+}
+
+/// An effect that cannot be made twice begins again under its key only after a result that may be retried, or by a
+/// person's consent.
+pub(super) fn no_second_dispatch(step: &Transition<'_>, past: &Past) -> Checked {
+    let EventKind::ToolStarted { key, .. } = &step.event.kind else { return Ok(()) };
+    let (Some(begun), Some(action)) = (past.effects.get(key), action_of(step.before, key)) else {
+        return Ok(());
+    };
+    must(!begun.runs, || format!("{key} begins while it runs"))?;
+    let tool = step.before.spec().tool(action.tool_name());
+    if tool.is_none_or(|tool| tool.effect.is_repeatable()) {
+        return Ok(());
+    }
+    let allowed = past.approved.contains(&action.key) && !past.used.contains(&action.key);
+    must(allowed || !begun.unknown, || format!("{key} begins again, and it may have happened already"))?;
+    let status = past.settled.get(key).and_then(|(_, status)| *status);
+    let again = status.is_none_or(Status::is_retryable) || allowed;
+    must(again, || format!("{key} begins again after {status:?}"))
+}
+
+/// What cannot be made twice is begun once for each approval. An answer counts once, in time, for what was shown.
+pub(super) fn approvals_are_used_once(step: &Transition<'_>, past: &Past) -> Checked {
+    let run = step.before;
+    match &step.event.kind {
+        EventKind::ToolStarted { key, .. } => {
+            let Some(action) = action_of(run, key) else { return Ok(()) };
+            let once = run.spec().tool(action.tool_name()).is_some_and(|tool| !tool.effect.is_repeatable());
+            let again = once && past.used.contains(&action.key);
+            must(!again, || format!("{} is begun again by one approval", action.key))
+        }
+        EventKind::PersonAnswered { key, answer, binding } => {
+            let Phase::WaitingForPerson { asks, .. } = run.phase() else {
+                return Err(format!("{key} is answered while {}", run.phase().name()));
+            };
+            let at = |action: u32| run.actions().get(action as usize).map(|action| action.key);
+            let open = asks.iter().find(|ask| at(ask.action) == Some(*key));
+            let Some(open) = open else { return Err(format!("{key} is answered and was not asked")) };
+            must(!open.answered, || format!("{key} is answered twice"))?;
+            must(step.event.at < open.deadline, || format!("{key} is answered too late"))?;
+            let same = binding.is_none_or(|binding| run.binding(key) == Some(binding));
+            must(same, || format!("{key} is answered for other arguments than its own"))?;
+            let asks = action_is_question(run, key);
+            must(*answer != PersonAnswer::Approved || !asks, || {
+                format!("{key} is a question and is approved")
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn action_is_question(run: &Run, key: &CommandKey) -> bool {
+    let action = run.actions().iter().find(|action| action.key == *key);
+    let tool = action.and_then(|action| run.spec().tool(action.tool_name()));
+    tool.is_some_and(|tool| tool.policy.asks_person)
+}
+
+/// What a person is shown is what would run, under a binding that no other action has.
+pub(super) fn approvals_are_bound(run: &Run, _: &Past) -> Checked {
+    for ask in run.requested() {
+        let Some(action) = run.actions().iter().find(|action| action.key == ask.key) else {
+            return Err(format!("{} is asked about and is not an action", ask.key));
+        };
+        let same = *ask.tool == *action.tool_name() && ask.parameters == action.parameters;
+        must(same, || format!("{} is shown with other arguments than its own", ask.key))?;
+        let waits = matches!(action.verdict, Verdict::NeedsPerson { .. });
+        must(waits, || format!("{} is asked about, and it is `{}`", ask.key, action.verdict.name()))?;
+        must(run.binding(&ask.key) == Some(ask.binding), || format!("{} has another binding", ask.key))?;
+        let mut others = run.actions().iter().filter(|other| other.key != ask.key);
+        must(others.all(|other| run.binding(&other.key) != Some(ask.binding)), || {
+            format!("{} has the binding of another action", ask.key)
+        })?;
+    }
+    Ok(())
+}
+
+/// The certificate of an outcome names each effect that was begun and whose result is unknown.
+pub(super) fn effects_in_doubt_are_reported(run: &Run, past: &Past) -> Checked {
+    let Some(outcome) = run.outcome() else { return Ok(()) };
+    let unknown = past.effects.iter().filter(|(_, begun)| begun.runs || begun.unknown);
+    let unknown: Vec<String> = unknown.map(|(key, _)| key.to_string()).collect();
+    let reported = outcome.stop.also.iter().find(|condition| condition.reason == StopReason::InDoubt);
+    let reported: Vec<&str> = match reported.map(|condition| &condition.value) {
+        Some(Measure::Names(names)) => {
+            names.iter().map(|name| name.split(' ').next().unwrap_or_default()).collect()
+        }
+        Some(other) => return Err(format!("`{other}` are not effects")),
+        None => Vec::new(),
+    };
+    must(reported == unknown, || format!("{unknown:?} are in doubt, {reported:?} are reported"))?;
+    let is_by_hand = outcome.stop.reason() == StopReason::ManualStop;
+    must(unknown.is_empty() || is_by_hand || outcome.stop.class == StopClass::InDoubt, || {
+        format!("an effect is in doubt and the class is {:?}", outcome.stop.class)
+    })
+}
