@@ -94,6 +94,10 @@ pub fn rank(run: &Run) -> u64 {
             asks.iter().map(|ask| if ask.answered { 1 } else { ASK }).sum()
         }
         Phase::Running { batch, stage: Stage::Act } => ASK * batch.asks.len() as u64,
+        // Its pass is counted, and its actions are still to be judged.
+        Phase::Calling { purpose: Purpose::Repair { .. }, .. } => {
+            ASK.saturating_mul(u64::from(limits.tool_calls))
+        }
         _ => 0,
     };
     let refusals = match run.phase() {
