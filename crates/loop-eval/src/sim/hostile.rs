@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use loop_core::invariants::{Checker, Transition, Violation};
 use loop_core::{Event, EventKind, Note, Run, StopReason};
 
 use crate::sim::check::{self, Ghost, Step};
@@ -26,6 +27,25 @@ impl Mode {
         if seed.is_multiple_of(5) { Self::Liveness } else { Self::Safety }
     }
 }
+
+/// What is checked of a simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Whether faults end.
+    pub mode: Mode,
+    /// Whether the core's own invariants are checked after each event, in addition to the simulator's cheap ones.
+    pub is_whole: bool,
+}
+
+impl Plan {
+    /// The plan of a seed: one in eight is checked wholly.
+    pub fn of(seed: u64) -> Self {
+        Self { mode: Mode::of(seed), is_whole: seed.is_multiple_of(WHOLE) }
+    }
+}
+
+/// One seed in so many is checked by the core's own invariants as well, which cost more than the run itself.
+const WHOLE: u64 = 8;
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +127,7 @@ pub fn simulate(from: u64, to: u64) -> Result<Tally, (u64, Box<Simulated>)> {
             world = Some((of, World::drawn(&mut Choices::of_seed(of ^ WORLDS))));
         }
         let Some((_, world)) = &world else { continue };
-        let simulated = simulate_choices(world, Mode::of(seed), Choices::of_seed(seed));
+        let simulated = simulate_choices(world, Plan::of(seed), Choices::of_seed(seed));
         if simulated.fault.is_some() {
             return Err((seed, Box::new(simulated)));
         }
@@ -130,9 +150,14 @@ pub(crate) fn drawn_world(seed: u64) -> World {
 /// Keeps the numbers of worlds and of runs apart.
 const WORLDS: u64 = 0x5157_0000_0000_0000;
 
+/// The first violation of the core's own invariants, as a fault.
+fn first_of(violations: &[Violation]) -> Option<Fault> {
+    violations.first().map(|it| Fault { check: it.name, what: it.to_string() })
+}
+
 /// Simulates one run with these choices, until it is done or an invariant does not hold.
-pub fn simulate_choices(world: &World, mode: Mode, mut choices: Choices) -> Simulated {
-    let calm_after = match mode {
+pub fn simulate_choices(world: &World, plan: Plan, mut choices: Choices) -> Simulated {
+    let calm_after = match plan.mode {
         Mode::Liveness => choices.below(14),
         Mode::Safety => 60,
     };
@@ -143,6 +168,12 @@ pub fn simulate_choices(world: &World, mode: Mode, mut choices: Choices) -> Simu
     let mut log: Vec<Event> = Vec::new();
     let (mut run, mut now, mut rejected, mut steps, mut uncounted) = (run, 0_u64, 0_u32, 0_u32, 0_u64);
     let mut fault = check::of_start(&run).err();
+    let mut whole = None;
+    if plan.is_whole {
+        let (checker, violations) = Checker::start(&run, journal.first().map_or(&[], |(_, notes)| notes));
+        fault = fault.or_else(|| first_of(&violations));
+        whole = Some(checker);
+    }
     let mut calm_since = None;
     while fault.is_none() && !run.is_done() {
         if steps >= calm_after && !choices.is_calm() {
@@ -165,6 +196,12 @@ pub fn simulate_choices(world: &World, mode: Mode, mut choices: Choices) -> Simu
                 uncounted += u64::from(free);
                 let step = Step { before: &before, event: &event, notes: &notes, after: &run };
                 fault = check::step(&step, &mut ghost).err();
+                if let Some(checker) = &mut whole {
+                    let transition =
+                        Transition { before: &before, event: &event, notes: &notes, after: &run };
+                    let violations = checker.step(&transition);
+                    fault = fault.or_else(|| first_of(&violations));
+                }
                 log.push(event.clone());
                 journal.push((event, notes));
                 if journal.len() as u64 > bound + uncounted {

@@ -18,6 +18,6 @@ mod shrink;
 mod world;
 
 pub use choices::Choices;
-pub use hostile::{Fault, Mode, Simulated, Tally, simulate, simulate_choices};
+pub use hostile::{Fault, Mode, Plan, Simulated, Tally, simulate, simulate_choices};
 pub use shrink::{Shrunk, shrink};
 pub use world::World;

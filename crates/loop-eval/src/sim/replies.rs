@@ -60,11 +60,11 @@ fn name(choices: &mut Choices) -> &'static str {
 
 /// How many calls a reply requests. None ends many runs.
 fn count(choices: &mut Choices) -> u32 {
-    choices.of(&[0, 1, 2, 1, 3, 2, 1, 2]).copied().unwrap_or_default()
+    choices.of(&[0, 1, 2, 1, 3, 2, 1, 2, 1, 2, 4, 1]).copied().unwrap_or_default()
 }
 
 fn target(choices: &mut Choices) -> &'static str {
-    choices.of(&["d", "e", "ops"]).copied().unwrap_or_default()
+    choices.of(&["d", "e", "ops", "f", "g"]).copied().unwrap_or_default()
 }
 
 /// The arguments of a call, as a model writes them: valid, with a default left out, or wrong in one way.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::sim::hostile::{Fault, Mode, Simulated, drawn_world, simulate_choices};
+use crate::sim::hostile::{Fault, Plan, Simulated, drawn_world, simulate_choices};
 use crate::sim::{Choices, World};
 
 /// How many simulations a shrinking may take.
@@ -24,15 +24,15 @@ pub struct Shrunk {
 /// Shrinks the simulation of a seed that breaks an invariant. `None`: it breaks none.
 pub fn shrink(seed: u64) -> Option<Shrunk> {
     let world = drawn_world(seed);
-    let mode = Mode::of(seed);
-    let first = simulate_choices(&world, mode, Choices::of_seed(seed));
+    let plan = Plan::of(seed);
+    let first = simulate_choices(&world, plan, Choices::of_seed(seed));
     let fault = first.fault.clone()?;
     let from_events = first.journal.len();
     let mut best = first;
     let mut tries = 0;
     let mut width = best.choices.len() / 2;
     while width > 0 && tries < TRIES {
-        let shorter = pass(&world, mode, &best, &fault, width, &mut tries);
+        let shorter = pass(&world, plan, &best, &fault, width, &mut tries);
         match shorter {
             Some(shorter) => best = shorter,
             None => width /= 2,
@@ -44,7 +44,7 @@ pub fn shrink(seed: u64) -> Option<Shrunk> {
 /// The first simulation that is simpler by `width` choices: these are left out, or are zero.
 fn pass(
     world: &World,
-    mode: Mode,
+    plan: Plan,
     best: &Simulated,
     fault: &Fault,
     width: usize,
@@ -61,7 +61,7 @@ fn pass(
             if *tries > TRIES {
                 return None;
             }
-            let other = simulate_choices(world, mode, Choices::of_list(list));
+            let other = simulate_choices(world, plan, Choices::of_list(list));
             let is_same = other.fault.as_ref().is_some_and(|other| other.check == fault.check);
             if is_same && weight(&other) < weight(best) {
                 return Some(other);

@@ -124,8 +124,8 @@ fn models(choices: &mut Choices, spec: &mut RunSpec) {
 
 fn limits(choices: &mut Choices, limits: &mut Limits, is_priced: bool) {
     let few = |choices: &mut Choices, usual: u32, below: u32| match choices.below(24) {
-        0..=15 => usual,
-        16 => 0,
+        0..=18 => usual,
+        19 if choices.one_in(2) => 0,
         _ => 1 + choices.below(below),
     };
     limits.passes = few(choices, 5, 5);
