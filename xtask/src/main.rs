@@ -15,6 +15,7 @@ mod requirements;
 mod rooms;
 mod rust_text;
 mod servers;
+mod sim;
 mod teed;
 mod terms;
 mod test;
@@ -45,6 +46,11 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Test(flags) => test::run(flags.suite.as_deref(), flags.write),
         XtaskCmd::Ci(flags) => ci::run(flags.tested),
         XtaskCmd::Explore(flags) => explore::run(flags.write, flags.full),
+        XtaskCmd::Sim(flags) => {
+            let [seeds, driver, seed, bug] =
+                [&flags.seeds, &flags.driver, &flags.seed, &flags.bug].map(Option::as_deref);
+            sim::run(sim::Asked { seeds, driver, seed, bug }, flags.full)
+        }
         XtaskCmd::Bench(flags) => bench::run(flags.suite.as_deref(), flags.write, flags.against.as_deref()),
         XtaskCmd::Servers(flags) => servers::run(flags.suite.as_deref()),
         XtaskCmd::Layers(_) => layers::run(),

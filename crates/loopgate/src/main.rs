@@ -32,6 +32,7 @@ mod run;
 mod saving;
 mod servers;
 mod show;
+mod sim;
 mod stream;
 mod tools;
 mod why;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
             Command::Why(args) => why::why(args).await,
             Command::Diff(args) => diff::diff(args).await,
             Command::Plan(args) => plan::plan(&args),
+            Command::Sim(args) => sim::sim(&args),
             Command::Runs(runs) => show::runs(runs).await,
             Command::Tools(tools) => tools::tools(tools).await,
             Command::Models(args) => models::models(&args),

@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-const COMMANDS: [&str; 27] = [
+const COMMANDS: [&str; 28] = [
     "run",
     "chat",
     "show",
     "why",
     "diff",
     "plan",
+    "sim",
     "runs",
     "tools",
     "tools call",

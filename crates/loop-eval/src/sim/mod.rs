@@ -15,9 +15,15 @@ mod events;
 mod hostile;
 mod replies;
 mod shrink;
+mod study;
 mod world;
 
 pub use choices::Choices;
 pub use hostile::{Fault, Mode, Plan, Simulated, Tally, simulate, simulate_choices};
+pub use replies::drawn_reply;
 pub use shrink::{Shrunk, shrink};
-pub use world::World;
+pub use study::{
+    Amounts, Assumption, AssumptionError, Assumptions, ClassRuns, Distribution, ReachedLimit, ReasonRuns,
+    SIM_VERSION, Study,
+};
+pub use world::{NONCE, World};

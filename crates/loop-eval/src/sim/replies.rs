@@ -25,6 +25,15 @@ pub(crate) fn reply(choices: &mut Choices, spec: &RunSpec, granted: u64, reserve
     reply
 }
 
+/// A hostile reply to a selection or to a main call, for simulations of a driver. It writes [`NONCE`] for the nonce.
+pub fn drawn_reply(choices: &mut Choices, spec: &RunSpec, is_selection: bool) -> Reply {
+    let (granted, reserved_input) = (spec.limits.output_tokens, 2_000);
+    match is_selection {
+        true => selection(choices, granted, reserved_input),
+        false => reply(choices, spec, granted, reserved_input),
+    }
+}
+
 /// The reply to a selection.
 pub(crate) fn selection(choices: &mut Choices, granted: u64, reserved_input: u64) -> Reply {
     let mut text = String::from("[");

@@ -12,8 +12,8 @@ use serde_json::json;
 
 use crate::sim::Choices;
 
-/// The nonce of every simulated run.
-pub(crate) const NONCE: &str = "n-5e3d";
+/// The nonce of every simulated run of the core. A drawn reply contains it where a model would write the run's own.
+pub const NONCE: &str = "n-5e3d";
 
 /// A text that only incomplete parts of replies contain.
 pub(crate) const CUT: &str = "CUT-HERE";
