@@ -9,6 +9,7 @@ mod guard;
 mod guard_set;
 mod redteam;
 mod schema;
+mod sim;
 mod step;
 mod trust;
 mod verdicts;

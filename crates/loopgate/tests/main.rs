@@ -42,6 +42,7 @@ mod repo;
 mod resume;
 mod scripts;
 mod secrets;
+mod sim;
 mod terminal;
 mod tickets;
 mod why;

@@ -138,9 +138,7 @@ fn denied(judged: &mut JudgedAction, reason: &policy::Reason) -> Verdict {
 /// Judges an action whose tool is known. A forbidden tool is denied whatever its arguments are. Valid arguments are
 /// then checked by policy, as a repeat, by the tool's breaker, and last for an approval.
 fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: &mut OtherCalls) -> Verdict {
-    if let Some(reason) =
-        policy::forbidden(context.spec, tool).filter(|_| !planted::is(Planted::ForbiddenRuns))
-    {
+    if let Some(reason) = policy::forbidden(context.spec, tool) {
         return denied(&mut judged.judged, &reason);
     }
     if context.spec.protocol.handles(&tool.name) {

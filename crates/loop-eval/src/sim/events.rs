@@ -50,7 +50,7 @@ fn past_deadline(choices: &mut Choices, run: &Run, now: &mut u64) -> EventKind {
 
 fn follow(choices: &mut Choices, run: &Run, command: &Command, now: &mut u64) -> EventKind {
     match command {
-        Command::CallModel(call @ CallModel { granted: None, .. }) => announce(choices, run, call, *now),
+        Command::CallModel(call @ CallModel { granted: None, .. }) => announce(choices, run, call),
         Command::CallModel(call) => {
             let early = run.spec().starts_reads_early() && choices.one_in(4);
             if let Some(kind) = early.then(|| eager(choices, run, call, *now)).flatten() {
@@ -85,7 +85,11 @@ fn follow(choices: &mut Choices, run: &Run, command: &Command, now: &mut u64) ->
         Command::AskPerson { key, action, deadline } => {
             let is_question = run.spec().tool(&action.tool).is_some_and(|tool| tool.policy.asks_person);
             *now += [40, 2_000].get(choices.below(2) as usize).copied().unwrap_or_default();
-            if *now >= deadline.0 {
+            // An answer that comes too late: now and then it is reported all the same.
+            let is_late = choices.one_in(12);
+            if is_late {
+                *now = deadline.0.max(*now);
+            } else if *now >= deadline.0 {
                 return EventKind::DeadlineReached;
             }
             let answer = match choices.below(3) {
@@ -108,7 +112,7 @@ fn follow(choices: &mut Choices, run: &Run, command: &Command, now: &mut u64) ->
                     EventKind::ModelFailed { key, attempt, failure: replies::failure(choices, *now).into() }
                 }
                 true => {
-                    let reply = replies::reply(choices, run.spec(), 500, 1_000).into();
+                    let reply = replies::reply(choices, run.spec(), run.actions(), 500, 1_000).into();
                     EventKind::ModelReplied { key, attempt, reply }
                 }
                 false => {
@@ -129,7 +133,7 @@ fn follow(choices: &mut Choices, run: &Run, command: &Command, now: &mut u64) ->
 }
 
 /// The announcement of a call with a prompt of some size: it is granted, or refused.
-fn announce(choices: &mut Choices, run: &Run, call: &CallModel, now: u64) -> EventKind {
+fn announce(choices: &mut Choices, run: &Run, call: &CallModel) -> EventKind {
     let evidence = run.evidence().iter().filter(|evidence| !evidence.shortened).count() as u64;
     let passes = run.passes().len() as u64;
     let usual = 1_500 + 400 * evidence + 300 * passes;
@@ -140,8 +144,6 @@ fn announce(choices: &mut Choices, run: &Run, call: &CallModel, now: u64) -> Eve
     };
     let shared_bytes = if choices.one_in(3) { bytes } else { 0 };
     let prompt = PromptSize { bytes, shared_bytes };
-    // The quote of this instant: what had to wait may be due by now.
-    let _ = now;
     let (key, attempt) = (call.key, call.attempt);
     match run.quote(&key, prompt) {
         Ok(quote) => EventKind::CallStarted {
@@ -174,7 +176,7 @@ fn settle(choices: &mut Choices, run: &Run, call: &CallModel, now: u64) -> Event
     let (granted, reserved) = (call.granted.unwrap_or_default(), run.reserved().input_tokens);
     let reply = match key.slot {
         Slot::Select => replies::selection(choices, granted, reserved),
-        _ => replies::reply(choices, run.spec(), granted, reserved),
+        _ => replies::reply(choices, run.spec(), run.actions(), granted, reserved),
     };
     EventKind::ModelReplied { key, attempt, reply: reply.into() }
 }

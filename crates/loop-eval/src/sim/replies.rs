@@ -4,21 +4,27 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use loop_core::{
-    FailureKind, FinishReason, Millis, ModelFailure, Observation, PicoUsd, ProtocolSpec, Received, Reply,
-    RunSpec, Status, SubCallUse, ToolCall, Usage,
+    FailureKind, FinishReason, JudgedAction, Millis, ModelFailure, Observation, PicoUsd, ProtocolSpec,
+    Received, Reply, RunSpec, Status, SubCallUse, ToolCall, Usage,
 };
 
 use crate::sim::Choices;
 use crate::sim::world::{CUT, NONCE};
 
 /// The reply to a main call; where choices are calm, one that ends the run.
-pub(crate) fn reply(choices: &mut Choices, spec: &RunSpec, granted: u64, reserved_input: u64) -> Reply {
+pub(crate) fn reply(
+    choices: &mut Choices,
+    spec: &RunSpec,
+    earlier: &[Arc<JudgedAction>],
+    granted: u64,
+    reserved_input: u64,
+) -> Reply {
     let mut reply = match &spec.protocol {
-        ProtocolSpec::Document(_) => document(choices),
-        ProtocolSpec::Conversation(_) => native(choices, None),
+        ProtocolSpec::Document(_) => document(choices, earlier),
+        ProtocolSpec::Conversation(_) => native(choices, earlier, None),
         ProtocolSpec::Output(output) => {
             let submit = output.submit.as_deref();
-            native(choices, Some((&output.tool, submit)))
+            native(choices, earlier, Some((&output.tool, submit)))
         }
     };
     bill(choices, &mut reply, granted, reserved_input);
@@ -30,7 +36,7 @@ pub fn drawn_reply(choices: &mut Choices, spec: &RunSpec, is_selection: bool) ->
     let (granted, reserved_input) = (spec.limits.output_tokens, 2_000);
     match is_selection {
         true => selection(choices, granted, reserved_input),
-        false => reply(choices, spec, granted, reserved_input),
+        false => reply(choices, spec, &[], granted, reserved_input),
     }
 }
 
@@ -89,7 +95,18 @@ fn arguments(choices: &mut Choices) -> String {
     }
 }
 
-fn document(choices: &mut Choices) -> Reply {
+/// A call: now and then one that was requested before.
+fn requested(choices: &mut Choices, earlier: &[Arc<JudgedAction>]) -> (String, String) {
+    let again = choices.one_in(6).then(|| choices.of(earlier)).flatten();
+    match again {
+        Some(action) if action.action.parameters.value().is_ok() => {
+            (action.action.tool.to_string(), action.action.parameters.to_string())
+        }
+        _ => (name(choices).to_owned(), arguments(choices)),
+    }
+}
+
+fn document(choices: &mut Choices, earlier: &[Arc<JudgedAction>]) -> Reply {
     let mut text = String::new();
     let sections = choices.below(6);
     if sections != 1 {
@@ -125,7 +142,7 @@ fn document(choices: &mut Choices) -> Reply {
             "```json\n{{{nonce}{own}\"analysis_confidence\":\"{confidence}\",\"confidence_reason\":\"r\",\"ai_actions\":["
         );
         for n in 0..count(choices) {
-            let (tool, arguments) = (name(choices), arguments(choices));
+            let (tool, arguments) = requested(choices, earlier);
             let priority = ["required", "recommended", "required", "nice_to_have"];
             let priority = choices.of(&priority).copied().unwrap_or_default();
             let comma = if n > 0 { "," } else { "" };
@@ -139,13 +156,17 @@ fn document(choices: &mut Choices) -> Reply {
     finished(choices, text, Vec::new())
 }
 
-fn native(choices: &mut Choices, output: Option<(&str, Option<&str>)>) -> Reply {
+fn native(
+    choices: &mut Choices,
+    earlier: &[Arc<JudgedAction>],
+    output: Option<(&str, Option<&str>)>,
+) -> Reply {
     let ends =
         |name: &str| ToolCall { id: "end".into(), name: name.into(), arguments: r#"{"target":"d"}"#.into() };
     let mut calls = Vec::new();
     let count = count(choices);
     for n in 0..count {
-        let (name, arguments) = (name(choices), arguments(choices));
+        let (name, arguments) = requested(choices, earlier);
         calls.push(ToolCall { id: format!("c{n}").into(), name: name.into(), arguments: arguments.into() });
     }
     if let Some((tool, submit)) = output
