@@ -39,7 +39,7 @@ fn of_core(n: usize, bug: Planted, is_alone: bool, arguments: &Arguments) -> boo
     let is_found = match &result {
         Err((seed, simulated)) => {
             let events = shrink(*seed).map_or(simulated.journal.len(), |it| it.simulated.journal.len());
-            told(n, bug.what(), took, *seed, simulated.fault.as_ref(), Some(events));
+            report(n, bug.what(), took, *seed, simulated.fault.as_ref(), Some(events));
             if is_alone {
                 show(*seed, &format!(" --bug {n}"));
             }
@@ -60,7 +60,7 @@ fn of_driver(n: usize, bug: Bug, arguments: &Arguments) -> bool {
     let found = (from..to).find_map(|seed| driver::one(seed, Some(bug)).err().map(|fault| (seed, fault)));
     let took = start.elapsed().as_secs_f64();
     match &found {
-        Some((seed, fault)) => told(n, bug.what(), took, *seed, Some(fault), None),
+        Some((seed, fault)) => report(n, bug.what(), took, *seed, Some(fault), None),
         None => {
             println!("bug {n:>2} NOT FOUND in {} runs of the driver, {took:.1} s: {}", to - from, bug.what())
         }
@@ -68,7 +68,7 @@ fn of_driver(n: usize, bug: Bug, arguments: &Arguments) -> bool {
     found.is_some()
 }
 
-fn told(n: usize, what: &str, took: f64, seed: u64, fault: Option<&Fault>, events: Option<usize>) {
+fn report(n: usize, what: &str, took: f64, seed: u64, fault: Option<&Fault>, events: Option<usize>) {
     let check = fault.map_or("", |fault| fault.check);
     let events = events.map(|events| format!(", {events} events")).unwrap_or_default();
     println!("bug {n:>2} found in {took:>4.1} s by seed {seed}{events}: {what} [{check}]");

@@ -15,7 +15,7 @@ const RUNS_OF_A_WORLD: u64 = 64;
 /// Whether and when the faults of a simulation end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Faults go on until the run has taken many events.
+    /// Faults continue until the run has taken many events.
     Safety,
     /// Faults end soon: from there on the run must end within its bound.
     Liveness,
@@ -211,7 +211,7 @@ pub fn simulate_choices(world: &World, plan: Plan, mut choices: Choices) -> Simu
             Err(why) => {
                 rejected += 1;
                 fault = check::rejected(&before, &run, &event, &why).err();
-                // While faults go on a rejection is one of them. Afterwards the driver does only what is commanded.
+                // While faults continue, a rejection is one of them. Afterwards the driver does only what is commanded.
                 if choices.is_calm() && fault.is_none() {
                     fault = Some(check::refused_a_driver(&event, &why));
                 }

@@ -27,7 +27,7 @@ impl Bug {
             Self::AcknowledgedUnwritten => "the disk acknowledges an entry that it did not write",
             Self::EntryIsAltered => "an entry is altered while no process runs",
             Self::DispatchedTwice => "a tool is dispatched twice for one announcement",
-            Self::OrphanTask => "a tool goes on after its run has ended",
+            Self::OrphanTask => "a tool continues after its run has ended",
             Self::WorksAfterDeath => "a tool is dispatched by a process that is dead",
         }
     }

@@ -134,7 +134,7 @@ async fn simulated(seed: u64, bug: Option<Bug>) -> Result<Tally, Fault> {
         settle().await;
         let live = world.live();
         if live > 0 {
-            world.fails("I-14 no tool goes on without its run", format!("{live} tools run after a death"));
+            world.fails("I-14 no tool runs without its run", format!("{live} tools run after a death"));
         }
         if let Some(run) = &run {
             disk.after_death(run).await;
@@ -150,7 +150,7 @@ async fn simulated(seed: u64, bug: Option<Bug>) -> Result<Tally, Fault> {
     settle().await;
     if world.live() > 0 {
         world.fails(
-            "I-14 no tool goes on without its run",
+            "I-14 no tool runs without its run",
             format!("{} tools run after the end", world.live()),
         );
     }

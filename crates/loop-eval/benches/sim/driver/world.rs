@@ -138,7 +138,7 @@ async fn act(
     let target = parameters["target"].as_str().unwrap_or_default().to_owned();
     let key = context.key.split_once('/').and_then(|(_, key)| key.parse().ok());
     let Some(key) = key else {
-        world.fails("a tool is told its key", &*context.key);
+        world.fails("a tool receives its key", &*context.key);
         return ToolResult::failed(name, name, "no key");
     };
     let times = if world.bug == Some(Bug::DispatchedTwice) && target == "e" { 2 } else { 1 };

@@ -115,11 +115,11 @@ impl Ghost {
         let key = |run: &Run| call(run).map(|call| call.key);
         let is_first = call(step.after).is_some_and(|call| call.attempt == 1);
         if key(step.before) != key(step.after) {
-            // A main call that becomes the final pass goes on counting its tries.
-            let goes_on = key(step.before).zip(key(step.after)).is_some_and(|(before, after)| {
+            // A main call that becomes the final pass continues to count its tries.
+            let continues = key(step.before).zip(key(step.after)).is_some_and(|(before, after)| {
                 before.pass == after.pass && before.slot == Slot::Main && after.slot == Slot::Final
             });
-            match (goes_on && !is_first, self.retry_at, key(step.after)) {
+            match (continues && !is_first, self.retry_at, key(step.after)) {
                 (true, Some((_, at)), Some(after)) => self.retry_at = Some((after, at)),
                 (true, ..) => {}
                 (false, ..) => (self.failures, self.retry_at) = (0, None),

@@ -43,7 +43,7 @@ pub(crate) fn of_start(run: &Run) -> Checked {
     state::is_within_limits(run)
 }
 
-/// Checks one step, and brings the ghost to the state after it.
+/// Checks one step, and moves the ghost to the state after it.
 pub(crate) fn step(step: &Step<'_>, ghost: &mut Ghost) -> Checked {
     accepted::may_follow(step, ghost)?;
     let was = ghost.after(step);

@@ -1,6 +1,6 @@
 //! Cost and tokens: charges are what was reported, reserves are what is in flight, and limits hold.
 
-use loop_core::{CommandKey, CostMode, EventKind, Note, PicoUsd, Price, Reserve, Run, Slot, Tier};
+use loop_core::{CommandKey, CostMode, EventKind, Note, PicoUsd, Price, Reserve, Run, Slot};
 
 use crate::sim::check::{Checked, Step, call, must, work};
 
@@ -158,9 +158,7 @@ fn sub_reserve(run: &Run) -> Reserve {
         CostMode::Estimated | CostMode::After => limits.sub_call_bytes.div_ceil(2),
     };
     let output_tokens = limits.sub_call_tokens;
-    let tier = run.auxiliary_tier();
-    let tier = if tier == Tier::Fallback { Tier::Fallback } else { Tier::Selector };
-    let price = run.spec().model(tier).price.as_ref();
+    let price = run.spec().model(run.auxiliary_tier()).price.as_ref();
     let cost = price.map(|price| priced(run, price, input_tokens, output_tokens));
     Reserve { input_tokens, output_tokens, cost }
 }
