@@ -90,6 +90,10 @@ impl Disk {
     /// The disk after a process died: with the planted bug, the last acknowledged entry is not on it.
     pub(crate) async fn after_death(&self, run: &RunId) {
         let entries = self.acknowledged();
+        // What was lost once may have been written anew: then the list is not a journal any more.
+        if (0..).zip(&entries).any(|(n, entry)| entry.seq != n) {
+            return;
+        }
         let kept = match self.1 {
             Some(Bug::AcknowledgedIsLost) if entries.len() > 2 => &entries[..entries.len() - 1],
             Some(Bug::EntryIsAltered) if entries.len() > 3 => {

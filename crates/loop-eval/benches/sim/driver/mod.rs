@@ -149,10 +149,7 @@ async fn simulated(seed: u64, bug: Option<Bug>) -> Result<Tally, Fault> {
     world.is_dead.store(true, Ordering::Relaxed);
     settle().await;
     if world.live() > 0 {
-        world.fails(
-            "I-14 no tool runs without its run",
-            format!("{} tools run after the end", world.live()),
-        );
+        world.fails("I-14 no tool runs without its run", format!("{} tools run after the end", world.live()));
     }
     if let Some(fault) = world.fault() {
         return Err(fault);
