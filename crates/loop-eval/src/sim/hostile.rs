@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use loop_core::invariants::{Checker, Transition, Violation};
-use loop_core::{Event, EventKind, JudgedAction, Note, Run, StopReason};
+use loop_core::{Event, EventKind, JudgedAction, Note, Run, StopReason, Verdict};
 
 use crate::sim::check::{self, Ghost, Step};
 use crate::sim::events;
@@ -150,19 +150,25 @@ pub(crate) fn drawn_world(seed: u64) -> World {
 /// Keeps the numbers of worlds and of runs apart.
 const WORLDS: u64 = 0x5157_0000_0000_0000;
 
-/// Whether a violation is one of two that the simulator found and that are not decided yet. Both need a write for which
-/// a person is asked.
+/// Whether a violation is one of two that the simulator found and that are not decided yet. Both need a write that an
+/// approver has to decide on.
 ///
-/// - `I-7 rules of repeats`: a write that waits for a person counts as a change for the reads of its reply, although it
-///   runs after them. So such a read may run a third time and return the same.
-/// - `I-7 what is done is not run again`: the check counts a denial as a run of the call.
+/// - `rules of repeats`: such a write counts as a change for the reads of its reply, although it runs after them or not at
+///   all. So a read may run a third time and return the same.
+/// - `what is done is not run again`: the check counts a denial as a run of the call.
 fn is_known(violation: &Violation, run: &Run) -> bool {
-    let asks = run.spec().gate.people;
-    let is_write = |action: &JudgedAction| {
+    let people = run.spec().gate.people;
+    let waits = |action: &JudgedAction| {
         let tool = run.spec().tool(action.tool_name());
-        tool.is_some_and(|tool| !tool.effect.is_read())
+        let is_write = tool.is_some_and(|tool| !tool.effect.is_read());
+        is_write && (people || matches!(action.verdict, Verdict::NeedsPerson { .. }))
     };
-    violation.id == "I-7" && asks && run.actions().iter().any(|action| is_write(action))
+    let is_named = match violation.name {
+        "rules of repeats" => true,
+        "what is done is not run again" => people,
+        _ => false,
+    };
+    is_named && run.actions().iter().any(|action| waits(action))
 }
 
 /// The first violation of the core's own invariants, as a fault.
