@@ -45,16 +45,17 @@ impl World {
     /// # Panics
     /// Where there were not as many, or none.
     pub fn cut(&self, events: usize) -> Self {
-        let (first, ..) = &self.journal[0];
+        let journal = self.journal.get(..events).expect("there were as many events").to_vec();
+        let ((first, ..), later) = journal.split_first().expect("the first event is kept");
         let (mut run, notes) =
             Run::open(first, Arc::clone(&self.spec)).expect("the first event opens the run");
         let (mut checker, _) = Checker::start(&run, &notes);
-        for (event, ..) in &self.journal[1..events] {
+        for (event, ..) in later {
             let before = run.clone();
             let notes = run.apply(event).expect("what was accepted is accepted again");
             checker.step(&Transition { before: &before, event, notes: &notes, after: &run });
         }
-        let (now, journal) = (run.now().0, self.journal[..events].to_vec());
+        let now = run.now().0;
         Self { run, now, spec: Arc::clone(&self.spec), journal, checker }
     }
 

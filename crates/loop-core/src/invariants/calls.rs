@@ -129,6 +129,9 @@ fn tries_are_few(run: &Run, tool: &RunTool, past: &Past) -> Checked {
     })
 }
 
+/// A tool's name, and the parameters of a call.
+type ToolAndArgs<'a> = (&'a str, &'a str);
+
 /// Which repeats count together: all of a run, of an attempt, or of a pass.
 fn scope_of(run: &Run, pass: u32) -> usize {
     match run.spec().gate.scope {
@@ -139,7 +142,7 @@ fn scope_of(run: &Run, pass: u32) -> usize {
 }
 
 /// The results of tools whose repeats are judged, each with its scope and its call.
-fn judged(run: &Run) -> impl Iterator<Item = (usize, (&str, &str), &Evidence)> {
+fn judged(run: &Run) -> impl Iterator<Item = (usize, ToolAndArgs<'_>, &Evidence)> {
     let judged = run.evidence().iter().filter(|it| policy::judges_repeats(run.spec(), &it.tool));
     judged.map(|it| (scope_of(run, it.pass), (&*it.tool, &*it.parameters), it))
 }
@@ -195,7 +198,7 @@ pub(super) fn repeats_are_refused(run: &Run, _: &Past) -> Checked {
 
 /// The same call did not return the same a third time with nothing changed since the first.
 fn no_third_time_the_same(run: &Run) -> Checked {
-    let mut results: BTreeMap<(usize, (&str, &str)), (Digest, u32)> = BTreeMap::new();
+    let mut results: BTreeMap<(usize, ToolAndArgs<'_>), (Digest, u32)> = BTreeMap::new();
     let mut changed_in = None;
     for evidence in run.evidence() {
         let Evidence { key, tool, parameters, observation, .. } = evidence;
