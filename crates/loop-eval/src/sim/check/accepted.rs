@@ -57,18 +57,18 @@ pub(crate) fn may_follow(step: &Step<'_>, ghost: &Ghost) -> Checked {
 
 /// Whether an event begins work, or decides about work.
 fn is_for_work(kind: &EventKind) -> bool {
-    match kind {
+    matches!(
+        kind,
         EventKind::CallStarted { .. }
-        | EventKind::CallRefused { .. }
-        | EventKind::EagerStarted { .. }
-        | EventKind::ToolStarted { .. }
-        | EventKind::PersonAnswered { .. }
-        | EventKind::Instruction { .. }
-        | EventKind::StopRequested { .. }
-        | EventKind::StopWithdrawn
-        | EventKind::Validated { .. } => true,
-        _ => false,
-    }
+            | EventKind::CallRefused { .. }
+            | EventKind::EagerStarted { .. }
+            | EventKind::ToolStarted { .. }
+            | EventKind::PersonAnswered { .. }
+            | EventKind::Instruction { .. }
+            | EventKind::StopRequested { .. }
+            | EventKind::StopWithdrawn
+            | EventKind::Validated { .. }
+    )
 }
 
 fn is_due(run: &Run, key: CommandKey, attempt: u32, at: Millis) -> bool {

@@ -54,10 +54,8 @@ pub(crate) struct Ghost {
 impl Ghost {
     /// What is known at the start.
     pub(crate) fn start(run: &Run, notes: &[Note]) -> Self {
-        let mut ghost = Self::default();
-        ghost.stops = notes.iter().filter(|note| matches!(note, Note::Stopped { .. })).count() as u32;
-        ghost.waiting_since = waiting_since(run);
-        ghost
+        let stops = notes.iter().filter(|note| matches!(note, Note::Stopped { .. })).count() as u32;
+        Self { stops, waiting_since: waiting_since(run), ..Self::default() }
     }
 
     /// Adds a step. Returns what was known before it.

@@ -188,8 +188,7 @@ pub(crate) fn repeats_nothing_that_is_done(run: &Run, ghost: &Ghost) -> Checked 
     let check = "I-7 a call that is done does not run again";
     let mut seen: BTreeMap<(&str, &str), bool> = BTreeMap::new();
     for evidence in run.evidence() {
-        let (call, status) =
-            ((&*evidence.tool, &*evidence.parameters.text().as_ref()), evidence.observation.status);
+        let (call, status) = ((&*evidence.tool, &**evidence.parameters.text()), evidence.observation.status);
         if status == Status::Denied || status == Status::Duplicate {
             continue;
         }

@@ -42,10 +42,10 @@ impl Draw<'_> {
         call: &CallModel,
         prompt: (u64, u64),
         now: u64,
-    ) -> Result<Reply, ModelFailure> {
+    ) -> Result<Reply, Box<ModelFailure>> {
         if self.happens(Of::ModelFails) {
             let pause = 1_000_u64 << call.attempt.min(6);
-            return Err(failed(FailureKind::Overloaded, Some(Millis(now + pause))));
+            return Err(failed(FailureKind::Overloaded, Some(Millis(now + pause))).into());
         }
         let granted = call.granted.unwrap_or_default();
         let wanted = match call.key.slot {

@@ -163,7 +163,7 @@ impl One<'_> {
                 let at = self.now + took;
                 let kind = match self.draw.settle(run, call, self.prompt, at) {
                     Ok(reply) => EventKind::ModelReplied { key, attempt, reply: reply.into() },
-                    Err(failure) => EventKind::ModelFailed { key, attempt, failure: failure.into() },
+                    Err(failure) => EventKind::ModelFailed { key, attempt, failure },
                 };
                 (at, kind)
             }
