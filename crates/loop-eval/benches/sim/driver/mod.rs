@@ -221,7 +221,7 @@ fn plan(world: &World, disk: &Disk, has_faults: bool) {
 }
 
 enum Drive {
-    Ended(Outcome),
+    Ended(Box<Outcome>),
     Died,
     NotBegun,
     Refused(String),
@@ -255,7 +255,7 @@ async fn drive(
         () = tokio::time::sleep(after) => return Drive::Died,
     }
     match stream.outcome().cloned() {
-        Some(outcome) => Drive::Ended(outcome),
+        Some(outcome) => Drive::Ended(outcome.into()),
         None => Drive::Refused("the stream ended without an outcome".to_owned()),
     }
 }
