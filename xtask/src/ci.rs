@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use xshell::{Shell, cmd};
 
 use crate::workspace::{self, Failure};
-use crate::{bench, explore, layers, requirements, servers, test, tidy};
+use crate::{bench, explore, layers, requirements, servers, sim, test, tidy};
 
 /// All checks; the tests among them, unless they have just been `tested`.
 pub(crate) fn run(tested: bool) -> Result<(), Failure> {
@@ -16,7 +16,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     let mut done = Vec::new();
     done.push(step("fmt", || Ok(cmd!(shell, "cargo fmt --all --check").run()?)));
     done.push(step("clippy", || {
-        let features = ["--features", "loopgate/mcp-server"];
+        let features = ["--features", "loopgate/mcp-server,loop-eval/planted-bugs"];
         let clippy =
             cmd!(shell, "cargo clippy --workspace {features...} --all-targets --locked -- -D warnings");
         Ok(clippy.run()?)
@@ -35,6 +35,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     }
     done.push(step("servers", || servers::run(None)));
     done.push(step("explore", || explore::run(false, false)));
+    done.push(step("sim", || sim::run(sim::Asked::default(), /*full*/ false)));
     done.push(step("bench check", bench::check_if_possible));
     done.push(step("layers", layers::run));
     done.push(step("requirements", || requirements::run(false, None)));

@@ -18,6 +18,7 @@ mod requirements;
 mod rooms;
 mod rust_text;
 mod servers;
+mod sim;
 mod teed;
 mod terms;
 mod test;
@@ -50,6 +51,11 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Crash(flags) => crash::run(flags.full, flags.seed, flags.part.as_deref()),
         XtaskCmd::Mutants(flags) => mutants::run(flags.full, flags.base.as_deref(), &flags.file),
         XtaskCmd::Explore(flags) => explore::run(flags.write, flags.full),
+        XtaskCmd::Sim(flags) => {
+            let [seeds, driver, seed, bug] =
+                [&flags.seeds, &flags.driver, &flags.seed, &flags.bug].map(Option::as_deref);
+            sim::run(sim::Asked { seeds, driver, seed, bug }, flags.full)
+        }
         XtaskCmd::Bench(flags) => bench::run(flags.suite.as_deref(), flags.write, flags.against.as_deref()),
         XtaskCmd::Servers(flags) => servers::run(flags.suite.as_deref()),
         XtaskCmd::Layers(_) => layers::run(),

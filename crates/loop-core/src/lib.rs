@@ -132,6 +132,8 @@ pub use spec::{
     SchemaViolation, SectionSpec, Selection, Setting, SpecNames, Stale, TaintRule, ThreeTier, ToolPolicy,
     ToolRepeats, ToolSpec,
 };
+#[cfg(feature = "planted-bugs")]
+pub use types::Planted;
 pub use types::{
     Action, Arguments, CallExtent, CommandKey, Confidence, Cost, Data, Digest, Effect, Evidence, EvidenceId,
     FailureKind, FailureText, Instruction, InvalidDigest, InvalidKey, ItemForm, Millis, ModelFailure,

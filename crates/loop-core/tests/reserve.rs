@@ -543,6 +543,19 @@ fn nobody_waits_into_the_final_passes_time_for_a_final_pass_that_would_bring_not
 }
 
 #[test]
+fn a_revision_that_broke_off_and_supplied_what_was_missing_is_not_reported_as_missing_it() {
+    // I-10: found by `cargo xtask sim --seed 56439`. The required section is missing, the revision returns it and breaks off.
+    let revised = |partial: Option<&str>| {
+        let world = run().start().replied(&bare_draft("high").section("Findings", "x")).started();
+        let mut cut = failure(false);
+        cut.partial = partial.map(Into::into);
+        world.failed(cut).ends(StopReason::ModelFailure).reasons()
+    };
+    assert_eq!(revised(None), [StopReason::ModelFailure, StopReason::EvidenceMissing]);
+    assert_eq!(revised(Some("## 🔍 Situation\n\nFull.\n\n## Findings\n\nha")), [StopReason::ModelFailure]);
+}
+
+#[test]
 fn a_stop_that_was_asked_for_stays_the_reason_when_the_call_is_lost() {
     let demands = run().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
     let world = demands.start().replied(&draft("high")).started().stop(loop_core::StopMode::AtGate);

@@ -1,5 +1,5 @@
-//! What is run over many runs: evals of whole trajectories, scores of guards over recorded ones, backtests, and
-//! a red team.
+//! What is run over many runs: evals of whole trajectories, scores of guards over recorded ones, backtests, a red team, and
+//! simulations.
 
 pub mod backtest;
 pub mod case;
@@ -7,5 +7,6 @@ pub mod eval;
 pub mod guard;
 pub mod redteam;
 pub mod report;
+pub mod sim;
 pub mod trace;
 pub mod tune;

@@ -10,6 +10,7 @@ mod guard;
 mod guard_set;
 mod redteam;
 mod schema;
+mod sim;
 mod step;
 mod trust;
 mod tune;

@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Backtest(Box<crate::backtest::BacktestArgs>),
     /// Find the cheapest limits and gate settings that keep the good outcomes of recorded runs
     Tune(Box<crate::tune::TuneArgs>),
+    /// Simulate runs of a domain without a key: how often they stop for what, what they cost, which limit binds
+    Sim(SimArgs),
     /// List the runs in the journal, newest first
     Runs(JournalArgs),
     /// List a domain's tools, or call one
@@ -789,6 +791,26 @@ pub(crate) struct PlanArgs {
     pub(crate) domain: DomainArgs,
     /// The work item: a JSON or Markdown file, or `-` for standard input [default: any]
     pub(crate) item: Option<PathBuf>,
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SimArgs {
+    #[command(flatten)]
+    pub(crate) domain: DomainArgs,
+    /// The work item: a JSON or Markdown file, or `-` for standard input [default: a made-up item of 1,500 bytes]
+    pub(crate) item: Option<PathBuf>,
+    /// Number of runs
+    #[arg(long, default_value_t = 1_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) runs: u32,
+    /// Seed for all choices; the same seed gives the same runs
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Change what is assumed of models, tools and people, for example done=30; the output lists all names
+    #[arg(long, value_name = "NAME=NUMBER")]
+    pub(crate) assume: Vec<String>,
     /// Print it as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -40,6 +40,7 @@ mod run;
 mod saving;
 mod servers;
 mod show;
+mod sim;
 mod stream;
 mod tools;
 mod tune;
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
             Command::Plan(args) => plan::plan(&args),
             Command::Backtest(args) => backtest::backtest(*args).await,
             Command::Tune(args) => tune::tune(*args).await,
+            Command::Sim(args) => sim::sim(&args),
             Command::Runs(runs) => show::runs(runs).await,
             Command::Tools(tools) => tools::tools(tools).await,
             Command::Models(args) => models::models(&args),

@@ -17,6 +17,7 @@ const COMMANDS: &[&str] = &[
     "plan",
     "backtest",
     "tune",
+    "sim",
     "runs",
     "tools",
     "tools call",

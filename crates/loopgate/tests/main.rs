@@ -49,6 +49,7 @@ mod repo;
 mod resume;
 mod scripts;
 mod secrets;
+mod sim;
 mod terminal;
 mod tickets;
 mod verify;

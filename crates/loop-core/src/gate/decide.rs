@@ -7,6 +7,7 @@ use crate::gate::stop_reason::StopReason;
 use crate::reply::{Ending, Refused};
 use crate::spec::Setting;
 use crate::spec::{FINAL_PASS_MS, GateSettings, Limits, OwnReason, Stale, least_limit};
+use crate::types::planted::{self, Planted};
 use crate::types::{Confidence, Evidence, Millis, PicoUsd, Totals, is_blank};
 
 /// The input of the gate.
@@ -113,7 +114,7 @@ pub(crate) fn limits_reached(limits: &Limits, totals: &Totals, elapsed_ms: u64) 
     let mut push = |reason, value: Measure, threshold: Measure, setting: Setting, to: Measure| {
         reached.push(Condition::new(reason, value).threshold(threshold).change(setting, to));
     };
-    if totals.passes >= limits.passes {
+    if totals.passes >= limits.passes.saturating_add(planted::is(Planted::OnePassMore).into()) {
         let to = count(totals.passes.saturating_add(1));
         push(StopReason::MaxPasses, count(totals.passes), count(limits.passes), Setting::Passes, to);
     }

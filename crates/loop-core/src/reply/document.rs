@@ -11,6 +11,7 @@ use crate::reply::proposal::{Ending, Proposal, Refused};
 use crate::reply::read::Reading;
 use crate::reply::sections;
 use crate::spec::{DocumentSpec, NonceMode};
+use crate::types::planted::{self, Planted};
 use crate::types::{Confidence, ToolCall};
 
 pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>) -> Proposal {
@@ -61,7 +62,10 @@ pub(super) fn repair(proposal: &mut Proposal, reply: &Reply, document: &Document
 pub(super) fn salvage(partial: &str, document: &DocumentSpec, reading: Reading<'_>) -> Proposal {
     // The text after the last heading may be cut anywhere. The text before it is complete.
     let layout = Layout::of(partial);
-    let complete = layout.headings.last().map_or(0, |heading| heading.line.start);
+    let complete = match layout.headings.last() {
+        Some(_) if planted::is(Planted::HalfSectionKept) => partial.len(),
+        last => last.map_or(0, |heading| heading.line.start),
+    };
     let text = partial.get(..complete).unwrap_or_default();
     let reply = Reply { finish: FinishReason::Other, ..Reply::text(text) };
     let mut proposal = read(&reply, document, reading);

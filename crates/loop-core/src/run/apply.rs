@@ -25,6 +25,7 @@ use crate::run::route::Route;
 use crate::run::step::{Place, Rest, step};
 use crate::spec::Setting;
 use crate::spec::{CostMode, RunSpec, SPEC_VERSION, SpecNames, ToolSpec};
+use crate::types::planted::{self, Planted};
 use crate::types::{
     CommandKey, Digest, Evidence, EvidenceId, Millis, Observation, RunId, Taint, Tier, Totals, WorkItem,
 };
@@ -224,11 +225,14 @@ impl Run {
     /// Why the event cannot follow.
     pub fn apply(&mut self, event: &Event) -> Result<Vec<Note>, Rejected> {
         let (before, at) = (self.state.clock.now, event.at);
-        if at < before {
+        if at < before && !planted::is(Planted::ClockGoesBack) {
             return Err(Rejected::BackInTime { event: event.kind.name(), at: at.0, now: before.0 });
         }
         // Read the deadline before the clock moves: `deadline` does not return an instant that has passed.
-        if event.kind == EventKind::DeadlineReached && self.deadline().is_none_or(|due| due > at) {
+        if event.kind == EventKind::DeadlineReached
+            && self.deadline().is_none_or(|due| due > at)
+            && !planted::is(Planted::DeadlineEarly)
+        {
             return Err(Rejected::Early { at: at.0 });
         }
         let announced = self.announced_early(at, &event.kind).transpose();
@@ -247,7 +251,9 @@ impl Run {
             Err(refused) => {
                 let (same, why) = *refused;
                 *phase = same;
-                rest.clock.now = before;
+                if !planted::is(Planted::RejectionMovesClock) {
+                    rest.clock.now = before;
+                }
                 Err(why)
             }
         }

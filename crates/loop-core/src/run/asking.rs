@@ -14,6 +14,7 @@ use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Purpose, Stage, Work};
 use crate::run::step::Rest;
 use crate::spec::RunSpec;
+use crate::types::planted::{self, Planted};
 use crate::types::{
     Arguments, CommandKey, Digest, Effect, Instruction, Millis, Observation, Slot, Status, digest, is_clean,
 };
@@ -115,13 +116,14 @@ impl Asking<'_> {
             return Err(if waits { AnswerFault::NotYet } else { AnswerFault::NotRequested { verdict } });
         };
         let ask = self.asks.get(place).ok_or(AnswerFault::NoAction)?;
-        if ask.answered {
+        if ask.answered && !planted::is(Planted::ApprovalCountsTwice) {
             return Err(AnswerFault::Answered);
         }
-        if at >= ask.deadline {
+        if at >= ask.deadline && !planted::is(Planted::LateApproval) {
             return Err(AnswerFault::Expired { limit_ms: self.spec.limits.person_ms });
         }
-        if binding.is_some_and(|binding| *binding != self.binding_of(action)) {
+        let is_other = |binding: &Digest| *binding != self.binding_of(action);
+        if binding.is_some_and(is_other) && !planted::is(Planted::BindingIgnored) {
             return Err(AnswerFault::OtherBinding);
         }
         let tool = self.spec.tool(action.tool_name());
@@ -228,6 +230,9 @@ impl Rest<'_> {
     pub(super) fn take_instruction(&mut self, phase: &Phase, text: &Arc<str>) {
         let announced =
             matches!(phase, Phase::Calling { call, purpose: Purpose::Main } if call.started.is_some());
+        if announced && planted::is(Planted::InstructionDropped) {
+            return;
+        }
         let from_pass = self.draft.passes.len() as u32 + 1 + u32::from(announced);
         if self.spec.protocol.properties().has_contract {
             self.knowledge.echoes.read(text);
@@ -365,6 +370,9 @@ impl Rest<'_> {
 
     /// Excludes the time since `since` from the wall clock, because the run waited for a person.
     pub(super) fn count_waiting(&mut self, since: Millis) {
+        if planted::is(Planted::WaitingCounts) {
+            return;
+        }
         let waited = self.clock.now.since(since);
         self.clock.leave_out(waited);
     }

@@ -8,6 +8,7 @@ use crate::run::phase::{Call, Phase, Purpose};
 use crate::run::quote::PromptSize;
 use crate::run::step::{Place, Rest};
 use crate::spec::RepeatScope;
+use crate::types::planted::{self, Planted};
 use crate::types::{CommandKey, Millis, Slot};
 
 impl Rest<'_> {
@@ -53,7 +54,7 @@ impl Rest<'_> {
     ) -> Phase {
         call.attempt += 1;
         call.started = None;
-        call.not_before = not_before;
+        call.not_before = not_before.filter(|_| !planted::is(Planted::RetryAtIgnored));
         if !matches!(purpose, Purpose::Main) {
             return Phase::calling(call, purpose);
         }
@@ -108,9 +109,12 @@ impl Rest<'_> {
         self.stop_for(place, conditions)
     }
 
-    /// The condition that a pass was granted to revise an answer and returned no reply. `None` for any other pass.
+    /// The condition that a pass was granted to revise an answer and returned no reply. A partial reply may have
+    /// supplied what was missing. `None` then, and for any other pass.
     pub(super) fn unrevised(&self, pass: u32) -> Option<Condition> {
-        self.draft.revisions(pass).map(|missing| evidence_missing(missing.to_vec()))
+        self.draft.revisions(pass)?;
+        let missing = self.draft.missing(self.spec, self.knowledge);
+        (!missing.is_empty()).then(|| evidence_missing(missing))
     }
 
     /// The final pass if it would help, else the end for the same cause.

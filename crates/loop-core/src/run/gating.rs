@@ -14,6 +14,7 @@ use crate::run::phase::{Call, Phase, Stage};
 use crate::run::step::{Place, Rest};
 use crate::spec::Setting;
 use crate::spec::{OnDenied, OnInvalid};
+use crate::types::planted::{self, Planted};
 use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Tier};
 
 impl Rest<'_> {
@@ -31,7 +32,8 @@ impl Rest<'_> {
         if proposal.confidence == Confidence::High && proposal.actions.iter().any(is_required) {
             self.budget.totals.contradictions += 1;
         }
-        let limit = self.spec.limits.tool_calls;
+        let more = u32::from(planted::is(Planted::OneToolCallMore));
+        let limit = self.spec.limits.tool_calls.saturating_add(more);
         let quota =
             Quota { left: limit.saturating_sub(self.budget.totals.tool_calls), limit: Limit::ToolCalls };
         let mut judged = judge(&proposal.actions, self.context(pass, quota));

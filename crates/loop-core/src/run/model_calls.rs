@@ -14,6 +14,7 @@ use crate::run::quote::{PromptSize, Quote};
 use crate::run::route::MainCall;
 use crate::run::step::{Place, Rest};
 use crate::spec::Setting;
+use crate::types::planted::{self, Planted};
 use crate::types::{CommandKey, Confidence, Slot, Tier};
 
 /// The size of a prompt, and the quote of its call or the refusal.
@@ -259,7 +260,7 @@ impl Rest<'_> {
             fresh,
             confidence: proposal.confidence,
             confidence_reason: Arc::clone(&proposal.reason),
-            at: self.clock.now,
+            at: self.clock.now.plus(if planted::is(Planted::AmbientInput) { planted::tick() } else { 0 }),
             cut: cut_of(reply, granted),
         });
         self.budget.totals.passes += 1;

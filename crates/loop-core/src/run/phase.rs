@@ -13,6 +13,7 @@ use crate::run::event::Reserve;
 use crate::run::inbox::Inbox;
 use crate::run::outcome::{Outcome, StoppedIn};
 use crate::spec::{Execution, RunSpec};
+use crate::types::planted::{self, Planted};
 use crate::types::{CommandKey, Digest, EvidenceId, Millis, Observation, Slot, SubCallUse, Tier};
 
 /// What a run is doing.
@@ -349,7 +350,8 @@ impl Call {
 
     /// The grant, if the call is in flight and `key` and `attempt` name it.
     pub(super) fn in_flight(&self, key: &CommandKey, attempt: u32) -> Option<StartedCall> {
-        self.started.filter(|_| self.key == *key && self.attempt == attempt)
+        let is_stale = planted::is(Planted::StaleAttempt) && attempt < self.attempt;
+        self.started.filter(|_| self.key == *key && (self.attempt == attempt || is_stale))
     }
 
     /// Whether it may be announced at `now`.
@@ -447,7 +449,9 @@ impl Batch {
 
     /// The index of the work in flight, if `key` and `attempt` name it.
     pub(super) fn in_flight(&self, key: &CommandKey, attempt: u32) -> Option<usize> {
-        self.work.iter().position(|work| work.key == *key && work.attempt == attempt && work.is_in_flight())
+        let is_stale = |work: &Work| planted::is(Planted::StaleAttempt) && attempt < work.attempt;
+        let is_it = |work: &Work| work.key == *key && (work.attempt == attempt || is_stale(work));
+        self.work.iter().position(|work| is_it(work) && work.is_in_flight())
     }
 
     /// Marks a piece of work as announced, so that it may start.
@@ -461,7 +465,8 @@ impl Batch {
     pub(super) fn is_held(&self, inbox: &Inbox, spec: &RunSpec) -> bool {
         let setting = spec.gate.on_tool_error;
         let ends = |work: &Work| work.observation.as_ref().is_some_and(|it| setting.stops_at(it.status));
-        inbox.stop_requested.is_some() || self.work.iter().any(ends)
+        inbox.stop_requested.is_some() && !planted::is(Planted::WorkAfterStopRequest)
+            || self.work.iter().any(ends)
     }
 
     /// The open work that may run now, with its indices. With native calls only one write runs at a time. With ordered

@@ -6,6 +6,7 @@ use crate::run::Run;
 use crate::run::command::{CallModel, Command, RunTool, Validate};
 use crate::run::phase::{Batch, Call, Phase, Stopping};
 use crate::run::stopping::grace_ends;
+use crate::types::planted::{self, Planted};
 use crate::types::{Action, CommandKey, Millis, Slot};
 
 impl Run {
@@ -123,7 +124,11 @@ impl Run {
                     key: work.key,
                     attempt: work.attempt,
                     tool: Arc::clone(&tool.name),
-                    parameters: action.parameters.clone(),
+                    parameters: if planted::is(Planted::ArgumentsAsWritten) {
+                        action.action.parameters.clone()
+                    } else {
+                        action.parameters.clone()
+                    },
                     effect: tool.effect,
                     announced: work.announced,
                     // The timeout of a write is not cut for the final pass.

@@ -22,6 +22,7 @@ mod item_form;
 pub(crate) mod members;
 mod money;
 mod observation;
+pub(crate) mod planted;
 mod price;
 mod similar;
 mod slot;
@@ -49,6 +50,8 @@ pub use item::{Scope, WorkItem};
 pub use item_form::ItemForm;
 pub use money::{Cost, PicoUsd};
 pub use observation::{FailureText, Observation, Status, SubCallUse};
+#[cfg(feature = "planted-bugs")]
+pub use planted::Planted;
 pub use price::{Price, PriceAbove, Rates};
 pub use similar::edits;
 pub use slot::{CommandKey, InvalidKey, Slot};
