@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use xshell::{Shell, cmd};
 
 use crate::workspace::{self, Failure};
-use crate::{bench, explore, layers, requirements, servers, sim, test, tidy};
+use crate::{bench, explore, layers, requirements, servers, test, tidy};
 
 /// All checks; the tests among them, unless they have just been `tested`.
 pub(crate) fn run(tested: bool) -> Result<(), Failure> {
@@ -35,7 +35,6 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     }
     done.push(step("servers", || servers::run(None)));
     done.push(step("explore", || explore::run(false, false)));
-    done.push(step("sim", || sim::run(sim::Asked::default(), /*full*/ false)));
     done.push(step("bench check", bench::check_if_possible));
     done.push(step("layers", layers::run));
     done.push(step("requirements", || requirements::run(false, None)));

@@ -1,6 +1,6 @@
 //! Effects: policy before each, approvals, taint, and no second dispatch of what cannot be made twice.
 
-use super::view::work;
+use super::view::{open_work, work};
 use super::{Checked, Past, Transition, must};
 use crate::gate::{JudgedAction, Measure, StopReason, Verdict};
 use crate::policy;
@@ -22,9 +22,9 @@ fn commanded(run: &Run) -> Vec<(RunTool, &JudgedAction)> {
     commands.filter_map(|tool| action(&tool).map(|action| (tool, action))).collect()
 }
 
-/// The action for which the work under a key runs.
+/// The action for which the open work under a key runs.
 fn action_of<'a>(run: &'a Run, key: &CommandKey) -> Option<&'a JudgedAction> {
-    let open = work(run).iter().find(|work| work.key == *key)?;
+    let open = open_work(run, key)?;
     run.actions().get(open.action as usize).map(AsRef::as_ref)
 }
 

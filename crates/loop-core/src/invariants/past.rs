@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Transition;
-use super::view::{is_action, work};
+use super::view::{is_action, open_work, work};
 use crate::run::{EventKind, Note, PersonAnswer, Phase, Run};
 use crate::types::{CommandKey, Effect, Slot, Status, Tier};
 
@@ -92,7 +92,7 @@ impl Past {
                 self.tool_settled(*key, *attempt, observation.status);
             }
             EventKind::ToolStarted { key, .. } => {
-                let open = work(step.before).iter().find(|work| work.key == *key);
+                let open = open_work(step.before, key);
                 let action = open.and_then(|work| step.before.actions().get(work.action as usize));
                 let once = action.filter(|action| {
                     let tool = step.before.spec().tool(action.tool_name());

@@ -21,6 +21,11 @@ pub(super) fn work(run: &Run) -> &[Work] {
     }
 }
 
+/// The open work under a key. Work under the same key may have settled in the same batch: a call that a person denied.
+pub(super) fn open_work<'a>(run: &'a Run, key: &CommandKey) -> Option<&'a Work> {
+    work(run).iter().find(|work| work.key == *key && work.observation.is_none())
+}
+
 /// Whether a key is an action's.
 pub(super) fn is_action(key: CommandKey) -> bool {
     matches!(key.slot, Slot::Action(_))

@@ -72,7 +72,7 @@ fn times() -> Option<usize> {
 /// All there is; more states than a test run has time for are a mistake.
 const WHOLE: Scope = Scope { states: 20_000, whole: true };
 /// States that a wide walk sees of one alphabet.
-const MANY: usize = 40_000;
+const MANY: usize = 30_000;
 
 #[test]
 fn the_alphabets_reach_every_reason_to_stop() {
