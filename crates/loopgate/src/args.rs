@@ -21,9 +21,9 @@ const EXIT_CODES: &str = "Exit codes of `run`: 0 answered, 3 partial, 4 refused,
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Make a new domain folder, which runs at once
-    Init(InitArgs),
+    Init(crate::init::InitArgs),
     /// Say what is missing: keys, prices, servers, places to write
-    Doctor(DoctorArgs),
+    Doctor(crate::doctor::DoctorArgs),
     /// Run a work item through a domain's loop
     Run(Box<RunArgs>),
     /// Hold a conversation with a domain, turn by turn
@@ -33,9 +33,9 @@ pub(crate) enum Command {
     /// Explain why a run stopped: each condition, what would have continued it, what is left, how to continue
     Why(WhyArgs),
     /// Replay a recorded run: decisions, prompts and reads; or show it as it was after an entry
-    Replay(Box<ReplayArgs>),
+    Replay(Box<crate::replay::ReplayArgs>),
     /// Check recorded runs: the chain and its key, each decision once more, every invariant
-    Verify(VerifyArgs),
+    Verify(crate::verify::VerifyArgs),
     /// Compare two runs: settings, decisions, document, evidence, cost, stop
     Diff(DiffArgs),
     /// Print what a run may use at most, before it begins, and which limit can bind first
@@ -89,83 +89,9 @@ pub(crate) enum Command {
     /// Attack a domain with injected texts and with models that obey them
     Redteam(Box<RedteamArgs>),
     /// Print the completions of a shell
-    Completions(CompletionsArgs),
+    Completions(crate::manual::CompletionsArgs),
     /// Print the manual page, or write the pages of all commands
-    Man(ManArgs),
-}
-
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "At a terminal it asks for what is not given; elsewhere the defaults count. Nothing is ever overwritten."
-)]
-pub(crate) struct InitArgs {
-    /// The new folder
-    pub(crate) folder: PathBuf,
-    /// What the domain is for [default: support]
-    #[arg(long, value_enum)]
-    pub(crate) template: Option<TemplateName>,
-    /// The word for a work item, for example `ticket`
-    #[arg(long, value_name = "WORD")]
-    pub(crate) kind: Option<String>,
-    /// What the runs are for, in a sentence; the model reads it
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) goal: Option<String>,
-    /// A folder of documents (.md, .txt) that the runs search [default: samples]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) documents: Option<PathBuf>,
-    /// A SQLite file; each of its tables gets a tool [default: a sample]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) database: Option<PathBuf>,
-    /// The domain's name [default: the folder's]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) name: Option<String>,
-    /// Ask nothing, also at a terminal
-    #[arg(long)]
-    pub(crate) yes: bool,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "It connects to the servers of the models, and sends them nothing.\n\n\
-                  Exit codes: 0 nothing is missing, 1 something is, 2 wrong usage.")]
-pub(crate) struct DoctorArgs {
-    /// A domain folder, or its loopgate.toml [default: none, the program alone]
-    pub(crate) domain: Option<PathBuf>,
-    /// A profile of the domain
-    #[arg(long, requires = "domain")]
-    pub(crate) profile: Option<String>,
-    #[command(flatten)]
-    pub(crate) journal: JournalArgs,
-}
-
-/// What a new domain is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TemplateName {
-    /// A document about a ticket, from a database and from documents
-    Support,
-    /// An answer to a question, from documents
-    Documents,
-    /// A conversation with tools
-    Agent,
-    /// A value that fits a schema, from a message
-    Extract,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Bash: loopgate completions bash > ~/.local/share/bash-completion/completions/loopgate\n\
-                  Zsh:  loopgate completions zsh > ~/.zfunc/_loopgate   (with ~/.zfunc in fpath)\n\
-                  Fish: loopgate completions fish > ~/.config/fish/completions/loopgate.fish"
-)]
-pub(crate) struct CompletionsArgs {
-    /// The shell
-    pub(crate) shell: clap_complete::Shell,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct ManArgs {
-    /// Write a page for each command into this folder, which is made if it is missing
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) out: Option<PathBuf>,
+    Man(crate::manual::ManArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -700,69 +626,6 @@ pub(crate) struct WhyArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "No model is called and nothing is journaled. Writes are never called; their results come from the record.\n\n\
-                  Exit codes: 0 everything that was compared is the same, 1 something differs, or the run could not be read, \
-                  2 wrong usage."
-)]
-pub(crate) struct ReplayArgs {
-    /// The run's id, the beginning of one, or `last`
-    pub(crate) run: String,
-    /// How much is done again
-    #[arg(long, value_enum, default_value_t = Depth::Gate)]
-    pub(crate) depth: Depth,
-    /// Show the run as it was after this entry, from 0, in place of comparing; `loopgate show RUN --events` numbers them
-    #[arg(long, value_name = "ENTRY", conflicts_with = "depth")]
-    pub(crate) at: Option<u64>,
-    /// Print it as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// The run's domain folder, or its loopgate.toml, for depths other than `gate` [default: where it was when the run began]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) domain: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) journal: JournalArgs,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "It changes nothing and calls nothing. With --salvage the run stays as it is, and a new run continues its good \
-                  entries.\n\nExit codes: 0 nothing is wrong, 1 something is, or the journal could not be read, 2 wrong usage. \
-                  With --salvage those of `run`."
-)]
-pub(crate) struct VerifyArgs {
-    /// The run's id, the beginning of one, `last`, or the file of a journal, whose runs are all checked
-    #[arg(required_unless_present = "all")]
-    pub(crate) run: Option<String>,
-    /// Check every run of the journal, and whether one is missing
-    #[arg(long, conflicts_with = "run")]
-    pub(crate) all: bool,
-    /// Continue the good entries of a damaged run as a new run. Every effect that the damaged run may have begun after them
-    /// needs an approval, and keeps its idempotency key
-    #[arg(long, requires = "run", conflicts_with = "json")]
-    pub(crate) salvage: bool,
-    /// With --salvage: the run's domain folder, or its loopgate.toml [default: where it was when the run began]
-    #[arg(long, value_name = "FOLDER", requires = "salvage")]
-    pub(crate) domain: Option<PathBuf>,
-    /// Print it as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) journal: JournalArgs,
-}
-
-/// How much of a recorded run is done again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Depth {
-    /// The decisions, from the recorded replies and results
-    Gate,
-    /// The decisions, and the prompts with the domain's templates as they are now
-    Prompts,
-    /// The decisions, the prompts, and the reads: the tools are called
-    Tools,
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,7 +1,7 @@
 //! `loopgate doctor`: what is missing on this machine and for a domain, in one line each.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,9 +11,22 @@ use loop_prices::origin;
 use loop_runtime::journal::{Journal, SqliteJournal};
 use reqwest::Url;
 
-use crate::args::{DoctorArgs, DomainArgs, JournalArgs};
+use crate::args::{DomainArgs, JournalArgs};
 use crate::failure::Failure;
 use crate::{places, run, stream};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "It connects to the servers of the models, and sends them nothing.\n\n\
+                  Exit codes: 0 nothing is missing, 1 something is, 2 wrong usage.")]
+pub(crate) struct DoctorArgs {
+    /// A domain folder, or its loopgate.toml [default: none, the program alone]
+    pub(crate) domain: Option<PathBuf>,
+    /// A profile of the domain
+    #[arg(long, requires = "domain")]
+    pub(crate) profile: Option<String>,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+}
 
 /// How long a server has to take a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
@@ -145,7 +158,7 @@ async fn domain(folder: &Path, profile: Option<String>) -> Result<Vec<Finding>, 
     };
     let domain = match places::load_from(&args, places::cwd()?) {
         Ok(domain) => domain,
-        Err(failure) => return Ok(vec![Finding::new(Health::Missing, "domain", failure.line().to_owned())]),
+        Err(failure) => return Ok(vec![Finding::new(Health::Missing, "domain", failure.line())]),
     };
     let tools = u32::try_from(domain.spec.tools.len()).unwrap_or(u32::MAX);
     let says = format!("{} with {}", domain.spec.domain, run::count(tools, "tool", "tools"));

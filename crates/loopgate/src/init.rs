@@ -4,12 +4,55 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::ValueEnum;
 use loop_domain::{Scaffold, Template};
 
-use crate::args::{InitArgs, TemplateName};
 use crate::failure::Failure;
 use crate::places::quoted;
 use crate::stream;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "At a terminal it asks for what is not given; elsewhere the defaults count. Nothing is ever overwritten."
+)]
+pub(crate) struct InitArgs {
+    /// The new folder
+    pub(crate) folder: PathBuf,
+    /// What the domain is for [default: support]
+    #[arg(long, value_enum)]
+    pub(crate) template: Option<TemplateName>,
+    /// The word for a work item, for example `ticket`
+    #[arg(long, value_name = "WORD")]
+    pub(crate) kind: Option<String>,
+    /// What the runs are for, in a sentence; the model reads it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) goal: Option<String>,
+    /// A folder of documents (.md, .txt) that the runs search [default: samples]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) documents: Option<PathBuf>,
+    /// A SQLite file; each of its tables gets a tool [default: a sample]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) database: Option<PathBuf>,
+    /// The domain's name [default: the folder's]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Ask nothing, also at a terminal
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+/// What a new domain is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TemplateName {
+    /// A document about a ticket, from a database and from documents
+    Support,
+    /// An answer to a question, from documents
+    Documents,
+    /// A conversation with tools
+    Agent,
+    /// A value that fits a schema, from a message
+    Extract,
+}
 
 pub(crate) fn init(args: InitArgs) -> Result<ExitCode, Failure> {
     let asks = !args.yes && io::stdin().is_terminal() && io::stderr().is_terminal();

@@ -1,15 +1,33 @@
 //! `loopgate completions` and `loopgate man`: both are made from the arguments, so that they are never behind them.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 use clap_mangen::Man;
 
-use crate::args::{Args, CompletionsArgs, ManArgs};
+use crate::args::Args;
 use crate::failure::Failure;
 use crate::stream;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Bash: loopgate completions bash > ~/.local/share/bash-completion/completions/loopgate\n\
+                  Zsh:  loopgate completions zsh > ~/.zfunc/_loopgate   (with ~/.zfunc in fpath)\n\
+                  Fish: loopgate completions fish > ~/.config/fish/completions/loopgate.fish"
+)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManArgs {
+    /// Write a page for each command into this folder, which is made if it is missing
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) out: Option<PathBuf>,
+}
 
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();

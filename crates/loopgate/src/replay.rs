@@ -1,7 +1,9 @@
 //! `loopgate replay`: what a recorded run would decide, send and read today, and how it was after an entry.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::ValueEnum;
 use loop_core::{Command, Run};
 use loop_runtime::journal::{Entry, Journal, Recorded, replay as state_of};
 use loop_runtime::people::PeopleReport;
@@ -10,12 +12,48 @@ use loop_runtime::report::{
 };
 use serde_json::json;
 
-use crate::args::{Depth, ReplayArgs};
+use crate::args::JournalArgs;
 use crate::failure::Failure;
 use crate::resume::Found;
 use crate::show::{self, find, row, unverified};
 use crate::stream::{self, cut, grouped};
 use crate::{places, run};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "No model is called and nothing is journaled. Writes are never called; their results come from the record.\n\n\
+                  Exit codes: 0 everything that was compared is the same, 1 something differs, or the run could not be read, \
+                  2 wrong usage."
+)]
+pub(crate) struct ReplayArgs {
+    /// The run's id, the beginning of one, or `last`
+    pub(crate) run: String,
+    /// How much is done again
+    #[arg(long, value_enum, default_value_t = Depth::Gate)]
+    pub(crate) depth: Depth,
+    /// Show the run as it was after this entry, from 0, in place of comparing; `loopgate show RUN --events` numbers them
+    #[arg(long, value_name = "ENTRY", conflicts_with = "depth")]
+    pub(crate) at: Option<u64>,
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The run's domain folder, or its loopgate.toml, for depths other than `gate` [default: where it was when the run began]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) domain: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+}
+
+/// How much of a recorded run is done again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Depth {
+    /// The decisions, from the recorded replies and results
+    Gate,
+    /// The decisions, and the prompts with the domain's templates as they are now
+    Prompts,
+    /// The decisions, the prompts, and the reads: the tools are called
+    Tools,
+}
 
 pub(crate) async fn replay(args: ReplayArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;

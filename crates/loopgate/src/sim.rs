@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use loop_core::PicoUsd;
-use loop_eval::sim::{Amounts, Assumption, Assumptions, Distribution, Study};
+use loop_eval::sim::{Amounts, Assumptions, Distribution, SimAssumption, Study};
 
 use crate::args::SimArgs;
 use crate::failure::Failure;
@@ -106,13 +106,13 @@ fn reached(text: &mut String, all: &Distribution) {
     }
 }
 
-fn assumptions(text: &mut String, all: &[Assumption]) {
+fn assumptions(text: &mut String, all: &[SimAssumption]) {
     row(text, "");
     row(
         text,
         "This was assumed, and is not known of your models and tools. Change it with --assume NAME=NUMBER:",
     );
-    for Assumption { name, value, unit, meaning } in all {
+    for SimAssumption { name, value, unit, meaning } in all {
         row(text, &format!("  {name:<16} {:>7} {unit:<7} {meaning}", grouped(u64::from(*value))));
     }
 }

@@ -1,15 +1,42 @@
 //! `loopgate verify`: whether recorded runs are whole, and what is wrong with those that are not.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use loop_core::RunId;
 use loop_runtime::report::{AuditFault, AuditFinding, JournalAudit, RunAudit};
 
-use crate::args::{JournalArgs, NextArgs, VerifyArgs};
+use crate::args::{JournalArgs, NextArgs};
 use crate::failure::Failure;
 use crate::show::{find, row};
 use crate::{fork, places, stream};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "It changes nothing and calls nothing. With --salvage the run stays as it is, and a new run continues its good \
+                  entries.\n\nExit codes: 0 nothing is wrong, 1 something is, or the journal could not be read, 2 wrong usage. \
+                  With --salvage those of `run`."
+)]
+pub(crate) struct VerifyArgs {
+    /// The run's id, the beginning of one, `last`, or the file of a journal, whose runs are all checked
+    #[arg(required_unless_present = "all")]
+    pub(crate) run: Option<String>,
+    /// Check every run of the journal, and whether one is missing
+    #[arg(long, conflicts_with = "run")]
+    pub(crate) all: bool,
+    /// Continue the good entries of a damaged run as a new run. Every effect that the damaged run may have begun after them
+    /// needs an approval, and keeps its idempotency key
+    #[arg(long, requires = "run", conflicts_with = "json")]
+    pub(crate) salvage: bool,
+    /// With --salvage: the run's domain folder, or its loopgate.toml [default: where it was when the run began]
+    #[arg(long, value_name = "FOLDER", requires = "salvage")]
+    pub(crate) domain: Option<PathBuf>,
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+}
 
 pub(crate) async fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
     if let Some(run) = args.run.as_deref().filter(|_| args.salvage) {

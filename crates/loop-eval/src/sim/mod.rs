@@ -23,7 +23,7 @@ pub use hostile::{Fault, Mode, SimPlan, Simulated, Tally, simulate, simulate_cho
 pub use replies::drawn_reply;
 pub use shrink::{Shrunk, shrink};
 pub use study::{
-    Amounts, Assumption, AssumptionError, Assumptions, ClassRuns, Distribution, ReachedLimit, ReasonRuns,
-    SIM_VERSION, Study,
+    Amounts, AssumptionError, Assumptions, ClassRuns, Distribution, ReachedLimit, ReasonRuns, SIM_VERSION,
+    SimAssumption, Study,
 };
 pub use world::{NONCE, SimWorld};

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// An assumption of a study.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Assumption {
+pub struct SimAssumption {
     /// Its name, for example `done`.
     pub name: String,
     /// Its value.
@@ -125,9 +125,9 @@ impl Assumptions {
     }
 
     /// All of them, in the order in which they are printed.
-    pub fn list(&self) -> Vec<Assumption> {
+    pub fn list(&self) -> Vec<SimAssumption> {
         let rows = self.values.iter().zip(TABLE);
-        rows.map(|(value, (name, _, _, unit, meaning))| Assumption {
+        rows.map(|(value, (name, _, _, unit, meaning))| SimAssumption {
             name: name.to_owned(),
             value: *value,
             unit: unit.to_owned(),

@@ -6,7 +6,7 @@ use loop_core::{Condition, CostMode, Outcome, PicoUsd, RunSpec, WorkItem};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::assumptions::{Assumption, Assumptions};
+use super::assumptions::{Assumptions, SimAssumption};
 use super::one::Studied;
 
 /// The version of this format.
@@ -49,7 +49,7 @@ pub struct Distribution {
     /// The limits that runs reached, the most frequent first.
     pub reached: Vec<ReachedLimit>,
     /// What models, tools and people were assumed to do.
-    pub assumptions: Vec<Assumption>,
+    pub assumptions: Vec<SimAssumption>,
 }
 
 /// How many runs stopped for a reason.

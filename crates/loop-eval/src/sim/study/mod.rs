@@ -16,7 +16,7 @@ use loop_prompts::Prompts;
 
 use crate::sim::{Fault, SimWorld};
 
-pub use assumptions::{Assumption, AssumptionError, Assumptions};
+pub use assumptions::{AssumptionError, Assumptions, SimAssumption};
 pub use distribution::{Amounts, ClassRuns, Distribution, ReachedLimit, ReasonRuns, SIM_VERSION};
 
 /// A text for a work item where none is named, of so many bytes.
