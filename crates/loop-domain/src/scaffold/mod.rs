@@ -151,7 +151,7 @@ impl Scaffold {
         Ok(Scaffolded { item: folder.join(name), files })
     }
 
-    /// Makes the folder where it is not there. One that holds something is somebody's.
+    /// Makes the folder where it is not there. One that holds something belongs to its owner.
     fn take(&self, folder: &Path) -> Result<(), DomainError> {
         let unwritable = |message: String| DomainError::Unwritable { path: folder.to_owned(), message };
         match fs::read_dir(folder) {
