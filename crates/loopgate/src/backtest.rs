@@ -25,7 +25,7 @@ use crate::stream::{self, cut, grouped};
 pub(crate) struct BacktestArgs {
     #[command(flatten)]
     pub(crate) runs: RunsArgs,
-    /// A TOML file with the keys of a domain's [limits] and [gate] that differ; may be given several times
+    /// A TOML file with the keys of a domain's limits and gate that differ; may be given several times
     #[arg(long = "policy", value_name = "FILE", required_unless_present = "set")]
     pub(crate) policies: Vec<PathBuf>,
     /// One more policy: these settings together

@@ -34,7 +34,9 @@ fn python(shell: &Shell, args: &[&str]) -> String {
     let script = common::root().join("crates/loopgate/tests/clients/python_sdk.py");
     let mut command = Command::new(program("LOOPGATE_MCP_PYTHON"));
     command.arg(script).args(args).current_dir(common::root());
-    let ran: Ran = command.env("XDG_STATE_HOME", shell.state.path()).output().unwrap().into();
+    // The inspector hands HOME on to the server that it starts, and not XDG_STATE_HOME.
+    let state = shell.state.path();
+    let ran: Ran = command.env("XDG_STATE_HOME", state).env("HOME", state).output().unwrap().into();
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     ran.out
 }
@@ -80,7 +82,9 @@ fn the_python_sdk_is_served_over_http() {
 fn inspected(shell: &Shell, args: &[&str]) -> Value {
     let mut command = Command::new("node");
     command.arg(program("LOOPGATE_MCP_INSPECTOR")).arg("--cli").args(args).current_dir(common::root());
-    let ran: Ran = command.env("XDG_STATE_HOME", shell.state.path()).output().unwrap().into();
+    // The inspector hands HOME on to the server that it starts, and not XDG_STATE_HOME.
+    let state = shell.state.path();
+    let ran: Ran = command.env("XDG_STATE_HOME", state).env("HOME", state).output().unwrap().into();
     serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {}{}", ran.out, ran.err))
 }
 
