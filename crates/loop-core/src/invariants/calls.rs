@@ -153,26 +153,26 @@ pub(super) fn nothing_done_runs_again(run: &Run, past: &Past) -> Checked {
         return Ok(());
     }
     let (mut done, mut doubtful) = (Vec::new(), Vec::new());
-    // What was denied did not run, and a person who settles a doubt allows one more.
+    // A person who settles a doubt allows one more.
     let mut runs: BTreeMap<_, (u32, u32)> = BTreeMap::new();
     for (scope, call, evidence) in judged(run) {
         let status = evidence.observation.status;
+        // What a person denied did not run.
+        if status == Status::Denied {
+            continue;
+        }
         must(!done.contains(&(scope, call)), || format!("{call:?} ran again after it was done"))?;
         let action = run.actions().iter().find(|action| action.evidence == Some(evidence.id));
         let allowed = action.is_some_and(|action| past.approved.contains(&action.key));
-        must(!doubtful.contains(&call) || allowed || status == Status::Denied, || {
-            format!("{call:?} ran again while it was in doubt")
-        })?;
+        must(!doubtful.contains(&call) || allowed, || format!("{call:?} ran again while it was in doubt"))?;
         match status {
             Status::InDoubt => doubtful.push(call),
             status if status.is_retryable() => {}
             _ => done.push((scope, call)),
         }
-        if status != Status::Denied {
-            let (count, doubts) = runs.entry((scope, call)).or_default();
-            *count += 1;
-            *doubts += u32::from(status == Status::InDoubt);
-        }
+        let (count, doubts) = runs.entry((scope, call)).or_default();
+        *count += 1;
+        *doubts += u32::from(status == Status::InDoubt);
     }
     for ((_, (tool, parameters)), (count, doubts)) in runs {
         let max = run.spec().tool(tool).map_or(0, |tool| tool.attempts).max(1) + doubts;

@@ -155,7 +155,8 @@ const WORLDS: u64 = 0x5157_0000_0000_0000;
 ///
 /// - `rules of repeats`: such a write counts as a change for the reads of its reply, although it runs after them or not at
 ///   all. So a read may run a third time and return the same.
-/// - `what is done is not run again`: the check counts a denial as a run of the call.
+/// - `what is done is not run again`: of two equal calls of one reply, both in doubt and both approved, the second runs
+///   although the first has succeeded by then.
 fn is_known(violation: &Violation, run: &Run) -> bool {
     let people = run.spec().gate.people;
     let waits = |action: &JudgedAction| {
