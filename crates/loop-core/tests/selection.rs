@@ -235,3 +235,15 @@ fn a_smart_tool_is_granted_a_call_with_its_limits() {
             .all(|command| matches!(command, Command::RunTool(tool) if tool.timeout_ms == 12_000))
     );
 }
+
+#[test]
+fn only_a_read_that_asks_no_person_may_be_selected() {
+    // Such a tool is not offered for selection either.
+    let setup = run();
+    let selectable = |name: &str| loop_core::policy::is_selectable(setup.spec.tool(name).unwrap());
+    assert!(selectable("fetch_device"));
+    assert!(!selectable("wipe"));
+    let mut asks = setup.spec.tool("fetch_device").unwrap().clone();
+    asks.policy.asks_person = true;
+    assert!(!loop_core::policy::is_selectable(&asks));
+}
