@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use loop_core::policy::{forbids, is_forbidden};
 use loop_core::{
     Event, EventKind, Facts, GateSettings, History, Millis, NotTakenOver, Note, Overridden, Phase, PicoUsd,
-    Provenance, Rejected, Run, RunId, RunSpec, SpecNames, Started, ToolSpec, WorkItem,
+    Provenance, Rejected, Run, RunId, RunSpec, SpecNames, Started, WorkItem,
 };
 use loop_llm::{Message, Secrets, holds_url_secret};
 use loop_prompts::Prompts;
@@ -593,11 +593,6 @@ impl Runner {
 }
 
 impl Parts {
-    /// A tool as the core would know it, by its own name. `None`: the loop does not have it.
-    pub(crate) fn registry_spec(&self, tool: &str) -> Option<ToolSpec> {
-        self.registry.specs().into_iter().find(|spec| *spec.name == *tool)
-    }
-
     /// The digests of the spec.
     pub(crate) fn names(&self) -> SpecNames {
         *self.names.get_or_init(|| SpecNames::of(&self.spec))

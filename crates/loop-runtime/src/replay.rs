@@ -431,7 +431,7 @@ impl Reads {
                 continue;
             };
             found.called += 1;
-            if !is_same(parts.registry_spec(&tool).as_ref(), &recorded, &now) {
+            if !is_same(parts.spec.tool(&tool), &recorded, &now) {
                 found.drifted.push(Drift {
                     entry,
                     action: key.to_string(),
@@ -449,9 +449,9 @@ impl Reads {
 
 /// Why a call is taken from the record. `None`: it is made again.
 fn not_called(run: &Run, parts: &Parts, tool: &RunTool, recorded: &Observation) -> Option<WhyNotCalled> {
-    let Some(now) = parts.registry_spec(&tool.tool) else { return Some(WhyNotCalled::Gone) };
+    let Some(now) = parts.spec.tool(&tool.tool) else { return Some(WhyNotCalled::Gone) };
     let then = run.spec().tool(&tool.tool);
-    let specs = || then.into_iter().chain([&now]);
+    let specs = || then.into_iter().chain([now]);
     if !tool.effect.is_read() || specs().any(|spec| !spec.effect.is_read()) {
         Some(WhyNotCalled::Effect)
     } else if specs().any(|spec| spec.policy.asks_person) {

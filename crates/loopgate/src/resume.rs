@@ -326,7 +326,6 @@ struct Loaded {
     asks: bool,
 }
 
-/// Why a run cannot continue, with what to do about it.
 /// A path as a command names it that is given in the folder `here`.
 fn seen_from<'a>(path: &'a Path, here: &Path) -> &'a Path {
     match path.strip_prefix(here) {
@@ -336,6 +335,7 @@ fn seen_from<'a>(path: &'a Path, here: &Path) -> &'a Path {
     }
 }
 
+/// Why a run cannot continue, with what to do about it.
 fn explained(error: StartError, domain: &Path) -> Failure {
     match error {
         StartError::Changed { run, what, tools } => {

@@ -42,7 +42,7 @@ pub(super) fn policy_comes_first(run: &Run, past: &Past) -> Checked {
 fn may_run(run: &Run, past: &Past, key: CommandKey, action: &JudgedAction) -> Checked {
     must(action.verdict == Verdict::Run, || format!("{key} runs, and it is `{}`", action.verdict.name()))?;
     let Some(spec) = run.spec().tool(action.tool_name()) else {
-        return Err(format!("{key} runs {}, and there is no such tool", action.tool_name()));
+        return Err(format!("{key} runs {}, which is not a tool of the spec", action.tool_name()));
     };
     must(!policy::is_forbidden(run.spec(), spec), || {
         format!("{key} runs {}, which is forbidden", spec.name)

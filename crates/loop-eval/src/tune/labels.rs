@@ -100,7 +100,7 @@ impl Labels {
             }
         }
         if labels.is_empty() {
-            return Err(invalid(1, "there is no label; write a line for each run".to_owned()));
+            return Err(invalid(1, "the file labels no run; write a line for each run".to_owned()));
         }
         Ok(Self(labels))
     }
@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_line() {
         for (text, expected) in [
-            ("", "labels:1: there is no label; write a line for each run"),
-            ("run,good\n", "labels:1: there is no label; write a line for each run"),
+            ("", "labels:1: the file labels no run; write a line for each run"),
+            ("run,good\n", "labels:1: the file labels no run; write a line for each run"),
             ("run,fine\n", "labels:1: unknown column `fine`; the columns are run, good and good_from_pass"),
             ("run\na", "labels:1: the header lacks `run` or `good`; begin the file with `run,good`"),
             ("run,good\na,yes", "labels:2: `yes` is not a label; write true or false"),

@@ -85,7 +85,7 @@ pub struct HalfReport {
     pub high: f64,
     /// What the recorded runs cost, in pico-dollars.
     pub recorded_cost_pico_usd: u64,
-    /// What the runs cost under the settings at most, in pico-dollars: exact where no end is unknown. Null: there is no bound.
+    /// What the runs cost under the settings at most, in pico-dollars: exact where no end is unknown. Null: it is not bounded.
     pub cost_pico_usd: Option<u64>,
     /// Whether a run has no bound.
     #[serde(skip)]

@@ -62,7 +62,7 @@ struct Known {
 struct Seen {
     is_kept: bool,
     is_known: bool,
-    /// The most that it costs. `None`: there is no bound.
+    /// The most that it costs. `None`: it is not bounded.
     cost: Option<u64>,
 }
 
