@@ -51,7 +51,7 @@ impl World {
             };
             draft.push(call_status);
             let Some((key, attempt)) = run_as else { continue };
-            other_calls.add(&fingerprint, own);
+            other_calls.add(&fingerprint, own, /*waits*/ false);
             self.calls += 1;
             self.ledger.started(&fingerprint, key, attempt, EvidenceId(self.calls));
             settled.push(Settled {

@@ -391,7 +391,7 @@ impl Turn {
             let key = CommandKey::new(self.calls, Slot::Action(0));
             draft.push(match self.ledger.call_status(&fingerprint, &rules, &other_calls) {
                 CallStatus::New => {
-                    other_calls.add(&fingerprint, key);
+                    other_calls.add(&fingerprint, key, /*waits*/ false);
                     self.ledger.started(&fingerprint, key, 1, EvidenceId(self.calls));
                     settled.push(Settled {
                         signature: fingerprint.signature(),

@@ -56,6 +56,8 @@ pub const PARAMETER_TYPE: &str = "` (";
 pub const REQUIRED: &str = "required";
 /// After the type of an optional parameter.
 pub const OPTIONAL: &str = "optional";
+/// Before the pattern of a parameter, as a JSON string.
+pub const PATTERN: &str = "; matching ";
 /// Before a parameter's examples, at the end of its line.
 pub const EXAMPLES: &str = "; for example ";
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::anchors::{
     DOCUMENT_LABEL, ENTRY, EVIDENCE_HEADER, EVIDENCE_PARTS, EXAMPLES, FAILED, ITEM_LABEL, NAMES,
-    NOT_ACCEPTED, NOT_RUN, OPTIONAL, OUTCOME, OUTCOME_ENDS, PARAMETER_ENTRY, PARAMETER_TYPE, REQUIRED,
+    NOT_ACCEPTED, NOT_RUN, OPTIONAL, OUTCOME, OUTCOME_ENDS, PARAMETER_ENTRY, PARAMETER_TYPE, PATTERN, REQUIRED,
     SECTION_ENTRY, SKIPPED, SUCCESS,
 };
 use crate::failure::markdown_of;
@@ -268,6 +268,9 @@ fn target(parameters: &str, nonce: &str) -> String {
     if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
 }
 
+/// The longest pattern that a prompt shows, in bytes. A longer one helps neither a model nor its budget.
+const MAX_PATTERN: usize = 200;
+
 fn parameter(name: &str, spec: &ArgSpec, required: bool) -> String {
     let kind = match spec.kind {
         Some(ArgType::Object) => "object",
@@ -289,6 +292,10 @@ fn parameter(name: &str, spec: &ArgSpec, required: bool) -> String {
     if let Some(values) = &spec.one_of {
         text.push_str("; one of ");
         text.push_str(&list(values));
+    }
+    if let Some(pattern) = spec.pattern.as_deref().filter(|pattern| pattern.len() <= MAX_PATTERN) {
+        text.push_str(PATTERN);
+        text.push_str(&Value::from(pattern).to_string());
     }
     if !spec.examples.is_empty() {
         text.push_str(EXAMPLES);

@@ -229,6 +229,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
                 Some(parent) => format!("run {} has started it already", parent.run),
                 None => "it may have happened already".to_owned(),
             };
+            seen.add(fingerprint, judged.judged.key, /*waits*/ true);
             return doubtful(tool, &doubt, by_policy);
         }
         CallStatus::Again { key, attempt } => judged.run_as = (key, attempt),
@@ -237,6 +238,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
     if let Some(parent) = context.parent.filter(|parent| parent.lost && !tool.effect.is_read() && !is_output)
     {
         let doubt = format!("run {} may have made it already, or may still make it", parent.run);
+        seen.add(fingerprint, judged.judged.key, /*waits*/ true);
         return doubtful(tool, &doubt, by_policy);
     }
     if context.trouble.is_broken(&tool.name, &spec.gate.breakers) {
@@ -248,8 +250,9 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
         let why = "a person would have to decide, and nobody is asked before the first pass";
         return Verdict::Denied { why: why.into(), by: DeniedBy::Policy };
     }
-    seen.add(fingerprint, judged.judged.key);
-    by_policy.unwrap_or(Verdict::Run)
+    let verdict = by_policy.unwrap_or(Verdict::Run);
+    seen.add(fingerprint, judged.judged.key, matches!(verdict, Verdict::NeedsPerson { .. }));
+    verdict
 }
 
 /// A call that may have happened already needs an approval under every policy.

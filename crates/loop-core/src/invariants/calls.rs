@@ -165,6 +165,10 @@ pub(super) fn nothing_done_runs_again(run: &Run, past: &Past) -> Checked {
         let action = run.actions().iter().find(|action| action.evidence == Some(evidence.id));
         let allowed = action.is_some_and(|action| past.approved.contains(&action.key));
         must(!doubtful.contains(&call) || allowed, || format!("{call:?} ran again while it was in doubt"))?;
+        // Once a person has allowed it, its new result says what is known of it.
+        if allowed {
+            doubtful.retain(|known| *known != call);
+        }
         match status {
             Status::InDoubt => doubtful.push(call),
             status if status.is_retryable() => {}

@@ -77,7 +77,7 @@ impl Guard {
         let own = (CommandKey::new(1, Slot::Action(self.calls)), 1);
         let mut beside = OtherCalls::default();
         for (_, fingerprint, key) in &self.open {
-            beside.add(fingerprint, *key);
+            beside.add(fingerprint, *key, /*waits*/ false);
         }
         let (key, attempt) = match self.ledger.call_status(&fingerprint, &rules, &beside) {
             CallStatus::New => own,

@@ -223,9 +223,10 @@ struct OtherCall {
 }
 
 impl OtherCalls {
-    /// Adds a call of the same reply that may run.
-    pub fn add(&mut self, fingerprint: &Fingerprint, key: CommandKey) {
-        let change = u32::from(!fingerprint.is_read);
+    /// Adds a call of the same reply that may run. One that `waits` for an approver runs after the others, or not at
+    /// all, so that it changes nothing for them.
+    pub fn add(&mut self, fingerprint: &Fingerprint, key: CommandKey, waits: bool) {
+        let change = u32::from(!fingerprint.is_read && !waits);
         let fresh = OtherCall { key, times: 0, others: 0, own: 0 };
         let other_call = self.calls.entry(fingerprint.signature).or_insert(fresh);
         other_call.others = self.changes.saturating_sub(other_call.own);
@@ -322,7 +323,15 @@ impl Ledger {
         };
         let call_status = self.done_before(fingerprint).unwrap_or(call_status);
         if self.is_in_doubt(fingerprint, &call_status) {
-            return CallStatus::InDoubt;
+            return match (rules.repeats, other_calls.same(fingerprint)) {
+                // The approver decides about one of them, and what it has done is not done again.
+                (Repeats::NeverRerun | Repeats::ThreeTier, Some(other_call)) => CallStatus::Repeat {
+                    of: Some(other_call.key),
+                    evidence: None,
+                    rule: (rules.repeats == Repeats::ThreeTier).then_some(RepeatRule::Exact),
+                },
+                _ => CallStatus::InDoubt,
+            };
         }
         let begun = || self.entries.get(&fingerprint.signature).filter(|entry| entry.is_open);
         match call_status {

@@ -55,6 +55,10 @@ pub struct ArgSpec {
     /// The maximum length of a string, in characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_length: Option<u32>,
+    /// A regular expression of JSON Schema that a string matches, for the model. The tool's own schema is what demands
+    /// it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<Arc<str>>,
     /// The default of a missing member. It is filled in before repeats are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
@@ -125,6 +129,7 @@ impl ArgSpec {
             maximum: map.get("maximum").and_then(Value::as_i64),
             min_length: map.get("minLength").and_then(Value::as_u64).and_then(|n| n.try_into().ok()),
             max_length: map.get("maxLength").and_then(Value::as_u64).and_then(|n| n.try_into().ok()),
+            pattern: map.get("pattern").and_then(Value::as_str).map(Arc::from),
             default: known("default"),
         }
     }
@@ -376,7 +381,7 @@ mod tests {
         ArgSpec::from_schema(&json!({
             "type": "object",
             "properties": {
-                "target": {"type": "string", "minLength": 1, "maxLength": 8},
+                "target": {"type": "string", "minLength": 1, "maxLength": 8, "pattern": "^x"},
                 "limit": {"type": "integer", "minimum": 1, "maximum": 9, "default": 3},
                 "kinds": {"type": "array", "items": {"enum": ["a", "b"]}},
             },

@@ -305,6 +305,10 @@ pub(crate) struct ParameterConfig {
     /// The most characters of a text.
     #[serde(default)]
     pub(crate) max_length: Option<u32>,
+    /// A regular expression that a text has to match, for example `^INV-[0-9]+$`. The model reads it, and the offline stub
+    /// recognises names by it.
+    #[serde(default)]
+    pub(crate) pattern: Option<String>,
     /// For an array: what each element is.
     #[serde(default)]
     pub(crate) items: Option<Box<ParameterConfig>>,
@@ -328,6 +332,7 @@ impl ParameterConfig {
         put("maximum", self.maximum.map(Value::from));
         put("minLength", self.min_length.map(Value::from));
         put("maxLength", self.max_length.map(Value::from));
+        put("pattern", self.pattern.clone().map(Value::from));
         put("items", self.items.as_deref().map(Self::schema));
         Value::Object(schema)
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use loop_core::invariants::{Checker, Transition, Violation};
-use loop_core::{Event, EventKind, JudgedAction, Note, Run, StopReason, Verdict};
+use loop_core::{Event, EventKind, Note, Run, StopReason};
 
 use crate::sim::check::{self, Ghost, Step};
 use crate::sim::events;
@@ -150,34 +150,9 @@ pub(crate) fn drawn_world(seed: u64) -> SimWorld {
 /// Keeps the numbers of worlds and of runs apart.
 const WORLDS: u64 = 0x5157_0000_0000_0000;
 
-/// Whether a violation is one of two that the simulator found and that are not decided yet. Both need a write that an
-/// approver has to decide on.
-///
-/// - `rules of repeats`: such a write counts as a change for the reads of its reply, although it runs after them or not at
-///   all. So a read may run a third time and return the same.
-/// - `what is done is not run again`: of two equal calls of one reply, both in doubt and both approved, the second runs
-///   although the first has succeeded by then.
-fn is_known(violation: &Violation, run: &Run) -> bool {
-    let people = run.spec().gate.people;
-    let waits = |action: &JudgedAction| {
-        let tool = run.spec().tool(action.tool_name());
-        let is_write = tool.is_some_and(|tool| !tool.effect.is_read());
-        is_write && (people || matches!(action.verdict, Verdict::NeedsPerson { .. }))
-    };
-    let is_named = match violation.name {
-        "rules of repeats" => true,
-        "what is done is not run again" => people,
-        _ => false,
-    };
-    is_named && run.actions().iter().any(|action| waits(action))
-}
-
 /// The first violation of the core's own invariants, as a fault.
-fn first_of(violations: &[Violation], run: &Run) -> Option<Fault> {
-    violations
-        .iter()
-        .find(|violation| !is_known(violation, run))
-        .map(|it| Fault { check: it.name, what: it.to_string() })
+fn first_of(violations: &[Violation]) -> Option<Fault> {
+    violations.first().map(|it| Fault { check: it.name, what: it.to_string() })
 }
 
 /// Simulates one run with these choices, until it is done or an invariant does not hold.
@@ -196,7 +171,7 @@ pub fn simulate_choices(world: &SimWorld, plan: SimPlan, mut choices: Choices) -
     let mut whole = None;
     if plan.is_whole {
         let (checker, violations) = Checker::start(&run, journal.first().map_or(&[], |(_, notes)| notes));
-        fault = fault.or_else(|| first_of(&violations, &run));
+        fault = fault.or_else(|| first_of(&violations));
         whole = Some(checker);
     }
     let mut calm_since = None;
@@ -225,7 +200,7 @@ pub fn simulate_choices(world: &SimWorld, plan: SimPlan, mut choices: Choices) -
                     let transition =
                         Transition { before: &before, event: &event, notes: &notes, after: &run };
                     let violations = checker.step(&transition);
-                    fault = fault.or_else(|| first_of(&violations, &run));
+                    fault = fault.or_else(|| first_of(&violations));
                 }
                 log.push(event.clone());
                 journal.push((event, notes));
