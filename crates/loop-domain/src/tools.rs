@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use loop_connectors::{ConnectorError, Database, DocsTool, SqlTool};
-use loop_core::{ArgSpec, ToolPolicy, ToolRepeats};
+use loop_core::{ToolPolicy, ToolRepeats};
 use loop_tools::{
-    Credentials, KeptTool, Registry, RegistryError, ResultsTool, Smart, Tool, ToolContext, ToolDeclaration,
-    ToolResult,
+    Credentials, KeptTool, Registry, RegistryError, ResultsTool, SchemaCheck, Smart, Tool, ToolContext,
+    ToolDeclaration, ToolResult,
 };
 use serde_json::{Map, Value, json};
 
@@ -280,14 +280,19 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Refuses a default that the parameter itself would refuse: every call that leaves it out would fail.
+    /// Refuses a pattern that is not a regular expression, and a default that the parameter itself would refuse: every call
+    /// that leaves it out would fail.
     fn check_defaults(&self, name: &str, tool: &ToolConfig) -> Result<(), DomainError> {
         for (parameter, config) in tool.parameters.iter() {
+            let schema = SchemaCheck::new(&config.schema()).map_err(|error| {
+                let path = ["tools", name, "parameters", parameter];
+                let key = if config.pattern.is_some() { "pattern" } else { "type" };
+                self.file.error(&[path.as_slice(), &[key]].concat(), format!("{error}; correct it"))
+            })?;
             let Some(default) = &config.default else { continue };
-            if let Err(schema_violation) = ArgSpec::from_schema(&config.schema()).rebuild(default) {
+            if let Some(violation) = schema.violations(default) {
                 let path = ["tools", name, "parameters", parameter, "default"];
-                let message =
-                    format!("it does not fit its own parameter: {}; correct it", schema_violation.message);
+                let message = format!("it does not fit its own parameter: {violation}; correct it");
                 return Err(self.file.error(&path, message));
             }
         }

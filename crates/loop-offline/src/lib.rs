@@ -12,6 +12,7 @@
 mod conversation;
 mod look;
 mod read;
+mod shape;
 mod words;
 mod write;
 
@@ -24,7 +25,7 @@ use loop_llm::{
 use loop_prompts::anchors::{HEADING, LOOKING_FOR, NAMES, RESULTS};
 use serde_json::{Value, json};
 
-use look::{Wanted, names_nothing, not_found, spoken_of, wanted};
+use look::{Wanted, changes, names_nothing, not_found, spoken_of, wanted, why_not};
 use read::Read;
 use words::{count, overlap, stems};
 
@@ -114,11 +115,41 @@ fn finished(request: &ModelRequest, text: String, calls: Vec<ToolCall>) -> Model
     reply
 }
 
+/// A tool that the stub does not call, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotPicked {
+    /// The tool's name.
+    pub tool: String,
+    /// Why, in words for an operator.
+    pub why: String,
+}
+
+/// The tools of a prompt that the stub does not call after it, in the order of the prompt.
+pub fn not_picked(request: &ModelRequest) -> Vec<NotPicked> {
+    let read = Read::of(request);
+    let max = max_selected(&read);
+    let picked: Vec<String> = wanted(&read).into_iter().take(max).map(|wanted| wanted.tool).collect();
+    let others = read.tools.iter().filter(|tool| !picked.iter().any(|picked| picked == tool.name));
+    others
+        .map(|tool| NotPicked {
+            tool: tool.name.to_owned(),
+            why: why_not(&read, tool).map_or_else(
+                || format!("others come first, and {max} at most are picked"),
+                |why| why.to_string(),
+            ),
+        })
+        .collect()
+}
+
+fn max_selected(read: &Read<'_>) -> usize {
+    read.max.unwrap_or(MAX_CALLS).min(MAX_CALLS)
+}
+
 fn select(request: &ModelRequest) -> String {
     let read = Read::of(request);
     let selections: Vec<Value> = wanted(&read)
         .into_iter()
-        .take(read.max.unwrap_or(MAX_CALLS).min(MAX_CALLS))
+        .take(max_selected(&read))
         .map(|wanted| json!({"tool": wanted.tool, "params": wanted.parameters, "reason": wanted.reason}))
         .collect();
     Value::Array(selections).to_string()
@@ -127,6 +158,9 @@ fn select(request: &ModelRequest) -> String {
 fn document(request: &ModelRequest) -> String {
     let read = Read::of(request);
     let open = wanted(&read);
+    // What changes something waits until all that can be known is known.
+    let changes = if open.is_empty() { changes(&read) } else { Vec::new() };
+    let all_open = || open.iter().chain(&changes);
     let mut out = String::new();
     if read.written.is_empty() {
         out.push_str(write::SIGNATURE);
@@ -137,28 +171,26 @@ fn document(request: &ModelRequest) -> String {
         if written.is_some() && write::is_of_the_item(section) {
             continue; // A later prompt may hold only the short form of the item.
         }
-        let body = write::section(section, &read, &open);
+        let body = write::section(section, &read, all_open());
         if written != Some(body.as_str()) {
             out.push_str(&format!("{HEADING}{}\n\n{body}\n\n", section.heading));
         }
     }
-    let (confidence, reason) = confidence(&read, &open);
+    let (confidence, reason) = confidence(&read, &open, &changes);
     // After the last call nothing runs any more.
     let max = if read.is_final_pass { 0 } else { MAX_CALLS };
-    let actions: Vec<Value> = open
-        .iter()
-        .take(max)
-        .enumerate()
-        .map(|(n, wanted)| {
-            json!({
-                "action_id": format!("read-only call-{}", n + 1),
-                "action_type": wanted.tool,
-                "reason": wanted.reason,
-                "parameters": wanted.parameters,
-                "priority": "recommended",
-            })
+    let action = |wanted: &Wanted, id: String, priority: &str| {
+        json!({
+            "action_id": id,
+            "action_type": wanted.tool,
+            "reason": wanted.reason,
+            "parameters": wanted.parameters,
+            "priority": priority,
         })
-        .collect();
+    };
+    let reads = (1..).zip(&open).map(|(n, wanted)| action(wanted, format!("look-up-{n}"), "recommended"));
+    let changes = (1..).zip(&changes).map(|(n, wanted)| action(wanted, format!("change-{n}"), "required"));
+    let actions: Vec<Value> = reads.chain(changes).take(max).collect();
     let contract = json!({
         "nonce": read.nonce,
         "analysis_confidence": confidence,
@@ -170,7 +202,7 @@ fn document(request: &ModelRequest) -> String {
 }
 
 /// What follows from what there is: nothing here is a judgement.
-fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
+fn confidence(read: &Read<'_>, open: &[Wanted], changes: &[Wanted]) -> (&'static str, String) {
     let ok = read.evidence.iter().filter(|evidence| evidence.is_ok()).count();
     let failed = read.evidence.iter().filter(|evidence| !evidence.is_ok() && !evidence.is_empty()).count();
     let undone = read.listed.iter().filter(|call| call.undone).count();
@@ -180,6 +212,13 @@ fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
         let verb = if open.len() == 1 { "is" } else { "are" };
         return (level, format!("{} {verb} still open", count(open.len(), "read-only call")));
     }
+    if !changes.is_empty() {
+        let verb = if changes.len() == 1 { "is" } else { "are" };
+        return (
+            "medium",
+            format!("{} that the item asks for {verb} not made", count(changes.len(), "change")),
+        );
+    }
     if ok == 0 && (!read.evidence.is_empty() || write::asks(read)) {
         return ("low", "nothing was found that says more than the item".to_owned());
     }
@@ -187,11 +226,11 @@ fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
         return ("medium", format!("no record of {}", missing.join(", ")));
     }
     if failed > 0 {
-        return ("medium", format!("{} did not work", count(failed, "read-only call")));
+        return ("medium", format!("{} did not work", count(failed, "call")));
     }
     if undone > 0 {
         let verb = if undone == 1 { "was" } else { "were" };
-        return ("medium", format!("{} {verb} not made", count(undone, "read-only call")));
+        return ("medium", format!("{} {verb} not made", count(undone, "call")));
     }
     if names_nothing(read) && write::complains(read) {
         return ("low", "the item names nothing that could be looked up".to_owned());

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use loop_llm::{AssistantTurn, Message, ModelRequest, nonce_of};
 use loop_prompts::anchors::{
-    DOCUMENT_LABEL, ENTRY, EVIDENCE, EVIDENCE_HEADER, EVIDENCE_PARTS, EXAMPLES, EXECUTED, FAILED, FENCE,
-    FENCE_CLOSES, FENCE_END, HEADING, ITEM, ITEM_LABEL, LAST_CALL, NAMES, NOT_RUN, OUTCOME, OUTCOME_ENDS,
-    PARAMETER_ENTRY, PARAMETER_TYPE, REQUIRED, SECTION_ENTRY, SECTIONS, SELECTABLE_TOOLS, SELECTED_AT_MOST,
-    SKIPPED, SUCCESS, TOOLS,
+    CANCELLED, CHOICES, DENIED, DOCUMENT_LABEL, EFFECT, EMPTY, ENTRY, EVIDENCE, EVIDENCE_HEADER,
+    EVIDENCE_PARTS, EXAMPLES, EXECUTED, FAILED, FENCE, FENCE_CLOSES, FENCE_END, HEADING, IN_DOUBT, ITEM,
+    ITEM_LABEL, LAST_CALL, NAMES, NOT_RUN, OUTCOME, OUTCOME_ENDS, PARAMETER_ENTRY, PARAMETER_TYPE, PATTERN,
+    PENDING, QUESTION, REQUIRED, SECTION_ENTRY, SECTIONS, SELECTABLE_TOOLS, SELECTED_AT_MOST, SKIPPED,
+    SUCCESS, TOOLS,
 };
 use serde_json::Value;
 
-use crate::words::Shape;
+use crate::shape::Shape;
+use crate::words::parts;
 
 /// What a prompt says.
 #[derive(Debug, Default)]
@@ -37,14 +39,43 @@ pub(super) struct Tool<'a> {
     pub(super) name: &'a str,
     pub(super) hints: &'a str,
     pub(super) parameters: Vec<Parameter<'a>>,
+    /// Whether it may change something, or asks a person: then it is no read.
+    pub(super) use_of: Use,
+}
+
+/// What a tool is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Use {
+    /// It looks something up.
+    #[default]
+    Read,
+    /// It may change something.
+    Change,
+    /// It asks a person.
+    Question,
 }
 
 #[derive(Debug)]
 pub(super) struct Parameter<'a> {
     pub(super) name: &'a str,
     pub(super) required: bool,
-    /// Shapes of its examples; none for free text.
+    pub(super) kind: Kind,
+    /// Shapes of its pattern and examples; none for free text.
     pub(super) shapes: Vec<Shape>,
+    /// The first example, as it is written.
+    pub(super) example: Option<String>,
+    /// The permitted values. Empty: any.
+    pub(super) choices: Vec<Value>,
+}
+
+/// The type of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Integer,
+    Number,
+    /// A list, an object, a truth value.
+    Other,
 }
 
 /// A section to write.
@@ -140,6 +171,8 @@ impl<'a> Read<'a> {
                 SECTIONS => self.sections.extend(section_line(line)),
                 TOOLS | SELECTABLE_TOOLS => match (parameter_line(line), self.tools.last_mut()) {
                     (Some(parameter), Some(tool)) => tool.parameters.push(parameter),
+                    (None, Some(tool)) if line.starts_with(EFFECT) => tool.use_of = Use::Change,
+                    (None, Some(tool)) if line.starts_with(QUESTION) => tool.use_of = Use::Question,
                     _ => self.tools.extend(tool_line(line)),
                 },
                 _ => {}
@@ -238,25 +271,59 @@ fn section_line(line: &str) -> Option<Section<'_>> {
 /// `- name: what it returns`
 fn tool_line(line: &str) -> Option<Tool<'_>> {
     let (name, hints) = line.strip_prefix(ENTRY)?.split_once(NAMES)?;
-    Some(Tool { name, hints, parameters: Vec::new() })
+    Some(Tool { name, hints, parameters: Vec::new(), use_of: Use::Read })
 }
 
-/// The parameter's name in code marks, then `(type, required): what it means; for example …`.
+/// The parameter's name in code marks, then `(type, required): what it means; one of …; matching …; for example …`.
 fn parameter_line(line: &str) -> Option<Parameter<'_>> {
     let (name, rest) = line.strip_prefix(PARAMETER_ENTRY)?.split_once(PARAMETER_TYPE)?;
     let (kind, rest) = rest.split_once(')')?;
-    let examples = rest.rsplit_once(EXAMPLES).map_or("", |(_, examples)| examples);
-    let examples: Vec<Value> = serde_json::from_str(&format!("[{examples}]")).unwrap_or_default();
-    let shapes = examples.iter().filter_map(|example| Shape::of(example.as_str()?)).collect();
-    Some(Parameter { name, required: kind.contains(REQUIRED), shapes })
+    let (rest, examples) = rest.rsplit_once(EXAMPLES).unwrap_or((rest, ""));
+    let (rest, pattern) = rest.rsplit_once(PATTERN).unwrap_or((rest, ""));
+    let choices = list(rest.rsplit_once(CHOICES).map_or("", |(_, choices)| choices));
+    let pattern: Option<String> = serde_json::from_str(pattern).ok();
+    let examples: Vec<String> = list(examples)
+        .iter()
+        .filter(|example| example.is_string() || example.is_number())
+        .map(|example| example.as_str().map_or_else(|| example.to_string(), str::to_owned))
+        .collect();
+    let all: Vec<&str> = examples.iter().map(String::as_str).collect();
+    // A pattern says all; what it says in ways that are not understood, examples show.
+    let shapes = match pattern.as_deref().and_then(Shape::of_pattern) {
+        Some(shape) => vec![shape],
+        None => Shape::of_examples(&all),
+    };
+    let required = kind.contains(REQUIRED);
+    let kind = match kind.split(',').next() {
+        Some("string" | "any") => Kind::Text,
+        Some("integer") => Kind::Integer,
+        Some("number") => Kind::Number,
+        _ => Kind::Other,
+    };
+    // A number without a name that says so may mean anything.
+    let is_number = matches!(kind, Kind::Integer | Kind::Number);
+    let shapes = if is_number && !is_id(name) { Vec::new() } else { shapes };
+    let example = examples.into_iter().next();
+    Some(Parameter { name, required, kind, shapes, example, choices })
+}
+
+/// Whether the name of a parameter says that it tells one thing from others.
+fn is_id(name: &str) -> bool {
+    let words = "id uuid identifier number no ref reference key code";
+    parts(name).iter().any(|part| words.split(' ').any(|word| word == part))
+}
+
+/// JSON values with commas between them. Empty where they are something else.
+fn list(text: &str) -> Vec<Value> {
+    serde_json::from_str(&format!("[{text}]")).unwrap_or_default()
 }
 
 /// `- tool (name: value): Success — …`, without the brackets where the tool takes nothing.
 fn listed_line(line: &str) -> Option<Listed<'_>> {
     let line = line.strip_prefix(ENTRY)?;
     // What a tool says comes after the first of these words.
-    let marks =
-        [SUCCESS, FAILED, NOT_RUN, SKIPPED].map(|word| (word, format!("{OUTCOME}{word}{OUTCOME_ENDS}")));
+    let marks = [SUCCESS, EMPTY, PENDING, IN_DOUBT, DENIED, CANCELLED, FAILED, NOT_RUN, SKIPPED]
+        .map(|word| (word, format!("{OUTCOME}{word}{OUTCOME_ENDS}")));
     let found = marks.iter().filter_map(|(word, mark)| Some((line.find(mark)?, *word, mark.len())));
     let (at, word, length) = found.min_by_key(|(at, _, _)| *at)?;
     let call = line.get(..at)?;

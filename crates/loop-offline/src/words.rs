@@ -1,4 +1,4 @@
-//! Words, stems and shapes: all that the stub understands of a text.
+//! Words and stems: most of what the stub understands of a text.
 
 use std::collections::BTreeSet;
 
@@ -63,79 +63,37 @@ pub(super) fn paths(text: &str) -> Vec<&str> {
         .collect()
 }
 
-fn is_path(word: &str) -> bool {
+pub(super) fn is_path(word: &str) -> bool {
     let parts = word.rsplit_once('/');
     let has_file = parts.is_some_and(|(folder, file)| !folder.is_empty() && file.contains('.'));
     has_file && !word.contains("://") && !word.contains(char::is_whitespace)
 }
 
-/// The form of a name: by it the stub knows which names a tool looks up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
-    /// An e-mail address.
-    Mail,
-    /// The path of a file.
-    Path,
-    /// Runs of letters and digits by length, and the marks between them: `HAR-LT-014` is `a3-a2-93`.
-    Runs(String),
-}
-
-impl Shape {
-    /// The shape of an example; `None` where it is plain words, which anything could be.
-    pub(super) fn of(example: &str) -> Option<Self> {
-        if is_path(example) {
-            return Some(Self::Path);
+/// The words of a name, in small letters: `userId` and `user_id` are `user` and `id`.
+pub(super) fn parts(name: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut small = false;
+    for c in name.chars() {
+        let begins = parts.is_empty() || (small && c.is_uppercase());
+        small = c.is_lowercase() || c.is_ascii_digit();
+        if !c.is_alphanumeric() {
+            parts.push(String::new());
+            continue;
         }
-        let at = example.find('@');
-        if let Some((user, host)) = at.and_then(|at| example.split_at_checked(at)) {
-            let host = host.trim_start_matches('@');
-            let sound =
-                !user.is_empty() && host.contains('.') && !host.contains('@') && !example.contains(' ');
-            return sound.then_some(Self::Mail);
+        if begins {
+            parts.push(String::new());
         }
-        let named = example.chars().any(|c| c.is_ascii_digit()) && !example.contains(char::is_whitespace);
-        named.then(|| Self::Runs(runs(example)))
-    }
-
-    /// Whether a name has this shape.
-    pub(super) fn fits(&self, name: &str) -> bool {
-        Self::of(name).as_ref() == Some(self)
-    }
-}
-
-fn runs(text: &str) -> String {
-    let class = |c: char| match c {
-        c if c.is_numeric() => '9',
-        c if c.is_alphabetic() => 'a',
-        c => c,
-    };
-    let mut out = String::new();
-    let mut chars = text.chars().map(class).peekable();
-    while let Some(c) = chars.next() {
-        let mut length = 1;
-        while c.is_alphanumeric() && chars.next_if_eq(&c).is_some() {
-            length += 1;
-        }
-        out.push(c);
-        if c.is_alphanumeric() {
-            out.push_str(&length.to_string());
+        if let Some(last) = parts.last_mut() {
+            last.extend(c.to_lowercase());
         }
     }
-    out
+    parts.retain(|part| !part.is_empty());
+    parts
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_shape_tells_names_apart() {
-        let host = Shape::of("HAR-LT-014");
-        assert!(host.as_ref().is_some_and(|host| host.fits("fen-sv-202") && !host.fits("BJ-HAR-07")));
-        assert!(Shape::of("a.b@c.example").is_some_and(|mail| mail.fits("x@y.example") && !mail.fits("x@y")));
-        assert_eq!(Shape::of("slow laptop"), None);
-        assert_eq!(Shape::of("backup"), None);
-    }
 
     #[test]
     fn names_lose_the_marks_around_them() {
@@ -147,9 +105,13 @@ mod tests {
         let text =
             "See `src/run/resume.rs:12`, ./docs/a.md. Not https://host.example/a.b, and/or, main.rs, 1/2.";
         assert_eq!(paths(text), ["src/run/resume.rs", "docs/a.md"]);
-        assert_eq!(Shape::of("src/main.rs"), Some(Shape::Path));
-        assert!(paths(text).iter().all(|path| Shape::Path.fits(path)));
-        assert_ne!(Shape::of("https://host.example/a1.b"), Some(Shape::Path));
+    }
+
+    #[test]
+    fn a_name_is_its_words() {
+        assert_eq!(parts("get_user_byId"), ["get", "user", "by", "id"]);
+        assert_eq!(parts("userID"), ["user", "id"]);
+        assert_eq!(parts("budget-usd2"), ["budget", "usd2"]);
     }
 
     #[test]

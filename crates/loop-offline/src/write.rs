@@ -7,8 +7,8 @@ use crate::read::{Evidence, Read, Section};
 use crate::words::{count, overlap, stems};
 
 /// The line that says what wrote the document.
-pub(super) const SIGNATURE: &str =
-    "> Written by Loopgate's offline stub. It is not an AI: it sorts and quotes what the tools returned.";
+pub(super) const SIGNATURE: &str = "> Written by Loopgate's offline stub. It is not an AI: it sorts and quotes what the \
+    tools returned. It cannot understand, weigh or conclude; a model can (`--model`).";
 
 /// Words that mark a fact as a likely cause.
 const ALARMS: &str = "fail failed failing failure full lock locked error offline expired expires degraded warning miss \
@@ -44,8 +44,12 @@ enum Role {
     Open,
 }
 
-/// The body of a section, from everything that is known; `open` are the read-only calls that would still help.
-pub(super) fn section(section: &Section<'_>, read: &Read<'_>, open: &[Wanted]) -> String {
+/// The body of a section, from everything that is known; `open` are the calls that would still help.
+pub(super) fn section<'w>(
+    section: &Section<'_>,
+    read: &Read<'_>,
+    open: impl Iterator<Item = &'w Wanted>,
+) -> String {
     match role(section) {
         Role::Situation => situation(read),
         Role::Findings => findings(read),
@@ -100,7 +104,7 @@ fn situation(read: &Read<'_>) -> String {
 
 fn findings(read: &Read<'_>) -> String {
     if read.evidence.is_empty() {
-        return "- No tool was run; all that is known stands in the item itself [E0].".to_owned();
+        return format!("- No tool was run. The item says: {}", cited(&quote(read.title), "0"));
     }
     let about = about(read);
     let lines = read.evidence.iter().map(|evidence| {
@@ -112,6 +116,7 @@ fn findings(read: &Read<'_>) -> String {
             ("empty", _) => {
                 format!("- **{tool}**: {}", cited(&format!("nothing was found for {requested}"), evidence.id))
             }
+            ("denied", _) => format!("- **{tool}** was denied, so it did not run."),
             (status, _) => format!("- **{tool}** did not work ({status}), so nothing is known from it."),
         }
     });
@@ -161,13 +166,18 @@ fn steps(read: &Read<'_>) -> String {
         let lines = steps.iter().enumerate().map(|(n, step)| format!("{}. {step}", n + 1));
         return lines.collect::<Vec<_>>().join("\n");
     }
+    let title = || cited(&format!("\"{}\"", quote(read.title)), "0");
     match found(read).next() {
         Some(evidence) => {
-            let text = "1. Go through the findings with a person; no procedure was found for this.";
-            cited(text, evidence.id)
+            let first = cited(&in_one_line(evidence, &about), evidence.id);
+            format!(
+                "1. Go through the findings with a person: no procedure was found for this. The first is: {first}"
+            )
         }
-        None if asks(read) => "1. Ask for what is missing: nothing could be looked up [E0].".to_owned(),
-        None => "1. Nothing is left to be done but to answer [E0].".to_owned(),
+        None if asks(read) => {
+            format!("1. Ask for more about {}: nothing could be looked up for it.", title())
+        }
+        None => format!("1. Answer {}.", title()),
     }
 }
 
@@ -215,12 +225,10 @@ fn reply(read: &Read<'_>) -> String {
     text
 }
 
-fn left_open(read: &Read<'_>, open: &[Wanted]) -> String {
+fn left_open<'w>(read: &Read<'_>, open: impl Iterator<Item = &'w Wanted>) -> String {
     let mut lines: Vec<String> =
         not_found(read).iter().map(|name| format!("- Nothing was found for {name}.")).collect();
-    lines.extend(
-        open.iter().map(|wanted| format!("- Not looked up with {}: {}.", wanted.tool, wanted.reason)),
-    );
+    lines.extend(open.map(|wanted| format!("- Not called: {}, although {}.", wanted.tool, wanted.reason)));
     let in_vain = !read.evidence.is_empty() || asks(read);
     if lines.is_empty() && in_vain && found(read).next().is_none() {
         lines.push("- No passage or record was found.".to_owned());

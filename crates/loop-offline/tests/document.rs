@@ -263,10 +263,95 @@ fn the_last_call_asks_for_nothing_and_does_not_claim_to_be_sure() {
     assert_eq!(last.requested(), [""; 0]);
     last.expect_confidence("medium", "2 read-only calls are still open");
     let open = last.section("Open points").unwrap();
-    assert!(open.contains("- Not looked up with fetch_owner: E1 names eva.m@mail.example"), "{open}");
+    assert!(open.contains("- Not called: fetch_owner, although E1 names eva.m@mail.example"), "{open}");
     complete()
         .final_pass()
         .expect_confidence("high", "everything that is named was looked up, with 4 results");
+}
+
+// ---- changes ----
+
+/// A prompt whose tools change something, or ask a person.
+fn with_changes(item: &str) -> ModelRequest {
+    let mut request = complete().request();
+    let tools = format!(
+        "{TOOLS}\n\
+- book_repair: Book a place in the workshop
+  - `plate` (string, required): The plate; matching \"^[A-Z]{{1,3}}-[A-Z]{{1,2}}-[0-9]+$\"
+  - `what` (string, required): What is to be done
+  - `urgency` (string, required); one of \"low\", \"very_high\", \"high\"
+  - (effect: write_keyed, needs a person's consent)
+- repair_owner: Repair the record of an owner
+  - `days` (integer, required)
+  - (effect: write_idempotent, needs a person's consent)
+- ask_repair: Ask about the repair
+  - `question` (string, required)
+  - (a question to a person, whose answer is the result)"
+    );
+    request.system = request.system.replace(TOOLS, &tools).into();
+    let text = request.messages[0].text().replace(ITEM, item);
+    request.messages[0] = Message::user(text);
+    request
+}
+
+fn actions(request: &ModelRequest) -> (Value, String) {
+    let reply = Offline::new().reply(request).text.to_string();
+    let (_, block) = reply.rsplit_once("```json\n").unwrap();
+    let block: Value = serde_json::from_str(block.trim_end().trim_end_matches("```")).unwrap();
+    (block["ai_actions"].clone(), block["confidence_reason"].as_str().unwrap().to_owned())
+}
+
+const BOOK: &str = "Please book the repair of HH-AB-123, it is of very high urgency.";
+
+#[test]
+fn a_change_that_the_item_asks_for_is_proposed_after_all_was_looked_up() {
+    let (all, reason) = actions(&with_changes(BOOK));
+    let parameters = json!({"plate": "HH-AB-123", "what": "Squeaking brakes", "urgency": "very_high"});
+    let expected = json!([{
+        "action_id": "change-1", "action_type": "book_repair", "reason": "the item says `book repair`",
+        "parameters": parameters, "priority": "required",
+    }]);
+    assert_eq!((all, &*reason), (expected, "1 change that the item asks for is not made"));
+    let other = "It squeaks again. HH-AB-123 and eva.m@mail.example know why.";
+    assert_eq!(actions(&with_changes(other)).0, json!([]), "the item does not say `book`");
+    let open = prompt(BOOK).evidence(1, "fetch_car {\"plate\":\"HH-AB-123\"}", "ok", CAR);
+    assert_eq!(open.requested()[0], r#"fetch_owner {"mail":"eva.m@mail.example"}"#);
+}
+
+#[test]
+fn a_change_is_proposed_once_however_it_was_answered() {
+    for line in ["Success — booked [E5]", "Denied — no [E5]", "Not run — it is not allowed"] {
+        let mut request = with_changes(BOOK);
+        let line = format!("## Tools Already Executed\n\n- book_repair (plate: HH-AB-123): {line}\n");
+        let text = request.messages[0].text().replace("## Tools Already Executed\n\n", &line);
+        request.messages[0] = Message::user(text);
+        assert_eq!(actions(&request).0, json!([]), "{line}");
+    }
+}
+
+#[test]
+fn what_is_not_picked_has_its_reason() {
+    let all = loop_offline::not_picked(&with_changes("Please book the repair; repair owner."));
+    let all: Vec<String> = all.iter().map(|it| format!("{}: {}", it.tool, it.why)).collect();
+    for expected in [
+        "fetch_car: the same was called before",
+        "compare: the stub cannot fill `one`: it has neither examples nor a pattern of a form that names have",
+        "book_repair: nothing in the item has the form of `urgency`",
+        "repair_owner: the stub cannot fill `days`: it has neither examples nor a pattern of a form that names have",
+        "ask_repair: it asks a person, and the stub asks none",
+    ] {
+        assert!(all.iter().any(|line| line == expected), "{expected}\n{all:#?}");
+    }
+    let all = loop_offline::not_picked(&prompt("All is well.").request());
+    let all: Vec<String> = all.iter().map(|it| format!("{}: {}", it.tool, it.why)).collect();
+    assert!(
+        all.contains(
+            &"fetch_car: nothing in the item has the form of `plate`, for example HH-AB-123".to_owned()
+        ),
+        "{all:?}"
+    );
+    let words = "search_manual: its description shares 1 word with the item, and 2 are needed";
+    assert!(all.contains(&words.to_owned()), "{all:?}");
 }
 
 // ---- confidence ----
@@ -292,12 +377,10 @@ fn confidence_follows_from_what_is_there() {
         )
     };
     and("empty").expect_confidence("medium", "no record of HH-AB-123");
-    rules("ok")
-        .evidence(2, "compare {}", "timeout", "-")
-        .expect_confidence("medium", "1 read-only call did not work");
+    rules("ok").evidence(2, "compare {}", "timeout", "-").expect_confidence("medium", "1 call did not work");
     rules("ok")
         .executed("- fetch_car (plate: X): Not run — no")
-        .expect_confidence("medium", "1 read-only call was not made");
+        .expect_confidence("medium", "1 call was not made");
     complete()
         .executed("- fetch_car (plate: X): Not run — already run as 1/action-0, see E1")
         .expect_confidence("high", "everything that is named was looked up, with 4 results");
@@ -340,7 +423,10 @@ fn what_was_not_found_or_failed_is_said() {
         section("Findings"),
         "- **fetch_car**: nothing was found for HH-AB-123 [E1]\n- **fetch_house_rules** did not work (timeout), so nothing is known from it."
     );
-    assert_eq!(section("Next steps"), "1. Ask for what is missing: nothing could be looked up [E0].");
+    assert_eq!(
+        section("Next steps"),
+        "1. Ask for more about \"Squeaking brakes\" [E0]: nothing could be looked up for it."
+    );
     assert!(section("Reply").contains(" We have no record of HH-AB-123: is the name right?"));
     assert_eq!(section("Open points"), "- Nothing was found for HH-AB-123.");
     assert_eq!(section("Cause"), "Nothing in the results stands out as a cause.");
@@ -402,7 +488,7 @@ fn the_steps_are_those_of_the_procedure_whose_heading_fits_best() {
         prompt(ITEM).evidence(1, "search_manual {\"query\":\"x\"}", "ok", other).section("Next steps");
     assert_eq!(
         steps.unwrap(),
-        "1. Go through the findings with a person; no procedure was found for this [E1]."
+        "1. Go through the findings with a person: no procedure was found for this. The first is: Lamps [E1]"
     );
 }
 

@@ -56,10 +56,16 @@ pub const PARAMETER_TYPE: &str = "` (";
 pub const REQUIRED: &str = "required";
 /// After the type of an optional parameter.
 pub const OPTIONAL: &str = "optional";
+/// Before the permitted values of a parameter, as JSON.
+pub const CHOICES: &str = "; one of ";
 /// Before the pattern of a parameter, as a JSON string.
 pub const PATTERN: &str = "; matching ";
 /// Before a parameter's examples, at the end of its line.
 pub const EXAMPLES: &str = "; for example ";
+/// Begins the line of a tool that may change something, before its effect.
+pub const EFFECT: &str = "  - (effect: ";
+/// Begins the line of a tool that asks a person.
+pub const QUESTION: &str = "  - (a question to a person";
 
 /// After a listed call, before the word for its status: one of the words below, then [`OUTCOME_ENDS`].
 pub const OUTCOME: &str = ": ";
@@ -69,6 +75,16 @@ pub const OUTCOME_ENDS: &str = " — ";
 pub const SUCCESS: &str = "Success";
 /// The word for a call that failed.
 pub const FAILED: &str = "Failed";
+/// The word for a call that found nothing.
+pub const EMPTY: &str = "Empty";
+/// The word for a call that was not ready.
+pub const PENDING: &str = "Pending";
+/// The word for a call that may or may not have happened.
+pub const IN_DOUBT: &str = "In doubt";
+/// The word for a call that a person or a rule denied.
+pub const DENIED: &str = "Denied";
+/// The word for a call that was cut off.
+pub const CANCELLED: &str = "Cancelled";
 /// The word for a call that did not run.
 pub const NOT_RUN: &str = "Not run";
 /// The word for a call that was skipped because its priority is `nice_to_have`.

@@ -10,9 +10,9 @@ use loop_core::{
 use serde_json::Value;
 
 use crate::anchors::{
-    DOCUMENT_LABEL, ENTRY, EVIDENCE_HEADER, EVIDENCE_PARTS, EXAMPLES, FAILED, ITEM_LABEL, NAMES,
-    NOT_ACCEPTED, NOT_RUN, OPTIONAL, OUTCOME, OUTCOME_ENDS, PARAMETER_ENTRY, PARAMETER_TYPE, PATTERN, REQUIRED,
-    SECTION_ENTRY, SKIPPED, SUCCESS,
+    CANCELLED, CHOICES, DENIED, DOCUMENT_LABEL, EFFECT, EMPTY, ENTRY, EVIDENCE_HEADER, EVIDENCE_PARTS,
+    EXAMPLES, FAILED, IN_DOUBT, ITEM_LABEL, NAMES, NOT_ACCEPTED, NOT_RUN, OPTIONAL, OUTCOME, OUTCOME_ENDS,
+    PARAMETER_ENTRY, PARAMETER_TYPE, PATTERN, PENDING, QUESTION, REQUIRED, SECTION_ENTRY, SKIPPED, SUCCESS,
 };
 use crate::failure::markdown_of;
 use crate::text::{fence, line, line_without};
@@ -118,11 +118,11 @@ pub(crate) fn executed(
 fn outcome_word(status: Status) -> &'static str {
     match status {
         Status::Ok => SUCCESS,
-        Status::Empty => "Empty",
-        Status::Pending => "Pending",
-        Status::InDoubt => "In doubt",
-        Status::Denied => "Denied",
-        Status::Cancelled => "Cancelled",
+        Status::Empty => EMPTY,
+        Status::Pending => PENDING,
+        Status::InDoubt => IN_DOUBT,
+        Status::Denied => DENIED,
+        Status::Cancelled => CANCELLED,
         Status::RetryableError
         | Status::PermanentError
         | Status::InvalidInput
@@ -148,9 +148,12 @@ pub(crate) fn tools<'a>(tools: impl Iterator<Item = &'a ToolSpec>) -> String {
                 entry.push_str(&parameter(name, spec, tool.args.required.contains(name)));
             }
             if tool.policy.asks_person {
-                entry.push_str("\n  - (a question to a person, whose answer is the result)");
+                entry.push('\n');
+                entry.push_str(QUESTION);
+                entry.push_str(", whose answer is the result)");
             } else if !tool.effect.is_read() {
-                entry.push_str("\n  - (effect: ");
+                entry.push('\n');
+                entry.push_str(EFFECT);
                 entry.push_str(tool.effect.name());
                 entry.push_str(", needs a person's consent)");
             }
@@ -290,7 +293,7 @@ fn parameter(name: &str, spec: &ArgSpec, required: bool) -> String {
     }
     let list = |values: &[Value]| values.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
     if let Some(values) = &spec.one_of {
-        text.push_str("; one of ");
+        text.push_str(CHOICES);
         text.push_str(&list(values));
     }
     if let Some(pattern) = spec.pattern.as_deref().filter(|pattern| pattern.len() <= MAX_PATTERN) {

@@ -6,9 +6,10 @@ use serde_json::{Map, Number, Value, json};
 
 use super::history::{Conversation, Tool, plain};
 use super::records::Record;
-use super::schema::{Field, Form, Role, parts};
+use super::schema::{Field, Form, Role};
 use super::user_request::{Assigned, Kind, Stands, is_denial, kind_of};
-use crate::words::{names, overlap, stem};
+use crate::shape;
+use crate::words::{overlap, parts, stem};
 
 /// How many words a query has at most, and how many characters a free text has.
 const QUERY_WORDS: usize = 8;
@@ -134,9 +135,8 @@ impl<'t> Filler<'t> {
 
     /// A name of the shape that its examples have.
     fn spelled(&self, field: &Field<'_>) -> Option<Value> {
-        let mut names = names(&self.conversation.user_request.text).into_iter();
-        let name = names.find(|name| field.shapes.iter().any(|shape| shape.fits(name)))?;
-        cast(field, name)
+        let text = &self.conversation.user_request.text;
+        cast(field, shape::find(text, &field.shapes, /*with_paths*/ false).first()?)
     }
 
     fn assigned(&self, field: &Field<'_>) -> Option<&'t Assigned> {

@@ -7,10 +7,10 @@ use loop_prompts::anchors::{DEMANDED, ITEM, NOT_ACCEPTED};
 use serde_json::{Map, Value};
 
 use super::records::{self, Record, Reported};
-use super::schema::{Field, Role, fields, parts};
+use super::schema::{Field, Role, fields};
 use super::user_request::{Kind, Stands, UserRequest, kind_of};
 use crate::read::{fenced, title};
-use crate::words::{overlap, stem, stems};
+use crate::words::{overlap, parts, stem, stems};
 
 /// Words by which a tool says that it takes the end result, or that it ends.
 const FINAL: &str = "output submit final";

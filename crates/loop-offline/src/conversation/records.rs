@@ -2,10 +2,9 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::schema::parts;
 use super::user_request::holds_words;
 use crate::read::fenced;
-use crate::words::stem;
+use crate::words::{parts, stem};
 use crate::write::rows;
 
 /// Words by which a short text says that there is nothing.

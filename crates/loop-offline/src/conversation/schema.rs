@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::words::{Shape, stem, stems};
+use crate::shape::Shape;
+use crate::words::{parts, stem, stems};
 
 /// How deep references in a schema are followed.
 const DEEP: usize = 8;
@@ -20,7 +21,7 @@ pub(super) struct Field<'a> {
     pub(super) role: Role,
     /// The values that it may have, where they are listed.
     pub(super) choices: Vec<&'a Value>,
-    /// Shapes of its examples.
+    /// Shapes of its pattern and examples.
     pub(super) shapes: Vec<Shape>,
     /// Stems of its name and description.
     pub(super) stems: BTreeSet<String>,
@@ -114,7 +115,14 @@ fn field<'a>(name: &'a str, required: bool, schema: &'a Value, root: &'a Value, 
         _ => role(&words),
     };
     let listed = schema.get("examples").and_then(Value::as_array).into_iter().flatten();
-    let examples = listed.chain(schema.get("example")).filter_map(Value::as_str);
+    let examples: Vec<String> = listed
+        .chain(schema.get("example"))
+        // A number without a name that says so may mean anything.
+        .filter(|example| example.is_string() || example.is_number() && role == Role::Id)
+        .map(|example| example.as_str().map_or_else(|| example.to_string(), str::to_owned))
+        .collect();
+    let examples: Vec<&str> = examples.iter().map(String::as_str).collect();
+    let pattern = schema.get("pattern").and_then(Value::as_str).and_then(Shape::of_pattern);
     let mut stems = stems(describe);
     stems.extend(words.iter().filter_map(|word| stem(word)));
     Field {
@@ -122,7 +130,7 @@ fn field<'a>(name: &'a str, required: bool, schema: &'a Value, root: &'a Value, 
         required,
         role,
         choices: choices(schema),
-        shapes: examples.filter_map(Shape::of).collect(),
+        shapes: pattern.map_or_else(|| Shape::of_examples(&examples), |shape| vec![shape]),
         stems,
         default,
         form,
@@ -183,39 +191,10 @@ fn role(words: &[String]) -> Role {
     ROLES.iter().find(|(_, names)| is_of(names)).map_or(Role::Other, |(role, _)| *role)
 }
 
-/// The words of a name, in small letters: `userId` and `user_id` are `user` and `id`.
-pub(super) fn parts(name: &str) -> Vec<String> {
-    let mut parts: Vec<String> = Vec::new();
-    let mut small = false;
-    for c in name.chars() {
-        let begins = parts.is_empty() || (small && c.is_uppercase());
-        small = c.is_lowercase() || c.is_ascii_digit();
-        if !c.is_alphanumeric() {
-            parts.push(String::new());
-            continue;
-        }
-        if begins {
-            parts.push(String::new());
-        }
-        if let Some(last) = parts.last_mut() {
-            last.extend(c.to_lowercase());
-        }
-    }
-    parts.retain(|part| !part.is_empty());
-    parts
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn a_name_is_its_words() {
-        assert_eq!(parts("get_user_byId"), ["get", "user", "by", "id"]);
-        assert_eq!(parts("userID"), ["user", "id"]);
-        assert_eq!(parts("budget-usd2"), ["budget", "usd2"]);
-    }
 
     #[test]
     fn references_and_what_may_be_null_are_followed() {

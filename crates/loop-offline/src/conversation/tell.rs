@@ -2,8 +2,9 @@
 
 use super::history::{Conversation, Made, Target, Tool, plain};
 use super::records::Record;
-use super::schema::{Role, parts};
+use super::schema::Role;
 use super::user_request::Kind;
+use crate::words::parts;
 use crate::write::quote;
 
 /// How many records are listed at most.
