@@ -114,6 +114,49 @@ fn the_same_call_beside_it_is_not_started() {
     assert_eq!(world.results(), ["run in_doubt", "run duplicate", "run ok"]);
 }
 
+#[test]
+fn of_two_equal_calls_in_doubt_one_is_asked_about() {
+    // I-7: found by the simulator. Approved one after the other, the second would run after the first has succeeded.
+    let twice = calls(&[("wipe", target("a")), ("wipe", target("a"))]);
+    for (repeats, asks) in [
+        (Repeats::NeverRerun, 1),
+        (Repeats::ThreeTier, 1),
+        // These let an equal call run again, so each needs its own approval.
+        (Repeats::Progress, 2),
+        (Repeats::Off, 2),
+        (Repeats::Reuse, 2),
+    ] {
+        let world = lost(repeats).replied(&twice);
+        assert_eq!(world.asks().len(), asks, "{repeats:?}");
+        if asks == 1 {
+            assert_eq!(*world.verdicts().last().unwrap(), "duplicate", "{repeats:?}");
+            let world = world.answered_by_person("2/action-0", PersonAnswer::Approved);
+            let world = ends(world.expect_tools(&["1/action-0#2 wipe"]), found("done"));
+            assert_eq!(world.tools(), [], "{repeats:?}");
+        }
+    }
+}
+
+#[test]
+fn a_write_that_waits_for_an_approver_changes_nothing_for_its_reply() {
+    // I-7: found by the simulator. The read has returned the same twice, and runs before the write or without it.
+    let read = calls(&[("fetch_device", target("d"))]);
+    let setup = conversation().people().repeating(Repeats::Progress);
+    let twice = || {
+        let world = ends(setup.clone().start().replied(&read), found("full"));
+        ends(world.replied(&read), found("full"))
+    };
+    let both = calls(&[("wipe", target("a")), ("fetch_device", target("d"))]);
+    let world = twice().replied(&both);
+    assert_eq!(world.verdicts()[2..], ["needs_person", "duplicate"]);
+    assert_eq!(world.tools(), []);
+    // One that nobody has to approve does change something.
+    let setup = conversation().people().approving(&["wipe"]).repeating(Repeats::Progress);
+    let world = ends(setup.start().replied(&read), found("full"));
+    let world = ends(world.replied(&read), found("full")).replied(&both);
+    assert_eq!(world.verdicts()[2..], ["run", "run"]);
+}
+
 /// `restart` and `wipe` of `a` in messages before the run, after which it is started.
 fn after_a_turn(setup: Setup, doubtful: &[&str]) -> World {
     let signature = |tool: &str| -> Digest {

@@ -263,6 +263,12 @@ impl Domain {
             .with_overridden(self.overridden.iter().cloned())
     }
 
+    /// Whether the offline stub selects the tools before the first pass.
+    pub(crate) fn selects_offline(&self) -> bool {
+        let models = &self.file.config.models;
+        models.selector.as_ref().unwrap_or(&models.base).provider == "offline"
+    }
+
     /// The keys of its models, those that the environment holds for the known providers, and the secrets of its tools. They are masked in what its
     /// runs read; a program that shows something else, such as a call of a tool by hand, masks it itself.
     pub fn secrets(&self) -> &Secrets {

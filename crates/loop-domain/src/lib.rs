@@ -62,6 +62,7 @@ mod money;
 #[cfg(feature = "http")]
 mod openapi;
 mod parts;
+mod picks;
 mod policy_file;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -87,6 +88,7 @@ pub use domain::{Domain, LoadOptions};
 pub use error::{DomainError, ItemError};
 pub use import::{ImportError, ImportOptions, Imported, OPENAPI_BYTES_MAX, import_openapi};
 pub use lock::lock_schema;
+pub use picks::Pick;
 pub use policy_file::PolicyFile;
 pub use preset::preset;
 pub use prices::{price_schema, read_prices};

@@ -55,7 +55,7 @@ impl fmt::Display for WhyNot {
             }
             Self::FewWords { shared, needed } => write!(
                 f,
-                "its description shares {} with the item, and {needed} are needed",
+                "its description shares {} with the item, fewer than {needed}",
                 count(*shared, "word")
             ),
             Self::TooMuch { parameter } => write!(

@@ -350,7 +350,7 @@ fn what_is_not_picked_has_its_reason() {
         ),
         "{all:?}"
     );
-    let words = "search_manual: its description shares 1 word with the item, and 2 are needed";
+    let words = "search_manual: its description shares 1 word with the item, fewer than 2";
     assert!(all.contains(&words.to_owned()), "{all:?}");
 }
 

@@ -136,7 +136,7 @@ pub mod models {
     pub use loop_core::{ModelSpec, Price};
     pub use loop_llm::{ChatModel, HttpModel, Profile, Scripted, ScriptedReply};
     #[cfg(feature = "offline")]
-    pub use loop_offline::Offline;
+    pub use loop_offline::{NotPicked, Offline, not_picked};
 }
 
 /// What a run is bound to: its spec, limits, sections, gate and prompts.

@@ -442,6 +442,9 @@ pub(crate) struct RunArgs {
     /// Record every exchange with a model to this file; the provider `recorded` plays it back
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+    /// Say on standard error why each tool was called before the first pass, or was not
+    #[arg(long)]
+    pub(crate) explain_picks: bool,
     /// Show live progress on standard error
     #[arg(long, value_enum, default_value_t = Progress::Auto, value_name = "WHEN")]
     pub(crate) progress: Progress,

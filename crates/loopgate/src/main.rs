@@ -29,6 +29,7 @@ mod model;
 mod models;
 mod panics;
 mod people;
+mod picks;
 mod places;
 mod plan;
 mod policy;

@@ -27,7 +27,7 @@ use crate::chat::{self, typed};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::resume::Origin;
-use crate::{people, places, saving, show, stream};
+use crate::{people, picks, places, saving, show, stream};
 
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
@@ -59,6 +59,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         Request::Drive(handle) => handle.id().clone(),
         Request::Ended(ended) => ended.started.run.clone(),
     };
+    let picks = args.explain_picks.then(|| (Arc::clone(&journal), id.clone()));
     let lines = args.events.then(|| Lines::new(Arc::clone(&journal) as Arc<dyn Journal>, id));
     let driving = Driving {
         runner: &prepared,
@@ -74,6 +75,9 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         Request::Drive(handle) => driving.drive(handle).await?,
         Request::Ended(ended) => driving.has_ended(*ended).await?,
     };
+    if let Some((journal, id)) = picks {
+        signals.unless_received(picks::explain(&domain, &*journal, &id)).await;
+    }
     let finish = async {
         match (domain.finish_recording(), &args.record) {
             (Ok(Some(exchanges)), Some(path)) => {

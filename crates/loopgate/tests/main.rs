@@ -38,6 +38,7 @@ mod model;
 mod models;
 mod outside;
 mod people;
+mod picks;
 mod policy;
 mod postgres;
 #[cfg(target_os = "linux")]

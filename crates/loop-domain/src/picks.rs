@@ -1,0 +1,71 @@
+//! What the selection before the first pass picked, and why it left the other tools out.
+
+use std::sync::Arc;
+
+use loop_core::policy::{is_forbidden, is_selectable};
+use loop_core::{CommandKey, Run, Slot, Verdict};
+use loop_llm::ModelRequest;
+use loop_prompts::{Dialogue, Turn};
+use loop_runtime::models::not_picked;
+
+use crate::domain::Domain;
+
+/// A tool of the domain, and what the selection did with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pick {
+    /// The tool's name.
+    pub tool: Arc<str>,
+    /// Its calls that were picked, with their parameters as JSON, the reason that the model gave, and what became of
+    /// them. Empty: it was not picked.
+    pub calls: Vec<String>,
+    /// Why it was not picked. `None`: it was, or the model does not say.
+    pub why_not: Option<String>,
+}
+
+impl Domain {
+    /// What the selection of a run did with each tool, in the order of the domain. Empty for a run without a selection.
+    ///
+    /// The offline stub says why it leaves a tool out. A model does not.
+    pub fn picks(&self, run: &Run) -> Vec<Pick> {
+        let spec = run.spec();
+        if !spec.protocol.properties().has_contract {
+            return Vec::new();
+        }
+        let unpicked = if self.selects_offline() { self.unpicked(run) } else { Vec::new() };
+        spec.tools
+            .iter()
+            .map(|tool| {
+                let selected = run.actions().iter().filter(|action| action.key.pass == 0);
+                let calls: Vec<String> = selected
+                    .filter(|action| *action.tool_name() == *tool.name)
+                    .map(|action| {
+                        let why = &action.action.reason;
+                        match &action.verdict {
+                            Verdict::Run => format!("{}: {why}", action.parameters),
+                            verdict => format!("{}: {why}; not run: {}", action.parameters, verdict.reason()),
+                        }
+                    })
+                    .collect();
+                let by_stub = || unpicked.iter().find(|(name, _)| **name == *tool.name).map(|(_, why)| why.clone());
+                let why_not = match calls.is_empty() {
+                    false => None,
+                    true if is_forbidden(spec, tool) => Some("the policy forbids it".to_owned()),
+                    true if !is_selectable(tool) => {
+                        Some("it may change something or asks a person, so it is not offered before the first pass".to_owned())
+                    }
+                    true => by_stub(),
+                };
+                Pick { tool: Arc::clone(&tool.name), calls, why_not }
+            })
+            .collect()
+    }
+
+    /// What the stub says to the selection's prompt.
+    fn unpicked(&self, run: &Run) -> Vec<(String, String)> {
+        let key = CommandKey::new(0, Slot::Select);
+        let Some(prompt) = Dialogue::default().prompt(&self.prompts, run, key) else { return Vec::new() };
+        let user = prompt.turns.last().map_or("", Turn::text);
+        let request = ModelRequest::new("offline", prompt.system, user);
+        not_picked(&request).into_iter().map(|it| (it.tool, it.why)).collect()
+    }
+}
