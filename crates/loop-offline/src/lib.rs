@@ -158,7 +158,8 @@ fn select(request: &ModelRequest) -> String {
 fn document(request: &ModelRequest) -> String {
     let read = Read::of(request);
     let open = wanted(&read);
-    // What changes something waits until all that can be known is known.
+    // What changes something waits until all that can be known is known. It does not lower the confidence: the gate
+    // asks for a required action whatever that is.
     let changes = if open.is_empty() { changes(&read) } else { Vec::new() };
     let all_open = || open.iter().chain(&changes);
     let mut out = String::new();
@@ -176,7 +177,7 @@ fn document(request: &ModelRequest) -> String {
             out.push_str(&format!("{HEADING}{}\n\n{body}\n\n", section.heading));
         }
     }
-    let (confidence, reason) = confidence(&read, &open, &changes);
+    let (confidence, reason) = confidence(&read, &open);
     // After the last call nothing runs any more.
     let max = if read.is_final_pass { 0 } else { MAX_CALLS };
     let action = |wanted: &Wanted, id: String, priority: &str| {
@@ -202,7 +203,7 @@ fn document(request: &ModelRequest) -> String {
 }
 
 /// What follows from what there is: nothing here is a judgement.
-fn confidence(read: &Read<'_>, open: &[Wanted], changes: &[Wanted]) -> (&'static str, String) {
+fn confidence(read: &Read<'_>, open: &[Wanted]) -> (&'static str, String) {
     let ok = read.evidence.iter().filter(|evidence| evidence.is_ok()).count();
     let failed = read.evidence.iter().filter(|evidence| !evidence.is_ok() && !evidence.is_empty()).count();
     let undone = read.listed.iter().filter(|call| call.undone).count();
@@ -211,13 +212,6 @@ fn confidence(read: &Read<'_>, open: &[Wanted], changes: &[Wanted]) -> (&'static
         let level = if ok > 0 { "medium" } else { "low" };
         let verb = if open.len() == 1 { "is" } else { "are" };
         return (level, format!("{} {verb} still open", count(open.len(), "read-only call")));
-    }
-    if !changes.is_empty() {
-        let verb = if changes.len() == 1 { "is" } else { "are" };
-        return (
-            "medium",
-            format!("{} that the item asks for {verb} not made", count(changes.len(), "change")),
-        );
     }
     if ok == 0 && (!read.evidence.is_empty() || write::asks(read)) {
         return ("low", "nothing was found that says more than the item".to_owned());

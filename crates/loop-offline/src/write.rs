@@ -169,10 +169,8 @@ fn steps(read: &Read<'_>) -> String {
     let title = || cited(&format!("\"{}\"", quote(read.title)), "0");
     match found(read).next() {
         Some(evidence) => {
-            let first = cited(&in_one_line(evidence, &about), evidence.id);
-            format!(
-                "1. Go through the findings with a person: no procedure was found for this. The first is: {first}"
-            )
+            let first = cited(&format!("The first is the result of {}.", evidence.tool), evidence.id);
+            format!("1. Go through the findings with a person: no procedure was found for this. {first}")
         }
         None if asks(read) => {
             format!("1. Ask for more about {}: nothing could be looked up for it.", title())

@@ -311,7 +311,7 @@ fn a_change_that_the_item_asks_for_is_proposed_after_all_was_looked_up() {
         "action_id": "change-1", "action_type": "book_repair", "reason": "the item says `book repair`",
         "parameters": parameters, "priority": "required",
     }]);
-    assert_eq!((all, &*reason), (expected, "1 change that the item asks for is not made"));
+    assert_eq!((all, &*reason), (expected, "everything that is named was looked up, with 4 results"));
     let other = "It squeaks again. HH-AB-123 and eva.m@mail.example know why.";
     assert_eq!(actions(&with_changes(other)).0, json!([]), "the item does not say `book`");
     let open = prompt(BOOK).evidence(1, "fetch_car {\"plate\":\"HH-AB-123\"}", "ok", CAR);
@@ -488,7 +488,7 @@ fn the_steps_are_those_of_the_procedure_whose_heading_fits_best() {
         prompt(ITEM).evidence(1, "search_manual {\"query\":\"x\"}", "ok", other).section("Next steps");
     assert_eq!(
         steps.unwrap(),
-        "1. Go through the findings with a person: no procedure was found for this. The first is: Lamps [E1]"
+        "1. Go through the findings with a person: no procedure was found for this. The first is the result of search_manual [E1]."
     );
 }
 

@@ -52,7 +52,7 @@ fn an_approval_can_be_tried_without_a_model() {
     let file = domain.join("loopgate.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text + UNLOCK).unwrap();
-    let user = "ingrid.solheim@harborpine.example";
+    let user = "a.b@c.example";
     let item = shell.file(
         "item.json",
         &format!(r#"{{"id": "T-9", "subject": "Please unlock my account", "account": "harbor", "description": "Unlock {user}."}}"#),
@@ -62,7 +62,7 @@ fn an_approval_can_be_tried_without_a_model() {
     assert_eq!(waiting.code, 5, "{}", waiting.err);
     let pending = &shell.json(&["pending", "--json"])["pending"][0];
     assert_eq!((&pending["tool"], &pending["parameters"]["user"]), (&"unlock_account".into(), &user.into()));
-    let (run, key) = (pending["run"].as_str().unwrap(), pending["key"].as_str().unwrap());
+    let (run, key) = (pending["run"].as_str().unwrap(), pending["action"].as_str().unwrap());
     let approved = shell.run(&["approve", run, key]);
     assert_eq!(approved.code, 0, "{}", approved.err);
     assert!(approved.out.contains("- **unlock_account**: "), "{}", approved.out);
