@@ -21,7 +21,7 @@ use loop_runtime::{
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::args::{Progress, RunArgs};
+use crate::args::RunArgs;
 use crate::attach::{self, Request};
 use crate::chat::{self, typed};
 use crate::failure::Failure;
@@ -50,11 +50,6 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let key = places::named("--key", args.key.as_deref())?;
     let request = attach::request(&prepared, item, key, &mut signals).await?;
     stream::note(format!("limits:  {forecast}"));
-    let shows = match args.progress {
-        Progress::Auto => stream::is_watched(),
-        Progress::Always => true,
-        Progress::Never => false,
-    };
     let id = match &request {
         Request::Drive(handle) => handle.id().clone(),
         Request::Ended(ended) => ended.started.run.clone(),
@@ -64,7 +59,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         runner: &prepared,
         journal,
         at: args.journal.journal.clone(),
-        live: shows.then(|| Live::new(&spec)),
+        live: Live::new(&spec, args.progress),
         lines,
         json: args.json.detail(),
         prints: !args.events,
@@ -105,6 +100,7 @@ pub(crate) struct Driving<'a> {
 impl Driving<'_> {
     /// Drives until the run is over, or waits for people who are not here; prints what it came to.
     pub(crate) async fn drive(mut self, mut handle: Handle) -> Result<(ExitCode, Signals), Failure> {
+        stream::outlive_reader();
         let mut typed = None;
         loop {
             let watcher = watch(&mut handle, self.live.take(), self.lines.take());
@@ -142,6 +138,7 @@ impl Driving<'_> {
 
     /// Prints what a run came to that has ended before.
     async fn has_ended(mut self, ended: EndedRun) -> Result<(ExitCode, Signals), Failure> {
+        stream::outlive_reader();
         if let Some(mut lines) = self.lines.take() {
             lines.show_all().await;
         }
@@ -342,7 +339,22 @@ fn watch(handle: &mut Handle, live: Option<Live>, lines: Option<Lines>) -> Optio
 }
 
 async fn show(mut received: Events, mut live: Option<Live>, mut lines: Option<Lines>) -> Shows {
-    while let Some(event) = received.recv().await {
+    loop {
+        let status = async {
+            match &live {
+                Some(live) => tokio::time::sleep_until(live.due()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let event = tokio::select! {
+            biased;
+            event = received.recv() => event,
+            () = status => {
+                live.as_mut().into_iter().for_each(Live::status);
+                continue;
+            }
+        };
+        let Some(event) = event else { break };
         if let Some(lines) = &mut lines {
             lines.show(&event).await;
         }
@@ -350,6 +362,7 @@ async fn show(mut received: Events, mut live: Option<Live>, mut lines: Option<Li
             live.show(&event);
         }
     }
+    live.as_mut().into_iter().for_each(Live::rest);
     (live, lines)
 }
 
