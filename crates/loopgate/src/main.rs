@@ -48,6 +48,7 @@ mod tools;
 mod tune;
 mod verify;
 mod why;
+mod wrote;
 
 use std::process::ExitCode;
 

@@ -27,7 +27,7 @@ use crate::chat::{self, typed};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::resume::Origin;
-use crate::{people, places, saving, show, stream};
+use crate::{people, places, saving, show, stream, wrote};
 
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
@@ -172,14 +172,14 @@ impl Driving<'_> {
         outcome: Outcome,
         requested: Vec<PersonRequest>,
     ) -> Result<(ExitCode, Signals), Failure> {
-        let Self { journal, at, json, prints, mut signals, .. } = self;
+        let Self { runner, journal, at, json, prints, mut signals, .. } = self;
         let code = signals.exit_code(&outcome);
         // What still waits as a run ends has time left: the run would have ended its wait otherwise.
         let words =
             (!requested.is_empty()).then(|| people::in_words(started, &requested, Millis(0), at.as_deref()));
         let report = if let Some(detail) = json {
             let report = Report::new(started, &outcome).with_evidence(&outcome, detail);
-            let mut report = report.with_waiting(started, &requested);
+            let mut report = report.with_waiting(started, &requested).with_domain(&runner.spec().domain);
             match journal.read(&outcome.run).await {
                 Ok(recorded) => {
                     let people = PeopleReport::of(&recorded);
@@ -192,6 +192,7 @@ impl Driving<'_> {
         } else {
             None
         };
+        let wrote = wrote::lines(started, &runner.spec().domain, &outcome.calls);
         let printed = spawn_blocking(move || {
             match (report, &words) {
                 (Some(report), _) => stream::print_json(&format!("{report}\n")),
@@ -201,8 +202,8 @@ impl Driving<'_> {
                 (None, None) => {}
             }
             match words {
-                Some(_) => waits(&outcome),
-                None => summary(&outcome),
+                Some(_) => waits(&outcome, &wrote),
+                None => summary(&outcome, &wrote),
             }
         });
         // The run is over, and whoever should read of it may not.
@@ -217,18 +218,19 @@ fn is_answered_here() -> bool {
 }
 
 /// That a run waits, and its bill so far, on standard error.
-fn waits(outcome: &Outcome) {
+fn waits(outcome: &Outcome, wrote: &[String]) {
     stream::note("");
     stream::note(
         "waiting: a person has to answer; everything is in the journal, and no process waits for it",
     );
     doubts(outcome);
     stream::note(format!("totals:  {}", bill(&outcome.totals)));
+    wrote.iter().for_each(stream::note);
     stream::note(format!("run:     {}", outcome.run));
 }
 
-/// The reason, what was left undone, and the cost, on standard error.
-pub(crate) fn summary(outcome: &Outcome) {
+/// The reason, what was left undone, the cost, and who wrote it, on standard error.
+pub(crate) fn summary(outcome: &Outcome, wrote: &[String]) {
     let stop = &outcome.stop;
     stream::note("");
     stream::note(format!("stopped: {} ({}). {}", stop.reason(), stop.class.name(), explain(stop)));
@@ -264,6 +266,7 @@ pub(crate) fn summary(outcome: &Outcome) {
         stream::note(format!("undone:  {unread} calls beyond limits.requested_calls of one reply; not read"));
     }
     stream::note(format!("totals:  {}", bill(&outcome.totals)));
+    wrote.iter().for_each(stream::note);
     match &outcome.saved {
         Some(loop_core::Saved::At { location }) => stream::note(format!("saved:   {location}")),
         Some(loop_core::Saved::Not { message }) => {

@@ -289,8 +289,10 @@ pub(crate) fn last_rows(text: &str, columns: usize, max_rows: usize) -> Vec<Stri
             let c = if c == '\t' { ' ' } else { c };
             let width = columns_of_char(c);
             if used + width > columns && used > 0 {
-                rows.push(std::mem::take(&mut row));
-                used = 0;
+                // The word that does not fit goes to the next row, if another stands before it.
+                let word = row.rfind(' ').map(|at| row.split_off(at + 1)).unwrap_or_default();
+                rows.push(std::mem::replace(&mut row, word));
+                used = columns_of(&row);
             }
             row.push(c);
             used += width;
@@ -349,6 +351,7 @@ mod tests {
     #[test]
     fn the_end_of_a_text_is_wrapped_by_columns() {
         assert_eq!(last_rows("one two\nthree", 4, 9), ["one ", "two", "thre", "e"]);
+        assert_eq!(last_rows("one two three", 9, 9), ["one two ", "three"]);
         assert_eq!(last_rows("one two\nthree", 4, 2), ["thre", "e"]);
         assert_eq!(last_rows("日本語", 5, 9), ["日本", "語"]);
         assert_eq!(last_rows("", 5, 9), Vec::<String>::new());

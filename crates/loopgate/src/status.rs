@@ -145,7 +145,8 @@ fn parts(run: &Run, waits: &Waits, now: Instant) -> Option<Vec<Part>> {
     };
     match run.phase() {
         Phase::Calling { call, purpose } => {
-            part(0, called(run, call, purpose));
+            let stops = if run.is_stop_requested() { ", then stop" } else { "" };
+            part(0, format!("{}{stops}", called(run, call, purpose)));
             part(4, model(run, call));
             part(1, wait_of(run, call, waits, now, since));
         }
