@@ -79,6 +79,11 @@ pub(crate) fn hide() {
     lock().replace(Vec::new());
 }
 
+/// A person has ended the line at which they were asked: the terminal has shown its end.
+pub(crate) fn entered() {
+    lock().is_mid_line = false;
+}
+
 /// Takes the rows away for good: the program ends. It waits for nothing, neither for another thread that writes nor for a
 /// terminal that takes nothing.
 pub(crate) fn close() {
