@@ -311,13 +311,14 @@ fn ceil(ms: u64) -> String {
     clock(ms.div_ceil(1_000).saturating_mul(1_000))
 }
 
-/// A span of time, in whole seconds.
+/// A span of time in whole seconds: `59 s`, `4:59`, `2:04:59`.
 fn clock(ms: u64) -> String {
     let seconds = ms / 1_000;
+    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
     match seconds {
         0..=119 => format!("{seconds} s"),
-        120..=7_199 => format!("{} min {:02} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {:02} min", seconds / 3_600, seconds / 60 % 60),
+        120..=3_599 => format!("{minutes}:{:02}", seconds % 60),
+        _ => format!("{hours}:{minutes:02}:{:02}", seconds % 60),
     }
 }
 
