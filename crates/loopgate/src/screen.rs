@@ -182,8 +182,7 @@ impl Bottom {
         if drawn.is_empty() {
             return String::new();
         }
-        let columns = size().0;
-        let height: usize = drawn.iter().map(|width| width.div_ceil(columns).max(1)).sum();
+        let height = height(&drawn, size().0);
         let mut text = "\r".to_owned();
         if height > 1 {
             let _ = write!(text, "\x1b[{}A", height - 1);
@@ -212,6 +211,11 @@ impl Bottom {
             text.push_str(if is_colored { row } else { &plain });
         }
     }
+}
+
+/// How many rows of a terminal these rows take, by their columns.
+fn height(rows: &[usize], columns: usize) -> usize {
+    rows.iter().map(|width| width.div_ceil(columns.max(1)).max(1)).sum()
 }
 
 /// Whether the terminal lets this program write at the cursor.
@@ -350,6 +354,13 @@ mod tests {
         assert_eq!((fit("abc", 1).as_str(), fit("abc", 0).as_str()), ("…", ""));
         for columns in 0..12 {
             assert!(fit("✉️ 日本 e\u{301}x 👩\u{200d}🔧", columns).width() <= columns, "{columns}");
+        }
+    }
+
+    #[test]
+    fn rows_that_a_narrower_terminal_has_wrapped_are_counted() {
+        for (columns, rows) in [(80, 3), (79, 3), (40, 4), (20, 6), (1, 86), (0, 86)] {
+            assert_eq!(height(&[79, 0, 6], columns), rows, "{columns}");
         }
     }
 

@@ -53,4 +53,5 @@ mod sim;
 mod terminal;
 mod tickets;
 mod verify;
+mod watch;
 mod why;
