@@ -1,8 +1,8 @@
 //! The outcome as one JSON object: what `--json` prints and what is saved. Schema: `docs/schema/outcome.schema.json`.
 
 use loop_core::{
-    Certificate, Condition, Digest, Effects, Evidence as Returned, JudgedAction, Outcome, PassSummary, PersonRequest,
-    Saved, ServedCall, Slot, Started, Totals,
+    Certificate, Condition, Digest, Effects, Evidence as Returned, JudgedAction, Outcome, PassSummary,
+    PersonRequest, Saved, ServedCall, Slot, Started, Totals,
 };
 use loop_prompts::markdown_of;
 use schemars::JsonSchema;

@@ -12,7 +12,7 @@ use loop_runtime::{
     run::{Handle, RunId, Takeover},
 };
 
-use crate::args::{Progress, DomainArgs, ForkArgs, NextArgs, RetryArgs};
+use crate::args::{DomainArgs, ForkArgs, NextArgs, Progress, RetryArgs};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::resume::Origin;

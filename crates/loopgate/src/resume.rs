@@ -424,12 +424,17 @@ async fn resume_one(
         return Ok(waits());
     }
     let (domain, runner) = found.runner(go_on).await?;
-    let handle = runner.resume(id).start().await.map_err(|error| explained(error, domain.folder()))?;
+    let mut handle = runner.resume(id).start().await.map_err(|error| explained(error, domain.folder()))?;
+    let watcher = run::watch(&mut handle, Live::of(found.run), None);
     let remote = handle.remote();
     let driven = tokio::select! {
         driven = handle.driven() => driven,
         never = signals.stop(&remote) => match never {},
     };
+    if let Some(watcher) = watcher {
+        // The queue ends with the run; what it still holds is shown first.
+        let _ = signals.unless_received(watcher).await;
+    }
     let outcome = match driven {
         Driven::Ended(outcome) => outcome,
         Driven::Waiting(_) => return Ok(waits()),

@@ -329,10 +329,14 @@ pub(crate) fn count(n: u32, one: &str, many: &str) -> String {
 }
 
 /// What shows the events of a run: both continue where they were when the run is driven again.
-type Shows = (Option<Live>, Option<Lines>);
+pub(crate) type Shows = (Option<Live>, Option<Lines>);
 
 /// Shows events in a thread of their own, so that a slow terminal holds nothing up.
-fn watch(handle: &mut Handle, live: Option<Live>, lines: Option<Lines>) -> Option<JoinHandle<Shows>> {
+pub(crate) fn watch(
+    handle: &mut Handle,
+    live: Option<Live>,
+    lines: Option<Lines>,
+) -> Option<JoinHandle<Shows>> {
     if live.is_none() && lines.is_none() {
         return None;
     }

@@ -44,8 +44,13 @@ struct Bottom {
     is_closed: bool,
 }
 
-static BOTTOM: Mutex<Bottom> =
-    Mutex::new(Bottom { rows: Vec::new(), drawn: Vec::new(), size: (0, 0), is_mid_line: false, is_closed: false });
+static BOTTOM: Mutex<Bottom> = Mutex::new(Bottom {
+    rows: Vec::new(),
+    drawn: Vec::new(),
+    size: (0, 0),
+    is_mid_line: false,
+    is_closed: false,
+});
 
 thread_local! {
     /// Whether this thread holds the rows: a panic in the middle of a write prints its message all the same.
@@ -55,7 +60,8 @@ thread_local! {
 /// Whether rows can change in place: a person watches standard error, on a terminal that can move its cursor. A build
 /// server (`CI`) keeps what is written as a log.
 pub(crate) fn is_able() -> bool {
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "false");
+    let is_set =
+        |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "false");
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     stderr().is_terminal() && !is_dumb && !is_set("CI")
 }

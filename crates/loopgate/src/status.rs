@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use loop_core::{
-    Ask, Batch, Call, CommandKey, EventKind, PicoUsd, Phase, Poll, Purpose, Reserve, Run, Slot, Stage, Tier,
+    Ask, Batch, Call, CommandKey, EventKind, Phase, PicoUsd, Poll, Purpose, Reserve, Run, Slot, Stage, Tier,
 };
 use loop_runtime::observe::{CallNews, RunEvent};
 use tokio::time::Instant;

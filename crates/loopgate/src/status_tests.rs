@@ -130,15 +130,21 @@ fn a_call_says_what_it_waits_for_and_for_how_long() {
     let rest = "$0.0000 of $0.5000 · $0.0364 reserved";
     watched.shows(&format!("pass 1 of 5 · gpt-large · 0 s passed · 4:59 left · {rest}"));
     watched.news(key, LIMITED);
-    watched.shows(&format!("pass 1 of 5 · gpt-large · rate limit, again in 3 s · 0 s passed · 4:59 left · {rest}"));
+    watched.shows(&format!(
+        "pass 1 of 5 · gpt-large · rate limit, again in 3 s · 0 s passed · 4:59 left · {rest}"
+    ));
     watched.news(key, CallNews::Queued { wait_ms: None });
     watched.shows(&format!(
         "pass 1 of 5 · gpt-large · behind other calls of a rate limit · 0 s passed · 4:59 left · {rest}"
     ));
     watched.news(key, refused(Some(429)));
-    watched.shows(&format!("pass 1 of 5 · gpt-large · 429, again in 2 s, try 2 · 0 s passed · 4:59 left · {rest}"));
+    watched.shows(&format!(
+        "pass 1 of 5 · gpt-large · 429, again in 2 s, try 2 · 0 s passed · 4:59 left · {rest}"
+    ));
     watched.after(1_300);
-    watched.shows(&format!("pass 1 of 5 · gpt-large · 429, again in 1 s, try 2 · 1 s passed · 4:58 left · {rest}"));
+    watched.shows(&format!(
+        "pass 1 of 5 · gpt-large · 429, again in 1 s, try 2 · 1 s passed · 4:58 left · {rest}"
+    ));
     watched.news(key, refused(None));
     watched.shows(&format!(
         "pass 1 of 5 · gpt-large · rate limited, again in 2 s, try 2 · 1 s passed · 4:58 left · {rest}"
@@ -237,7 +243,10 @@ fn a_narrow_terminal_loses_the_least_important_part_first() {
     let whole = "pass 1 of 5 · gpt-large · 429, again in 1 s, try 2 · 1 s passed · 4:59 left · $0.0000 of $0.5000 · $0.0364 reserved";
     watched.shows_in(columns_of(whole), whole);
     for (columns, expected) in [
-        (114, "pass 1 of 5 · gpt-large · 429, again in 1 s, try 2 · 1 s passed · 4:59 left · $0.0000 of $0.5000"),
+        (
+            114,
+            "pass 1 of 5 · gpt-large · 429, again in 1 s, try 2 · 1 s passed · 4:59 left · $0.0000 of $0.5000",
+        ),
         (90, "pass 1 of 5 · gpt-large · 429, again in 1 s, try 2 · 1 s passed · 4:59 left"),
         (70, "pass 1 of 5 · 429, again in 1 s, try 2 · 1 s passed · 4:59 left"),
         (60, "pass 1 of 5 · 429, again in 1 s, try 2 · 1 s passed"),
@@ -266,12 +275,14 @@ fn a_name_from_outside_steers_nothing_and_is_cut() {
 
 #[test]
 fn spans_and_amounts_are_short() {
-    let spans = [(0, "0 s"), (119_999, "119 s"), (120_000, "2:00"), (3_599_000, "59:59"), (7_265_000, "2:01:05")];
+    let spans =
+        [(0, "0 s"), (119_999, "119 s"), (120_000, "2:00"), (3_599_000, "59:59"), (7_265_000, "2:01:05")];
     for (ms, text) in spans {
         assert_eq!(clock(ms), text);
     }
     assert_eq!((ceil(1), ceil(1_000), ceil(0)), ("1 s".into(), "1 s".into(), "0 s".into()));
-    let amounts = [(0, "$0.0000"), (1, "$0.0001"), (12_345_600_000, "$0.0124"), (3_000_000_000_000, "$3.0000")];
+    let amounts =
+        [(0, "$0.0000"), (1, "$0.0001"), (12_345_600_000, "$0.0124"), (3_000_000_000_000, "$3.0000")];
     for (pico, text) in amounts {
         assert_eq!(dollars(PicoUsd(pico)), text);
     }

@@ -37,9 +37,7 @@ pub(crate) fn list(started: &Started, domain: &str, calls: &[ServedCall]) -> Vec
         list.push(format!("prices: {}", provenance.prices));
     }
     let overridden = provenance.overridden.iter();
-    list.extend(
-        overridden.map(|Overridden { setting, value }| format!("overridden: {setting} = {value}")),
-    );
+    list.extend(overridden.map(|Overridden { setting, value }| format!("overridden: {setting} = {value}")));
     list.extend(program(started).iter().map(|program| format!("program: {program}")));
     list.extend(named(started, domain).iter().map(|domain| format!("domain: {domain}")));
     list
@@ -72,9 +70,8 @@ struct Asked<'a> {
 fn models(calls: &[ServedCall]) -> Vec<String> {
     let mut models: Vec<Asked<'_>> = Vec::new();
     for call in calls {
-        let is_same = |it: &Asked<'_>| {
-            (it.tier, it.provider, it.model) == (call.tier, &*call.provider, &*call.model)
-        };
+        let is_same =
+            |it: &Asked<'_>| (it.tier, it.provider, it.model) == (call.tier, &*call.provider, &*call.model);
         let at = models.iter().position(is_same).unwrap_or_else(|| {
             let (tier, provider, model) = (call.tier, &*call.provider, &*call.model);
             models.push(Asked { tier, provider, model, calls: 0, served: Vec::new() });
@@ -95,7 +92,8 @@ fn models(calls: &[ServedCall]) -> Vec<String> {
     let line = |asked: &Asked<'_>| {
         let Asked { tier, provider, model, calls, served } = asked;
         let calls = count(*calls, "call", "calls");
-        let served = if served.is_empty() { String::new() } else { format!(", served by {}", served.join(", ")) };
+        let served =
+            if served.is_empty() { String::new() } else { format!(", served by {}", served.join(", ")) };
         format!("{} {provider} {} ({calls}){served}", tier.name(), cut(model, MAX_VALUE))
     };
     models.iter().map(line).collect()

@@ -150,7 +150,11 @@ fn a_pipe_has_a_line_for_each_wait() {
     let args = register(&shell, &provider);
     let ran: Ran = command(&shell, &args).output().unwrap().into();
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.err.contains("  the call failed (rate_limited: Rate limit reached); try 2 in "), "{}", ran.err);
+    assert!(
+        ran.err.contains("  the call failed (rate_limited: Rate limit reached); try 2 in "),
+        "{}",
+        ran.err
+    );
     assert!(!ran.err.contains('\u{1b}') && !ran.err.contains("pass 1 with"), "{}", ran.err);
     // Who asked for silence has it.
     let quiet = Provider::replying(vec![

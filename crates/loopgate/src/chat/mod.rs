@@ -18,10 +18,10 @@ use loop_runtime::{Message, Runner, agent::Meta, journal::Journal, run::Remote};
 
 use crate::args::ChatArgs;
 use crate::failure::Failure;
-use crate::{people, places, screen};
 use crate::resume::Origin;
 use crate::run::{ReceivedSignal, Signals, bill, count, doubts, is_doubtful};
 use crate::stream::{self, Line, cut, note, note_part};
+use crate::{people, places, screen};
 
 use typed::{Lines, Typed};
 use view::View;

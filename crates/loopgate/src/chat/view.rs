@@ -17,8 +17,8 @@ use loop_runtime::{
 use tokio::time::Instant;
 
 use crate::status::{self, Waits};
-use crate::{people, screen};
 use crate::stream::{self, Line, cut, note, note_part};
+use crate::{people, screen};
 
 const DIM: Style = Style::new().dimmed();
 const GOOD: Style = AnsiColor::Green.on_default();

@@ -22,7 +22,10 @@ pub enum Says {
     /// Nothing, until the client hangs up.
     Nothing,
     /// An error, to be tried again after so many seconds.
-    Refused { status: u16, retry_after: u32 },
+    Refused {
+        status: u16,
+        retry_after: u32,
+    },
     /// A stream, in pieces.
     Stream(Vec<Piece>),
 }
@@ -31,7 +34,10 @@ pub enum Says {
 #[derive(Clone)]
 pub enum Piece {
     Text(&'static str),
-    Call { tool: &'static str, arguments: Value },
+    Call {
+        tool: &'static str,
+        arguments: Value,
+    },
     /// Nothing, until the test says [`Provider::go_on`].
     Hold,
 }
@@ -126,15 +132,13 @@ fn answer(
 }
 
 fn stream_out(stream: &mut TcpStream, pieces: &[Piece], held: &Mutex<Receiver<()>>) {
-    let _ = write!(
-        stream,
-        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
-    );
+    let _ = write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n");
     let mut finish = "stop";
     let mut chunk = |delta: Value, finish: Option<&str>, usage: Value| {
         let choice = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
         let object = "chat.completion.chunk";
-        let body = json!({"id": "c", "object": object, "model": "m-2026-08-01", "choices": choice, "usage": usage});
+        let body =
+            json!({"id": "c", "object": object, "model": "m-2026-08-01", "choices": choice, "usage": usage});
         let _ = write!(stream, "data: {body}\n\n").and_then(|()| stream.flush());
     };
     for piece in pieces {

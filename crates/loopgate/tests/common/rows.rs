@@ -13,7 +13,15 @@ pub fn rows_of(output: &str, columns: usize) -> Vec<String> {
             '\u{1b}' => {
                 assert_eq!(chars.next(), Some('['), "{output:?}");
                 let mut code = String::new();
-                let end = chars.by_ref().find(|c| c.is_ascii_alphabetic() || { code.push(*c); false }).unwrap();
+                let end = chars
+                    .by_ref()
+                    .find(|c| {
+                        c.is_ascii_alphabetic() || {
+                            code.push(*c);
+                            false
+                        }
+                    })
+                    .unwrap();
                 match (end, code.as_str()) {
                     ('A', up) => row -= up.parse::<usize>().unwrap_or(1),
                     ('J', "") => {

@@ -54,13 +54,7 @@ impl Terminal {
         if !ci {
             command.env_remove("CI");
         }
-        let child = command
-            .env("NO_COLOR", "1")
-            .stdin(open())
-            .stdout(open())
-            .stderr(open())
-            .spawn()
-            .unwrap();
+        let child = command.env("NO_COLOR", "1").stdin(open()).stdout(open()).stderr(open()).spawn().unwrap();
         // The command's ends are gone with it, and the screen ends then.
         drop(command);
         let keys = File::from(master);
