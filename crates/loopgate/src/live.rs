@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use loop_core::{
-    Action, CommandKey, Decision, EagerRead, EventKind, JudgedAction, LiveText, Merge, Millis, Note, Run,
+    Action, CommandKey, Decision, EagerRead, EventKind, JudgedAction, LiveText, Merge, Millis, Note, Reply, Run,
     RunSpec, SelectedBy, Slot, Status, Tier, TierCause, Validation, Verdict,
 };
 use loop_runtime::{
@@ -21,7 +21,7 @@ use crate::args::Progress;
 use crate::run::cost;
 use crate::screen::{self, in_locale, last_rows};
 use crate::status::{self, Waits};
-use crate::stream::{self, Line, harmless, note, note_part};
+use crate::stream::{self, Line, cut, harmless, note, note_part};
 
 /// How often a log gets a line while nothing else happens.
 const EVERY: Duration = Duration::from_secs(15);
@@ -33,6 +33,9 @@ const FRAME: Duration = Duration::from_millis(50);
 const MAX_ROWS: usize = 6;
 /// How many bytes of it are kept for that.
 const MAX_STREAMED: usize = 8 << 10;
+
+/// How many characters of what a model says before its calls are shown.
+const MAX_SAID: usize = 300;
 
 const STATUS: Style = AnsiColor::Cyan.on_default();
 const DIM: Style = Style::new().dimmed();
@@ -147,9 +150,10 @@ impl Live {
         let (columns, rows) = screen::size();
         let Some(line) = line(columns.saturating_sub(1)) else { return screen::hide() };
         let mark = in_locale("  │ ");
-        let text = in_locale(&harmless(&self.streamed));
+        let lines = self.streamed.lines().filter(|line| !line.trim().is_empty());
+        let text = in_locale(&harmless(&lines.collect::<Vec<_>>().join("\n")));
         let max_rows = (rows / 3).clamp(1, MAX_ROWS);
-        let streamed = last_rows(text.trim_end(), columns.saturating_sub(5), max_rows);
+        let streamed = last_rows(&text, columns.saturating_sub(5), max_rows);
         let streamed = streamed.into_iter().map(|row| Line::new().styled(DIM, format!("{mark}{row}")));
         screen::show(streamed.chain([Line::new().styled(STATUS, line)]));
     }
@@ -191,6 +195,8 @@ impl Live {
             CallNews::Retrying { .. } => true,
             // The status counts it.
             _ if self.mode == Mode::InPlace => false,
+            // The line that comes every 15 seconds counts on.
+            CallNews::Silent { for_ms: 15_000.. } => false,
             // The line of the pass was shown when the call began.
             CallNews::Silent { for_ms: ..1_000 } => {
                 self.mode != Mode::Brief && matches!(key.slot, Slot::Action(_))
@@ -277,6 +283,7 @@ impl Live {
                     note(Line::from("  ").styled(BAD, what));
                 }
                 if let EventKind::ModelReplied { reply, .. } = kind {
+                    self.said(reply);
                     for warning in &reply.warnings {
                         note(Line::from("  ").styled(ODD, warning));
                     }
@@ -443,6 +450,15 @@ impl Live {
         let changed: Vec<String> = changed.collect();
         if !is_logged && !changed.is_empty() {
             note(Line::from("  ").styled(GOOD, "wrote").plain(format!("  {}", changed.join(", "))));
+        }
+    }
+
+    /// What a model says before its calls in a conversation, where its text is not in the log: a person may be asked next.
+    fn said(&self, reply: &Reply) {
+        let is_logged = self.mode == Mode::Log { text: true };
+        let is_part = !self.spec.protocol.properties().has_sections && !reply.calls.is_empty();
+        if !is_logged && is_part && !reply.text.trim().is_empty() {
+            note(Line::from("  said   ").plain(format!(" {}", cut(reply.text.trim(), MAX_SAID))));
         }
     }
 

@@ -276,7 +276,11 @@ fn spent(run: &Run) -> String {
         None => format!("{} and an unknown part", dollars(cost.known)),
         Some(total) => dollars(total),
     };
-    limit.map_or_else(|| spent.clone(), |limit| format!("{spent} of {}", dollars(limit)))
+    let of = |limit: PicoUsd| {
+        let limit = dollars(limit);
+        format!("{spent} of {}", limit.strip_suffix("00").unwrap_or(&limit))
+    };
+    limit.map_or_else(|| spent.clone(), of)
 }
 
 fn reserved(run: &Run) -> String {

@@ -125,9 +125,9 @@ fn refused(status: Option<u16>) -> CallNews {
 #[test]
 fn a_call_says_what_it_waits_for_and_for_how_long() {
     let mut watched = Watched::new(&spec());
-    watched.shows("pass 1 of 5 · gpt-large · 0 s passed · 5:00 left · $0.0000 of $0.5000");
+    watched.shows("pass 1 of 5 · gpt-large · 0 s passed · 5:00 left · $0.0000 of $0.50");
     let key = watched.after(400).sent().key;
-    let rest = "$0.0000 of $0.5000 · $0.0364 reserved";
+    let rest = "$0.0000 of $0.50 · $0.0364 reserved";
     watched.shows(&format!("pass 1 of 5 · gpt-large · 0 s passed · 4:59 left · {rest}"));
     watched.news(key, LIMITED);
     watched.shows(&format!(
@@ -174,11 +174,11 @@ fn a_failed_call_says_why_and_when_it_is_tried_again() {
     let failed = EventKind::ModelFailed { key: call.key, attempt: 1, failure: Box::new(failure) };
     watched.after(500).apply(failed);
     watched.shows(
-        "pass 1 of 5 · gpt-large · overloaded, again in 4 s, try 2 · 0 s passed · 4:59 left · $0.0001 of $0.5000",
+        "pass 1 of 5 · gpt-large · overloaded, again in 4 s, try 2 · 0 s passed · 4:59 left · $0.0001 of $0.50",
     );
     // Until it is due.
     watched.after(3_700);
-    watched.shows("pass 1 of 5 · gpt-large · try 2 · 4 s passed · 4:55 left · $0.0001 of $0.5000");
+    watched.shows("pass 1 of 5 · gpt-large · try 2 · 4 s passed · 4:55 left · $0.0001 of $0.50");
 }
 
 #[test]
@@ -240,12 +240,12 @@ fn a_narrow_terminal_loses_the_least_important_part_first() {
     let key = watched.sent().key;
     watched.news(key, refused(Some(429)));
     watched.after(1_000);
-    let whole = "pass 1 of 5 · gpt-large · 429, again in 1 s, try 2 · 1 s passed · 4:59 left · $0.0000 of $0.5000 · $0.0364 reserved";
+    let whole = "pass 1 of 5 · gpt-large · 429, again in 1 s, try 2 · 1 s passed · 4:59 left · $0.0000 of $0.50 · $0.0364 reserved";
     watched.shows_in(columns_of(whole), whole);
     for (columns, expected) in [
         (
             114,
-            "pass 1 of 5 · gpt-large · 429, again in 1 s, try 2 · 1 s passed · 4:59 left · $0.0000 of $0.5000",
+            "pass 1 of 5 · gpt-large · 429, again in 1 s, try 2 · 1 s passed · 4:59 left · $0.0000 of $0.50",
         ),
         (90, "pass 1 of 5 · gpt-large · 429, again in 1 s, try 2 · 1 s passed · 4:59 left"),
         (70, "pass 1 of 5 · 429, again in 1 s, try 2 · 1 s passed · 4:59 left"),
