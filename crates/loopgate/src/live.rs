@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use loop_core::{
-    Action, CommandKey, Decision, EagerRead, EventKind, JudgedAction, LiveText, Merge, Millis, Note, Reply, Run,
-    RunSpec, SelectedBy, Slot, Status, Tier, TierCause, Validation, Verdict,
+    Action, CommandKey, Decision, EagerRead, EventKind, JudgedAction, LiveText, Merge, Millis, Note, Reply,
+    Run, RunSpec, SelectedBy, Slot, Status, Tier, TierCause, Validation, Verdict,
 };
 use loop_runtime::{
     journal::Entry,

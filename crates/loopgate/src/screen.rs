@@ -141,8 +141,8 @@ pub(crate) fn above<T>(output: Output, text: &str, write: impl FnOnce() -> T) ->
 /// Takes the rows away while the program is stopped with Ctrl-Z, and leaves the shell a clean line. To be called once by a
 /// command that shows rows, in a runtime.
 pub(crate) fn stop_cleanly() -> std::io::Result<()> {
-    static IS_HEARD: AtomicBool = AtomicBool::new(false);
-    if IS_HEARD.swap(true, Ordering::AcqRel) {
+    static IS_STARTED: AtomicBool = AtomicBool::new(false);
+    if IS_STARTED.swap(true, Ordering::AcqRel) {
         return Ok(());
     }
     let mut stops = signal(SignalKind::from_raw(Signal::TSTP.as_raw()))?;
