@@ -23,8 +23,6 @@ use crate::screen::{self, in_locale, last_rows};
 use crate::status::{self, Waits};
 use crate::stream::{self, Line, cut, harmless, note, note_part};
 
-/// How often a log gets a line while nothing else happens.
-const EVERY: Duration = Duration::from_secs(15);
 /// How often the status is looked at: its seconds change once in a second.
 const TICK: Duration = Duration::from_millis(250);
 /// How soon the status follows an event.
@@ -95,7 +93,11 @@ impl Live {
             // Where the signal cannot be heard, Ctrl-Z leaves a row behind, and all else is as it was.
             let _ = screen::stop_cleanly();
         }
-        Some(Self {
+        Some(Self::in_mode(spec, mode))
+    }
+
+    fn in_mode(spec: &Arc<RunSpec>, mode: Mode) -> Self {
+        Self {
             spec: Arc::clone(spec),
             mode,
             run: None,
@@ -105,7 +107,7 @@ impl Live {
             at_line_start: true,
             is_whole: true,
             due: Instant::now() + mode.every(),
-        })
+        }
     }
 
     /// Draws the rest of a run that was begun before.
@@ -496,7 +498,7 @@ impl Live {
 impl Mode {
     /// How often the status is shown while nothing happens.
     fn every(self) -> Duration {
-        if self == Self::InPlace { TICK } else { EVERY }
+        if self == Self::InPlace { TICK } else { status::EVERY }
     }
 }
 
@@ -520,4 +522,38 @@ fn spend(run: &Run) -> String {
         run.elapsed_ms() as f64 / 1_000.0,
         limits.wall_ms / 1_000
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A piece of a reply's text.
+    fn piece() -> RunEvent {
+        let key = CommandKey::new(1, Slot::Main);
+        RunEvent::Text { key, attempt: 1, text: "x".into() }
+    }
+
+    // W6
+    #[tokio::test(start_paused = true)]
+    async fn a_log_has_a_line_every_15_seconds_and_a_terminal_follows_each_event() {
+        let spec = Arc::new(loop_testkit::run().spec);
+        let begun = Instant::now();
+        let mut log = Live::in_mode(&spec, Mode::Brief);
+        for nth in 1..=3 {
+            assert_eq!(log.due(), begun + Duration::from_secs(15 * nth), "{nth}");
+            log.show(&piece());
+            tokio::time::sleep_until(log.due()).await;
+            log.status();
+        }
+        let now = Instant::now();
+        let mut terminal = Live::in_mode(&spec, Mode::InPlace);
+        assert_eq!(terminal.due(), now + TICK);
+        terminal.show(&piece());
+        assert_eq!(terminal.due(), now + FRAME);
+        // A flood of pieces does not put it off, and does not draw each of them.
+        tokio::time::advance(FRAME / 2).await;
+        terminal.show(&piece());
+        assert_eq!(terminal.due(), now + FRAME);
+    }
 }

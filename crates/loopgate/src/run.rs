@@ -48,7 +48,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let forecast = Forecast::new(&spec, &domain.prompts, &item);
     let mut signals = Signals::new()?;
     let key = places::named("--key", args.key.as_deref())?;
-    let request = attach::request(&prepared, item, key, &mut signals).await?;
+    let request = attach::request(&prepared, item, key, args.progress, &mut signals).await?;
     stream::note(format!("limits:  {forecast}"));
     let id = match &request {
         Request::Drive(handle) => handle.id().clone(),

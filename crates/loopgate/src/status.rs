@@ -335,6 +335,13 @@ fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// A span of time in whole seconds.
+pub(crate) fn clock_of(span: Duration) -> String {
+    clock(millis(span))
+}
+
+/// How often a log gets a line while nothing else happens.
+pub(crate) const EVERY: Duration = Duration::from_secs(15);
 /// Between two parts.
 const SEPARATOR: &str = " · ";
 /// How many characters of a model's or a tool's name are shown.
