@@ -11,17 +11,15 @@ pub fn rows_of(output: &str, columns: usize) -> Vec<String> {
             '\r' => column = 0,
             '\n' => row += 1,
             '\u{1b}' => {
-                assert_eq!(chars.next(), Some('['), "{output:?}");
-                let mut code = String::new();
-                let end = chars
-                    .by_ref()
-                    .find(|c| {
-                        c.is_ascii_alphabetic() || {
-                            code.push(*c);
-                            false
-                        }
-                    })
-                    .unwrap();
+                let (first, mut code) = (chars.next(), String::new());
+                assert!(first.is_none_or(|first| first == '['), "{output:?}");
+                let end = chars.by_ref().find(|c| {
+                    let is_end = c.is_ascii_alphabetic();
+                    code.extend((!is_end).then_some(*c));
+                    is_end
+                });
+                // The output so far may end in the middle of a sequence.
+                let Some(end) = end else { break };
                 match (end, code.as_str()) {
                     ('A', up) => row -= up.parse::<usize>().unwrap_or(1),
                     ('J', "") => {

@@ -120,6 +120,16 @@ impl Terminal {
         }
     }
 
+    /// Waits until all that was written so far is like this.
+    #[track_caller]
+    pub fn wait_until(&self, is: impl Fn(&str) -> bool) {
+        let (screen, changed) = &*self.screen;
+        let is_not = |screen: &mut Screen| !is(&String::from_utf8_lossy(&screen.text));
+        let screen = screen.lock().unwrap();
+        let (screen, waited) = changed.wait_timeout_while(screen, PATIENCE, is_not).unwrap();
+        assert!(!waited.timed_out(), "{}", String::from_utf8_lossy(&screen.text));
+    }
+
     /// Waits for the end: the exit code, and all that was shown.
     #[track_caller]
     pub fn end(mut self) -> (i32, String) {
