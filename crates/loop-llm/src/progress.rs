@@ -19,6 +19,8 @@ pub enum CallProgress {
         wait: Duration,
         /// The kind of the last error.
         kind: LlmErrorKind,
+        /// The HTTP status of the last error. `None`: it had none.
+        status: Option<u16>,
         /// The message of the last error.
         message: Arc<str>,
         /// Whether the failed attempt costs nothing.

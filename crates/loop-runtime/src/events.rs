@@ -108,6 +108,8 @@ pub enum CallNews {
         wait_ms: u64,
         /// The kind of failure of the last try, for example `rate_limited`.
         kind: LlmErrorKind,
+        /// The HTTP status of that failure, for example 429. `None`: it had none.
+        status: Option<u16>,
         /// The provider's message.
         message: Arc<str>,
     },

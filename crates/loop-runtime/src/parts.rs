@@ -640,7 +640,11 @@ impl Parts {
             let value = self.secrets.mask(&setting.value);
             Overridden { setting: Arc::clone(&setting.setting), value: (*value).into() }
         };
-        Provenance { program: PROGRAM.into(), overridden: self.overridden.iter().map(kept).collect() }
+        Provenance {
+            program: PROGRAM.into(),
+            overridden: self.overridden.iter().map(kept).collect(),
+            prices: loop_prices::origin().into(),
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The outcome as one JSON object: what `--json` prints and what is saved. Schema: `docs/schema/outcome.schema.json`.
 
 use loop_core::{
-    Certificate, Condition, Effects, Evidence as Returned, JudgedAction, Outcome, PassSummary, PersonRequest,
-    Saved, ServedCall, Slot, Started, Totals,
+    Certificate, Condition, Digest, Effects, Evidence as Returned, JudgedAction, Outcome, PassSummary,
+    PersonRequest, Saved, ServedCall, Slot, Started, Totals,
 };
 use loop_prompts::markdown_of;
 use schemars::JsonSchema;
@@ -91,6 +91,14 @@ pub struct Report {
     /// The program that began the run, with its version. Absent if not stated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
+    /// The version of the price table that came with that program. Absent if not stated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prices: Option<String>,
+    /// The domain's name. Absent if the report was made without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// BLAKE3 digest of the domain as the run had it: settings with those that were overridden, prompts and tools.
+    pub domain_hash: String,
     /// The run whose work it continues: of a fork, a retry and a salvaged run. Absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<ParentReport>,
@@ -247,6 +255,12 @@ pub fn call_warnings<'a>(calls: impl IntoIterator<Item = &'a ServedCall>) -> Vec
         }
     }
     warnings
+}
+
+/// The digest of a domain as a run had it: its spec, its prompts and its tools.
+pub fn domain_hash(started: &Started) -> Digest {
+    let Started { spec, prompts, tools, .. } = started;
+    Digest::of("domain", &[spec.0, prompts.0, tools.0].concat())
 }
 
 /// A setting that the caller gave instead of the domain's.
@@ -567,6 +581,9 @@ impl Report {
             actions: outcome.actions.iter().map(|it| action(it, &outcome.evidence)).collect(),
             calls: outcome.calls.iter().map(CallReport::new).collect(),
             program: Some(started.provenance.program.to_string()).filter(|program| !program.is_empty()),
+            prices: Some(started.provenance.prices.to_string()).filter(|prices| !prices.is_empty()),
+            domain: None,
+            domain_hash: domain_hash(started).to_string(),
             parent: ParentReport::of(started),
             overridden: started
                 .provenance
@@ -587,6 +604,12 @@ impl Report {
     #[must_use]
     pub fn with_tools(self, tools: Vec<ToolUse>) -> Self {
         Self { tools: Some(tools), ..self }
+    }
+
+    /// The report with the domain's name, which is in the run's spec.
+    #[must_use]
+    pub fn with_domain(self, name: &str) -> Self {
+        Self { domain: Some(name.to_owned()), ..self }
     }
 
     /// The report with this much of the evidence of `outcome`, of which it is the report.

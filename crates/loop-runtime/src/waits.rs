@@ -63,10 +63,11 @@ impl Waits {
         ProgressListener::new(move |progress| {
             let Some(hear) = hear.upgrade() else { return };
             let news = match progress {
-                CallProgress::Retrying { next_try, wait, kind, message, .. } => CallNews::Retrying {
+                CallProgress::Retrying { next_try, wait, kind, status, message, .. } => CallNews::Retrying {
                     next_try: *next_try,
                     wait_ms: millis(*wait),
                     kind: *kind,
+                    status: *status,
                     message: Arc::clone(message),
                 },
                 CallProgress::Queued { wait } => CallNews::Queued { wait_ms: wait.map(millis) },

@@ -507,14 +507,14 @@ const CHAT_HELP: &str = "Each line is a turn, and a run in the journal. Answers 
     2 wrong usage, 5 a turn waits for a person, 7 a turn left an effect whose outcome is unknown, 129, 130 and 143 ended by a \
     signal.";
 
-/// When live progress is shown.
+/// How much of a run's progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Progress {
-    /// On a terminal only
+    /// On a terminal each step and a status line; elsewhere a line for each wait, and one every 15 seconds
     Auto,
-    /// Always
+    /// Each step, on a terminal and elsewhere
     Always,
-    /// Never
+    /// Nothing
     Never,
 }
 

@@ -7,9 +7,13 @@ use loop_core::WorkItem;
 use loop_runtime::Runner;
 use loop_runtime::run::{Attached, EndedRun, Handle};
 
+use tokio::time::Instant;
+
+use crate::args::Progress;
 use crate::failure::Failure;
 use crate::run::Signals;
-use crate::stream;
+use crate::stream::{self, Line};
+use crate::{screen, status};
 
 /// How often it is looked whether a run that another process drives has ended.
 const POLL: Duration = Duration::from_millis(500);
@@ -28,19 +32,26 @@ pub(crate) async fn request(
     runner: &Runner,
     item: WorkItem,
     key: Option<Arc<str>>,
+    progress: Progress,
     signals: &mut Signals,
 ) -> Result<Request, Failure> {
     let Some(key) = key else { return Ok(Request::Drive(runner.run(item).start().await?)) };
     let mut is_waiting = false;
+    let (begun, mut shown) = (Instant::now(), Instant::now());
     loop {
         let request = runner.run(item.clone()).with_key(Arc::clone(&key));
         match request.attach().await? {
-            Attached::Began(handle) => return Ok(Request::Drive(handle)),
+            Attached::Began(handle) => {
+                screen::hide();
+                return Ok(Request::Drive(handle));
+            }
             Attached::Resumed(handle) => {
+                screen::hide();
                 attached(&key, handle.id(), "which had not ended; it is resumed here");
                 return Ok(Request::Drive(handle));
             }
             Attached::Ended(ended) => {
+                screen::hide();
                 if !is_waiting {
                     attached(&key, &ended.started.run, "which has ended; nothing was run again");
                 }
@@ -58,6 +69,17 @@ pub(crate) async fn request(
                     );
                 }
                 is_waiting = true;
+                let waited = status::clock_of(begun.elapsed());
+                let what = format!("waiting for run {run}, which process {pid} drives · {waited}");
+                match progress {
+                    Progress::Never => {}
+                    _ if screen::is_able() => screen::show([Line::from(screen::in_locale(&what))]),
+                    _ if shown.elapsed() >= status::EVERY => {
+                        shown = Instant::now();
+                        stream::note(format!("running: {what}"));
+                    }
+                    _ => {}
+                }
                 signals.unless_received(tokio::time::sleep(POLL)).await;
             }
         }

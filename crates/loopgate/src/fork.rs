@@ -12,7 +12,7 @@ use loop_runtime::{
     run::{Handle, RunId, Takeover},
 };
 
-use crate::args::{DomainArgs, ForkArgs, NextArgs, RetryArgs};
+use crate::args::{DomainArgs, ForkArgs, NextArgs, Progress, RetryArgs};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::resume::Origin;
@@ -172,7 +172,7 @@ impl From {
             runner,
             journal: Arc::clone(&self.journal),
             at: next.journal.journal.clone(),
-            live: stream::is_watched().then(|| Live::new(runner.spec())),
+            live: Live::new(runner.spec(), Progress::Auto),
             lines: None,
             json: next.json.detail(),
             prints: true,

@@ -39,14 +39,17 @@ mod replay;
 mod resume;
 mod run;
 mod saving;
+mod screen;
 mod servers;
 mod show;
 mod sim;
+mod status;
 mod stream;
 mod tools;
 mod tune;
 mod verify;
 mod why;
+mod wrote;
 
 use std::process::ExitCode;
 
@@ -56,7 +59,11 @@ use args::{Args, Command, DomainCommand, GuardCommand, PolicyCommand};
 
 fn main() -> ExitCode {
     panics::mask();
-    let args = Args::parse();
+    let _rows = screen::CloseOnDrop;
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(answer) => return stream::answered(&answer),
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failure::Failure::new(format!("no threads to run on: {error}")).report(),
@@ -100,6 +107,7 @@ fn main() -> ExitCode {
             Command::Man(args) => manual::man(&args),
         }
     });
+    screen::close();
     // What is dropped with the runtime may be dropped too late.
     loop_domain::kill_commands();
     // What a tool left behind in a thread of its own must not hold the exit up.

@@ -230,12 +230,11 @@ impl Found {
         }
         let signals = Signals::new()?;
         let handle = runner.resume_with(&id, stated).start().await.map_err(explained)?;
-        let watched = stream::is_watched();
         let driving = Driving {
             runner: &runner,
             journal: Arc::clone(&self.journal),
             at: go_on.journal.journal.clone(),
-            live: watched.then(|| Live::of(self.run)),
+            live: Live::of(self.run),
             lines: None,
             json: go_on.json.detail(),
             prints: true,
@@ -369,6 +368,7 @@ async fn resume_all(go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
     if open.is_empty() {
         stream::note("no run is to be resumed");
     }
+    stream::outlive_reader();
     let mut signals = Signals::new()?;
     let (mut is_well, all) = (true, open.len());
     for (nth, line) in (1..).zip(open) {
@@ -424,12 +424,17 @@ async fn resume_one(
         return Ok(waits());
     }
     let (domain, runner) = found.runner(go_on).await?;
-    let handle = runner.resume(id).start().await.map_err(|error| explained(error, domain.folder()))?;
+    let mut handle = runner.resume(id).start().await.map_err(|error| explained(error, domain.folder()))?;
+    let watcher = run::watch(&mut handle, Live::of(found.run), None);
     let remote = handle.remote();
     let driven = tokio::select! {
         driven = handle.driven() => driven,
         never = signals.stop(&remote) => match never {},
     };
+    if let Some(watcher) = watcher {
+        // The queue ends with the run; what it still holds is shown first.
+        let _ = signals.unless_received(watcher).await;
+    }
     let outcome = match driven {
         Driven::Ended(outcome) => outcome,
         Driven::Waiting(_) => return Ok(waits()),

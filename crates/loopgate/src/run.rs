@@ -21,13 +21,13 @@ use loop_runtime::{
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::args::{Progress, RunArgs};
+use crate::args::RunArgs;
 use crate::attach::{self, Request};
 use crate::chat::{self, typed};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::resume::Origin;
-use crate::{people, picks, places, saving, show, stream};
+use crate::{people, picks, places, saving, show, stream, wrote};
 
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
@@ -48,13 +48,8 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let forecast = Forecast::new(&spec, &domain.prompts, &item);
     let mut signals = Signals::new()?;
     let key = places::named("--key", args.key.as_deref())?;
-    let request = attach::request(&prepared, item, key, &mut signals).await?;
+    let request = attach::request(&prepared, item, key, args.progress, &mut signals).await?;
     stream::note(format!("limits:  {forecast}"));
-    let shows = match args.progress {
-        Progress::Auto => stream::is_watched(),
-        Progress::Always => true,
-        Progress::Never => false,
-    };
     let id = match &request {
         Request::Drive(handle) => handle.id().clone(),
         Request::Ended(ended) => ended.started.run.clone(),
@@ -65,7 +60,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         runner: &prepared,
         journal,
         at: args.journal.journal.clone(),
-        live: shows.then(|| Live::new(&spec)),
+        live: Live::new(&spec, args.progress),
         lines,
         json: args.json.detail(),
         prints: !args.events,
@@ -109,6 +104,7 @@ pub(crate) struct Driving<'a> {
 impl Driving<'_> {
     /// Drives until the run is over, or waits for people who are not here; prints what it came to.
     pub(crate) async fn drive(mut self, mut handle: Handle) -> Result<(ExitCode, Signals), Failure> {
+        stream::outlive_reader();
         let mut typed = None;
         loop {
             let watcher = watch(&mut handle, self.live.take(), self.lines.take());
@@ -146,6 +142,7 @@ impl Driving<'_> {
 
     /// Prints what a run came to that has ended before.
     async fn has_ended(mut self, ended: EndedRun) -> Result<(ExitCode, Signals), Failure> {
+        stream::outlive_reader();
         if let Some(mut lines) = self.lines.take() {
             lines.show_all().await;
         }
@@ -179,14 +176,14 @@ impl Driving<'_> {
         outcome: Outcome,
         requested: Vec<PersonRequest>,
     ) -> Result<(ExitCode, Signals), Failure> {
-        let Self { journal, at, json, prints, mut signals, .. } = self;
+        let Self { runner, journal, at, json, prints, mut signals, .. } = self;
         let code = signals.exit_code(&outcome);
         // What still waits as a run ends has time left: the run would have ended its wait otherwise.
         let words =
             (!requested.is_empty()).then(|| people::in_words(started, &requested, Millis(0), at.as_deref()));
         let report = if let Some(detail) = json {
             let report = Report::new(started, &outcome).with_evidence(&outcome, detail);
-            let mut report = report.with_waiting(started, &requested);
+            let mut report = report.with_waiting(started, &requested).with_domain(&runner.spec().domain);
             match journal.read(&outcome.run).await {
                 Ok(recorded) => {
                     let people = PeopleReport::of(&recorded);
@@ -199,6 +196,7 @@ impl Driving<'_> {
         } else {
             None
         };
+        let wrote = wrote::lines(started, &runner.spec().domain, &outcome.calls);
         let printed = spawn_blocking(move || {
             match (report, &words) {
                 (Some(report), _) => stream::print_json(&format!("{report}\n")),
@@ -208,8 +206,8 @@ impl Driving<'_> {
                 (None, None) => {}
             }
             match words {
-                Some(_) => waits(&outcome),
-                None => summary(&outcome),
+                Some(_) => waits(&outcome, &wrote),
+                None => summary(&outcome, &wrote),
             }
         });
         // The run is over, and whoever should read of it may not.
@@ -224,18 +222,19 @@ fn is_answered_here() -> bool {
 }
 
 /// That a run waits, and its bill so far, on standard error.
-fn waits(outcome: &Outcome) {
+fn waits(outcome: &Outcome, wrote: &[String]) {
     stream::note("");
     stream::note(
         "waiting: a person has to answer; everything is in the journal, and no process waits for it",
     );
     doubts(outcome);
     stream::note(format!("totals:  {}", bill(&outcome.totals)));
+    wrote.iter().for_each(stream::note);
     stream::note(format!("run:     {}", outcome.run));
 }
 
-/// The reason, what was left undone, and the cost, on standard error.
-pub(crate) fn summary(outcome: &Outcome) {
+/// The reason, what was left undone, the cost, and who wrote it, on standard error.
+pub(crate) fn summary(outcome: &Outcome, wrote: &[String]) {
     let stop = &outcome.stop;
     stream::note("");
     stream::note(format!("stopped: {} ({}). {}", stop.reason(), stop.class.name(), explain(stop)));
@@ -271,6 +270,7 @@ pub(crate) fn summary(outcome: &Outcome) {
         stream::note(format!("undone:  {unread} calls beyond limits.requested_calls of one reply; not read"));
     }
     stream::note(format!("totals:  {}", bill(&outcome.totals)));
+    wrote.iter().for_each(stream::note);
     match &outcome.saved {
         Some(loop_core::Saved::At { location }) => stream::note(format!("saved:   {location}")),
         Some(loop_core::Saved::Not { message }) => {
@@ -333,10 +333,14 @@ pub(crate) fn count(n: u32, one: &str, many: &str) -> String {
 }
 
 /// What shows the events of a run: both continue where they were when the run is driven again.
-type Shows = (Option<Live>, Option<Lines>);
+pub(crate) type Shows = (Option<Live>, Option<Lines>);
 
 /// Shows events in a thread of their own, so that a slow terminal holds nothing up.
-fn watch(handle: &mut Handle, live: Option<Live>, lines: Option<Lines>) -> Option<JoinHandle<Shows>> {
+pub(crate) fn watch(
+    handle: &mut Handle,
+    live: Option<Live>,
+    lines: Option<Lines>,
+) -> Option<JoinHandle<Shows>> {
     if live.is_none() && lines.is_none() {
         return None;
     }
@@ -346,7 +350,22 @@ fn watch(handle: &mut Handle, live: Option<Live>, lines: Option<Lines>) -> Optio
 }
 
 async fn show(mut received: Events, mut live: Option<Live>, mut lines: Option<Lines>) -> Shows {
-    while let Some(event) = received.recv().await {
+    loop {
+        let status = async {
+            match &live {
+                Some(live) => tokio::time::sleep_until(live.due()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let event = tokio::select! {
+            biased;
+            event = received.recv() => event,
+            () = status => {
+                live.as_mut().into_iter().for_each(Live::status);
+                continue;
+            }
+        };
+        let Some(event) = event else { break };
         if let Some(lines) = &mut lines {
             lines.show(&event).await;
         }
@@ -354,6 +373,7 @@ async fn show(mut received: Events, mut live: Option<Live>, mut lines: Option<Li
             live.show(&event);
         }
     }
+    live.as_mut().into_iter().for_each(Live::rest);
     (live, lines)
 }
 

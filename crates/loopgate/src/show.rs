@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use loop_core::{AttemptState, Outcome, Overridden, PassRecord, Reserve, Run, RunId, Totals};
+use loop_core::{AttemptState, Outcome, PassRecord, Reserve, Run, RunId, Totals};
 use loop_runtime::{
     journal::{Entry, Journal, JournalError, Recorded, RunLine, replay},
     people::{InstructionReport, PeopleReport, PersonRequestRecord},
@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::args::{JournalArgs, ShowArgs};
 use crate::failure::Failure;
 use crate::stream::{cut, grouped, one_line};
-use crate::{cache, fork, places, run, stream};
+use crate::{cache, fork, places, run, stream, wrote};
 
 pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
@@ -50,6 +50,7 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     };
     if let Some(detail) = args.json.detail() {
         let report = Report::new(state.started(), outcome).with_evidence(outcome, detail);
+        let report = report.with_domain(&state.spec().domain);
         let report = report.with_tools(tools_of(&recorded)).with_people(people);
         stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&report)?));
         return Ok(ExitCode::SUCCESS);
@@ -57,7 +58,7 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     stream::print(&heading(&state));
     print_result(outcome);
     stream::print(&details(&state, &people));
-    run::summary(outcome);
+    run::summary(outcome, &[]);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -182,12 +183,6 @@ pub(crate) fn heading(state: &Run) -> String {
     let after = after.unwrap_or_default();
     let (run, domain, time) = (&started.run, &state.spec().domain, time(started.unix_ms));
     row(&mut text, &format!("run {run} of {domain}, {time}{after}"));
-    if !started.provenance.program.is_empty() {
-        row(&mut text, &format!("begun by {}", started.provenance.program));
-    }
-    for Overridden { setting, value } in &started.provenance.overridden {
-        row(&mut text, &format!("overridden: {setting} = {value}"));
-    }
     if let Some(parent) = &started.parent {
         fork::taken_over(started, parent).iter().for_each(|line| row(&mut text, line));
     }
@@ -226,7 +221,10 @@ pub(crate) fn totals_so_far(state: &Run) -> Totals {
 
 /// Passes, evidence, actions and people as lists.
 pub(crate) fn details(state: &Run, people: &PeopleReport) -> String {
-    let mut text = String::from("\n---\n\nPasses:\n\n");
+    let mut text = String::from("\n---\n\nWritten by:\n\n");
+    let written_by = wrote::list(state.started(), &state.spec().domain, &state.model_calls());
+    written_by.iter().for_each(|line| row(&mut text, &format!("- {line}")));
+    text.push_str("\nPasses:\n\n");
     for pass in state.passes() {
         if !state.spec().protocol.properties().states_confidence {
             row(&mut text, &native_pass(state, pass));

@@ -1,5 +1,6 @@
-//! Standard output and standard error. A reader that is gone ends the program quietly, as it does for `head`. Any other
-//! failure to write to standard output is one line, and exit code 1 in place of 0.
+//! Standard output and standard error. A failure to write to standard output is one line, and exit code 1 in place of 0. A
+//! reader that is gone ends a command that only prints quietly, as it does for `head`; a command that drives a run ends with
+//! the run.
 //!
 //! Nothing from outside reaches a terminal as it came: [`print()`] leaves the lines of a text as they are, [`note`] takes a
 //! [`Line`], of which every part is one line, and [`print_json`] writes as escapes what may not be shown.
@@ -16,6 +17,7 @@ use loop_core::is_clean;
 use loop_runtime::observe::CallNews;
 
 use crate::chat::typed;
+use crate::screen::{self, Output, above};
 
 /// One line for standard error, in parts. What is put into it is cleaned, so that only the styles are ours to obey.
 #[derive(Debug, Default)]
@@ -33,6 +35,11 @@ impl Line {
     pub(crate) fn plain(mut self, text: impl fmt::Display) -> Self {
         self.text.push_str(&one_line(&text.to_string()));
         self
+    }
+
+    /// What is written.
+    pub(crate) fn styled_text(&self) -> &str {
+        &self.text
     }
 
     /// The line with this behind it, in a style of ours.
@@ -104,7 +111,7 @@ fn is_harmful(c: char) -> bool {
 /// What a person is told of a call that waits.
 pub(crate) fn news(news: &CallNews) -> String {
     match news {
-        CallNews::Retrying { next_try, wait_ms, kind, message } => {
+        CallNews::Retrying { next_try, wait_ms, kind, message, .. } => {
             format!("the call failed ({}: {message}); try {next_try} {}", kind.name(), until(*wait_ms))
         }
         CallNews::Queued { wait_ms: Some(ms) } => {
@@ -144,15 +151,17 @@ pub(crate) fn print_json(text: &str) {
 }
 
 fn write_out(text: &str) {
-    if HAS_FAILED.load(Ordering::Acquire) {
+    if is_lost() {
         return;
     }
-    let mut out = anstream::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let written = above(Output::Stdout, text, || {
+        let mut out = anstream::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    });
     match written {
         Ok(()) => {}
         // 141 is what a shell shows for a program that a closed pipe has ended.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => exit(141),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe && !DRIVES.load(Ordering::Acquire) => exit(141),
         // What still runs must not be cut off in the middle for that.
         Err(error) => {
             if !HAS_FAILED.swap(true, Ordering::AcqRel) {
@@ -167,13 +176,41 @@ fn write_out(text: &str) {
 /// Whether a part of standard output is lost.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
+/// Whether the command drives a run, whose outcome is the exit code.
+static DRIVES: AtomicBool = AtomicBool::new(false);
+
+/// From now on a reader of standard output that is gone ends nothing: a run goes on to its own end, and says how it ended.
+pub(crate) fn outlive_reader() {
+    DRIVES.store(true, Ordering::Release);
+}
+
+/// Whether what is printed is lost: it cannot be written.
+pub(crate) fn is_lost() -> bool {
+    HAS_FAILED.load(Ordering::Acquire)
+}
+
 /// The exit code of a command: no success where a part of its output is lost.
 pub(crate) fn code(code: ExitCode) -> ExitCode {
-    if code == ExitCode::SUCCESS && HAS_FAILED.load(Ordering::Acquire) { ExitCode::FAILURE } else { code }
+    if code == ExitCode::SUCCESS && is_lost() { ExitCode::FAILURE } else { code }
+}
+
+/// Prints what the command line is answered with in place of a command, such as the help, and gives the exit code.
+pub(crate) fn answered(answer: &clap::Error) -> ExitCode {
+    if let Err(error) = answer.print()
+        && !answer.use_stderr()
+    {
+        if error.kind() == ErrorKind::BrokenPipe {
+            exit(141);
+        }
+        note(format!("loopgate: standard output cannot be written: {error}"));
+        return ExitCode::FAILURE;
+    }
+    ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(1))
 }
 
 /// Ends the program at once, with the terminal as it was found.
 pub(crate) fn exit(code: i32) -> ! {
+    screen::close();
     typed::restore();
     loop_domain::kill_commands();
     std::process::exit(code)
@@ -199,23 +236,31 @@ fn escaped(json: &str) -> Cow<'_, str> {
 
 /// Prints a line to standard error.
 pub(crate) fn note(line: impl Into<Line>) {
-    let Line { text } = line.into();
-    let mut err = anstream::stderr().lock();
-    // Nobody is left to be told that this failed.
-    let _ = writeln!(err, "{text}");
+    let Line { mut text } = line.into();
+    text.push('\n');
+    write_err(&text);
 }
 
 /// Prints to standard error without a line break.
 pub(crate) fn note_part(line: impl Into<Line>) {
     let Line { text } = line.into();
-    let mut err = anstream::stderr().lock();
-    let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+    write_err(&text);
+}
+
+fn write_err(text: &str) {
+    above(Output::Stderr, text, || {
+        let mut err = anstream::stderr().lock();
+        // Nobody is left to be told that this failed.
+        let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+    });
 }
 
 /// Shows how far a command is, on one line of standard error that the next call replaces. An empty text takes it away.
 pub(crate) fn progress(text: &str) {
-    let mut err = anstream::stderr().lock();
-    let _ = write!(err, "\r{}\u{1b}[K", one_line(text)).and_then(|()| err.flush());
+    match text {
+        "" => screen::hide(),
+        text => screen::show([Line::from(text)]),
+    }
 }
 
 /// Whether a person watches standard error.

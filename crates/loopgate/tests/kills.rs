@@ -209,9 +209,10 @@ fn an_outcome_names_provider_models_overridden_settings_and_the_program() {
     }
     let text = shell.run(&["show", "last"]).out;
     for line in [
-        concat!("begun by loopgate ", env!("CARGO_PKG_VERSION")),
-        "overridden: profile = trusted",
-        "overridden: limits.max_passes = 4",
+        "- model: base compatible m (2 calls), served by m-2024-08-06, m-mini (another model)",
+        concat!("- program: loopgate ", env!("CARGO_PKG_VERSION")),
+        "- overridden: profile = trusted",
+        "- overridden: limits.max_passes = 4",
         "- 1/main (base): compatible m, served by m-2024-08-06",
         "- 2/main (base): compatible m, served by another model: m-mini",
     ] {

@@ -54,4 +54,5 @@ mod sim;
 mod terminal;
 mod tickets;
 mod verify;
+mod watch;
 mod why;

@@ -150,3 +150,87 @@ fn an_output_that_cannot_be_written_is_one_line_and_no_success() {
     // Nothing of the run is lost.
     assert!(shell.run(&["show", "last"]).out.contains("Found 15 users named Alice"));
 }
+
+/// The command with a reader of its standard output that is gone before anything is written.
+#[cfg(target_os = "linux")]
+fn without_a_reader(shell: &Shell, args: &[&str]) -> Ran {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    shell.command(args).stdout(writer).output().unwrap().into()
+}
+
+// A reader that is gone: what only prints ends quietly, and a run ends with its outcome, its journal and one line.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_reader_that_is_gone_ends_no_run_and_hides_no_exit_code() {
+    let shell = Shell::new();
+    let domain = shell.copy_of("examples/crm");
+    let folder = domain.to_str().unwrap();
+    let answered = ["run", folder, "--text", "Find user named Alice"];
+    let waits = ["run", folder, "--text", "Find Bob and update his company to EPAM", "--json"];
+    let limited = [&answered[..], &["--set", "limits.max_passes=1"]].concat();
+    for (args, reason) in [
+        (&answered[..], "completed"),
+        (&[&answered[..], &["--json"]].concat(), "completed"),
+        // Written to in the middle of the run.
+        (&[&answered[..], &["--events"]].concat(), "completed"),
+        // What the run ended with comes before what was lost.
+        (&waits, "waiting"),
+        (&limited, "max_passes"),
+    ] {
+        let read = shell.run(args);
+        let ran = without_a_reader(&shell, args);
+        assert_eq!(ran.err.matches("standard output cannot be written: ").count(), 1, "{}", ran.err);
+        assert!(!ran.err.contains("panicked") && !ran.err.contains("internal error"), "{}", ran.err);
+        assert!(ran.err.contains("totals:") && ran.err.contains("\nrun: "), "{}", ran.err);
+        let shown = shell.run(&["show", "last", "--json"]);
+        match reason {
+            "waiting" => assert!(shown.err.contains("has not ended"), "{}", shown.err),
+            reason => assert!(shown.out.contains(&format!("\"reason\": \"{reason}\"")), "{}", shown.out),
+        }
+        assert_eq!(ran.code, if read.code == 0 { 1 } else { read.code }, "{args:?}: {}", ran.err);
+    }
+    for args in
+        [&["show", "last"][..], &["runs"], &["why", "last"], &["tools", folder], &["models"], &["--help"]]
+    {
+        let ran = without_a_reader(&shell, args);
+        assert_eq!(ran.code, 141, "{args:?}: {}", ran.err);
+        assert!(ran.err.lines().count() <= 1, "{args:?}: {}", ran.err);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_output_is_one_line_in_every_command() {
+    let shell = Shell::new();
+    let domain = shell.copy_of("examples/crm");
+    let folder = domain.to_str().unwrap();
+    assert_eq!(shell.run(&["run", folder, "--text", "Find user named Alice"]).code, 0);
+    for args in [
+        &["show", "last"][..],
+        &["show", "last", "--json"],
+        &["runs"],
+        &["why", "last"],
+        &["why", "last", "--json"],
+        &["plan", folder],
+        &["domain", "check", folder],
+        &["tools", folder],
+        &["models"],
+        &["completions", "bash"],
+        &["verify", "last"],
+        &["doctor"],
+        &["run", "--help"],
+        &["--help"],
+        &["--version"],
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let ran: Ran = shell.command(args).stdout(full).output().unwrap().into();
+        assert_eq!(ran.code, 1, "{args:?}: {}", ran.err);
+        assert_eq!(
+            ran.err.matches("standard output cannot be written: ").count(),
+            1,
+            "{args:?}: {}",
+            ran.err
+        );
+    }
+}

@@ -223,6 +223,9 @@ pub struct Provenance {
     /// The settings, in the order given. Empty if there are none. None holds a credential.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overridden: Vec<Overridden>,
+    /// The version of the price table that came with the program. Empty: not stated.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub prices: Arc<str>,
 }
 
 /// A setting that the caller gave instead of the domain's.

@@ -153,6 +153,7 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
                 next_try: failures + 1,
                 wait,
                 kind: error.kind,
+                status: error.detail.as_ref().and_then(|detail| detail.status),
                 message: Arc::clone(&error.message),
                 is_free: error.is_free(),
             });

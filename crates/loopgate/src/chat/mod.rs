@@ -6,6 +6,7 @@ mod view;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anstyle::Style;
 use futures::StreamExt;
@@ -17,11 +18,10 @@ use loop_runtime::{Message, Runner, agent::Meta, journal::Journal, run::Remote};
 
 use crate::args::ChatArgs;
 use crate::failure::Failure;
-use crate::people;
-use crate::places;
 use crate::resume::Origin;
 use crate::run::{ReceivedSignal, Signals, bill, count, doubts, is_doubtful};
 use crate::stream::{self, Line, cut, note, note_part};
+use crate::{people, places, screen};
 
 use typed::{Lines, Typed};
 use view::View;
@@ -65,6 +65,11 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     if chat.lines.is_terminal() {
         note(Line::new().styled(BOLD, &domain.spec.domain).plain("  ").plain(&domain.spec.goal));
         note("/help lists what can be typed");
+    }
+    stream::outlive_reader();
+    if screen::is_able() {
+        // Where the signal cannot be heard, Ctrl-Z leaves a row behind, and all else is as it was.
+        let _ = screen::stop_cleanly();
     }
     let ended = chat.conversation().await;
     note(chat.session.to_string());
@@ -132,6 +137,10 @@ impl Chat {
     /// Turn by turn, to its end.
     async fn conversation(&mut self) -> Result<End, Failure> {
         loop {
+            if stream::is_lost() {
+                // Nothing more is asked for that could not be shown.
+                return Ok(End::Quit);
+            }
             if self.lines.is_terminal() {
                 note_part(Line::new().styled(BOLD, "You: "));
             }
@@ -243,6 +252,10 @@ impl Chat {
                     continue;
                 }
                 event = run.next() => event,
+                () = tokio::time::sleep(STATUS) => {
+                    view.status();
+                    continue;
+                }
             };
             let Some(event) = event else { break };
             view.show(&event);
@@ -252,6 +265,7 @@ impl Chat {
             if let Some(action) = view.question().filter(|action| requested != Some(action.key)) {
                 requested = Some(action.key);
                 view.end_line();
+                screen::hide();
                 tokio::select! {
                     biased;
                     received = signals.next() => {
@@ -268,6 +282,7 @@ impl Chat {
             }
         }
         let meta = run.finish().await;
+        screen::hide();
         session.add(&meta);
         *is_in_doubt |= is_doubtful(&meta.outcome);
         let waits = view.waiting(journal.as_deref());
@@ -418,6 +433,9 @@ const KEY_DIGITS: usize = 4;
 fn denied(why: &str) -> PersonAnswer {
     PersonAnswer::Denied { why: why.into() }
 }
+
+/// How soon a turn that is silent says what it does, and how often again.
+const STATUS: Duration = Duration::from_millis(250);
 
 /// What a whole chat has used.
 #[derive(Debug, Default)]

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use crate::stream;
+use crate::{screen, stream};
 
 /// What comes next.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,6 +80,9 @@ impl Lines {
             Source::Other(receiver) => receiver.recv().await.unwrap_or(Typed::End),
         };
         self.is_over = typed == Typed::End;
+        if self.is_terminal() && !self.is_over {
+            screen::entered();
+        }
         typed
     }
 

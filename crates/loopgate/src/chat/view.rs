@@ -9,10 +9,16 @@ use loop_core::{
     CommandKey, Decision, EventKind, EvidenceId, JudgedAction, Millis, Note, Observation, Outcome,
     PersonRequest, Run, RunSpec, Slot, Status, StopClass, TierCause, Verdict,
 };
-use loop_runtime::{journal::Entry, observe::RunEvent, report::explain};
+use loop_runtime::{
+    journal::Entry,
+    observe::{CallNews, RunEvent},
+    report::explain,
+};
+use tokio::time::Instant;
 
-use crate::people;
+use crate::status::{self, Waits};
 use crate::stream::{self, Line, cut, note, note_part};
+use crate::{people, screen};
 
 const DIM: Style = Style::new().dimmed();
 const GOOD: Style = AnsiColor::Green.on_default();
@@ -43,6 +49,9 @@ pub(super) struct View {
     open: Open,
     /// The text of the reply that came last.
     stated: String,
+    waits: Waits,
+    /// Whether a line says in place what the turn does now.
+    in_place: bool,
 }
 
 /// A call that has its place in the order of calls.
@@ -81,15 +90,33 @@ impl View {
             ran_early: BTreeMap::new(),
             open: Open::Nothing,
             stated: String::new(),
+            waits: Waits::default(),
+            in_place: screen::is_able(),
+        }
+    }
+
+    /// Shows what the turn does now, where no line is open: an answer that is being written shows it by itself.
+    pub(super) fn status(&self) {
+        let columns = screen::size().0.saturating_sub(1);
+        let line = || status::line(self.run.as_ref()?, &self.waits, Instant::now(), columns);
+        match line().filter(|_| self.in_place && self.open == Open::Nothing) {
+            Some(line) => screen::show([Line::new().styled(DIM, line)]),
+            None => screen::hide(),
         }
     }
 
     pub(super) fn show(&mut self, event: &RunEvent) {
+        self.waits.hear(event, Instant::now());
         match event {
             RunEvent::Text { key, text, .. } if matches!(key.slot, Slot::Main | Slot::Final) => {
                 self.answer(text);
             }
             RunEvent::Text { .. } | RunEvent::Part { .. } => {}
+            // The status counts it.
+            RunEvent::Call { news, .. }
+                if self.in_place
+                    && self.open == Open::Nothing
+                    && !matches!(news, CallNews::Retrying { .. }) => {}
             RunEvent::Call { key, news, .. } => {
                 // The question of a smart tool is not the turn's own call.
                 let tool = self.run.as_ref().and_then(|run| action(run, *key));

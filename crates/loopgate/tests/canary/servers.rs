@@ -29,6 +29,9 @@ impl From<provider::Says> for Says {
         match says {
             provider::Says::Body(body) => Self::Completion(body),
             provider::Says::Nothing => Self::Nothing,
+            provider::Says::Refused { .. } | provider::Says::Stream(_) => {
+                unreachable!("no canary is told so")
+            }
         }
     }
 }

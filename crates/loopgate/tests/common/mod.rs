@@ -1,6 +1,7 @@
 //! Runs the command as a person would, with a state folder of its own.
 
 pub mod provider;
+pub mod rows;
 pub mod service;
 pub mod terminal;
 

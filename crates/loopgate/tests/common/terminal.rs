@@ -7,7 +7,9 @@ use std::process::{Child, Command};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 
 /// A command that runs in a terminal.
 pub struct Terminal {
@@ -28,23 +30,31 @@ struct Screen {
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Terminal {
-    pub fn run(mut command: Command) -> Self {
+    pub fn run(command: Command) -> Self {
+        Self::of_width(command, 80)
+    }
+
+    /// The same in a terminal with so many columns.
+    pub fn of_width(mut command: Command, columns: u16) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
+        let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&master, size).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
         let open = || {
             let flags = OpenptFlags::NOCTTY.bits() as i32;
             OpenOptions::new().read(true).write(true).custom_flags(flags).open(&name).unwrap()
         };
-        let child = command
-            .env("TERM", "xterm")
-            .env("NO_COLOR", "1")
-            .stdin(open())
-            .stdout(open())
-            .stderr(open())
-            .spawn()
-            .unwrap();
+        let is_given = |name: &str| command.get_envs().any(|(key, _)| key == name);
+        let (term, ci) = (is_given("TERM"), is_given("CI"));
+        if !term {
+            command.env("TERM", "xterm");
+        }
+        if !ci {
+            command.env_remove("CI");
+        }
+        let child = command.env("NO_COLOR", "1").stdin(open()).stdout(open()).stderr(open()).spawn().unwrap();
         // The command's ends are gone with it, and the screen ends then.
         drop(command);
         let keys = File::from(master);
@@ -65,6 +75,26 @@ impl Terminal {
             }
         });
         Self { child, keys, screen, seen: 0 }
+    }
+
+    /// Sends the program a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// Waits until the program is stopped, as Ctrl-Z stops it.
+    pub fn is_stopped(&self) -> bool {
+        let (_, status) = waitpid(Some(self.pid()), WaitOptions::UNTRACED).unwrap().unwrap();
+        status.stopped()
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed()).unwrap()
+    }
+
+    /// All that was written so far.
+    pub fn written(&self) -> String {
+        String::from_utf8_lossy(&self.screen.0.lock().unwrap().text).into_owned()
     }
 
     /// Presses keys.
@@ -88,6 +118,16 @@ impl Terminal {
             assert!(!waited.timed_out(), "`{words}` does not come:\n{text}");
             screen = next;
         }
+    }
+
+    /// Waits until all that was written so far is like this.
+    #[track_caller]
+    pub fn wait_until(&self, is: impl Fn(&str) -> bool) {
+        let (screen, changed) = &*self.screen;
+        let is_not = |screen: &mut Screen| !is(&String::from_utf8_lossy(&screen.text));
+        let screen = screen.lock().unwrap();
+        let (screen, waited) = changed.wait_timeout_while(screen, PATIENCE, is_not).unwrap();
+        assert!(!waited.timed_out(), "{}", String::from_utf8_lossy(&screen.text));
     }
 
     /// Waits for the end: the exit code, and all that was shown.
