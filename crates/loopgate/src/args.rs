@@ -384,6 +384,9 @@ pub(crate) struct GuardArgs {
     /// Print it as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write it as a page: one static file without scripts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -424,6 +427,9 @@ pub(crate) struct RedteamArgs {
     /// Print the report as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write the report as a page: one static file without scripts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -634,6 +640,9 @@ pub(crate) struct ShowArgs {
     /// Print, for each model request, what it shared with the one before and what the provider read from its cache
     #[arg(long, conflicts_with_all = ["json", "events"])]
     pub(crate) cache: bool,
+    /// Write the run as a page instead of printing it: one static file without scripts
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "events", "cache", "tools"])]
+    pub(crate) html: Option<PathBuf>,
     /// Print, for each tool, the number of calls, the number of failures and the time taken
     #[arg(long, conflicts_with_all = ["json", "events", "cache"])]
     pub(crate) tools: bool,

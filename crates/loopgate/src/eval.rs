@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use loop_eval::case::{Case, case_of_run};
 use loop_eval::eval::{
     Baseline, CaseResult, Configuration, ResultStore, RunOptions, Suite, TrialResults, Trials, ablate,
-    compare, run_case, with_absolute_file,
+    compare, run_case,
 };
 use loop_eval::report::{self, EvalReport};
 use loop_runtime::journal::Journal;
@@ -122,16 +122,16 @@ fn trials(args: &EvalArgs, jobs: usize) -> Result<Option<Trials>, Failure> {
     let cwd = places::cwd()?;
     let mut models = Vec::new();
     for text in &args.models {
-        let (tier, model) = places::model(text)?;
-        models.push((tier, with_absolute_file(&model, &cwd)));
+        models.push(places::model(text)?);
     }
+    let configurations = Configuration::all(models)?.into_iter().map(|one| one.located(&cwd)).collect();
     let base_urls = args.base_urls.iter().map(|text| places::base_url(text)).collect::<Result<_, _>>()?;
     let folder = args.cache.clone().map_or_else(places::cache, Ok)?;
     let store = ResultStore::open(&folder).map_err(|error| {
         Failure::new(format!("--cache {}: {error}; name a folder that can be written", folder.display()))
     })?;
     Ok(Some(Trials {
-        configurations: Configuration::all(models)?,
+        configurations,
         repeat: args.repeat.map_or(1, u32::from),
         jobs,
         options: RunOptions { base_urls, prices: places::prices() },

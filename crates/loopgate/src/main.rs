@@ -37,6 +37,7 @@ mod redteam;
 mod replay;
 mod resume;
 mod run;
+mod run_page;
 mod saving;
 mod servers;
 mod show;

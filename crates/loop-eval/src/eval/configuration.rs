@@ -107,6 +107,16 @@ impl Configuration {
         Self { name: names.join(" "), models }
     }
 
+    /// The same, with the files of local providers by their paths from `cwd`: cases are in folders of their own. Its name
+    /// stays.
+    #[must_use]
+    pub fn located(mut self, cwd: &Path) -> Self {
+        for (_, model) in &mut self.models {
+            *model = with_absolute_file(model, cwd);
+        }
+        self
+    }
+
     /// The case with these models in place of its own.
     pub(crate) fn applied(&self, case: &Case) -> Case {
         let mut case = case.clone();
@@ -131,9 +141,8 @@ pub struct RunOptions {
     pub prices: Option<PathBuf>,
 }
 
-/// A model as the command line names it, with the file of a local provider by its path from `cwd`: cases are in folders of
-/// their own.
-pub fn with_absolute_file(model: &str, cwd: &Path) -> String {
+/// A model with the file of a local provider by its path from `cwd`.
+fn with_absolute_file(model: &str, cwd: &Path) -> String {
     match model.split_once('/') {
         Some((provider @ ("scripted" | "recorded"), file)) => {
             format!("{provider}/{}", cwd.join(file).display())

@@ -30,9 +30,7 @@ pub use ablate::{Ablation, Broken, Changed, GuardLine, ablate};
 pub use baseline::{
     Baseline, BaselineComparison, BaselineError, ComparedConfiguration, FALSE_ALARMS, FallenCase, compare,
 };
-pub use configuration::{
-    Configuration, ConfigurationError, MAX_CONFIGURATIONS, OWN_MODELS, RunOptions, with_absolute_file,
-};
+pub use configuration::{Configuration, ConfigurationError, MAX_CONFIGURATIONS, OWN_MODELS, RunOptions};
 pub use guards::{AblationGuard, GUARDS};
 pub use metrics::{Metrics, Share};
 pub use result::{ActionCounts, CaseResult};

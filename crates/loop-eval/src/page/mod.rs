@@ -43,6 +43,7 @@ enum Content {
 enum Look {
     Plain,
     Number,
+    BadNumber,
     Good,
     Bad,
 }
@@ -66,6 +67,11 @@ impl Cell {
     /// A text that says that something is wrong.
     pub fn bad(text: impl Into<String>) -> Self {
         Self(Content::Text(text.into()), Look::Bad)
+    }
+
+    /// A number that should be another one.
+    pub fn bad_number(number: impl ToString) -> Self {
+        Self(Content::Text(number.to_string()), Look::BadNumber)
     }
 
     /// A text that says whether all is well.
@@ -139,6 +145,7 @@ impl Page {
                 let class = match look {
                     Look::Plain => "",
                     Look::Number => " class=\"n\"",
+                    Look::BadNumber => " class=\"n bad\"",
                     Look::Good => " class=\"good\"",
                     Look::Bad => " class=\"bad\"",
                 };

@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn markup_and_invisible_characters_are_spelt() {
         assert_eq!(escaped("<script>'\"&\u{202e}"), "&lt;script&gt;&#39;&quot;&amp;[U+202E]");
-        assert_eq!(escaped("a\u{0}\u{7}\u{200d}\u{e0041}b"), "a[U+0000][U+0007][U+200D][U+E0041]b");
+        assert_eq!(escaped("a\u{0}\u{7}\u{200b}\u{e0041}b"), "a[U+0000][U+0007][U+200B][U+E0041]b");
         assert_eq!(escaped("Grüße, 日本\n\t"), "Grüße, 日本\n\t");
         assert_eq!(shortened("abcdef", 4), "abc…");
         assert_eq!(shortened("abcd", 4), "abcd");
