@@ -152,6 +152,7 @@ fn with_absolute_file(model: &str, cwd: &Path) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by it")]
 mod tests {
     use super::*;
 

@@ -80,6 +80,7 @@ impl ResultStore {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by it")]
 mod tests {
     use super::*;
 
@@ -97,7 +98,7 @@ mod tests {
         };
         assert_eq!(store.get(key), None);
         store.put(key, &result).unwrap();
-        assert_eq!(store.get(key), Some(result.clone()));
+        assert_eq!(store.get(key), Some(result));
         assert_eq!(store.get(other), None);
         assert_eq!(store.clone().only_written().get(key), None);
         // Under the name of another run.

@@ -27,8 +27,8 @@ p { margin: .5rem 0; }
 table { border-collapse: collapse; font-size: 13px; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .7rem .3rem 0; text-align: left; vertical-align: top; }
 th { color: var(--soft); font-weight: 600; white-space: nowrap; }
-td { max-width: 34rem; }
-.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td { max-width: 34rem; white-space: pre-line; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .good { color: var(--good); }
 .bad { color: var(--bad); }
 .verdict { font-weight: 600; }

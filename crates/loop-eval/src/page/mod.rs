@@ -90,7 +90,7 @@ impl Page {
     pub fn new(title: &str, lead: &str) -> Self {
         let title = escaped(title);
         let mut html = head::BEFORE_TITLE.to_owned();
-        let _ = write!(html, "<title>{title}</title>{}<h1>{title}</h1>\n", head::AFTER_TITLE);
+        let _ = writeln!(html, "<title>{title}</title>{}<h1>{title}</h1>", head::AFTER_TITLE);
         let mut page = Self { html };
         if !lead.is_empty() {
             page.paragraph(lead);
@@ -134,9 +134,14 @@ impl Page {
 
     /// A table, which can be moved to the side where it is wider than the window.
     pub fn table(&mut self, heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) {
+        let rows: Vec<Vec<Cell>> = rows.into_iter().collect();
         self.html.push_str("<div class=\"wide\"><table>\n<thead><tr>");
-        for head in heads {
-            let _ = write!(self.html, "<th scope=\"col\">{}</th>", escaped(head));
+        for (at, head) in heads.iter().enumerate() {
+            // A head is at the edge at which its column is.
+            let first = rows.first().and_then(|row| row.get(at));
+            let is_number = first.is_some_and(|Cell(_, look)| matches!(look, Look::Number | Look::BadNumber));
+            let class = if is_number { " class=\"n\"" } else { "" };
+            let _ = write!(self.html, "<th scope=\"col\"{class}>{}</th>", escaped(head));
         }
         self.html.push_str("</tr></thead>\n<tbody>\n");
         for row in rows {

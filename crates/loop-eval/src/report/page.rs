@@ -1,12 +1,12 @@
 //! The page of an eval.
 
 use super::EvalReport;
-use super::trials::{compared, costs, counted, interval, left_out, percent, reasons, rule};
-use crate::eval::{ConfigurationSummary, Share};
+use super::trials::{alike, compared, costs, counted, interval, left_out, percent, reasons, rule};
+use crate::eval::{ConfigurationSummary, OWN_MODELS, Share};
 use crate::interval::Interval;
 use crate::page::{Cell, Page, Picture};
 
-/// How many runs that did not pass are listed.
+/// How many rows of runs that did not pass are listed.
 const MAX_FAILURES: usize = 500;
 
 /// The page of a report. The same report always gives the same page.
@@ -31,26 +31,8 @@ pub fn page(report: &EvalReport) -> String {
 }
 
 fn configurations(page: &mut Page, configurations: &[ConfigurationSummary]) {
-    page.heading("Configurations");
-    let heads = [
-        "configuration",
-        "passed",
-        "rate",
-        "95 % interval",
-        "0 % to 100 %",
-        "cost",
-        "cost a run",
-        "p50 ms",
-        "p95 ms",
-        "stopped",
-        "stored",
-    ];
-    let row = |one: &ConfigurationSummary| {
-        let (cost, a_run) = costs(one);
-        let unknown = match one.unknown_costs {
-            0 => String::new(),
-            unknown => format!(" and {unknown} unknown"),
-        };
+    page.heading("Pass rates");
+    let rows = configurations.iter().map(|one| {
         let whole = Interval { rate: one.rate, low: one.low, high: one.high };
         vec![
             Cell::text(&one.name),
@@ -58,19 +40,33 @@ fn configurations(page: &mut Page, configurations: &[ConfigurationSummary]) {
             Cell::number(percent(one.rate)),
             Cell::number(interval(one)),
             Cell::picture(Picture::interval(&whole)),
+        ]
+    });
+    page.table(&["configuration", "passed", "rate", "95 % interval", "from 0 % to 100 %"], rows);
+    page.paragraph("The interval is Wilson's. It says what more runs of these cases would give, and nothing of other cases.");
+    page.heading("Cost and time");
+    let rows = configurations.iter().map(|one| {
+        let (cost, a_run) = costs(one);
+        let unknown = match one.unknown_costs {
+            0 => String::new(),
+            unknown => format!(" and {unknown} unknown"),
+        };
+        vec![
+            Cell::text(&one.name),
             Cell::number(format!("{cost}{unknown}")),
             Cell::number(a_run),
+            Cell::number(one.tokens),
             Cell::number(one.wall_ms_median),
             Cell::number(one.wall_ms_p95),
-            Cell::text(reasons(one)),
             Cell::number(one.stored),
         ]
-    };
-    page.table(&heads, configurations.iter().map(row));
-    page.paragraph(
-        "The interval is Wilson's. It says what more runs of these cases would give, and nothing of other cases. A stored \
-         result was made by an earlier command, with its cost and its time.",
-    );
+    });
+    let heads = ["configuration", "cost", "cost a run", "tokens", "p50 ms", "p95 ms", "stored"];
+    page.table(&heads, rows);
+    page.paragraph("A stored result was made by an earlier command, with its cost and its time.");
+    page.heading("Stop reasons");
+    let rows = configurations.iter().map(|one| vec![Cell::text(&one.name), Cell::text(reasons(one))]);
+    page.table(&["configuration", "stopped"], rows);
 }
 
 fn baseline(page: &mut Page, report: &EvalReport) {
@@ -127,19 +123,29 @@ fn all_metrics(page: &mut Page, report: &EvalReport) {
 }
 
 fn failures(page: &mut Page, report: &EvalReport) {
-    let failed: Vec<_> = report.cases.iter().filter(|result| !result.passed).collect();
+    let failed = alike(&report.cases);
     if failed.is_empty() {
         return;
     }
     page.heading("Runs that did not pass");
-    let rows = failed.iter().take(MAX_FAILURES).map(|result| {
+    let rows = failed.iter().take(MAX_FAILURES).map(|(result, runs)| {
         let stopped = match &result.error {
             Some(_) => Cell::bad("could not be run"),
             None => Cell::text(&result.stop_reason),
         };
-        vec![Cell::text(result.name()), stopped, Cell::text(result.failures.join("\n"))]
+        let configuration = match result.configuration.as_str() {
+            "" => OWN_MODELS,
+            name => name,
+        };
+        vec![
+            Cell::text(&result.case_id),
+            Cell::text(configuration),
+            Cell::number(runs),
+            stopped,
+            Cell::text(result.failures.join("\n")),
+        ]
     });
-    page.table(&["run", "stopped", "why"], rows);
+    page.table(&["case", "configuration", "runs", "stopped", "why"], rows);
     if failed.len() > MAX_FAILURES {
         page.paragraph(&format!("{} more; --json has them.", failed.len() - MAX_FAILURES));
     }

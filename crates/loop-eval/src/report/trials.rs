@@ -8,7 +8,7 @@ use crate::eval::{
     BaselineComparison, CaseResult, ComparedConfiguration, ConfigurationSummary, FALSE_ALARMS, Share,
 };
 
-/// How many runs that did not pass are listed.
+/// How many failures are listed.
 const MAX_FAILURES: usize = 20;
 /// How many cases that fell are listed for each configuration.
 const MAX_FALLEN: usize = 5;
@@ -109,21 +109,42 @@ fn cases(text: &mut String, configurations: &[ConfigurationSummary]) {
 }
 
 fn failures(text: &mut String, results: &[CaseResult]) {
-    let failed: Vec<&CaseResult> = results.iter().filter(|result| !result.passed).collect();
+    let failed = alike(results);
     if failed.is_empty() {
         return;
     }
     text.push('\n');
-    for result in failed.iter().take(MAX_FAILURES) {
-        let _ = writeln!(text, "FAIL {}", result.name());
+    for (result, runs) in failed.iter().take(MAX_FAILURES) {
+        let configuration = match result.configuration.as_str() {
+            "" => String::new(),
+            name => format!(" [{name}]"),
+        };
+        let often = if *runs > 1 { format!(", {runs} runs") } else { String::new() };
+        let _ = writeln!(text, "FAIL {}{configuration}{often}", result.case_id);
         for failure in &result.failures {
             let _ = writeln!(text, "       {failure}");
         }
     }
     if failed.len() > MAX_FAILURES {
-        let _ =
-            writeln!(text, "{} more runs failed; --json and --html have them", failed.len() - MAX_FAILURES);
+        let _ = writeln!(text, "{} more failures; --json and --html have them", failed.len() - MAX_FAILURES);
     }
+}
+
+/// The runs that did not pass: one for all runs of a case that failed in the same way, with their number.
+pub(super) fn alike(results: &[CaseResult]) -> Vec<(&CaseResult, u32)> {
+    let mut groups: Vec<(&CaseResult, u32)> = Vec::new();
+    for result in results.iter().filter(|result| !result.passed) {
+        let is_same = |(other, _): &&mut (&CaseResult, u32)| {
+            (&other.configuration, &other.case_id, &other.file)
+                == (&result.configuration, &result.case_id, &result.file)
+                && (&other.failures, &other.stop_reason) == (&result.failures, &result.stop_reason)
+        };
+        match groups.iter_mut().find(is_same) {
+            Some((_, runs)) => *runs += 1,
+            None => groups.push((result, 1)),
+        }
+    }
+    groups
 }
 
 /// What a baseline says, line by line.
