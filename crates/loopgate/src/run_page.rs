@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use loop_core::{Outcome, PassRecord, Run, StopClass};
-use loop_eval::page::{Cell, Page};
+use loop_eval::page::{Page, PageCell};
 use loop_runtime::people::PeopleReport;
 use loop_runtime::report::CallReport;
 use loop_runtime::report::explain;
@@ -86,12 +86,12 @@ fn models(page: &mut Page, state: &Run) {
     let calls = state.model_calls();
     let rows = calls.iter().map(CallReport::new).map(|call| {
         let served = call.served_model.filter(|served| *served != call.model).unwrap_or_default();
-        let served = if call.other_model { Cell::bad(served) } else { Cell::text(served) };
+        let served = if call.other_model { PageCell::bad(served) } else { PageCell::text(served) };
         vec![
-            Cell::text(call.call),
-            Cell::number(call.attempt),
-            Cell::text(call.tier),
-            Cell::text(format!("{} {}", call.provider, call.model)),
+            PageCell::text(call.call),
+            PageCell::number(call.attempt),
+            PageCell::text(call.tier),
+            PageCell::text(format!("{} {}", call.provider, call.model)),
             served,
         ]
     });
@@ -106,11 +106,11 @@ fn passes(page: &mut Page, state: &Run) {
     };
     let rows = state.passes().iter().map(|pass| {
         vec![
-            Cell::number(pass.pass),
-            Cell::text(pass.tier.name()),
-            Cell::text(confidence(pass)),
-            Cell::text(pass.changed.join(", ")),
-            Cell::text(if pass.final_pass { "final pass" } else { "" }),
+            PageCell::number(pass.pass),
+            PageCell::text(pass.tier.name()),
+            PageCell::text(confidence(pass)),
+            PageCell::text(pass.changed.join(", ")),
+            PageCell::text(if pass.final_pass { "final pass" } else { "" }),
         ]
     });
     page.table(&["pass", "tier", "confidence", "changed", ""], rows);
@@ -120,11 +120,11 @@ fn actions(page: &mut Page, state: &Run, people: &PeopleReport) {
     page.heading("Actions");
     let rows = state.actions().iter().map(|action| {
         vec![
-            Cell::text(action.key.to_string()),
-            Cell::text(action.tool_name()),
-            Cell::text(&*action.parameters.to_string()),
-            Cell::text(action.verdict.name()),
-            Cell::text(decided(state, action, people)),
+            PageCell::text(action.key.to_string()),
+            PageCell::text(action.tool_name()),
+            PageCell::text(&*action.parameters.to_string()),
+            PageCell::text(action.verdict.name()),
+            PageCell::text(decided(state, action, people)),
         ]
     });
     page.table(&["action", "tool", "parameters", "verdict", "why"], rows);
@@ -136,12 +136,12 @@ fn evidence(page: &mut Page, state: &Run) {
         let observation = &evidence.observation;
         let status = observation.status.name();
         vec![
-            Cell::text(evidence.id.to_string()),
-            Cell::text(&*evidence.tool),
-            Cell::text(&*evidence.parameters.to_string()),
-            Cell::text(status),
-            Cell::text(&*observation.summary),
-            Cell::number(evidence.pass),
+            PageCell::text(evidence.id.to_string()),
+            PageCell::text(&*evidence.tool),
+            PageCell::text(&*evidence.parameters.to_string()),
+            PageCell::text(status),
+            PageCell::text(&*observation.summary),
+            PageCell::number(evidence.pass),
         ]
     });
     page.table(&["id", "tool", "parameters", "status", "summary", "pass"], rows);
@@ -154,10 +154,10 @@ fn conditions(page: &mut Page, state: &Run) {
         let text = |part: &Option<_>| part.as_ref().map_or_else(String::new, ToString::to_string);
         let change = condition.change.as_ref().map_or_else(String::new, ToString::to_string);
         vec![
-            Cell::text(condition.reason.to_string()),
-            Cell::text(condition.value.to_string()),
-            Cell::text(text(&condition.threshold)),
-            Cell::text(change),
+            PageCell::text(condition.reason.to_string()),
+            PageCell::text(condition.value.to_string()),
+            PageCell::text(text(&condition.threshold)),
+            PageCell::text(change),
         ]
     });
     page.table(&["condition", "value", "threshold", "would have continued with"], rows);

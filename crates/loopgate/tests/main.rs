@@ -54,5 +54,6 @@ mod sim;
 mod terminal;
 mod tickets;
 mod trials;
+mod tutorial;
 mod verify;
 mod why;

@@ -4,7 +4,7 @@ use loop_core::PicoUsd;
 
 use super::finding::FindingKind;
 use super::report::{BacktestReport, BacktestedRun, FindingCount, PolicyReport, RunUnderPolicy};
-use crate::page::{Cell, Page, Picture, shortened};
+use crate::page::{Page, PageCell, Picture, shortened};
 
 /// How many runs that differ are listed for each policy.
 const MAX_ROWS: usize = 500;
@@ -54,7 +54,7 @@ pub fn page(report: &BacktestReport) -> String {
     if !report.not_tested.is_empty() {
         page.heading("Not tested");
         let rows = report.not_tested.iter().take(MAX_ROWS);
-        page.table(&["run", "why"], rows.map(|run| vec![Cell::text(&run.run), Cell::text(&run.why)]));
+        page.table(&["run", "why"], rows.map(|run| vec![PageCell::text(&run.run), PageCell::text(&run.why)]));
     }
     page.finish()
 }
@@ -140,19 +140,19 @@ fn section(page: &mut Page, report: &BacktestReport, at: usize, policy: &PolicyR
     }
 }
 
-fn row(run: &BacktestedRun, under: &RunUnderPolicy) -> Vec<Cell> {
+fn row(run: &BacktestedRun, under: &RunUnderPolicy) -> Vec<PageCell> {
     let cost =
         |cost: Option<u64>| cost.map_or_else(|| "unknown".to_owned(), |cost| PicoUsd(cost).to_string());
     let more = under.more_at_most.as_ref().map_or_else(String::new, |more| cost(more.cost_pico_usd));
     vec![
-        Cell::text(shortened(&run.run, 40)),
-        Cell::text(shortened(&run.item, 40)),
-        Cell::text(under.finding.name()),
-        Cell::number(under.entry.map_or_else(String::new, |entry| entry.to_string())),
-        Cell::text(shortened(&under.what, MAX_CHARS)),
-        Cell::text(run.reason.as_deref().unwrap_or("not ended")),
-        Cell::number(cost(run.cost_pico_usd)),
-        Cell::number(cost(under.cost_pico_usd)),
-        Cell::number(more),
+        PageCell::text(shortened(&run.run, 40)),
+        PageCell::text(shortened(&run.item, 40)),
+        PageCell::text(under.finding.name()),
+        PageCell::number(under.entry.map_or_else(String::new, |entry| entry.to_string())),
+        PageCell::text(shortened(&under.what, MAX_CHARS)),
+        PageCell::text(run.reason.as_deref().unwrap_or("not ended")),
+        PageCell::number(cost(run.cost_pico_usd)),
+        PageCell::number(cost(under.cost_pico_usd)),
+        PageCell::number(more),
     ]
 }

@@ -2,7 +2,7 @@
 
 use super::score::{Group, Labelled, Score, Table};
 use super::show::{GROUPS, percent, ratio};
-use crate::page::{Cell, Page};
+use crate::page::{Page, PageCell};
 
 /// How many lines of details a page has.
 const MAX_DETAILS: usize = 500;
@@ -25,7 +25,7 @@ pub fn page(table: &Table) -> String {
     page.heading("All runs");
     let rows = table.scores.iter().map(|score| {
         let stop = score.stop.map_or_else(|| "-".to_owned(), |stop| stop.to_string());
-        vec![Cell::text(&score.policy), Cell::number(stop), Cell::number(score.calls_saved)]
+        vec![PageCell::text(&score.policy), PageCell::number(stop), PageCell::number(score.calls_saved)]
     });
     page.table(&["policy", "stop at", "calls saved"], rows);
     page.paragraph(
@@ -53,12 +53,12 @@ fn group(page: &mut Page, title: &str, scores: &[Score], select: fn(&Score) -> G
     let rows = scores.iter().map(|score| {
         let of = select(score);
         vec![
-            Cell::text(&score.policy),
-            Cell::number(of.runs_hit),
-            Cell::number(percent(of.runs_hit, of.runs)),
-            Cell::number(of.calls_lost),
-            Cell::number(percent(of.calls_lost, of.calls)),
-            Cell::number(of.new_refused),
+            PageCell::text(&score.policy),
+            PageCell::number(of.runs_hit),
+            PageCell::number(percent(of.runs_hit, of.runs)),
+            PageCell::number(of.calls_lost),
+            PageCell::number(percent(of.calls_lost, of.calls)),
+            PageCell::number(of.new_refused),
         ]
     });
     page.table(&["policy", "runs hit", "of runs", "calls lost", "of calls", "new refused"], rows);
@@ -71,13 +71,13 @@ fn labelled(page: &mut Page, scores: &[Score]) {
     page.heading(&format!("Labelled: {} loops and {} productive runs", first.loops, first.productive));
     let rows = labelled.iter().map(|(policy, of)| {
         vec![
-            Cell::text(*policy),
-            Cell::number(of.caught),
-            Cell::number(ratio(of.caught, of.loops)),
-            Cell::number(of.early),
-            Cell::number(of.late_by.map_or_else(|| "-".to_owned(), |late| late.to_string())),
-            Cell::number(of.false_positives),
-            Cell::number(ratio(of.false_positives, of.productive)),
+            PageCell::text(*policy),
+            PageCell::number(of.caught),
+            PageCell::number(ratio(of.caught, of.loops)),
+            PageCell::number(of.early),
+            PageCell::number(of.late_by.map_or_else(|| "-".to_owned(), |late| late.to_string())),
+            PageCell::number(of.false_positives),
+            PageCell::number(ratio(of.false_positives, of.productive)),
         ]
     });
     let heads = ["policy", "caught", "recall", "early", "late by", "false positives", "of productive runs"];

@@ -16,10 +16,10 @@ pub use text::{escaped, shortened};
 /// A page that is being written.
 ///
 /// ```
-/// use loop_eval::page::{Cell, Page};
+/// use loop_eval::page::{PageCell, Page};
 ///
 /// let mut page = Page::new("Eval", "2 runs");
-/// page.table(&["case", "runs"], [vec![Cell::text("<b>"), Cell::number(2)]]);
+/// page.table(&["case", "runs"], [vec![PageCell::text("<b>"), PageCell::number(2)]]);
 /// let html = page.finish();
 /// assert!(html.contains("<td>&lt;b&gt;</td><td class=\"n\">2</td>"));
 /// ```
@@ -30,7 +30,7 @@ pub struct Page {
 
 /// A cell of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cell(Content, Look);
+pub struct PageCell(Content, Look);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Content {
@@ -48,7 +48,7 @@ enum Look {
     Bad,
 }
 
-impl Cell {
+impl PageCell {
     /// A text.
     pub fn text(text: impl Into<String>) -> Self {
         Self(Content::Text(text.into()), Look::Plain)
@@ -133,20 +133,21 @@ impl Page {
     }
 
     /// A table, which can be moved to the side where it is wider than the window.
-    pub fn table(&mut self, heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) {
-        let rows: Vec<Vec<Cell>> = rows.into_iter().collect();
+    pub fn table(&mut self, heads: &[&str], rows: impl IntoIterator<Item = Vec<PageCell>>) {
+        let rows: Vec<Vec<PageCell>> = rows.into_iter().collect();
         self.html.push_str("<div class=\"wide\"><table>\n<thead><tr>");
         for (at, head) in heads.iter().enumerate() {
             // A head is at the edge at which its column is.
             let first = rows.first().and_then(|row| row.get(at));
-            let is_number = first.is_some_and(|Cell(_, look)| matches!(look, Look::Number | Look::BadNumber));
+            let is_number =
+                first.is_some_and(|PageCell(_, look)| matches!(look, Look::Number | Look::BadNumber));
             let class = if is_number { " class=\"n\"" } else { "" };
             let _ = write!(self.html, "<th scope=\"col\"{class}>{}</th>", escaped(head));
         }
         self.html.push_str("</tr></thead>\n<tbody>\n");
         for row in rows {
             self.html.push_str("<tr>");
-            for Cell(content, look) in row {
+            for PageCell(content, look) in row {
                 let class = match look {
                     Look::Plain => "",
                     Look::Number => " class=\"n\"",
@@ -209,7 +210,10 @@ mod tests {
         page.verdict(hostile, false);
         page.preformatted(hostile);
         page.list([hostile]);
-        page.table(&[hostile], [vec![Cell::text(hostile), Cell::bad(hostile), Cell::number(hostile)]]);
+        page.table(
+            &[hostile],
+            [vec![PageCell::text(hostile), PageCell::bad(hostile), PageCell::number(hostile)]],
+        );
         page.legend(&[("#000000", hostile)]);
         page.markdown(hostile);
         let mut picture = Picture::new(hostile, 1);

@@ -1,7 +1,7 @@
 //! The page of an attack.
 
 use super::report::{RedteamReport, ScenarioRow};
-use crate::page::{Cell, Page};
+use crate::page::{Page, PageCell};
 
 /// The page of a report. The same report always gives the same page.
 pub fn page(report: &RedteamReport) -> String {
@@ -56,18 +56,18 @@ pub fn page(report: &RedteamReport) -> String {
     page.finish()
 }
 
-fn row(row: &ScenarioRow) -> Vec<Cell> {
+fn row(row: &ScenarioRow) -> Vec<PageCell> {
     let kind = row.kind.map_or("any", super::corpus::Kind::name);
-    let names = [row.scenario.name(), kind, row.adversary.name()].map(Cell::text);
+    let names = [row.scenario.name(), kind, row.adversary.name()].map(PageCell::text);
     names.into_iter().chain(counts(row)).collect()
 }
 
-fn sums(row: &ScenarioRow) -> Vec<Cell> {
-    ["all", "", ""].map(Cell::text).into_iter().chain(counts(row)).collect()
+fn sums(row: &ScenarioRow) -> Vec<PageCell> {
+    ["all", "", ""].map(PageCell::text).into_iter().chain(counts(row)).collect()
 }
 
 /// The numbers of a row. One that has to be 0 is red where it is not.
-fn counts(row: &ScenarioRow) -> Vec<Cell> {
+fn counts(row: &ScenarioRow) -> Vec<PageCell> {
     let of_attack = [row.runs, row.wanted, row.requested, row.resumed];
     let breaches = [
         row.executed,
@@ -79,10 +79,10 @@ fn counts(row: &ScenarioRow) -> Vec<Cell> {
         row.overrun,
     ];
     let breaches = breaches.map(|count| match count {
-        0 => Cell::number(count),
-        _ => Cell::bad_number(count),
+        0 => PageCell::number(count),
+        _ => PageCell::bad_number(count),
     });
-    of_attack.map(Cell::number).into_iter().chain(breaches).collect()
+    of_attack.map(PageCell::number).into_iter().chain(breaches).collect()
 }
 
 fn own_work(page: &mut Page, report: &RedteamReport) {
@@ -102,7 +102,10 @@ fn own_work(page: &mut Page, report: &RedteamReport) {
         ),
     ];
     let rows = counts.map(|(what, count, is_good)| {
-        vec![Cell::text(what), if is_good { Cell::number(count) } else { Cell::bad_number(count) }]
+        vec![
+            PageCell::text(what),
+            if is_good { PageCell::number(count) } else { PageCell::bad_number(count) },
+        ]
     });
     page.table(&["what", "count"], rows);
     if benign.effects == 0 {

@@ -4,7 +4,7 @@ use super::EvalReport;
 use super::trials::{alike, compared, costs, counted, interval, left_out, percent, reasons, rule};
 use crate::eval::{ConfigurationSummary, OWN_MODELS, Share};
 use crate::interval::Interval;
-use crate::page::{Cell, Page, Picture};
+use crate::page::{Page, PageCell, Picture};
 
 /// How many rows of runs that did not pass are listed.
 const MAX_FAILURES: usize = 500;
@@ -35,11 +35,11 @@ fn configurations(page: &mut Page, configurations: &[ConfigurationSummary]) {
     let rows = configurations.iter().map(|one| {
         let whole = Interval { rate: one.rate, low: one.low, high: one.high };
         vec![
-            Cell::text(&one.name),
-            Cell::number(counted(one.passed)),
-            Cell::number(percent(one.rate)),
-            Cell::number(interval(one)),
-            Cell::picture(Picture::interval(&whole)),
+            PageCell::text(&one.name),
+            PageCell::number(counted(one.passed)),
+            PageCell::number(percent(one.rate)),
+            PageCell::number(interval(one)),
+            PageCell::picture(Picture::interval(&whole)),
         ]
     });
     page.table(&["configuration", "passed", "rate", "95 % interval", "from 0 % to 100 %"], rows);
@@ -52,20 +52,20 @@ fn configurations(page: &mut Page, configurations: &[ConfigurationSummary]) {
             unknown => format!(" and {unknown} unknown"),
         };
         vec![
-            Cell::text(&one.name),
-            Cell::number(format!("{cost}{unknown}")),
-            Cell::number(a_run),
-            Cell::number(one.tokens),
-            Cell::number(one.wall_ms_median),
-            Cell::number(one.wall_ms_p95),
-            Cell::number(one.stored),
+            PageCell::text(&one.name),
+            PageCell::number(format!("{cost}{unknown}")),
+            PageCell::number(a_run),
+            PageCell::number(one.tokens),
+            PageCell::number(one.wall_ms_median),
+            PageCell::number(one.wall_ms_p95),
+            PageCell::number(one.stored),
         ]
     });
     let heads = ["configuration", "cost", "cost a run", "tokens", "p50 ms", "p95 ms", "stored"];
     page.table(&heads, rows);
     page.paragraph("A stored result was made by an earlier command, with its cost and its time.");
     page.heading("Stop reasons");
-    let rows = configurations.iter().map(|one| vec![Cell::text(&one.name), Cell::text(reasons(one))]);
+    let rows = configurations.iter().map(|one| vec![PageCell::text(&one.name), PageCell::text(reasons(one))]);
     page.table(&["configuration", "stopped"], rows);
 }
 
@@ -89,16 +89,16 @@ fn cases(page: &mut Page, configurations: &[ConfigurationSummary]) {
     let row = |(at, case): (usize, &crate::eval::CaseCount)| {
         let of = configurations
             .iter()
-            .map(|one| one.cases.get(at).map_or(Cell::text(""), |case| passed(case.passed)));
-        std::iter::once(Cell::text(&case.case_id)).chain(of).collect()
+            .map(|one| one.cases.get(at).map_or(PageCell::text(""), |case| passed(case.passed)));
+        std::iter::once(PageCell::text(&case.case_id)).chain(of).collect()
     };
     page.table(&heads, first.cases.iter().enumerate().map(row));
 }
 
-fn passed(share: Share) -> Cell {
+fn passed(share: Share) -> PageCell {
     match share.of {
-        0 => Cell::bad("not run"),
-        _ => Cell::judged(counted(share), share.part == share.of),
+        0 => PageCell::bad("not run"),
+        _ => PageCell::judged(counted(share), share.part == share.of),
     }
 }
 
@@ -119,7 +119,10 @@ fn all_metrics(page: &mut Page, report: &EvalReport) {
         ("tokens", metrics.tokens.to_string()),
         ("tool calls", metrics.tool_calls.to_string()),
     ];
-    page.table(&["metric", "value"], rows.map(|(what, value)| vec![Cell::text(what), Cell::text(value)]));
+    page.table(
+        &["metric", "value"],
+        rows.map(|(what, value)| vec![PageCell::text(what), PageCell::text(value)]),
+    );
 }
 
 fn failures(page: &mut Page, report: &EvalReport) {
@@ -130,19 +133,19 @@ fn failures(page: &mut Page, report: &EvalReport) {
     page.heading("Runs that did not pass");
     let rows = failed.iter().take(MAX_FAILURES).map(|(result, runs)| {
         let stopped = match &result.error {
-            Some(_) => Cell::bad("could not be run"),
-            None => Cell::text(&result.stop_reason),
+            Some(_) => PageCell::bad("could not be run"),
+            None => PageCell::text(&result.stop_reason),
         };
         let configuration = match result.configuration.as_str() {
             "" => OWN_MODELS,
             name => name,
         };
         vec![
-            Cell::text(&result.case_id),
-            Cell::text(configuration),
-            Cell::number(runs),
+            PageCell::text(&result.case_id),
+            PageCell::text(configuration),
+            PageCell::number(runs),
             stopped,
-            Cell::text(result.failures.join("\n")),
+            PageCell::text(result.failures.join("\n")),
         ]
     });
     page.table(&["case", "configuration", "runs", "stopped", "why"], rows);
