@@ -181,10 +181,23 @@ async fn the_files_of_a_domain_are_part_of_what_a_run_is_made_of() {
         &(std::fs::read_to_string(domain.join("loopgate.toml")).unwrap() + "[limits]\npasses = 4\n"),
     );
     assert_eq!((made().await, made().await), (1, 0));
+    // A folder elsewhere that a tool searches.
+    std::fs::create_dir_all(setup.folder.path().join("elsewhere")).unwrap();
+    write("../elsewhere/prices.md", "# Prices\n\nTen.\n");
+    let toml = std::fs::read_to_string(domain.join("loopgate.toml")).unwrap();
+    write("loopgate.toml", &toml.replace("\"notes\"", "\"../elsewhere\""));
+    assert_eq!((made().await, made().await), (1, 0));
+    write("../elsewhere/prices.md", "# Prices\n\nEleven.\n");
+    assert_eq!((made().await, made().await), (1, 0));
     // A new case, and what a database leaves next to itself, change no run.
     write("evals/new.json", "{}");
     write("shop.db-wal", "x");
     assert_eq!(made().await, 0);
+    // What is behind a link to a folder is not known, so that the run is made each time.
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(setup.folder.path().join("elsewhere"), domain.join("linked")).unwrap();
+    assert_eq!(made().await, 1);
+    assert_eq!(run(&suite, &trials).await.not_stored, 1);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -33,6 +33,8 @@ pub(crate) struct Prepared {
     pub(crate) beyond: Beyond,
     /// What the run is made of besides case and domain, as digests and JSON.
     pub(crate) made: Value,
+    /// The folders that the domain's tools search.
+    pub(crate) searched: Vec<PathBuf>,
     /// What an inline spec was read from; it goes with the run.
     _folder: Option<TempDir>,
 }
@@ -72,6 +74,7 @@ struct Parts {
     prompts: Arc<Prompts>,
     credentials: Arc<Credentials>,
     item: WorkItem,
+    searched: Vec<PathBuf>,
     folder: Option<TempDir>,
 }
 
@@ -108,7 +111,15 @@ impl Prepared {
         if !case.people.is_empty() {
             runner = runner.with_people();
         }
-        Ok(Self { runner, item: parts.item, journal, beyond, made, _folder: parts.folder })
+        Ok(Self {
+            runner,
+            item: parts.item,
+            journal,
+            beyond,
+            made,
+            searched: parts.searched,
+            _folder: parts.folder,
+        })
     }
 }
 
@@ -174,6 +185,7 @@ fn loaded(case: &Case, domains: &Domains, given: &RunOptions) -> Result<Parts, C
         prompts: Arc::clone(&domain.prompts),
         credentials: Arc::new(domain.credentials.clone()),
         item,
+        searched: domain.searched_folders().collect(),
         folder,
     })
 }
@@ -406,6 +418,7 @@ fn recorded(case: &Case, recording: &CaseRecording) -> Result<Parts, CaseError> 
         prompts: Arc::new(Prompts::builtin()),
         credentials: Arc::new(Credentials::none()),
         item,
+        searched: Vec::new(),
         folder: None,
     })
 }

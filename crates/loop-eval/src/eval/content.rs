@@ -24,7 +24,7 @@ const NOT_OF_RUNS: [&str; 4] = ["evals", "node_modules", "target", "__pycache__"
 pub(crate) struct Folders(Mutex<BTreeMap<PathBuf, Option<Digest>>>);
 
 impl Folders {
-    /// The digest of everything in a folder, or of one file in it. `None`: it is too large, or cannot be read.
+    /// The digest of everything in a folder, or in the folder of a file. `None`: it is too large, or cannot be read.
     fn digest(&self, path: &Path) -> Option<Digest> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(digest) = known.get(path) {
@@ -59,9 +59,12 @@ fn listed(root: &Path, folder: &Path, files: &mut Vec<(String, PathBuf)>, bytes:
         if name.starts_with('.') || is_of_database {
             continue;
         }
-        // What a link leads to counts, and a link to a folder is not followed.
-        let data = fs::metadata(&path).ok()?;
-        if entry.file_type().ok()?.is_dir() {
+        // What a link to a file leads to counts. A link to a folder may lead back: what is behind it is not known.
+        let (data, is_link) = (fs::metadata(&path).ok()?, entry.file_type().ok()?.is_symlink());
+        if data.is_dir() {
+            if is_link {
+                return None;
+            }
             if !NOT_OF_RUNS.contains(&name.as_str()) {
                 listed(root, &path, files, bytes)?;
             }
@@ -108,6 +111,8 @@ pub(crate) struct RunContent<'a> {
     pub(crate) case: &'a Case,
     /// Spec, tools, prompts and work item as they were made, each as JSON or as a digest.
     pub(crate) made: Value,
+    /// The folders that the domain's tools search, which may be elsewhere.
+    pub(crate) searched: &'a [PathBuf],
     /// Where models are, if the command line says so.
     pub(crate) base_urls: Vec<String>,
     /// Which of the repeats it is, from 1.
@@ -123,6 +128,10 @@ impl RunContent<'_> {
             Some(domain) => Some(folders.digest(&case.folder().join(domain))?.to_string()),
             None => None,
         };
+        let mut searched = Vec::new();
+        for folder in self.searched {
+            searched.push(folders.digest(folder)?.to_string());
+        }
         let mut files = Vec::new();
         let models = case.models.iter().map(|(_, model)| model.as_str());
         let local = models.chain(case.model.as_deref()).filter_map(|model| match model.split_once('/') {
@@ -140,6 +149,7 @@ impl RunContent<'_> {
             "program": env!("CARGO_PKG_VERSION"),
             "case": described(case),
             "domain": domain,
+            "searched": searched,
             "made": self.made,
             "files": files,
             "urls": urls,

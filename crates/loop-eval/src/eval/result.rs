@@ -65,7 +65,7 @@ pub struct CaseResult {
     pub cost_usd: Option<f64>,
     /// Cost in pico-dollars of the calls with a known price.
     pub cost_pico_usd: u64,
-    /// Milliseconds from start to end, by the wall clock. Of a stored result they are those of the run that was stored.
+    /// Milliseconds from start to end, by the run's own clock. Of a stored result they are those of the run that was stored.
     pub wall_ms: u64,
     /// The run as trace events, one line each.
     pub trace: Vec<String>,

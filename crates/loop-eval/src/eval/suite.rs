@@ -168,7 +168,7 @@ pub(crate) fn prepare(
 pub(crate) async fn run_prepared(case: &Case, prepared: Prepared) -> CaseResult {
     let failed = |error: String| CaseResult::failed(&case.case_id, case.origin.clone(), error);
     let beyond = prepared.beyond.clone();
-    let Driven { recorded, outcome, took, undone } = match drive(case, prepared).await {
+    let Driven { recorded, outcome, undone } = match drive(case, prepared).await {
         Ok(driven) => driven,
         Err(error) => return failed(format!("{}: {error}", case.shown())),
     };
@@ -221,7 +221,7 @@ pub(crate) async fn run_prepared(case: &Case, prepared: Prepared) -> CaseResult 
         tokens: totals.usage.total(),
         cost_usd: totals.cost.total().map(|cost| cost.as_usd()),
         cost_pico_usd: totals.cost.known.0,
-        wall_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        wall_ms: totals.wall_ms,
         trace: lines,
         entries: recorded.entries,
     }

@@ -136,10 +136,10 @@ impl Shared {
         result
     }
 
-    fn content<'a>(&self, case: &'a Case, prepared: &Prepared, repeat: u32) -> RunContent<'a> {
+    fn content<'a>(&self, case: &'a Case, prepared: &'a Prepared, repeat: u32) -> RunContent<'a> {
         let urls = self.options.base_urls.iter();
         let base_urls = urls.map(|(tier, url)| format!("{}={url}", tier.name())).collect();
-        RunContent { case, made: prepared.made.clone(), base_urls, repeat }
+        RunContent { case, made: prepared.made.clone(), searched: &prepared.searched, base_urls, repeat }
     }
 }
 
