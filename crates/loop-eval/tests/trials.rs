@@ -181,6 +181,9 @@ async fn the_files_of_a_domain_are_part_of_what_a_run_is_made_of() {
         &(std::fs::read_to_string(domain.join("loopgate.toml")).unwrap() + "[limits]\npasses = 4\n"),
     );
     assert_eq!((made().await, made().await), (1, 0));
+    // Any other file of the folder: a program of a tool may read it.
+    write("tariffs.csv", "a,1\n");
+    assert_eq!((made().await, made().await), (1, 0));
     // A folder elsewhere that a tool searches.
     std::fs::create_dir_all(setup.folder.path().join("elsewhere")).unwrap();
     write("../elsewhere/prices.md", "# Prices\n\nTen.\n");

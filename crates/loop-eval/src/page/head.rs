@@ -29,6 +29,7 @@ th, td { border-bottom: 1px solid var(--line); padding: .3rem .7rem .3rem 0; tex
 th { color: var(--soft); font-weight: 600; white-space: nowrap; }
 td { max-width: 34rem; white-space: pre-line; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.w { white-space: nowrap; }
 .good { color: var(--good); }
 .bad { color: var(--bad); }
 .verdict { font-weight: 600; }

@@ -21,7 +21,7 @@ pub use text::{escaped, shortened};
 /// let mut page = Page::new("Eval", "2 runs");
 /// page.table(&["case", "runs"], [vec![PageCell::text("<b>"), PageCell::number(2)]]);
 /// let html = page.finish();
-/// assert!(html.contains("<td>&lt;b&gt;</td><td class=\"n\">2</td>"));
+/// assert!(html.contains("<td class=\"w\">&lt;b&gt;</td><td class=\"n\">2</td>"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
@@ -36,6 +36,13 @@ pub struct PageCell(Content, Look);
 enum Content {
     Text(String),
     Picture(Picture),
+}
+
+impl Content {
+    /// Whether it is one short word, such as an id, which is not broken at its hyphens.
+    fn is_word(&self) -> bool {
+        matches!(self, Self::Text(text) if text.chars().count() <= 20 && !text.contains(char::is_whitespace))
+    }
 }
 
 /// How a cell looks.
@@ -149,6 +156,7 @@ impl Page {
             self.html.push_str("<tr>");
             for PageCell(content, look) in row {
                 let class = match look {
+                    Look::Plain if content.is_word() => " class=\"w\"",
                     Look::Plain => "",
                     Look::Number => " class=\"n\"",
                     Look::BadNumber => " class=\"n bad\"",

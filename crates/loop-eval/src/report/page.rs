@@ -16,6 +16,12 @@ pub fn page(report: &EvalReport) -> String {
     let what = format!("{} of {} runs passed", metrics.passed, metrics.cases);
     match &report.baseline {
         Some(baseline) if baseline.regressed => page.verdict("Regression against the baseline", false),
+        Some(baseline) if baseline.configurations.is_empty() => {
+            page.verdict("Nothing could be compared with the baseline", false);
+        }
+        Some(baseline) if !left_out(baseline).is_empty() => {
+            page.verdict("No regression in what was compared with the baseline", report.is_good());
+        }
         Some(_) => page.verdict("No regression against the baseline", report.is_good()),
         None => page.verdict(&what, report.is_good()),
     }
