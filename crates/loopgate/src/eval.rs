@@ -57,9 +57,9 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
         }
         None => None,
     };
+    let trials = trials(&args, jobs)?;
     let junit = ReportFile::open("--junit", args.junit.as_deref())?;
     let html = ReportFile::open("--html", args.html.as_deref())?;
-    let trials = trials(&args, jobs)?;
     let runs = trials.as_ref().map_or(1, |trials| trials.configurations.len() * trials.repeat as usize);
     let (all, mut ended) = (suite.cases.len() * runs, 0);
     let mut done = |result: &CaseResult| {

@@ -171,6 +171,10 @@ fn slips_are_one_line_before_anything_runs() {
         &["--model", "base=offline/a", "--model", "base=offline/a"],
         &["--model base=offline/a: it is given twice"],
     );
+    fails(
+        &["--model", "base=nope/x"],
+        &["--model: no case can be run with base=nope/x; the first one: ", "unknown provider `nope`"],
+    );
     fails(&["--fresh"], &["--fresh: it is for --model and --repeat"]);
     fails(&["--base-url", "base=http://127.0.0.1:9/"], &["--base-url: it is for --model and --repeat"]);
     fails(&["--repeat", "2", "--cache", "Cargo.toml"], &["--cache Cargo.toml: "]);

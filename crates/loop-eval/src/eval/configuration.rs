@@ -40,6 +40,14 @@ pub enum ConfigurationError {
         /// How many there are.
         found: usize,
     },
+    /// No case can be run with a configuration.
+    #[error("--model: no case can be run with {configuration}; the first one: {message}")]
+    Unusable {
+        /// The configuration's name.
+        configuration: String,
+        /// What is wrong in the first case, with its place.
+        message: String,
+    },
     /// A case is a recorded run.
     #[error(
         "--model: {case} is a recorded run without a domain, so its model cannot be replaced; leave it out, for example with --filter"

@@ -43,7 +43,8 @@ impl Suite {
     /// which run ends first. `done` hears of each as it ends.
     ///
     /// # Errors
-    /// A configuration replaces models, and a case is a recorded run, which has no domain to take models from.
+    /// A configuration replaces models, and no case can be run with them, for example because a key is missing; or a case is
+    /// a recorded run, which has no domain to take models from. Nothing was run then.
     pub async fn trials(
         &self,
         trials: &Trials,
@@ -60,6 +61,9 @@ impl Suite {
             store: trials.store.clone(),
             not_stored: AtomicU32::new(0),
         });
+        for configuration in &trials.configurations {
+            self.is_usable(configuration, &shared)?;
+        }
         let repeats = trials.repeat.max(1);
         let mut runs = Vec::new();
         for configuration in &trials.configurations {
@@ -87,6 +91,23 @@ impl Suite {
         };
         let results = in_parallel(runs.into_iter(), trials.jobs, broken, &mut done).await;
         Ok(TrialResults { results, not_stored: shared.not_stored.load(Ordering::Relaxed) })
+    }
+
+    /// Whether some case can be run with the models of a configuration.
+    fn is_usable(&self, configuration: &Configuration, shared: &Shared) -> Result<(), ConfigurationError> {
+        let mut first = None;
+        for case in &self.cases {
+            match prepare(&configuration.applied(case), None, &shared.domains, &shared.options) {
+                Ok(_) => return Ok(()),
+                Err(failed) => first = first.or(failed.error),
+            }
+        }
+        match first.filter(|_| !configuration.models.is_empty()) {
+            Some(message) => {
+                Err(ConfigurationError::Unusable { configuration: configuration.name.clone(), message })
+            }
+            None => Ok(()),
+        }
     }
 }
 
