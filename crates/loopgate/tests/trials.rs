@@ -163,7 +163,7 @@ fn slips_are_one_line_before_anything_runs() {
     baseline(&torn, &["torn.json:1:25: is not whole JSON"]);
     baseline(&foreign, &["foreign.json: is not a report of `loopgate eval --json`: it has no `version`"]);
     baseline(&newer, &["newer.json: written by a newer loopgate: its format is 9"]);
-    baseline(&other, &["other.json: no case of this eval is in it as it is now"]);
+    baseline(&other, &["other.json: it holds no case of this eval as the case is now"]);
     let fails =
         |args: &[&str], parts: &[&str]| shell.run(&[&["eval", &folder], args].concat()).fails_with(parts);
     fails(&["--model", "cheap=x/y"], &["--model cheap=x/y: expected TIER=PROVIDER/NAME"]);

@@ -11,7 +11,7 @@ pub const OWN_MODELS: &str = "own";
 /// How many configurations one command runs at most.
 pub const MAX_CONFIGURATIONS: usize = 16;
 
-/// The models that replace those of the cases: a column of the table.
+/// The models that replace those of the cases: a row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
     /// Its name in tables: its models as `TIER=PROVIDER/NAME`, with a blank between them. [`OWN_MODELS`] if there are none.

@@ -12,7 +12,7 @@ use crate::eval::result::CaseResult;
 /// The version of a stored result. Another one is not read, and the run is made anew.
 const STORE_VERSION: u32 = 1;
 
-/// A folder with one file for each result. A file that cannot be read is as good as none: the run is made anew.
+/// A folder with one file for each result. If a file cannot be read, the run is made anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultStore {
     folder: PathBuf,

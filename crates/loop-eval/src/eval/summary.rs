@@ -1,4 +1,4 @@
-//! What the runs of one configuration come to: a column of the table.
+//! The runs of one configuration, counted: a row of the table.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

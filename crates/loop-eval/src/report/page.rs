@@ -1,7 +1,7 @@
 //! The page of an eval.
 
 use super::EvalReport;
-use super::trials::{alike, compared, costs, counted, interval, left_out, percent, reasons, rule};
+use super::trials::{compared, costs, counted, failure_groups, interval, left_out, percent, reasons, rule};
 use crate::eval::{ConfigurationSummary, OWN_MODELS, Share};
 use crate::interval::Interval;
 use crate::page::{Page, PageCell, Picture};
@@ -132,7 +132,7 @@ fn all_metrics(page: &mut Page, report: &EvalReport) {
 }
 
 fn failures(page: &mut Page, report: &EvalReport) {
-    let failed = alike(&report.cases);
+    let failed = failure_groups(&report.cases);
     if failed.is_empty() {
         return;
     }

@@ -109,7 +109,7 @@ fn cases(text: &mut String, configurations: &[ConfigurationSummary]) {
 }
 
 fn failures(text: &mut String, results: &[CaseResult]) {
-    let failed = alike(results);
+    let failed = failure_groups(results);
     if failed.is_empty() {
         return;
     }
@@ -131,7 +131,7 @@ fn failures(text: &mut String, results: &[CaseResult]) {
 }
 
 /// The runs that did not pass: one for all runs of a case that failed in the same way, with their number.
-pub(super) fn alike(results: &[CaseResult]) -> Vec<(&CaseResult, u32)> {
+pub(super) fn failure_groups(results: &[CaseResult]) -> Vec<(&CaseResult, u32)> {
     let mut groups: Vec<(&CaseResult, u32)> = Vec::new();
     for result in results.iter().filter(|result| !result.passed) {
         let is_same = |(other, _): &&mut (&CaseResult, u32)| {

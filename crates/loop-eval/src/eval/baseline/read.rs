@@ -79,7 +79,7 @@ pub enum BaselineError {
     },
     /// None of its runs can be compared.
     #[error(
-        "{file}: no case of this eval is in it as it is now; make a baseline of these cases with `loopgate eval --json`"
+        "{file}: it holds no case of this eval as the case is now; make a baseline of these cases with `loopgate eval --json`"
     )]
     NothingInCommon {
         /// The file.
