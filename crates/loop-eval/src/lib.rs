@@ -5,6 +5,8 @@ pub mod backtest;
 pub mod case;
 pub mod eval;
 pub mod guard;
+mod interval;
+pub mod page;
 pub mod redteam;
 pub mod report;
 pub mod sim;

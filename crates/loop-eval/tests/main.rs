@@ -5,6 +5,7 @@
 
 mod backtest;
 mod bad_input;
+mod baseline;
 mod examples;
 mod guard;
 mod guard_set;
@@ -12,6 +13,7 @@ mod redteam;
 mod schema;
 mod sim;
 mod step;
+mod trials;
 mod trust;
 mod tune;
 mod verdicts;

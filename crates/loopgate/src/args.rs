@@ -284,7 +284,8 @@ pub(crate) struct ResumeArgs {
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "Exit codes: 0 all cases ended as expected, 1 some did not or could not be read, 2 wrong usage."
+    after_help = "Exit codes: 0 all runs ended as expected, 1 some did not or could not be read, 2 wrong usage. With --baseline: 0 \
+                  no regression, 1 a regression, or a case could not be run."
 )]
 pub(crate) struct EvalArgs {
     #[command(subcommand)]
@@ -295,7 +296,27 @@ pub(crate) struct EvalArgs {
     /// Run only cases whose name or file contains this text
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
-    /// Number of cases to run in parallel [default: twice the number of processors]
+    /// Model for a tier in place of the cases' own: selector, base, escalated or fallback; several models of one tier are
+    /// alternatives, each a row of the table
+    #[arg(long = "model", value_name = "TIER=PROVIDER/NAME", conflicts_with_all = ["list", "ablate"])]
+    pub(crate) models: Vec<String>,
+    /// URL of a tier's model server
+    #[arg(long = "base-url", value_name = "TIER=URL", conflicts_with_all = ["list", "ablate"])]
+    pub(crate) base_urls: Vec<String>,
+    /// Number of runs of each case with each model
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000), conflicts_with_all = ["list", "ablate"])]
+    pub(crate) repeat: Option<u16>,
+    /// An earlier `eval --json` to compare with: fail where fewer runs pass than there, beyond noise
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "ablate"])]
+    pub(crate) baseline: Option<PathBuf>,
+    /// Folder in which results of runs with --model or --repeat are stored and looked up [default:
+    /// $XDG_CACHE_HOME/loopgate/evals]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["list", "ablate"])]
+    pub(crate) cache: Option<PathBuf>,
+    /// Make every run anew, also where its result is stored, and replace that
+    #[arg(long, conflicts_with_all = ["list", "ablate"])]
+    pub(crate) fresh: bool,
+    /// Number of runs in parallel [default: twice the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
     /// Print the cases and what they show, without running them
@@ -307,6 +328,9 @@ pub(crate) struct EvalArgs {
     /// Write the results to this file as JUnit XML
     #[arg(long, value_name = "FILE", conflicts_with = "ablate")]
     pub(crate) junit: Option<PathBuf>,
+    /// Write the results as a page: one static file without scripts
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "ablate"])]
+    pub(crate) html: Option<PathBuf>,
     /// Ablation: rerun the cases with each guard disabled in turn and report its effect
     #[arg(long)]
     pub(crate) ablate: bool,
@@ -360,6 +384,9 @@ pub(crate) struct GuardArgs {
     /// Print it as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write it as a page: one static file without scripts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -400,6 +427,9 @@ pub(crate) struct RedteamArgs {
     /// Print the report as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write the report as a page: one static file without scripts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -613,6 +643,9 @@ pub(crate) struct ShowArgs {
     /// Print, for each model request, what it shared with the one before and what the provider read from its cache
     #[arg(long, conflicts_with_all = ["json", "events"])]
     pub(crate) cache: bool,
+    /// Write the run as a page instead of printing it: one static file without scripts
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "events", "cache", "tools"])]
+    pub(crate) html: Option<PathBuf>,
     /// Print, for each tool, the number of calls, the number of failures and the time taken
     #[arg(long, conflicts_with_all = ["json", "events", "cache"])]
     pub(crate) tools: bool,

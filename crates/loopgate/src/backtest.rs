@@ -11,6 +11,7 @@ use loop_eval::backtest::{
 };
 
 use crate::failure::Failure;
+use crate::places::ReportFile;
 use crate::recorded::{self, RunsArgs};
 use crate::run::count;
 use crate::show::row;
@@ -54,13 +55,12 @@ pub(crate) async fn backtest(args: BacktestArgs) -> Result<ExitCode, Failure> {
         files.push(PolicyFile::of_settings(&args.set.join(" "), &settings(&args.set)?)?);
     }
     let policies = Arc::new(Policies::new(files));
+    let html = ReportFile::open("--html", args.html.as_deref())?;
     let of = recorded::named(&args.runs).await?;
     let tested = recorded::tested(&policies, &of, args.documents).await?;
     let report = BacktestReport::new(&policies, tested);
-    if let Some(path) = &args.html {
-        std::fs::write(path, page(&report)).map_err(|error| {
-            Failure::new(format!("{}: {error}; make its folder writable", path.display()))
-        })?;
+    if let Some(file) = html {
+        file.write(&page(&report))?;
     }
     if args.json {
         stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&report)?));

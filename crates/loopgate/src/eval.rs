@@ -1,18 +1,21 @@
 //! `loopgate eval`: cases, run and compared with what they expect.
 
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::Path;
 use std::process::ExitCode;
 
 use loop_eval::case::{Case, case_of_run};
-use loop_eval::eval::{CaseResult, Metrics, Suite, ablate, run_case};
-use loop_eval::report;
+use loop_eval::eval::{
+    Baseline, CaseResult, Configuration, ResultStore, RunOptions, Suite, TrialResults, Trials, ablate,
+    compare, run_case,
+};
+use loop_eval::report::{self, EvalReport};
 use loop_runtime::journal::Journal;
 
 use crate::args::{EvalArgs, EvalCommand, EvalRecordArgs};
 use crate::failure::Failure;
+use crate::places::{ReportFile, private};
 use crate::{places, show, stream};
 
 pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
@@ -45,47 +48,95 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
         }
         return Ok(if ablation.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
-    // Before anything is run and paid for: a file that cannot be written is found out now.
-    let junit = args.junit.as_deref().map(|path| opened(path).map(|file| (path, file))).transpose()?;
-    let (all, mut ended) = (suite.cases.len(), 0);
-    let results = suite
-        .run(jobs, |result| {
-            ended += 1;
-            progress(result, ended, all);
-        })
-        .await;
-    let metrics = Metrics::of(&results);
+    // Before anything is run and paid for: a file that cannot be read or written is found out now.
+    let baseline = match &args.baseline {
+        Some(path) => {
+            let (baseline, file) = (Baseline::read(path)?, path.display().to_string());
+            baseline.check(&suite, &file)?;
+            Some((baseline, file))
+        }
+        None => None,
+    };
+    let trials = trials(&args, jobs)?;
+    let junit = ReportFile::open("--junit", args.junit.as_deref())?;
+    let html = ReportFile::open("--html", args.html.as_deref())?;
+    let runs = trials.as_ref().map_or(1, |trials| trials.configurations.len() * trials.repeat as usize);
+    let (all, mut ended) = (suite.cases.len() * runs, 0);
+    let mut done = |result: &CaseResult| {
+        ended += 1;
+        progress(result, ended, all);
+    };
+    let results = match &trials {
+        None => suite.run(jobs, &mut done).await,
+        Some(trials) => {
+            let TrialResults { results, not_stored } = suite.trials(trials, &mut done).await?;
+            if not_stored > 0 {
+                stream::note(format!(
+                    "{not_stored} results could not be stored, and are made anew the next time"
+                ));
+            }
+            results
+        }
+    };
+    let comparison = baseline.map(|(baseline, file)| compare(&baseline, &results, &file));
+    let report = EvalReport::new(results, comparison);
     if args.json {
-        stream::print_json(&format!(
-            "{}\n",
-            serde_json::to_string_pretty(&report::json(&results, &metrics))?
-        ));
+        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&report)?));
     } else {
         if args.trace {
-            results.iter().for_each(trace);
+            report.cases.iter().for_each(trace);
         }
-        stream::print(&report::table(&results, &metrics));
+        stream::print(&match trials {
+            None => report::table(&report.cases, &report.metrics),
+            Some(_) => report::trials_table(&report.cases, &report.configurations),
+        });
+        if let Some(baseline) = &report.baseline {
+            stream::print(&report::baseline_table(baseline));
+        }
     }
-    if let Some((path, mut file)) = junit {
-        file.write_all(report::junit(&results, &metrics).as_bytes())
-            .map_err(|error| Failure::new(format!("--junit {}: {error}", path.display())))?;
+    if let Some(file) = junit {
+        file.write(&report::junit(&report.cases, report.baseline.as_ref()))?;
     }
-    let passed = results.iter().all(|result| result.passed);
-    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if let Some(file) = html {
+        file.write(&report::page(&report))?;
+    }
+    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The file for JUnit's XML, empty.
-fn opened(path: &Path) -> Result<File, Failure> {
-    private(OpenOptions::new().write(true).create(true).truncate(true)).open(path).map_err(|error| {
-        Failure::new(format!("--junit {}: {error}; name a file in a folder that is there", path.display()))
-    })
-}
-
-/// Lets nobody but the owner read a new file: it holds what runs have read.
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    options
+/// How the cases are run with other models or several times. `None`: each is run once, as it is.
+fn trials(args: &EvalArgs, jobs: usize) -> Result<Option<Trials>, Failure> {
+    if args.models.is_empty() && args.repeat.is_none() {
+        for (option, is_given) in [
+            ("--base-url", !args.base_urls.is_empty()),
+            ("--cache", args.cache.is_some()),
+            ("--fresh", args.fresh),
+        ] {
+            if is_given {
+                return Err(Failure::new(format!(
+                    "{option}: it is for --model and --repeat; give one of them as well"
+                )));
+            }
+        }
+        return Ok(None);
+    }
+    let cwd = places::cwd()?;
+    let mut models = Vec::new();
+    for text in &args.models {
+        models.push(places::model(text)?);
+    }
+    let configurations = Configuration::all(models)?.into_iter().map(|one| one.located(&cwd)).collect();
+    let base_urls = args.base_urls.iter().map(|text| places::base_url(text)).collect::<Result<_, _>>()?;
+    let folder = args.cache.clone().map_or_else(places::cache, Ok)?;
+    let store = ResultStore::open(&folder).map_err(|error| {
+        Failure::new(format!("--cache {}: {error}; name a folder that can be written", folder.display()))
+    })?;
+    Ok(Some(Trials {
+        configurations,
+        repeat: args.repeat.map_or(1, u32::from),
+        jobs,
+        options: RunOptions { base_urls, prices: places::prices() },
+        store: Some(if args.fresh { store.only_written() } else { store }),
+    }))
 }
 
 /// How many cases run at a time: they wait more than they work.
@@ -96,7 +147,8 @@ fn jobs() -> usize {
 /// One line for a case that has ended.
 fn progress(result: &CaseResult, ended: usize, all: usize) {
     let mark = if result.passed { "ok" } else { "FAIL" };
-    stream::note(format!("[{ended}/{all}] {mark} {}", result.case_id));
+    let stored = if result.stored { " (stored)" } else { "" };
+    stream::note(format!("[{ended}/{all}] {mark} {}{stored}", result.name()));
 }
 
 fn trace(result: &CaseResult) {

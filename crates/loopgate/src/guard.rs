@@ -2,14 +2,16 @@
 
 use std::process::ExitCode;
 
-use loop_eval::guard::{Policy, Table, ToolEffects, Trajectories};
+use loop_eval::guard::{Policy, Table, ToolEffects, Trajectories, page};
 
 use crate::args::GuardArgs;
 use crate::failure::Failure;
+use crate::places::ReportFile;
 use crate::stream;
 
 pub(crate) fn score(args: &GuardArgs) -> Result<ExitCode, Failure> {
     let effects = args.effects.as_deref().map(ToolEffects::read_file).transpose()?.unwrap_or_default();
+    let html = ReportFile::open("--html", args.html.as_deref())?;
     let policies = if args.policies.is_empty() { &Policy::DEFAULT } else { &*args.policies };
     let mut table = Table::new(policies, effects, args.details);
     let mut runs = 0_u64;
@@ -48,6 +50,9 @@ pub(crate) fn score(args: &GuardArgs) -> Result<ExitCode, Failure> {
         true => stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&table.to_json())?)),
         false if args.details => stream::print(&format!("{table}\n{}", table.details())),
         false => stream::print(&table.to_string()),
+    }
+    if let Some(file) = html {
+        file.write(&page(&table))?;
     }
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

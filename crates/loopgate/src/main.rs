@@ -38,6 +38,7 @@ mod redteam;
 mod replay;
 mod resume;
 mod run;
+mod run_page;
 mod saving;
 mod screen;
 mod servers;

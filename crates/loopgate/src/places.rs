@@ -1,6 +1,7 @@
 //! What arguments name: domains, items, journals.
 
-use std::io::Read;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -146,6 +147,52 @@ pub(crate) fn existing_journal(args: &JournalArgs) -> Result<Arc<SqliteJournal>,
     Ok(Arc::new(SqliteJournal::open_existing(path)?))
 }
 
+/// The folder for what can be made anew: results of evals.
+pub(crate) fn cache() -> Result<PathBuf, Failure> {
+    // A relative path counts as none, as the XDG specification says.
+    let given = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = given.or_else(|| Some(std::env::home_dir()?.join(".cache")));
+    let missing =
+        || Failure::new("there is no folder for stored results: set XDG_CACHE_HOME, or give --cache FOLDER");
+    Ok(folder.ok_or_else(missing)?.join("loopgate/evals"))
+}
+
+/// A file to be written at the end, made at once: one that cannot be written is found out before anything is run and paid
+/// for. Only its owner can read it, since it holds what runs have read.
+pub(crate) fn opened(option: &str, path: &Path) -> Result<File, Failure> {
+    private(OpenOptions::new().write(true).create(true).truncate(true)).open(path).map_err(|error| {
+        Failure::new(format!("{option} {}: {error}; name a file in a folder that is there", path.display()))
+    })
+}
+
+/// Lets only the owner read a new file.
+pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
+/// A report's file, which is made before the report.
+pub(crate) struct ReportFile<'a> {
+    option: &'static str,
+    path: &'a Path,
+    file: File,
+}
+
+impl<'a> ReportFile<'a> {
+    /// The file that an option names, empty. `None`: it names none.
+    pub(crate) fn open(option: &'static str, path: Option<&'a Path>) -> Result<Option<Self>, Failure> {
+        path.map(|path| Ok(Self { option, path, file: opened(option, path)? })).transpose()
+    }
+
+    pub(crate) fn write(mut self, text: &str) -> Result<(), Failure> {
+        let Self { option, path, .. } = self;
+        self.file.write_all(text.as_bytes()).map_err(|error| {
+            Failure::new(format!("{option} {}: {error}; make room or name another file", path.display()))
+        })
+    }
+}
+
 /// The option that names a journal again in a command that is printed; nothing where none was given.
 pub(crate) fn at(journal: Option<&Path>) -> String {
     journal.map_or_else(String::new, |path| format!(" --journal {}", quoted(&path.to_string_lossy())))
@@ -157,7 +204,7 @@ pub(crate) fn quoted(path: &str) -> String {
     if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
-fn model(text: &str) -> Result<(Tier, String), Failure> {
+pub(crate) fn model(text: &str) -> Result<(Tier, String), Failure> {
     let expected = || {
         Failure::new(format!(
             "--model {text}: expected TIER=PROVIDER/NAME with tier selector, base, escalated or fallback, for example base=offline/offline-1"
@@ -170,7 +217,7 @@ fn model(text: &str) -> Result<(Tier, String), Failure> {
     Ok((tier, model.to_owned()))
 }
 
-fn base_url(text: &str) -> Result<(Tier, String), Failure> {
+pub(crate) fn base_url(text: &str) -> Result<(Tier, String), Failure> {
     // What was given may hold a credential, and is not shown.
     let (tier, url) = of_tier(text).ok_or_else(|| {
         Failure::new(

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use loop_domain::Domain;
 use loop_eval::case::{Case, CaseError, find};
-use loop_eval::redteam::{Attack, Kind, OwnWork, Scenario, attack};
+use loop_eval::redteam::{Attack, Kind, OwnWork, Scenario, attack, page};
 
 use crate::args::RedteamArgs;
 use crate::failure::Failure;
-use crate::places;
+use crate::places::{self, ReportFile};
 use crate::stream;
 
 /// Folders of a domain that hold no work items.
@@ -20,6 +20,7 @@ pub(crate) async fn redteam(args: RedteamArgs) -> Result<ExitCode, Failure> {
     let scenario = args.scenario.as_deref().map(scenario_of).transpose()?;
     let loaded = places::load(&args.domain)?;
     let work = work(&loaded, &args)?;
+    let html = ReportFile::open("--html", args.html.as_deref())?;
     let attacked = Attack {
         seed: args.seed,
         random_runs: args.runs,
@@ -35,6 +36,9 @@ pub(crate) async fn redteam(args: RedteamArgs) -> Result<ExitCode, Failure> {
         stream::print(&format!("{json}\n"));
     } else {
         stream::print(&report.table());
+    }
+    if let Some(file) = html {
+        file.write(&page(&report))?;
     }
     Ok(if report.holds() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use loop_core::{AttemptState, Outcome, PassRecord, Reserve, Run, RunId, Totals};
+use loop_core::{AttemptState, JudgedAction, Outcome, PassRecord, Reserve, Run, RunId, Totals};
 use loop_runtime::{
     journal::{Entry, Journal, JournalError, Recorded, RunLine, replay},
     people::{InstructionReport, PeopleReport, PersonRequestRecord},
@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::args::{JournalArgs, ShowArgs};
 use crate::failure::Failure;
 use crate::stream::{cut, grouped, one_line};
-use crate::{cache, fork, places, run, stream, wrote};
+use crate::{cache, fork, places, run, run_page, stream, wrote};
 
 pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
@@ -40,6 +40,9 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     }
     let state = replay(&id, &recorded)?;
     let people = PeopleReport::of(&recorded);
+    if let Some(path) = &args.html {
+        return run_page::written(path, &state, &people);
+    }
     let Some(outcome) = state.outcome() else {
         if args.json.json {
             let why = "has not ended, so there is no outcome; omit --json to see its state so far";
@@ -277,13 +280,7 @@ pub(crate) fn details(state: &Run, people: &PeopleReport) -> String {
     }
     text.push_str("\nActions:\n\n");
     for action in state.actions() {
-        let (verdict, why) = (action.verdict.name(), action.reason(state.evidence()));
-        let why = match people.of_action(&action.key).and_then(|requested| requested.answer.as_deref()) {
-            Some("approved") => "a person approved it".to_owned(),
-            Some("answered") => "a person answered it".to_owned(),
-            Some("denied") => format!("a person denied it: {why}"),
-            _ => why,
-        };
+        let (verdict, why) = (action.verdict.name(), decided(state, action, people));
         let what = format!("{} {} {}", action.key, action.tool_name(), action.parameters);
         row(&mut text, &format!("- {what}: {verdict}, {why}"));
     }
@@ -292,7 +289,7 @@ pub(crate) fn details(state: &Run, people: &PeopleReport) -> String {
     }
     if !people.is_empty() {
         text.push_str("\nPeople:\n\n");
-        with_people(&mut text, people);
+        person_lines(people).iter().for_each(|line| row(&mut text, &format!("- {line}")));
     }
     if let Some(outcome) = state.outcome() {
         text.push_str("\nConditions at the stop:\n\n");
@@ -311,8 +308,19 @@ pub(crate) fn details(state: &Run, people: &PeopleReport) -> String {
     text
 }
 
+/// Why an action has its verdict, in words: by a person, where one decided.
+pub(crate) fn decided(state: &Run, action: &JudgedAction, people: &PeopleReport) -> String {
+    let why = action.reason(state.evidence());
+    match people.of_action(&action.key).and_then(|requested| requested.answer.as_deref()) {
+        Some("approved") => "a person approved it".to_owned(),
+        Some("answered") => "a person answered it".to_owned(),
+        Some("denied") => format!("a person denied it: {why}"),
+        _ => why,
+    }
+}
+
 /// What people were asked, answered and told, in the order of time.
-fn with_people(text: &mut String, people: &PeopleReport) {
+pub(crate) fn person_lines(people: &PeopleReport) -> Vec<String> {
     let mut lines: Vec<(u64, String)> = Vec::new();
     for PersonRequestRecord {
         action,
@@ -339,9 +347,7 @@ fn with_people(text: &mut String, people: &PeopleReport) {
         lines.push((*unix_ms, format!("instruction, from pass {from_pass} on: {text}")));
     }
     lines.sort_by_key(|(unix_ms, _)| *unix_ms);
-    for (unix_ms, line) in lines {
-        row(text, &format!("- {} UTC {line}", time(unix_ms)));
-    }
+    lines.into_iter().map(|(unix_ms, line)| format!("{} UTC {line}", time(unix_ms))).collect()
 }
 
 /// A pass of a conversation: what it asked for, or that it answered.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -21,6 +21,7 @@ use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use crate::case::{Case, CaseError, CaseRecording, MockedOutcome, escaped, unknown_reason};
+use crate::eval::configuration::RunOptions;
 use crate::eval::guards::AblationGuard;
 use crate::eval::mock::{Beyond, DryTool, MockedTool, Redeclared};
 
@@ -30,6 +31,10 @@ pub(crate) struct Prepared {
     pub(crate) item: WorkItem,
     pub(crate) journal: Arc<MemoryJournal>,
     pub(crate) beyond: Beyond,
+    /// What the run is made of besides case and domain, as digests and JSON.
+    pub(crate) made: Value,
+    /// The folders that the domain's tools search.
+    pub(crate) searched: Vec<PathBuf>,
     /// What an inline spec was read from; it goes with the run.
     _folder: Option<TempDir>,
 }
@@ -41,7 +46,10 @@ pub(crate) struct Domains(Mutex<BTreeMap<String, Arc<Domain>>>);
 impl Domains {
     /// The domain of a folder. One whose own model is used is read for its case alone: a model may remember what it said.
     fn load(&self, case: &Case, folder: &Path, options: &LoadOptions) -> Result<Arc<Domain>, DomainError> {
-        if case.model.as_deref().is_some_and(|model| model != "offline") || !options.models.is_empty() {
+        if case.model.as_deref().is_some_and(|model| model != "offline")
+            || !options.models.is_empty()
+            || !options.base_urls.is_empty()
+        {
             return Domain::load(folder, options).map(Arc::new);
         }
         if options.set.iter().any(|(key, _)| key.starts_with("models.")) {
@@ -66,6 +74,7 @@ struct Parts {
     prompts: Arc<Prompts>,
     credentials: Arc<Credentials>,
     item: WorkItem,
+    searched: Vec<PathBuf>,
     folder: Option<TempDir>,
 }
 
@@ -75,10 +84,11 @@ impl Prepared {
         case: &Case,
         without: Option<&AblationGuard>,
         domains: &Domains,
+        options: &RunOptions,
     ) -> Result<Self, CaseError> {
         let mut parts = match &case.recorded {
             Some(recording) => recorded(case, recording)?,
-            None => loaded(case, domains)?,
+            None => loaded(case, domains, options)?,
         };
         named_tools(case, &parts.registry)?;
         named_sections(case, &parts.spec)?;
@@ -87,6 +97,12 @@ impl Prepared {
         if let Some(guard) = without {
             guard.switch_off(&mut parts.spec);
         }
+        let made = json!({
+            "spec": parts.spec,
+            "tools": parts.registry.manifest_hash().to_string(),
+            "prompts": parts.prompts.hash().to_string(),
+            "item": parts.item,
+        });
         let journal = Arc::new(MemoryJournal::new());
         let mut runner = Runner::new(parts.spec, parts.registry, parts.models)
             .with_prompts(parts.prompts)
@@ -95,7 +111,15 @@ impl Prepared {
         if !case.people.is_empty() {
             runner = runner.with_people();
         }
-        Ok(Self { runner, item: parts.item, journal, beyond, _folder: parts.folder })
+        Ok(Self {
+            runner,
+            item: parts.item,
+            journal,
+            beyond,
+            made,
+            searched: parts.searched,
+            _folder: parts.folder,
+        })
     }
 }
 
@@ -112,8 +136,10 @@ pub(crate) fn own_work(
 }
 
 /// The parts of a domain, or of a spec that is in the case.
-fn loaded(case: &Case, domains: &Domains) -> Result<Parts, CaseError> {
+fn loaded(case: &Case, domains: &Domains, given: &RunOptions) -> Result<Parts, CaseError> {
     let mut options = LoadOptions { profile: case.profile.clone(), ..LoadOptions::default() };
+    options.base_urls.clone_from(&given.base_urls);
+    options.prices.clone_from(&given.prices);
     options.cwd = case.folder().to_owned();
     for (key, value) in case.set.iter() {
         options.set.push((
@@ -159,6 +185,7 @@ fn loaded(case: &Case, domains: &Domains) -> Result<Parts, CaseError> {
         prompts: Arc::clone(&domain.prompts),
         credentials: Arc::new(domain.credentials.clone()),
         item,
+        searched: domain.searched_folders().collect(),
         folder,
     })
 }
@@ -391,6 +418,7 @@ fn recorded(case: &Case, recording: &CaseRecording) -> Result<Parts, CaseError> 
         prompts: Arc::new(Prompts::builtin()),
         credentials: Arc::new(Credentials::none()),
         item,
+        searched: Vec::new(),
         folder: None,
     })
 }

@@ -1,7 +1,6 @@
 //! Driving a case's run: its people answer, it is stopped or taken up again where the case says so.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt};
 use loop_core::{
@@ -20,7 +19,6 @@ use crate::eval::build::Prepared;
 pub(crate) struct Driven {
     pub(crate) recorded: Recorded,
     pub(crate) outcome: Outcome,
-    pub(crate) took: Duration,
     /// Questions that no line of the case answers, and what the case was to do to the run and never could.
     pub(crate) undone: Vec<String>,
 }
@@ -39,7 +37,6 @@ pub(crate) enum DriveError {
 /// Runs a case to its end.
 pub(crate) async fn drive(case: &Case, prepared: Prepared) -> Result<Driven, DriveError> {
     let Prepared { runner, item, journal, .. } = &prepared;
-    let began = Instant::now();
     let mut follower = Follower::new(case, runner.spec());
     let mut stream = runner.run(item.clone()).stream().await?;
     let (run, remote) = (stream.id().clone(), stream.remote());
@@ -55,11 +52,11 @@ pub(crate) async fn drive(case: &Case, prepared: Prepared) -> Result<Driven, Dri
         }
         let outcome = handle.wait().await;
         let recorded = journal.read(&run).await?;
-        return Ok(Driven { recorded, outcome, took: began.elapsed(), undone: follower.undone() });
+        return Ok(Driven { recorded, outcome, undone: follower.undone() });
     }
     let outcome = stream.outcome().cloned().ok_or(DriveError::NoOutcome)?;
     let recorded = journal.read(&run).await?;
-    Ok(Driven { recorded, outcome, took: began.elapsed(), undone: follower.undone() })
+    Ok(Driven { recorded, outcome, undone: follower.undone() })
 }
 
 /// Hears what happens in a run, keeps a copy of its state, and says what the case has to say to it.

@@ -1,12 +1,13 @@
 //! Metrics over many cases (S4-59).
 
 use loop_core::{StopClass, StopReason};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::eval::result::CaseResult;
 
 /// The results of many cases together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Metrics {
     /// All cases.
     pub cases: u32,
@@ -39,7 +40,7 @@ pub struct Metrics {
 }
 
 /// A part of a whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Share {
     /// The number of cases counted.
     pub part: u32,

@@ -4,24 +4,38 @@
 //! people answer. Nothing in the world is changed: a tool that would change something is mocked, or says that it was done
 //! without doing it. Afterwards the run's journal is replayed, and every decision has to come out as it was recorded.
 //! A [`Suite`] runs many in parallel; [`ablate`] runs them again and again with one guard less each time.
+//! [`Suite::trials`] runs them with several models, several times, and [`compare`] compares that with an earlier report.
 
 mod ablate;
+mod baseline;
 mod build;
+mod configuration;
+mod content;
 mod drive;
 mod expect;
 mod guards;
 mod metrics;
 mod mock;
 mod result;
+mod store;
 mod suite;
+mod summary;
+mod trials;
 mod verify;
 
 pub(crate) use build::own_work;
 pub(crate) use mock::Beyond;
 
 pub use ablate::{Ablation, Broken, Changed, GuardLine, ablate};
+pub use baseline::{
+    Baseline, BaselineComparison, BaselineError, ComparedConfiguration, FALSE_ALARMS, FallenCase, compare,
+};
+pub use configuration::{Configuration, ConfigurationError, MAX_CONFIGURATIONS, OWN_MODELS, RunOptions};
 pub use guards::{AblationGuard, GUARDS};
 pub use metrics::{Metrics, Share};
 pub use result::{ActionCounts, CaseResult};
+pub use store::ResultStore;
 pub use suite::{Suite, run_case};
+pub use summary::{CaseCount, ConfigurationSummary, ReasonCount};
+pub use trials::{TrialResults, Trials};
 pub use verify::{VerifyError, verify};

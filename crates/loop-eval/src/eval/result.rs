@@ -4,13 +4,26 @@ use std::path::PathBuf;
 
 use loop_core::{DeniedBy, Note, StopReason, Verdict};
 use loop_runtime::journal::Entry;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// The result of a case.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseResult {
     /// The case's id.
     pub case_id: String,
+    /// The digest of the case without its model: a baseline compares only cases that are the same.
+    #[serde(default)]
+    pub case_digest: String,
+    /// The name of the configuration: the models that replace those of the case. Absent: the case has its own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub configuration: String,
+    /// Which of its repeats it is, from 1. Absent: the case was run once.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repeat: u32,
+    /// Whether the result was stored by an earlier command, so that no model was called. Absent: it was not.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub stored: bool,
     /// The file of the case.
     pub file: PathBuf,
     /// Whether it met all its expectations.
@@ -18,7 +31,7 @@ pub struct CaseResult {
     /// The expectations that it did not meet, one line each. Empty if it passed.
     pub failures: Vec<String>,
     /// Why it could not be run, as one line with its place. `None`: it was run.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The run's id.
     pub run: String,
@@ -31,10 +44,10 @@ pub struct CaseResult {
     /// The expected stop reasons. Empty: the case expects none.
     pub expected: Vec<String>,
     /// The expected class. `None`: the case expects none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_class: Option<String>,
     /// Whether the stop reason is an expected one. `None`: the case expects none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correct_reason: Option<bool>,
     /// Whether a replay reproduces the run's journal exactly.
     pub replayed: bool,
@@ -52,7 +65,7 @@ pub struct CaseResult {
     pub cost_usd: Option<f64>,
     /// Cost in pico-dollars of the calls with a known price.
     pub cost_pico_usd: u64,
-    /// Milliseconds from start to end, by the wall clock.
+    /// Milliseconds from start to end, by the run's own clock. Of a stored result they are those of the run that was stored.
     pub wall_ms: u64,
     /// The run as trace events, one line each.
     pub trace: Vec<String>,
@@ -61,8 +74,16 @@ pub struct CaseResult {
     pub(crate) entries: Vec<Entry>,
 }
 
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 /// Requested actions, counted by verdict.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActionCounts {
     /// All requested actions.
     pub proposed: u32,
@@ -84,6 +105,18 @@ impl CaseResult {
             error: Some(error),
             ..Self::default()
         }
+    }
+
+    /// The case's name with the configuration and the repeat, where there are several.
+    pub fn name(&self) -> String {
+        let mut name = self.case_id.clone();
+        if !self.configuration.is_empty() {
+            name.push_str(&format!(" [{}]", self.configuration));
+        }
+        if self.repeat > 0 {
+            name.push_str(&format!(" #{}", self.repeat));
+        }
+        name
     }
 
     /// Whether it ended needing a person to continue.

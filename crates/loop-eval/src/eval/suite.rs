@@ -7,6 +7,8 @@ use futures::StreamExt;
 
 use crate::case::{Case, CaseError, find, reasons};
 use crate::eval::build::{Domains, Prepared};
+use crate::eval::configuration::RunOptions;
+use crate::eval::content::case_digest;
 use crate::eval::drive::{Driven, drive};
 use crate::eval::expect;
 use crate::eval::guards::AblationGuard;
@@ -100,42 +102,73 @@ impl Suite {
         jobs: usize,
         mut done: impl FnMut(&CaseResult),
     ) -> Vec<CaseResult> {
-        let runs = self.cases.iter().cloned().enumerate().map(|(at, case)| async move {
-            let (name, file) = (case.case_id.clone(), case.origin.clone());
-            let domains = Arc::clone(domains);
-            // A task of its own: another thread, and a panic that ends this case alone.
-            let run = tokio::spawn(async move { run_without(&case, guard, &domains).await });
-            let result = run.await.unwrap_or_else(|error| {
-                CaseResult::failed(&name, file, format!("the run broke down: {error}"))
-            });
-            (at, result)
+        let runs = self.cases.iter().cloned().map(|case| {
+            let (domains, name) = (Arc::clone(domains), (case.case_id.clone(), case.origin.clone()));
+            let run = async move {
+                match prepare(&case, guard, &domains, &RunOptions::default()) {
+                    Ok(prepared) => run_prepared(&case, prepared).await,
+                    Err(failed) => *failed,
+                }
+            };
+            (name, run)
         });
-        let mut runs = futures::stream::iter(runs).buffer_unordered(jobs.max(1));
-        let mut results: Vec<(usize, CaseResult)> = Vec::with_capacity(self.cases.len());
-        while let Some((at, result)) = runs.next().await {
-            done(&result);
-            results.push((at, result));
-        }
-        results.sort_by_key(|(at, _)| *at);
-        results.into_iter().map(|(_, result)| result).collect()
+        in_parallel(runs, jobs, |(case_id, file), error| CaseResult::failed(&case_id, file, error), &mut done)
+            .await
     }
+}
+
+/// Runs all, at most `jobs` at a time, and gives the results in the order of the runs. `done` hears of each as it ends.
+pub(crate) async fn in_parallel<N, F>(
+    runs: impl Iterator<Item = (N, F)>,
+    jobs: usize,
+    broken: impl Fn(N, String) -> CaseResult,
+    done: &mut impl FnMut(&CaseResult),
+) -> Vec<CaseResult>
+where
+    F: Future<Output = CaseResult> + Send + 'static,
+{
+    let broken = &broken;
+    let runs = runs.enumerate().map(|(at, (name, run))| async move {
+        // A task of its own: another thread, and a panic that ends this case alone.
+        let result = tokio::spawn(run).await;
+        (at, result.unwrap_or_else(|error| broken(name, format!("the run broke down: {error}"))))
+    });
+    let mut runs = futures::stream::iter(runs).buffer_unordered(jobs.max(1));
+    let mut results: Vec<(usize, CaseResult)> = Vec::new();
+    while let Some((at, result)) = runs.next().await {
+        done(&result);
+        results.push((at, result));
+    }
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Runs a case and holds what happened against what it expects.
 ///
 /// What keeps it from running at all is its [`error`](CaseResult::error).
 pub async fn run_case(case: &Case) -> CaseResult {
-    run_without(case, None, &Domains::default()).await
+    match prepare(case, None, &Domains::default(), &RunOptions::default()) {
+        Ok(prepared) => run_prepared(case, prepared).await,
+        Err(failed) => *failed,
+    }
 }
 
-async fn run_without(case: &Case, guard: Option<&AblationGuard>, domains: &Domains) -> CaseResult {
+/// The case as it is ready to run, or the result of one that cannot be.
+pub(crate) fn prepare(
+    case: &Case,
+    guard: Option<&AblationGuard>,
+    domains: &Domains,
+    options: &RunOptions,
+) -> Result<Prepared, Box<CaseResult>> {
+    Prepared::new(case, guard, domains, options)
+        .map_err(|error| Box::new(CaseResult::failed(&case.case_id, case.origin.clone(), error.to_string())))
+}
+
+/// Drives a case that is ready, and compares what happened with what it expects.
+pub(crate) async fn run_prepared(case: &Case, prepared: Prepared) -> CaseResult {
     let failed = |error: String| CaseResult::failed(&case.case_id, case.origin.clone(), error);
-    let prepared = match Prepared::new(case, guard, domains) {
-        Ok(prepared) => prepared,
-        Err(error) => return failed(error.to_string()),
-    };
     let beyond = prepared.beyond.clone();
-    let Driven { recorded, outcome, took, undone } = match drive(case, prepared).await {
+    let Driven { recorded, outcome, undone } = match drive(case, prepared).await {
         Ok(driven) => driven,
         Err(error) => return failed(format!("{}: {error}", case.shown())),
     };
@@ -160,6 +193,10 @@ async fn run_without(case: &Case, guard: Option<&AblationGuard>, domains: &Domai
     let wanted = &case.expected.stop_reason;
     CaseResult {
         case_id: case.case_id.clone(),
+        case_digest: case_digest(case).to_string(),
+        configuration: String::new(),
+        repeat: 0,
+        stored: false,
         file: case.origin.clone(),
         passed: failures.is_empty(),
         failures,
@@ -184,7 +221,7 @@ async fn run_without(case: &Case, guard: Option<&AblationGuard>, domains: &Domai
         tokens: totals.usage.total(),
         cost_usd: totals.cost.total().map(|cost| cost.as_usd()),
         cost_pico_usd: totals.cost.known.0,
-        wall_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        wall_ms: totals.wall_ms,
         trace: lines,
         entries: recorded.entries,
     }

@@ -10,6 +10,7 @@
 
 mod effects;
 mod own;
+mod page;
 mod policy;
 mod prepared;
 mod published;
@@ -19,6 +20,7 @@ mod show;
 mod trajectory;
 
 pub use effects::{EffectsError, ToolEffects};
+pub use page::page;
 pub use policy::{Policy, UnknownPolicy};
 pub use score::{Group, Labelled, RefusedCall, RunScore, Score, Table};
 pub use trajectory::{Label, Problem, Split, Step, Trajectories, Trajectory};

@@ -39,9 +39,9 @@ impl fmt::Display for Table {
     }
 }
 
-type Select = fn(&Score) -> Group;
+pub(super) type Select = fn(&Score) -> Group;
 
-const GROUPS: &[(&str, Select)] = &[
+pub(super) const GROUPS: &[(&str, Select)] = &[
     ("successful runs", |score| score.successful),
     ("failed runs", |score| score.failed),
     ("runs of unknown end", |score| score.unknown),
@@ -90,7 +90,7 @@ fn labelled_table(of: &[(&str, &Labelled)]) -> String {
 }
 
 /// A share in tenths of a per cent, rounded half up.
-fn percent(part: u64, whole: u64) -> String {
+pub(super) fn percent(part: u64, whole: u64) -> String {
     match (part * 2000 + whole).checked_div(whole * 2) {
         Some(tenths) => format!("{}.{} %", tenths / 10, tenths % 10),
         None => "-".to_owned(),
@@ -98,7 +98,7 @@ fn percent(part: u64, whole: u64) -> String {
 }
 
 /// A share in thousandths, rounded half up.
-fn ratio(part: u64, whole: u64) -> String {
+pub(super) fn ratio(part: u64, whole: u64) -> String {
     match (part * 2000 + whole).checked_div(whole * 2) {
         Some(thousandths) => format!("{}.{:03}", thousandths / 1000, thousandths % 1000),
         None => "-".to_owned(),

@@ -141,6 +141,13 @@ impl RedteamReport {
             && benign.failed == 0
     }
 
+    /// All rows together.
+    pub(super) fn total(&self) -> ScenarioRow {
+        let mut total = ScenarioRow::new(Scenario::OneRun, None, Adversary::Random);
+        self.rows.iter().for_each(|row| total.add(row));
+        total
+    }
+
     /// The report for people.
     pub fn table(&self) -> String {
         let mut text = format!("Attacks on {} (seed {})\n\n", self.domain, self.seed);
@@ -162,13 +169,11 @@ impl RedteamReport {
             "escalated",
             "overrun"
         );
-        let mut total = ScenarioRow::new(Scenario::OneRun, None, Adversary::Random);
         for row in &self.rows {
             let kind = row.kind.map_or("any", Kind::name);
             line(&mut text, [row.scenario.name(), kind, row.adversary.name()], row);
-            total.add(row);
         }
-        line(&mut text, ["all", "", ""], &total);
+        line(&mut text, ["all", "", ""], &self.total());
         let benign = &self.benign;
         let _ = writeln!(
             text,

@@ -2,28 +2,96 @@
 
 use std::fmt::Write as _;
 
-use crate::eval::{CaseResult, Metrics};
+use crate::eval::{BaselineComparison, CaseResult};
+use crate::report::trials::compared;
 
-/// The results as one test suite. A case that could not be run is an error, one that ended otherwise than expected a
-/// failure.
-pub fn junit(results: &[CaseResult], metrics: &Metrics) -> String {
-    let errors = results.iter().filter(|result| result.error.is_some()).count();
-    let failures = results.iter().filter(|result| !result.passed).count() - errors;
-    let (tests, ms) = (metrics.cases, results.iter().map(|result| result.wall_ms).sum::<u64>());
-    let counts =
-        format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" time=\"{}\"", seconds(ms));
-    let mut xml = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  <testsuite name=\"loopgate eval\" {counts}>\n"
-    );
+/// The results as test suites, one for each configuration, and one for the comparison with a baseline. A case that could
+/// not be run is an error, one that ended otherwise than expected a failure, and so is a regression.
+pub fn junit(results: &[CaseResult], baseline: Option<&BaselineComparison>) -> String {
+    let mut suites: Vec<(&str, Vec<&CaseResult>)> = Vec::new();
+    for result in results {
+        match suites.iter_mut().find(|(name, _)| *name == result.configuration) {
+            Some((_, suite)) => suite.push(result),
+            None => suites.push((&result.configuration, vec![result])),
+        }
+    }
+    let mut total = Counts::of(&results.iter().collect::<Vec<_>>());
+    let of_baseline = baseline.map(|baseline| (baseline, Counts::of_baseline(baseline)));
+    if let Some((_, counts)) = &of_baseline {
+        total.tests += counts.tests;
+        total.failures += counts.failures;
+    }
+    let mut xml =
+        format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {}>\n", total.attributes());
+    for (name, suite) in &suites {
+        let name = if name.is_empty() { String::new() } else { format!(" {}", escaped(name)) };
+        let counts = Counts::of(suite).attributes();
+        let _ = writeln!(xml, "  <testsuite name=\"loopgate eval{name}\" {counts}>");
+        cases(&mut xml, suite);
+        xml.push_str("  </testsuite>\n");
+    }
+    if let Some((baseline, counts)) = &of_baseline {
+        let _ = writeln!(xml, "  <testsuite name=\"loopgate eval baseline\" {}>", counts.attributes());
+        for one in &baseline.configurations {
+            let name = escaped(&one.configuration);
+            let _ = write!(xml, "    <testcase classname=\"baseline\" name=\"{name}\" time=\"0.000\"");
+            if one.regressed {
+                let message = escaped(&compared(one).join("\n"));
+                let _ = write!(
+                    xml,
+                    ">\n      <failure type=\"regression\" message=\"it passes less often than in the baseline\">{message}</failure>\n    </testcase>\n"
+                );
+            } else {
+                xml.push_str("/>\n");
+            }
+        }
+        xml.push_str("  </testsuite>\n");
+    }
+    xml.push_str("</testsuites>\n");
+    xml
+}
+
+/// The counts of a suite.
+struct Counts {
+    tests: usize,
+    failures: usize,
+    errors: usize,
+    ms: u64,
+}
+
+impl Counts {
+    fn of(results: &[&CaseResult]) -> Self {
+        let errors = results.iter().filter(|result| result.error.is_some()).count();
+        let failures = results.iter().filter(|result| !result.passed).count() - errors;
+        let ms = results.iter().map(|result| result.wall_ms).sum();
+        Self { tests: results.len(), failures, errors, ms }
+    }
+
+    fn of_baseline(baseline: &BaselineComparison) -> Self {
+        let failures = baseline.configurations.iter().filter(|one| one.regressed).count();
+        Self { tests: baseline.configurations.len(), failures, errors: 0, ms: 0 }
+    }
+
+    fn attributes(&self) -> String {
+        let Self { tests, failures, errors, ms } = self;
+        format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" time=\"{}\"", seconds(*ms))
+    }
+}
+
+fn cases(xml: &mut String, results: &[&CaseResult]) {
     for result in results {
         let file = result.file.display().to_string();
         let folder = result.file.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
         let class = if folder.is_empty() { "evals".to_owned() } else { folder.replace(['/', '\\'], ".") };
+        let name = match result.repeat {
+            0 => result.case_id.clone(),
+            repeat => format!("{} #{repeat}", result.case_id),
+        };
         let _ = write!(
             xml,
             "    <testcase classname=\"{}\" name=\"{}\" file=\"{}\" time=\"{}\"",
             escaped(&class),
-            escaped(&result.case_id),
+            escaped(&name),
             escaped(&file),
             seconds(result.wall_ms)
         );
@@ -43,8 +111,6 @@ pub fn junit(results: &[CaseResult], metrics: &Metrics) -> String {
             escaped(&all)
         );
     }
-    xml.push_str("  </testsuite>\n</testsuites>\n");
-    xml
 }
 
 fn seconds(ms: u64) -> String {
@@ -88,7 +154,7 @@ mod tests {
             ..CaseResult::default()
         };
         let results = [good, bad, CaseResult::failed("none", "x.json".into(), "x.json: /domain: no".into())];
-        let xml = junit(&results, &Metrics::of(&results));
+        let xml = junit(&results, None);
         let expected = [
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>",
             "<testsuites tests=\"3\" failures=\"1\" errors=\"1\" time=\"1.250\">",

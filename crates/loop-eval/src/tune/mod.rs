@@ -14,13 +14,12 @@
 //!
 //! A run whose end is unknown under the settings is not kept, and counts with the most that it may cost.
 
-mod interval;
 mod labels;
 mod report;
 mod search;
 mod space;
 
-pub use interval::Interval;
+pub use crate::interval::Interval;
 pub use labels::{Labels, LabelsError, OutcomeLabel};
 pub use report::{HalfReport, TUNE_VERSION, TriedSettings, TuneReport, TuneVerdict};
 pub use search::{TuneError, TuneOptions, tune};

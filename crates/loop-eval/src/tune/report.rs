@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::interval::Interval;
 use super::space::Set;
+use crate::interval::Interval;
 
 /// The version of this format.
 pub const TUNE_VERSION: u32 = 1;

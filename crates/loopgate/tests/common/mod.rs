@@ -33,6 +33,7 @@ impl Shell {
             .args(args)
             .current_dir(root())
             .env("XDG_STATE_HOME", self.state.path())
+            .env("XDG_CACHE_HOME", self.state.path().join("cache"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

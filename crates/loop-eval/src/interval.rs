@@ -38,9 +38,34 @@ impl Interval {
     }
 }
 
+/// The 95 % interval of a difference of two rates, `now - before`, by Newcombe's method 10, which is made of the Wilson
+/// intervals of both.
+pub(crate) fn difference(before: &Interval, now: &Interval) -> Interval {
+    let rate = now.rate - before.rate;
+    let below = ((now.rate - now.low).powi(2) + (before.high - before.rate).powi(2)).sqrt();
+    let above = ((now.high - now.rate).powi(2) + (before.rate - before.low).powi(2)).sqrt();
+    Interval { rate, low: (rate - below).max(-1.0), high: (rate + above).min(1.0) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_interval_of_a_difference_has_the_published_values() {
+        // Newcombe, Statistics in Medicine 17 (1998) 873-890, table II, method 10.
+        for (now, before, low, high) in [
+            ((56, 70), (48, 80), 0.0524, 0.3339),
+            ((9, 10), (3, 10), 0.1705, 0.8090),
+            ((6, 7), (2, 7), 0.0582, 0.8062),
+            ((5, 56), (0, 29), -0.0381, 0.1926),
+        ] {
+            let of = |(hits, all)| Interval::of(hits, all);
+            let found = difference(&of(before), &of(now));
+            let near = |a: f64, b: f64| (a - b).abs() < 0.000_06;
+            assert!(near(found.low, low) && near(found.high, high), "{now:?} {before:?}: {found:?}");
+        }
+    }
 
     #[track_caller]
     fn check(hits: u32, all: u32, low: f64, high: f64) {

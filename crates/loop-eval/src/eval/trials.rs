@@ -1,0 +1,172 @@
+//! Cases with several models, several times: one result for each configuration, case and repeat.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use loop_core::StopReason;
+
+use crate::case::Case;
+use crate::eval::build::{Domains, Prepared};
+use crate::eval::configuration::{Configuration, ConfigurationError, RunOptions};
+use crate::eval::content::{Folders, RunContent};
+use crate::eval::result::CaseResult;
+use crate::eval::store::ResultStore;
+use crate::eval::suite::{Suite, in_parallel, prepare, run_prepared};
+
+/// How cases are run with several models, several times.
+#[derive(Clone, Debug)]
+pub struct Trials {
+    /// The models, one configuration after the other.
+    pub configurations: Vec<Configuration>,
+    /// How often each case is run with each configuration. 0 is 1.
+    pub repeat: u32,
+    /// How many runs are under way at a time. 0 is 1.
+    pub jobs: usize,
+    /// What is the same for all runs.
+    pub options: RunOptions,
+    /// Where results are stored by what their runs are made of. `None`: nowhere.
+    pub store: Option<ResultStore>,
+}
+
+/// The results of [`Suite::trials`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TrialResults {
+    /// One for each run: by configuration, in it by case, in it by repeat.
+    pub results: Vec<CaseResult>,
+    /// Results that could not be stored. They are complete, and their runs are made anew the next time.
+    pub not_stored: u32,
+}
+
+impl Suite {
+    /// Runs each case with each configuration as often as wanted. A result that is stored for a run of exactly this content
+    /// (domain, case, models, settings, repeat) is taken instead of a run. The order of the results does not depend on
+    /// which run ends first. `done` hears of each as it ends.
+    ///
+    /// # Errors
+    /// A configuration replaces models, and no case can be run with them, for example because a key is missing; or a case is
+    /// a recorded run, which has no domain to take models from. Nothing was run then.
+    pub async fn trials(
+        &self,
+        trials: &Trials,
+        mut done: impl FnMut(&CaseResult),
+    ) -> Result<TrialResults, ConfigurationError> {
+        let replaces = trials.configurations.iter().any(|configuration| !configuration.models.is_empty());
+        if let Some(case) = self.cases.iter().find(|case| replaces && case.recorded.is_some()) {
+            return Err(ConfigurationError::Recorded { case: case.shown() });
+        }
+        let shared = Arc::new(Shared {
+            domains: Domains::default(),
+            folders: Arc::default(),
+            options: trials.options.clone(),
+            store: trials.store.clone(),
+            not_stored: AtomicU32::new(0),
+        });
+        for configuration in &trials.configurations {
+            self.is_usable(configuration, &shared)?;
+        }
+        let repeats = trials.repeat.max(1);
+        let mut runs = Vec::new();
+        for configuration in &trials.configurations {
+            for case in &self.cases {
+                let case = Arc::new(configuration.applied(case));
+                for repeat in 1..=repeats {
+                    let label = Label {
+                        case_id: case.case_id.clone(),
+                        file: case.origin.clone(),
+                        // Of what there is only one, nothing is said.
+                        configuration: match configuration.models.as_slice() {
+                            [] => String::new(),
+                            _ => configuration.name.clone(),
+                        },
+                        repeat: if repeats > 1 { repeat } else { 0 },
+                    };
+                    let (case, shared, own) = (Arc::clone(&case), Arc::clone(&shared), label.clone());
+                    runs.push((label, async move { own.on(shared.result(&case, repeat).await) }));
+                }
+            }
+        }
+        let broken = |label: Label, error| {
+            let failed = CaseResult::failed(&label.case_id, label.file.clone(), error);
+            label.on(failed)
+        };
+        let results = in_parallel(runs.into_iter(), trials.jobs, broken, &mut done).await;
+        Ok(TrialResults { results, not_stored: shared.not_stored.load(Ordering::Relaxed) })
+    }
+
+    /// Whether some case can be run with the models of a configuration.
+    fn is_usable(&self, configuration: &Configuration, shared: &Shared) -> Result<(), ConfigurationError> {
+        let mut first = None;
+        for case in &self.cases {
+            match prepare(&configuration.applied(case), None, &shared.domains, &shared.options) {
+                Ok(_) => return Ok(()),
+                Err(failed) => first = first.or(failed.error),
+            }
+        }
+        match first.filter(|_| !configuration.models.is_empty()) {
+            Some(message) => {
+                Err(ConfigurationError::Unusable { configuration: configuration.name.clone(), message })
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Which of the runs one is.
+#[derive(Clone)]
+struct Label {
+    case_id: String,
+    file: std::path::PathBuf,
+    configuration: String,
+    repeat: u32,
+}
+
+impl Label {
+    fn on(self, mut result: CaseResult) -> CaseResult {
+        (result.case_id, result.file) = (self.case_id, self.file);
+        (result.configuration, result.repeat) = (self.configuration, self.repeat);
+        // Only an ablation reads them again.
+        result.entries = Vec::new();
+        result
+    }
+}
+
+/// What all runs share.
+struct Shared {
+    domains: Domains,
+    folders: Arc<Folders>,
+    options: RunOptions,
+    store: Option<ResultStore>,
+    not_stored: AtomicU32,
+}
+
+impl Shared {
+    async fn result(&self, case: &Case, repeat: u32) -> CaseResult {
+        let prepared = match prepare(case, None, &self.domains, &self.options) {
+            Ok(prepared) => prepared,
+            Err(failed) => return *failed,
+        };
+        let Some(store) = &self.store else { return run_prepared(case, prepared).await };
+        let key = self.content(case, &prepared, repeat).key(&self.folders);
+        if let Some(stored) = key.and_then(|key| store.get(key)) {
+            return CaseResult { stored: true, ..stored };
+        }
+        let result = run_prepared(case, prepared).await;
+        if is_lasting(&result) && key.is_none_or(|key| store.put(key, &result).is_err()) {
+            self.not_stored.fetch_add(1, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn content<'a>(&self, case: &'a Case, prepared: &'a Prepared, repeat: u32) -> RunContent<'a> {
+        let urls = self.options.base_urls.iter();
+        let base_urls = urls.map(|(tier, url)| format!("{}={url}", tier.name())).collect();
+        RunContent { case, made: prepared.made.clone(), searched: &prepared.searched, base_urls, repeat }
+    }
+}
+
+/// Whether the result says something about the model. A provider that could not be reached, and a case that could not be
+/// run, are tried again the next time.
+fn is_lasting(result: &CaseResult) -> bool {
+    let passing = [StopReason::ModelFailure, StopReason::StorageFailed];
+    result.error.is_none() && passing.iter().all(|reason| result.stop_reason != reason.name())
+}

@@ -1,0 +1,228 @@
+//! Markdown as inert HTML, for the documents that runs write.
+//!
+//! It knows what the loop itself makes of a document: headings, paragraphs, lists, quotes, fenced code, rules and tables,
+//! and in a line bold words and code. Everything else, links, pictures and HTML above all, is shown as the text it is
+//! written in. Whatever the text is, the result is text between a fixed set of tags without attributes.
+
+use std::fmt::Write as _;
+
+use super::text::escaped;
+
+/// The block that is being written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Block {
+    None,
+    Paragraph,
+    List(&'static str),
+    Quote,
+    Table,
+}
+
+impl Block {
+    /// Ends this block, and begins another one.
+    fn give_way(&mut self, html: &mut String, next: Self) {
+        self.end(html);
+        *self = next;
+    }
+
+    fn end(self, html: &mut String) {
+        match self {
+            Self::None => {}
+            Self::Paragraph => html.push_str("</p>\n"),
+            Self::List(tag) => {
+                let _ = writeln!(html, "</li></{tag}>");
+            }
+            Self::Quote => html.push_str("</p></blockquote>\n"),
+            Self::Table => html.push_str("</tbody></table></div>\n"),
+        }
+    }
+}
+
+pub(super) fn write(html: &mut String, text: &str) {
+    let (mut block, mut lines) = (Block::None, text.lines().peekable());
+    while let Some(line) = lines.next() {
+        let trimmed = line.trim();
+        if let Some(fence) = fence(trimmed) {
+            block.give_way(html, Block::None);
+            html.push_str("<pre>");
+            for code in lines.by_ref().take_while(|code| !code.trim().starts_with(fence)) {
+                let _ = writeln!(html, "{}", escaped(code));
+            }
+            html.push_str("</pre>\n");
+        } else if trimmed.is_empty() {
+            block.give_way(html, Block::None);
+        } else if let Some((level, title)) = heading(trimmed) {
+            block.give_way(html, Block::None);
+            let _ = writeln!(html, "<h{level}>{}</h{level}>", inline(title));
+        } else if is_rule(trimmed) {
+            block.give_way(html, Block::None);
+            html.push_str("<hr>\n");
+        } else if let Some(quoted) = trimmed.strip_prefix('>') {
+            let quoted = inline(quoted.trim());
+            if block == Block::Quote {
+                let _ = write!(html, "\n{quoted}");
+            } else {
+                block.give_way(html, Block::Quote);
+                let _ = write!(html, "<blockquote><p>{quoted}");
+            }
+        } else if let Some((tag, item)) = item(trimmed) {
+            if block == Block::List(tag) {
+                let _ = write!(html, "</li>\n<li>{}", inline(item));
+            } else {
+                block.give_way(html, Block::List(tag));
+                let _ = write!(html, "<{tag}>\n<li>{}", inline(item));
+            }
+        } else if block == Block::Table && trimmed.contains('|') {
+            row(html, trimmed, "td");
+        } else if trimmed.contains('|') && lines.peek().is_some_and(|next| is_table_rule(next)) {
+            block.give_way(html, Block::Table);
+            lines.next();
+            html.push_str("<div class=\"wide\"><table><tbody>\n");
+            row(html, trimmed, "th");
+        } else if matches!(block, Block::None | Block::Table) {
+            block.give_way(html, Block::Paragraph);
+            let _ = write!(html, "<p>{}", inline(trimmed));
+        } else {
+            let _ = write!(html, "\n{}", inline(trimmed));
+        }
+    }
+    block.end(html);
+}
+
+/// The fence that a block of code begins with.
+fn fence(line: &str) -> Option<&'static str> {
+    ["```", "~~~"].into_iter().find(|fence| line.starts_with(fence))
+}
+
+/// A heading's level on a page whose own headings are above it, and its text.
+fn heading(line: &str) -> Option<(usize, &str)> {
+    let title = line.trim_start_matches('#');
+    let level = line.len() - title.len();
+    (1..=6).contains(&level).then_some(())?;
+    Some(((level + 1).clamp(3, 4), title.strip_prefix(' ')?.trim()))
+}
+
+fn is_rule(line: &str) -> bool {
+    line.len() >= 3 && ['-', '*', '_'].iter().any(|mark| line.chars().all(|c| c == *mark))
+}
+
+/// The list that an item belongs to, and its text.
+fn item(line: &str) -> Option<(&'static str, &str)> {
+    if let Some(item) = ["- ", "* ", "+ "].iter().find_map(|mark| line.strip_prefix(mark)) {
+        return Some(("ul", item));
+    }
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let digits = line.len() - rest.len();
+    let item = rest.strip_prefix(". ").or_else(|| rest.strip_prefix(") "))?;
+    (1..=9).contains(&digits).then_some(("ol", item))
+}
+
+fn is_table_rule(line: &str) -> bool {
+    let line = line.trim();
+    line.contains('-') && line.contains('|') && line.chars().all(|c| matches!(c, '-' | '|' | ':' | ' '))
+}
+
+fn row(html: &mut String, line: &str, tag: &str) {
+    html.push_str("<tr>");
+    for cell in line.trim_matches('|').split('|') {
+        let _ = write!(html, "<{tag}>{}</{tag}>", inline(cell.trim()));
+    }
+    html.push_str("</tr>\n");
+}
+
+/// A line's bold words and code; the rest of it as it is written.
+fn inline(text: &str) -> String {
+    let (mut html, mut rest) = (String::new(), text);
+    while let Some((before, mark, inner, after)) = next_mark(rest) {
+        html.push_str(&escaped(before));
+        let tag = if mark == "`" { "code" } else { "strong" };
+        let _ = write!(html, "<{tag}>{}</{tag}>", escaped(inner));
+        rest = after;
+    }
+    html.push_str(&escaped(rest));
+    html
+}
+
+/// The first bold words or code of a text: what is before it, its mark, what is in it, and what follows.
+fn next_mark(text: &str) -> Option<(&str, &'static str, &str, &str)> {
+    let found = ["`", "**"].into_iter().filter_map(|mark| {
+        let (before, rest) = text.split_once(mark)?;
+        let (inner, after) = rest.split_once(mark)?;
+        (!inner.is_empty()).then_some((before, mark, inner, after))
+    });
+    found.min_by_key(|(before, ..)| before.len())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by it")]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let mut html = String::new();
+        write(&mut html, text);
+        assert_eq!(html, expected);
+    }
+
+    #[test]
+    fn what_documents_hold_is_shown_as_such() {
+        check("# A\n\ntwo\nlines\n## B", "<h3>A</h3>\n<p>two\nlines</p>\n<h3>B</h3>\n");
+        check(
+            "- a **b** [E1]\n- `c`\n\n1. d",
+            "<ul>\n<li>a <strong>b</strong> [E1]</li>\n<li><code>c</code></li></ul>\n<ol>\n<li>d</li></ol>\n",
+        );
+        check("> q\n> r\n\n---", "<blockquote><p>q\nr</p></blockquote>\n<hr>\n");
+        check("```sh\n<b> & **x**\n```\nafter", "<pre>&lt;b&gt; &amp; **x**\n</pre>\n<p>after</p>\n");
+        check(
+            "| a | b |\n|---|---|\n| 1 | 2 |",
+            "<div class=\"wide\"><table><tbody>\n<tr><th>a</th><th>b</th></tr>\n<tr><td>1</td><td>2</td></tr>\n</tbody></table></div>\n",
+        );
+        // What is not closed is what it is written in.
+        check("a ** b ` c", "<p>a ** b ` c</p>\n");
+        check("```\nno end", "<pre>no end\n</pre>\n");
+        check("#no heading\n- \n-x", "<p>#no heading\n-\n-x</p>\n");
+    }
+
+    #[test]
+    fn links_pictures_and_markup_are_text() {
+        check(
+            "[x](javascript:alert(1)) ![y](https://a.example/z.png)",
+            "<p>[x](javascript:alert(1)) ![y](https://a.example/z.png)</p>\n",
+        );
+        check(
+            "<a href=x onclick=y>**<img src=x onerror=z>**</a>",
+            "<p>&lt;a href=x onclick=y&gt;<strong>&lt;img src=x onerror=z&gt;</strong>&lt;/a&gt;</p>\n",
+        );
+    }
+
+    #[test]
+    fn every_tag_is_closed_whatever_the_text_is() {
+        // Texts of the characters that mean something, each by its number.
+        let pieces = [
+            "#", "- ", "1. ", "> ", "```", "`", "**", "|", "|-|", "\n", "\n\n", "x", "<", "\"", "\u{202e}",
+            " ",
+        ];
+        let mut state = 1_u64;
+        for _ in 0..4_000 {
+            let mut text = String::new();
+            for _ in 0..12 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                text.push_str(pieces[(state >> 33) as usize % pieces.len()]);
+            }
+            let mut html = String::new();
+            write(&mut html, &text);
+            let mut open = Vec::new();
+            for tag in html.split('<').skip(1).map(|part| part.split_once('>').unwrap().0) {
+                let name = tag.split(' ').next().unwrap();
+                match name.strip_prefix('/') {
+                    Some(closed) => assert_eq!(open.pop(), Some(closed), "{text:?} {html}"),
+                    None if name == "hr" => {}
+                    None => open.push(name),
+                }
+                assert!(tag == "div class=\"wide\"" || !tag.contains(' '), "{text:?} {html}");
+            }
+            assert!(open.is_empty() && !html.contains('\u{202e}'), "{text:?} {html}");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Pages: one HTML file each, without scripts, which loads nothing and says the same as the report in text.
+//!
+//! Every text that a page shows is escaped here, and no other text gets in: a work item's id or a tool's error may be
+//! anything. The policy in the head forbids scripts, forms and everything from outside also where a browser would run them.
+
+mod head;
+mod markdown;
+mod picture;
+mod text;
+
+use std::fmt::Write as _;
+
+pub use picture::Picture;
+pub use text::{escaped, shortened};
+
+/// A page that is being written.
+///
+/// ```
+/// use loop_eval::page::{PageCell, Page};
+///
+/// let mut page = Page::new("Eval", "2 runs");
+/// page.table(&["case", "runs"], [vec![PageCell::text("<b>"), PageCell::number(2)]]);
+/// let html = page.finish();
+/// assert!(html.contains("<td class=\"w\">&lt;b&gt;</td><td class=\"n\">2</td>"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    html: String,
+}
+
+/// A cell of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageCell(Content, Look);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Content {
+    Text(String),
+    Picture(Picture),
+}
+
+impl Content {
+    /// Whether it is one short word, such as an id, which is not broken at its hyphens.
+    fn is_word(&self) -> bool {
+        matches!(self, Self::Text(text) if text.chars().count() <= 20 && !text.contains(char::is_whitespace))
+    }
+}
+
+/// How a cell looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Plain,
+    Number,
+    BadNumber,
+    Good,
+    Bad,
+}
+
+impl PageCell {
+    /// A text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self(Content::Text(text.into()), Look::Plain)
+    }
+
+    /// A number, which is written at the right edge.
+    pub fn number(number: impl ToString) -> Self {
+        Self(Content::Text(number.to_string()), Look::Number)
+    }
+
+    /// A text that says that all is well.
+    pub fn good(text: impl Into<String>) -> Self {
+        Self(Content::Text(text.into()), Look::Good)
+    }
+
+    /// A text that says that something is wrong.
+    pub fn bad(text: impl Into<String>) -> Self {
+        Self(Content::Text(text.into()), Look::Bad)
+    }
+
+    /// A number that should be another one.
+    pub fn bad_number(number: impl ToString) -> Self {
+        Self(Content::Text(number.to_string()), Look::BadNumber)
+    }
+
+    /// A text that says whether all is well.
+    pub fn judged(text: impl Into<String>, is_good: bool) -> Self {
+        if is_good { Self::good(text) } else { Self::bad(text) }
+    }
+
+    /// A picture.
+    pub fn picture(picture: Picture) -> Self {
+        Self(Content::Picture(picture), Look::Plain)
+    }
+}
+
+impl Page {
+    /// A page with this title, and a line below it.
+    pub fn new(title: &str, lead: &str) -> Self {
+        let title = escaped(title);
+        let mut html = head::BEFORE_TITLE.to_owned();
+        let _ = writeln!(html, "<title>{title}</title>{}<h1>{title}</h1>", head::AFTER_TITLE);
+        let mut page = Self { html };
+        if !lead.is_empty() {
+            page.paragraph(lead);
+        }
+        page
+    }
+
+    /// A heading of a part.
+    pub fn heading(&mut self, text: &str) {
+        let _ = writeln!(self.html, "<h2>{}</h2>", escaped(text));
+    }
+
+    /// A paragraph.
+    pub fn paragraph(&mut self, text: &str) {
+        let _ = writeln!(self.html, "<p>{}</p>", escaped(text));
+    }
+
+    /// A line that says first, and in colour, whether all is well.
+    pub fn verdict(&mut self, text: &str, is_good: bool) {
+        let class = if is_good { "good" } else { "bad" };
+        let _ = writeln!(self.html, "<p class=\"verdict {class}\">{}</p>", escaped(text));
+    }
+
+    /// A text with its line breaks and blanks, in letters of equal width.
+    pub fn preformatted(&mut self, text: &str) {
+        let _ = writeln!(self.html, "<pre>{}</pre>", escaped(text));
+    }
+
+    /// A list. Nothing if it is empty.
+    pub fn list(&mut self, items: impl IntoIterator<Item = impl AsRef<str>>) {
+        let mut items = items.into_iter().peekable();
+        if items.peek().is_none() {
+            return;
+        }
+        self.html.push_str("<ul>\n");
+        for item in items {
+            let _ = writeln!(self.html, "<li>{}</li>", escaped(item.as_ref()));
+        }
+        self.html.push_str("</ul>\n");
+    }
+
+    /// A table, which can be moved to the side where it is wider than the window.
+    pub fn table(&mut self, heads: &[&str], rows: impl IntoIterator<Item = Vec<PageCell>>) {
+        let rows: Vec<Vec<PageCell>> = rows.into_iter().collect();
+        self.html.push_str("<div class=\"wide\"><table>\n<thead><tr>");
+        for (at, head) in heads.iter().enumerate() {
+            // A head is at the edge at which its column is.
+            let first = rows.first().and_then(|row| row.get(at));
+            let is_number =
+                first.is_some_and(|PageCell(_, look)| matches!(look, Look::Number | Look::BadNumber));
+            let class = if is_number { " class=\"n\"" } else { "" };
+            let _ = write!(self.html, "<th scope=\"col\"{class}>{}</th>", escaped(head));
+        }
+        self.html.push_str("</tr></thead>\n<tbody>\n");
+        for row in rows {
+            self.html.push_str("<tr>");
+            for PageCell(content, look) in row {
+                let class = match look {
+                    Look::Plain if content.is_word() => " class=\"w\"",
+                    Look::Plain => "",
+                    Look::Number => " class=\"n\"",
+                    Look::BadNumber => " class=\"n bad\"",
+                    Look::Good => " class=\"good\"",
+                    Look::Bad => " class=\"bad\"",
+                };
+                let content = match content {
+                    Content::Text(text) => escaped(&text),
+                    Content::Picture(picture) => picture.svg(),
+                };
+                let _ = write!(self.html, "<td{class}>{content}</td>");
+            }
+            self.html.push_str("</tr>\n");
+        }
+        self.html.push_str("</tbody>\n</table></div>\n");
+    }
+
+    /// A picture, which can be moved to the side where it is wider than the window.
+    pub fn picture(&mut self, picture: &Picture) {
+        let _ = writeln!(self.html, "<div class=\"wide\">{}</div>", picture.svg());
+    }
+
+    /// What the colours of a picture mean: a colour as `#rrggbb`, and its meaning.
+    pub fn legend(&mut self, colours: &[(&'static str, &str)]) {
+        self.html.push_str("<p class=\"legend\">");
+        for (colour, meaning) in colours {
+            let _ =
+                write!(self.html, "<span><i style=\"background:{colour}\"></i>{}</span>", escaped(meaning));
+        }
+        self.html.push_str("</p>\n");
+    }
+
+    /// A text in Markdown, as a document of a run is: headings, lists, quotes and code as such; links, pictures and HTML as
+    /// the text they are written in.
+    pub fn markdown(&mut self, text: &str) {
+        self.html.push_str("<div class=\"document\">\n");
+        markdown::write(&mut self.html, text);
+        self.html.push_str("</div>\n");
+    }
+
+    /// The page.
+    #[must_use]
+    pub fn finish(mut self) -> String {
+        self.html.push_str("</main>\n</body>\n</html>\n");
+        self.html
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_outside_is_text_of_the_page_wherever_it_is() {
+        // A work item's id, a tool's error, a model's name may be anything.
+        let hostile = "</title></pre><script>alert('\"&')</script>\u{202e}\u{1b}[2J\u{200b}";
+        let mut page = Page::new(hostile, hostile);
+        page.heading(hostile);
+        page.verdict(hostile, false);
+        page.preformatted(hostile);
+        page.list([hostile]);
+        page.table(
+            &[hostile],
+            [vec![PageCell::text(hostile), PageCell::bad(hostile), PageCell::number(hostile)]],
+        );
+        page.legend(&[("#000000", hostile)]);
+        page.markdown(hostile);
+        let mut picture = Picture::new(hostile, 1);
+        picture.bar((0, 10), "#000000", hostile);
+        page.picture(&picture);
+        let html = page.finish();
+        assert_eq!(html.matches("<script").count(), 0, "{html}");
+        assert_eq!(html.matches("</title>").count(), 1 + 2, "{html}");
+        assert_eq!(html.matches("</pre>").count(), 1, "{html}");
+        assert!(!html.contains(['\u{202e}', '\u{1b}', '\u{200b}']), "{html}");
+        assert!(html.contains("[U+202E]") && html.contains("[U+001B]"), "{html}");
+        // No attribute can be left either: what is in quotes has none of its own.
+        assert!(!html.contains("alert('"), "{html}");
+    }
+}

@@ -1,0 +1,161 @@
+//! The page of an eval.
+
+use super::EvalReport;
+use super::trials::{compared, costs, counted, failure_groups, interval, left_out, percent, reasons, rule};
+use crate::eval::{ConfigurationSummary, OWN_MODELS, Share};
+use crate::interval::Interval;
+use crate::page::{Page, PageCell, Picture};
+
+/// How many rows of runs that did not pass are listed.
+const MAX_FAILURES: usize = 500;
+
+/// The page of a report. The same report always gives the same page.
+pub fn page(report: &EvalReport) -> String {
+    let metrics = &report.metrics;
+    let mut page = Page::new("Eval", "");
+    let what = format!("{} of {} runs passed", metrics.passed, metrics.cases);
+    match &report.baseline {
+        Some(baseline) if baseline.regressed => page.verdict("Regression against the baseline", false),
+        Some(baseline) if baseline.configurations.is_empty() => {
+            page.verdict("Nothing could be compared with the baseline", false);
+        }
+        Some(baseline) if !left_out(baseline).is_empty() => {
+            page.verdict("No regression in what was compared with the baseline", report.is_good());
+        }
+        Some(_) => page.verdict("No regression against the baseline", report.is_good()),
+        None => page.verdict(&what, report.is_good()),
+    }
+    if report.baseline.is_some() {
+        page.paragraph(&what);
+    }
+    configurations(&mut page, &report.configurations);
+    baseline(&mut page, report);
+    cases(&mut page, &report.configurations);
+    all_metrics(&mut page, report);
+    failures(&mut page, report);
+    page.finish()
+}
+
+fn configurations(page: &mut Page, configurations: &[ConfigurationSummary]) {
+    page.heading("Pass rates");
+    let rows = configurations.iter().map(|one| {
+        let whole = Interval { rate: one.rate, low: one.low, high: one.high };
+        vec![
+            PageCell::text(&one.name),
+            PageCell::number(counted(one.passed)),
+            PageCell::number(percent(one.rate)),
+            PageCell::number(interval(one)),
+            PageCell::picture(Picture::interval(&whole)),
+        ]
+    });
+    page.table(&["configuration", "passed", "rate", "95 % interval", "from 0 % to 100 %"], rows);
+    page.paragraph("The interval is Wilson's. It says what more runs of these cases would give, and nothing of other cases.");
+    page.heading("Cost and time");
+    let rows = configurations.iter().map(|one| {
+        let (cost, a_run) = costs(one);
+        let unknown = match one.unknown_costs {
+            0 => String::new(),
+            unknown => format!(" and {unknown} unknown"),
+        };
+        vec![
+            PageCell::text(&one.name),
+            PageCell::number(format!("{cost}{unknown}")),
+            PageCell::number(a_run),
+            PageCell::number(one.tokens),
+            PageCell::number(one.wall_ms_median),
+            PageCell::number(one.wall_ms_p95),
+            PageCell::number(one.stored),
+        ]
+    });
+    let heads = ["configuration", "cost", "cost a run", "tokens", "p50 ms", "p95 ms", "stored"];
+    page.table(&heads, rows);
+    page.paragraph("A stored result was made by an earlier command, with its cost and its time.");
+    page.heading("Stop reasons");
+    let rows = configurations.iter().map(|one| vec![PageCell::text(&one.name), PageCell::text(reasons(one))]);
+    page.table(&["configuration", "stopped"], rows);
+}
+
+fn baseline(page: &mut Page, report: &EvalReport) {
+    let Some(baseline) = &report.baseline else { return };
+    page.heading("Baseline");
+    page.paragraph(&format!("Compared with {}. {}", baseline.file, rule()));
+    for one in &baseline.configurations {
+        let verdict = if one.regressed { "regression" } else { "no regression" };
+        page.verdict(&format!("{}: {verdict}", one.configuration), !one.regressed);
+        page.list(compared(one));
+    }
+    page.list(left_out(baseline));
+}
+
+fn cases(page: &mut Page, configurations: &[ConfigurationSummary]) {
+    let Some(first) = configurations.first() else { return };
+    page.heading("Cases");
+    let names = configurations.iter().map(|one| one.name.as_str());
+    let heads: Vec<&str> = std::iter::once("case").chain(names).collect();
+    let row = |(at, case): (usize, &crate::eval::CaseCount)| {
+        let of = configurations
+            .iter()
+            .map(|one| one.cases.get(at).map_or(PageCell::text(""), |case| passed(case.passed)));
+        std::iter::once(PageCell::text(&case.case_id)).chain(of).collect()
+    };
+    page.table(&heads, first.cases.iter().enumerate().map(row));
+}
+
+fn passed(share: Share) -> PageCell {
+    match share.of {
+        0 => PageCell::bad("not run"),
+        _ => PageCell::judged(counted(share), share.part == share.of),
+    }
+}
+
+fn all_metrics(page: &mut Page, report: &EvalReport) {
+    let metrics = &report.metrics;
+    page.heading("Metrics of all runs");
+    let share = |share: Share| match share.fraction() {
+        Some(fraction) => format!("{} ({})", percent(fraction), counted(share)),
+        None => "none".to_owned(),
+    };
+    let rows = [
+        ("completion", share(metrics.completion)),
+        ("correct stop reason", share(metrics.correct_stop_reason)),
+        ("invalid actions", share(metrics.invalid_actions)),
+        ("repeated actions", share(metrics.repeated_actions)),
+        ("escalation accuracy", share(metrics.escalation_accuracy)),
+        ("replay", share(metrics.replay)),
+        ("tokens", metrics.tokens.to_string()),
+        ("tool calls", metrics.tool_calls.to_string()),
+    ];
+    page.table(
+        &["metric", "value"],
+        rows.map(|(what, value)| vec![PageCell::text(what), PageCell::text(value)]),
+    );
+}
+
+fn failures(page: &mut Page, report: &EvalReport) {
+    let failed = failure_groups(&report.cases);
+    if failed.is_empty() {
+        return;
+    }
+    page.heading("Runs that did not pass");
+    let rows = failed.iter().take(MAX_FAILURES).map(|(result, runs)| {
+        let stopped = match &result.error {
+            Some(_) => PageCell::bad("could not be run"),
+            None => PageCell::text(&result.stop_reason),
+        };
+        let configuration = match result.configuration.as_str() {
+            "" => OWN_MODELS,
+            name => name,
+        };
+        vec![
+            PageCell::text(&result.case_id),
+            PageCell::text(configuration),
+            PageCell::number(runs),
+            stopped,
+            PageCell::text(result.failures.join("\n")),
+        ]
+    });
+    page.table(&["case", "configuration", "runs", "stopped", "why"], rows);
+    if failed.len() > MAX_FAILURES {
+        page.paragraph(&format!("{} more; --json has them.", failed.len() - MAX_FAILURES));
+    }
+}

@@ -1,0 +1,242 @@
+//! The pages that commands write with `--html` (issue 17, part 11): static, whole by themselves, with the figures that the
+//! command prints.
+
+use crate::common;
+
+use std::path::Path;
+
+use common::{Shell, ticket};
+use serde_json::json;
+
+/// The text of a page without its markup. The page is well-formed, and neither runs nor loads anything.
+#[track_caller]
+fn text_of(path: &Path) -> String {
+    let html = std::fs::read_to_string(path).unwrap();
+    assert!(html.starts_with("<!DOCTYPE html>\n<html lang=\"en\">") && html.ends_with("</html>\n"), "{html}");
+    assert!(html.contains("content=\"default-src 'none'; style-src 'unsafe-inline'\""), "{html}");
+    let (mut open, mut text) = (Vec::<String>::new(), String::new());
+    for part in html.split('<').skip(1) {
+        let (tag, rest) = part.split_once('>').unwrap();
+        let name = tag.split([' ', '\n']).next().unwrap();
+        let known = [
+            "!DOCTYPE",
+            "html",
+            "head",
+            "meta",
+            "title",
+            "style",
+            "body",
+            "main",
+            "h1",
+            "h2",
+            "h3",
+            "h4",
+            "p",
+            "div",
+            "table",
+            "thead",
+            "tbody",
+            "tr",
+            "th",
+            "td",
+            "ul",
+            "ol",
+            "li",
+            "pre",
+            "code",
+            "strong",
+            "blockquote",
+            "hr",
+            "span",
+            "i",
+            "svg",
+            "rect",
+            "path",
+            "circle",
+            "text",
+        ];
+        let bare = name.trim_start_matches('/');
+        assert!(known.contains(&bare), "<{tag}>");
+        assert!(!tag.contains(" on") && !tag.contains("href") && !tag.contains("src="), "<{tag}>");
+        if let Some(closed) = name.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(closed), "{html}");
+        } else if !tag.ends_with('/') && !["!DOCTYPE", "meta", "hr"].contains(&name) {
+            open.push(name.to_owned());
+        }
+        if !["style", "title"].contains(&name) {
+            text.push_str(rest);
+            text.push(' ');
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&#39;", "'");
+    text.replace("&amp;", "&").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[track_caller]
+fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing in {text}");
+    }
+}
+
+#[test]
+fn a_run_is_a_page() {
+    let shell = Shell::new();
+    let ran = shell.run(&["run", "examples/helpdesk", &ticket(1042)]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let page = shell.state.path().join("run.html");
+    let wrote = shell.run(&["show", "last", "--html", page.to_str().unwrap()]);
+    assert_eq!((wrote.code, wrote.out.as_str(), wrote.err.as_str()), (0, "", ""));
+    let text = text_of(&page);
+    let outcome = shell.json(&["show", "last", "--json"]);
+    let totals = &outcome["totals"];
+    let word = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    has(
+        &text,
+        &[
+            &format!("ticket T-1042: {}", word(&outcome["item"]["title"])),
+            &format!("run {} of helpdesk", word(&outcome["run"])),
+            &format!("{} ({})", word(&outcome["stop"]["reason"]), word(&outcome["stop"]["class"])),
+            &format!("{} model calls, {} tool calls", totals["model_calls"], totals["tool_calls"]),
+        ],
+    );
+    for section in outcome["document"]["sections"].as_array().unwrap() {
+        has(&text, &[&word(&section["heading"])]);
+    }
+    for action in outcome["actions"].as_array().unwrap() {
+        has(&text, &[&word(&action["tool"]), &word(&action["verdict"])]);
+    }
+    for evidence in outcome["evidence"].as_array().unwrap() {
+        has(&text, &[&format!("{} {}", word(&evidence["id"]), word(&evidence["tool"]))]);
+    }
+    // Only its owner can read it, and the same run is the same page.
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&page).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let again = shell.state.path().join("again.html");
+    shell.run(&["show", "last", "--html", again.to_str().unwrap()]);
+    assert_eq!(std::fs::read(&page).unwrap(), std::fs::read(&again).unwrap());
+    assert_eq!(shell.run(&["show", "last", "--html", "x.html", "--json"]).code, 2);
+    shell.run(&["show", "last", "--html", "no/such/x.html"]).fails_with(&["--html no/such/x.html: "]);
+}
+
+#[test]
+fn a_run_whose_texts_attack_the_page_is_a_page() {
+    let shell = Shell::new();
+    let reply = json!({ "version": 1, "replies": [
+        { "calls": [{ "name": "<script>", "arguments": { "x": "</td><img src=x onerror=y>" } }] },
+        { "text": "# <b>\n[x](javascript:alert(1))\n```\n</pre><script>\n```\n\u{202e}![a](http://a.example/p.png)" },
+    ] });
+    let script = shell.file("script.json", &reply.to_string());
+    let model = format!("base=scripted/{}", script.display());
+    shell.run(&["run", "examples/crm", "--text", "</title><script>alert(1)</script>", "--model", &model]);
+    let page = shell.state.path().join("run.html");
+    shell.run(&["show", "last", "--html", page.to_str().unwrap()]);
+    has(
+        &text_of(&page),
+        &[
+            "</title><script>alert(1)</script>",
+            "[x](javascript:alert(1))",
+            "[U+202E]![a](http://a.example/p.png)",
+        ],
+    );
+}
+
+#[test]
+fn a_run_that_has_not_ended_is_a_page() {
+    let shell = Shell::new();
+    let script = json!({ "version": 1, "replies": [
+        { "calls": [{ "name": "update_user", "arguments": { "user_id": "u1", "status": "inactive" } }] }, { "text": "Done." },
+    ] });
+    let script = shell.file("script.json", &script.to_string());
+    let model = format!("base=scripted/{}", script.display());
+    let ran = shell.run(&["run", "examples/crm", "--text", "Deactivate u1.", "--model", &model]);
+    let page = shell.state.path().join("run.html");
+    let wrote = shell.run(&["show", "last", "--html", page.to_str().unwrap()]);
+    assert_eq!(wrote.code, 0, "{}", wrote.err);
+    let text = text_of(&page);
+    has(&text, &["Deactivate u1.", "update_user"]);
+    assert_eq!(
+        text.contains("not ended: "),
+        ran.code == 5 && shell.run(&["show", "last", "--json"]).code == 1,
+        "{text}"
+    );
+}
+
+#[test]
+fn an_eval_is_a_page() {
+    let shell = Shell::new();
+    let page = shell.state.path().join("eval.html");
+    let args = ["eval", "examples/handbook", "--html", page.to_str().unwrap()];
+    let ran = shell.run(&args);
+    let text = text_of(&page);
+    let passed = ran.out.lines().find_map(|line| line.strip_prefix("passed ")).unwrap().trim().to_owned();
+    has(&text, &[&format!("{passed} runs passed"), "cites-what-failed", "own"]);
+    for metric in ["completion", "correct stop reason", "invalid actions", "replay"] {
+        let line = ran.out.lines().find(|line| line.starts_with(metric)).unwrap();
+        has(&text, &[&line.split_whitespace().collect::<Vec<_>>().join(" ")]);
+    }
+}
+
+#[test]
+fn guard_scores_are_a_page() {
+    let shell = Shell::new();
+    let page = shell.state.path().join("guard.html");
+    let step = json!({ "tool": "read", "arguments": { "path": "a" }, "result": "same" });
+    let run = json!({ "id": "r<1>", "source": "own", "label": "loop", "kind": "same", "loop_from": 1, "split": "dev",
+        "success": false, "steps": [step, step, step, step, step] });
+    let file = shell.file("runs.jsonl", &format!("{run}\n"));
+    let args = ["guard", "score", file.to_str().unwrap(), "--details", "--html", page.to_str().unwrap()];
+    let ran = shell.run(&args);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let text = text_of(&page);
+    has(&text, &["1 recorded runs with 5 calls", "r<1>"]);
+    // Each row of the command's tables is a row of the page.
+    let rows = ran.out.lines().filter(|line| line.starts_with("progress") && !line.contains(':'));
+    let mut count = 0;
+    for row in rows {
+        has(&text, &[&row.split_whitespace().collect::<Vec<_>>().join(" ")]);
+        count += 1;
+    }
+    assert!(count >= 2, "{}", ran.out);
+}
+
+#[test]
+fn an_attack_is_a_page() {
+    let shell = Shell::new();
+    let page = shell.state.path().join("redteam.html");
+    let args = [
+        "redteam",
+        "examples/crm",
+        "--scenario",
+        "one_run",
+        "--each",
+        "1",
+        "--runs",
+        "5",
+        "--html",
+        page.to_str().unwrap(),
+    ];
+    let ran = shell.run(&args);
+    let text = text_of(&page);
+    has(
+        &text,
+        &["Attacks on crm", if ran.code == 0 { "Every guard worked" } else { "A guard did not work" }],
+    );
+    let rows: Vec<&str> =
+        ran.out.lines().filter(|line| line.starts_with("one_run") || line.starts_with("all")).collect();
+    assert!(rows.len() > 3, "{}", ran.out);
+    for row in rows {
+        has(&text, &[&row.split_whitespace().collect::<Vec<_>>().join(" ")]);
+    }
+}
+
+#[test]
+fn a_backtest_is_a_page() {
+    let shell = Shell::new();
+    shell.run(&["run", "examples/helpdesk", &ticket(1042)]);
+    let page = shell.state.path().join("backtest.html");
+    let args = ["backtest", "last", "--set", "limits.passes=1", "--html", page.to_str().unwrap()];
+    assert_eq!(shell.run(&args).code, 0);
+    has(&text_of(&page), &["1 recorded runs", "limits.passes=1"]);
+}
