@@ -27,11 +27,11 @@ use crate::chat::{self, typed};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::resume::Origin;
-use crate::{people, places, saving, show, stream};
+use crate::{budgets, people, places, saving, show, stream};
 
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
-    let item = places::item_or_text(&domain, args.item.as_deref(), args.text.as_deref())?;
+    let item = places::item_or_text(&domain, args.items.first().map(PathBuf::as_path), args.text.as_deref())?;
     let item = WorkItem {
         caller: places::named("--caller", args.caller.as_deref())?,
         trace: places::named("--trace", args.trace.as_deref())?,
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let journal = places::journal(&args.journal, args.sync.policy(&domain))?;
     let prepared = saving::to_loop(&domain, !args.no_save);
     let origin = Origin::of(&args.domain, !args.no_save, /*asks*/ false)?.text()?;
-    let prepared = prepared.with_journal(Arc::clone(&journal) as Arc<dyn Journal>);
+    let prepared = budgets::on_journal(prepared, &domain, &journal, /*batch*/ None);
     let prepared = prepared.with_origin(origin).leave_when_waiting();
     let spec = Arc::clone(prepared.spec());
     let forecast = Forecast::new(&spec, &domain.prompts, &item);
@@ -175,7 +175,7 @@ impl Driving<'_> {
         outcome: Outcome,
         requested: Vec<PersonRequest>,
     ) -> Result<(ExitCode, Signals), Failure> {
-        let Self { journal, at, json, prints, mut signals, .. } = self;
+        let Self { runner, journal, at, json, prints, mut signals, .. } = self;
         let code = signals.exit_code(&outcome);
         // What still waits as a run ends has time left: the run would have ended its wait otherwise.
         let words =
@@ -195,6 +195,8 @@ impl Driving<'_> {
         } else {
             None
         };
+        let exceeded = outcome.stop.primary.reason == StopReason::SharedBudgetExceeded;
+        let taken = if exceeded { budgets::lines(runner).await } else { Vec::new() };
         let printed = spawn_blocking(move || {
             match (report, &words) {
                 (Some(report), _) => stream::print_json(&format!("{report}\n")),
@@ -207,6 +209,7 @@ impl Driving<'_> {
                 Some(_) => waits(&outcome),
                 None => summary(&outcome),
             }
+            taken.into_iter().for_each(stream::note);
         });
         // The run is over, and whoever should read of it may not.
         let _ = signals.unless_received(printed).await;

@@ -27,7 +27,9 @@ pub(super) fn shared_budget_holds(step: &Transition<'_>, _: &Past) -> Checked {
         })
         .fold(0, u64::saturating_add);
     must(after <= limit.0.max(before.saturating_add(beyond)), || {
-        format!("the shared budget was exceeded: {before} -> {after} of {limit}, {beyond} beyond the reserves")
+        format!(
+            "the shared budget was exceeded: {before} -> {after} of {limit}, {beyond} beyond the reserves"
+        )
     })
 }
 
