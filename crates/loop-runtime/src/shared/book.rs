@@ -7,7 +7,7 @@ use loop_core::PicoUsd;
 pub enum Answer {
     /// The call is reserved, and the final pass is held.
     Reserved,
-    /// Calls of other runs are in flight, and the budgets may cover it once they have settled. Nothing is reserved.
+    /// Other runs are under way, and the budgets may cover it once those have settled. Nothing is reserved.
     Wait,
     /// The budgets do not cover it. The run now holds what is left, so that it can use that.
     Refused {
@@ -41,9 +41,15 @@ impl Position {
             .saturating_sub(self.own_calls)
     }
 
-    /// What it may use if the calls of other runs settle for nothing.
+    /// What it may use if other runs settle for nothing.
     fn left_later(&self) -> u64 {
-        Self { others_calls: 0, ..*self }.left()
+        Self { others_calls: 0, others_holds: 0, ..*self }.left()
+    }
+
+    /// Whether other runs will settle something without this one. A run that holds something itself waits for calls
+    /// alone: otherwise runs could wait for each other's holds.
+    fn others_settle(&self) -> bool {
+        self.others_calls > 0 || self.others_holds > 0 && self.own_hold == 0 && self.own_calls == 0
     }
 }
 
@@ -66,7 +72,10 @@ pub(crate) fn decide(positions: &[Position], asked: Asked) -> (Answer, Option<u6
     if asked.hold.is_none() {
         return (refused, None);
     }
-    let may_fit_later = positions.iter().all(|position| needs(position) <= position.left_later());
+    let is_short = |position: &Position| needs(position) > position.left();
+    let may_fit_later = positions.iter().all(|position| {
+        !is_short(position) || needs(position) <= position.left_later() && position.others_settle()
+    });
     if may_fit_later { (Answer::Wait, None) } else { (refused, Some(left)) }
 }
 
@@ -92,12 +101,20 @@ mod tests {
     }
 
     #[test]
-    fn a_run_waits_only_for_calls_of_others() {
+    fn a_run_waits_only_for_what_others_settle_without_it() {
         let day = Position { limit: 100, spent: 50, others_calls: 40, ..Position::default() };
         assert_eq!(decide(&[day], asked(20, 10)), (Answer::Wait, None));
         assert_eq!(decide(&[day], asked(40, 11)), (Answer::Refused { left: PicoUsd(10) }, Some(10)));
-        let held = Position { others_calls: 0, others_holds: 40, ..day };
-        assert_eq!(decide(&[held], asked(20, 10)), (Answer::Refused { left: PicoUsd(10) }, Some(10)));
+        // One that has nothing yet waits for runs between their calls; one that holds something does not.
+        let between = Position { others_calls: 0, others_holds: 40, ..day };
+        assert_eq!(decide(&[between], asked(20, 10)), (Answer::Wait, None));
+        let holds = Position { own_hold: 5, others_holds: 35, ..between };
+        assert_eq!(decide(&[holds], asked(20, 10)), (Answer::Refused { left: PicoUsd(15) }, Some(15)));
+        // Another budget that covers it is not waited for, and one that never will ends the wait.
+        let month = Position { limit: 1_000, ..Position::default() };
+        assert_eq!(decide(&[day, month], asked(20, 10)), (Answer::Wait, None));
+        let spent = Position { limit: 60, spent: 50, ..Position::default() };
+        assert_eq!(decide(&[day, spent], asked(20, 10)), (Answer::Refused { left: PicoUsd(10) }, Some(10)));
     }
 
     #[test]

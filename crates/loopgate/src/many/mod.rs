@@ -75,10 +75,10 @@ pub(crate) async fn many(args: RunArgs) -> Result<ExitCode, Failure> {
         budget.map_or_else(String::new, |budget| format!("; at most {} for all of them", budget.limit)),
     ));
     let mut shown = Shown::new(items.len(), halt.clone());
-    let mut ended = futures::stream::iter(items)
-        .map(|item| {
+    let mut ended = futures::stream::iter(items.into_iter().enumerate())
+        .map(|(nth, item)| {
             let worker = Arc::clone(&worker);
-            async move { worker.work(item).await }
+            async move { (nth, worker.work(item).await) }
         })
         .buffer_unordered(jobs);
     let mut ticks = tokio::time::interval(if shows_bar { TERMINAL_PERIOD } else { PIPE_PERIOD });
@@ -90,7 +90,7 @@ pub(crate) async fn many(args: RunArgs) -> Result<ExitCode, Failure> {
             biased;
             received = signals.next() => interrupted(received, &halt, &shown),
             done = ended.next() => {
-                let Some(done) = done else { break };
+                let Some((nth, done)) = done else { break };
                 if args.json.json {
                     shown.clear(shows_bar);
                     for line in &done {
@@ -98,13 +98,15 @@ pub(crate) async fn many(args: RunArgs) -> Result<ExitCode, Failure> {
                     }
                 }
                 shown.count(&done);
-                lines.extend(done);
+                lines.extend(done.into_iter().map(|line| (nth, line)));
             }
             _ = ticks.tick() => shown.show(shows_bar, args.progress != Progress::Never),
         }
     }
     shown.clear(shows_bar);
     drop(ended);
+    lines.sort_by_key(|(nth, _)| *nth);
+    let lines: Vec<BatchLine> = lines.into_iter().map(|(_, line)| line).collect();
     if !args.json.json {
         stream::print(&table::table(&lines));
     }

@@ -11,7 +11,7 @@ use crate::stream::cut;
 const MAX_ITEM: usize = 32;
 const MAX_REASON: usize = 48;
 
-/// One row for each item, in the order in which they ended.
+/// One row for each item, in this order.
 pub(super) fn table(lines: &[BatchLine]) -> String {
     let mut rows = vec![["item", "outcome", "reason", "passes", "cost", "run"].map(str::to_owned)];
     rows.extend(lines.iter().map(row));
@@ -82,7 +82,11 @@ pub(super) fn summary(lines: &[BatchLine]) -> Vec<String> {
 pub(super) fn how_to_continue(lines: &[BatchLine]) -> Option<String> {
     let is = |state| lines.iter().filter(|line| line.state == state).count();
     let by_budget = StopReason::SharedBudgetExceeded;
-    let cut_off = lines.iter().filter(|line| line.reason.as_deref() == Some(by_budget.name())).count();
+    let is_cut_off = |line: &&BatchLine| {
+        line.reason.as_deref() == Some(by_budget.name())
+            && line.class.as_deref() == Some(by_budget.class().name())
+    };
+    let cut_off = lines.iter().filter(is_cut_off).count();
     let left = is(BatchState::NotStarted) + cut_off;
     let failed = lines.iter().filter(|line| line.exit_code == 6).count();
     let waiting = is(BatchState::Waiting);
