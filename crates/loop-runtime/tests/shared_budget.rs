@@ -198,6 +198,16 @@ async fn a_run_without_a_process_is_settled_at_its_whole_amount() {
     assert_eq!(alive.reserve(&day, &ask("alive", 40, 10)).await.unwrap(), Answer::Reserved);
     let taken = alive.taken("day").await.unwrap();
     assert_eq!((taken.spent, taken.reserved), (PicoUsd(40), PicoUsd(50)));
+    // So it is where nothing is asked for: the process may have been killed after the run had ended.
+    let lock = dead.lock_batch("dead").unwrap();
+    let month = [budget("month", 100)];
+    assert_eq!(dead.reserve(&month, &ask("dead", 7, 3)).await.unwrap(), Answer::Reserved);
+    alive.settle_leases().await.unwrap();
+    assert_eq!(alive.taken("month").await.unwrap().total(), PicoUsd(10), "its process is there");
+    drop(lock);
+    alive.settle_leases().await.unwrap();
+    let given_up = Taken { spent: PicoUsd(7), reserved: PicoUsd(0) };
+    assert_eq!(alive.taken("month").await.unwrap(), given_up);
     // A late settlement changes nothing.
     dead.settle(&RunId::new("batch-dead"), "1/main 1", PicoUsd(1)).await.unwrap();
     assert_eq!(alive.taken("day").await.unwrap(), taken);

@@ -51,6 +51,15 @@ pub trait SharedLedger: Send + Sync + fmt::Debug {
     /// When the ledger cannot be written.
     async fn give_up(&self, run: &RunId, is_taken_over: bool) -> Result<(), JournalError>;
 
+    /// Settles what runs have in flight that no process drives any more, each call at its whole amount. A ledger of one
+    /// process has none.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    async fn settle_leases(&self) -> Result<(), JournalError> {
+        Ok(())
+    }
+
     /// What is taken from a budget. Zero for one that no run has used.
     ///
     /// # Errors
@@ -184,11 +193,13 @@ impl SharedBudgets {
         self.budgets.is_empty()
     }
 
-    /// Each budget as it counts now, with what is taken from it.
+    /// Each budget as it counts now, with what is taken from it. What runs had in flight that no process drives any more
+    /// is settled first.
     ///
     /// # Errors
-    /// When the ledger cannot be read.
+    /// When the ledger cannot be read or written.
     pub async fn taken(&self) -> Result<Vec<(SharedBudget, Taken)>, JournalError> {
+        self.ledger.settle_leases().await?;
         let now = (self.clock)();
         let mut all = Vec::with_capacity(self.budgets.len());
         for budget in &self.budgets {

@@ -76,7 +76,7 @@ impl SharedLedger for SqliteJournal {
         self.change(move |files, connection| {
             let asked = Asked { amount: ask.amount.0, hold: ask.hold.map(|hold| hold.0) };
             let mut decided = decide(&positions(connection, &budgets, &ask.run)?, asked);
-            if decided.0 != Answer::Reserved && settle_leases(files, connection, &ask.run)? {
+            if decided.0 != Answer::Reserved && settle_leases(files, connection, Some(&ask.run))? {
                 decided = decide(&positions(connection, &budgets, &ask.run)?, asked);
             }
             let (answer, hold) = decided;
@@ -117,6 +117,10 @@ impl SharedLedger for SqliteJournal {
     async fn give_up(&self, run: &RunId, is_taken_over: bool) -> Result<(), JournalError> {
         let run = run.clone();
         self.change(move |_, connection| settle_whole(connection, run.as_str(), is_taken_over)).await
+    }
+
+    async fn settle_leases(&self) -> Result<(), JournalError> {
+        self.change(|files, connection| settle_leases(files, connection, None).map(drop)).await
     }
 
     async fn taken(&self, budget: &str) -> Result<Taken, JournalError> {
@@ -205,11 +209,12 @@ fn settle_whole(connection: &Connection, run: &str, keeps_hold: bool) -> Result<
     Ok(())
 }
 
-/// Settles what runs have in flight that no process drives any more. Says whether there was any.
-fn settle_leases(files: &Files, connection: &Connection, asking: &RunId) -> Result<bool, Fault> {
+/// Settles what runs have in flight that no process drives any more, except the one that asks. Says whether there was any.
+fn settle_leases(files: &Files, connection: &Connection, asking: Option<&RunId>) -> Result<bool, Fault> {
     let sql = "SELECT DISTINCT run FROM shared_reservations WHERE run <> ?1";
     let mut statement = connection.prepare_cached(sql)?;
-    let runs = statement.query_map(params![asking.as_str()], |row| row.get::<_, String>(0))?;
+    let runs =
+        statement.query_map(params![asking.map_or("", RunId::as_str)], |row| row.get::<_, String>(0))?;
     let mut is_any = false;
     for run in runs.collect::<Result<Vec<_>, _>>()? {
         if !files.locks.is_held(&RunId::new(run.as_str())) {
