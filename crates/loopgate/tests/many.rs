@@ -3,7 +3,7 @@
 use crate::common;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, Command};
 
 use common::provider::{Provider, Says};
@@ -374,7 +374,8 @@ fn many_items_under_one_budget_with_a_provider_that_lies_and_a_process_that_is_k
         // A call that was reserved as the process was killed may not have been sent.
         assert!(cost <= spent, "{behaviour}: {cost} and {spent}");
         if is_full {
-            eprintln!(
+            let _ = writeln!(
+                std::io::stderr(),
                 "{behaviour}: {done_once} of {count} items done, {cost} by the runs, {spent} by the ledger, of {limit}"
             );
         }
