@@ -166,7 +166,8 @@ pub mod run {
 /// Budgets that runs share: of a day, of a month, of a batch.
 pub mod budget {
     pub use crate::shared::{
-        Answer, Ask, BudgetLimit, MemoryLedger, SharedBudget, SharedBudgets, SharedLedger, Span, Taken,
+        BudgetLimit, LedgerAnswer, MemoryLedger, Reservation, SharedBudget, SharedBudgets, SharedLedger,
+        Span, Taken,
     };
 }
 

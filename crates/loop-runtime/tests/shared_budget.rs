@@ -8,7 +8,8 @@ use loop_core::{ModelSpec, PicoUsd, Price, RunId, RunSpec, SectionSpec, StopReas
 use loop_llm::Scripted;
 use loop_runtime::Runner;
 use loop_runtime::budget::{
-    Answer, Ask, BudgetLimit, MemoryLedger, SharedBudget, SharedBudgets, SharedLedger, Span, Taken,
+    BudgetLimit, LedgerAnswer, MemoryLedger, Reservation, SharedBudget, SharedBudgets, SharedLedger, Span,
+    Taken,
 };
 use loop_runtime::journal::{Journal, MemoryJournal, SqliteJournal};
 use loop_runtime::models::Models;
@@ -67,13 +68,13 @@ async fn walk(ledgers: &[Arc<dyn SharedLedger>], seed: u64, steps: u32) {
                 let amount = 1 + numbers.below(200);
                 let hold = (numbers.below(4) > 0).then(|| numbers.below(100));
                 let call = format!("call {next}").into();
-                let ask = Ask { run, call, amount: PicoUsd(amount), hold: hold.map(PicoUsd) };
+                let ask = Reservation { run, call, amount: PicoUsd(amount), hold: hold.map(PicoUsd) };
                 match ledger.reserve(&budgets, &ask).await.unwrap() {
-                    Answer::Reserved => {
+                    LedgerAnswer::Reserved => {
                         known.reserved.insert((nth, next), amount);
                         hold.into_iter().for_each(|hold| _ = known.holds.insert(nth, hold));
                     }
-                    Answer::Refused { left } => {
+                    LedgerAnswer::Refused { left } => {
                         let held = known.holds.get(&nth).copied().unwrap_or_default();
                         let free = 1_000_u64.saturating_sub(known.spent + known.reserved());
                         assert_eq!(left.0, free + held, "seed {seed}");
@@ -83,7 +84,7 @@ async fn walk(ledgers: &[Arc<dyn SharedLedger>], seed: u64, steps: u32) {
                             known.holds.insert(nth, left.0);
                         }
                     }
-                    Answer::Wait => assert!(hold.is_some() && known.reserved() > 0, "seed {seed}"),
+                    LedgerAnswer::Wait => assert!(hold.is_some() && known.reserved() > 0, "seed {seed}"),
                 }
             }
             3 if !own.is_empty() => {
@@ -160,9 +161,9 @@ async fn reservations_at_the_same_time_do_not_exceed_a_budget() {
             let mut reserved = 0;
             for call in 0..10 {
                 let call = format!("call {call}").into();
-                let ask = Ask { run: run.clone(), call, amount: PicoUsd(10), hold: None };
+                let ask = Reservation { run: run.clone(), call, amount: PicoUsd(10), hold: None };
                 let answer = journal.reserve(&[budget("batch", 505)], &ask).await.unwrap();
-                reserved += u64::from(answer == Answer::Reserved);
+                reserved += u64::from(answer == LedgerAnswer::Reserved);
             }
             reserved
         }));
@@ -182,7 +183,7 @@ async fn a_run_without_a_process_is_settled_at_its_whole_amount() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.db");
     let (dead, alive) = (SqliteJournal::open(&path).unwrap(), SqliteJournal::open(&path).unwrap());
-    let ask = |run: &str, amount, hold| Ask {
+    let ask = |run: &str, amount, hold| Reservation {
         run: RunId::new(format!("batch-{run}")),
         call: "1/main 1".into(),
         amount: PicoUsd(amount),
@@ -191,17 +192,17 @@ async fn a_run_without_a_process_is_settled_at_its_whole_amount() {
     let day = [budget("day", 100)];
     let lock = dead.lock_batch("dead").unwrap();
     let _own = alive.lock_batch("alive").unwrap();
-    assert_eq!(dead.reserve(&day, &ask("dead", 40, 30)).await.unwrap(), Answer::Reserved);
-    assert_eq!(alive.reserve(&day, &ask("alive", 40, 10)).await.unwrap(), Answer::Wait);
+    assert_eq!(dead.reserve(&day, &ask("dead", 40, 30)).await.unwrap(), LedgerAnswer::Reserved);
+    assert_eq!(alive.reserve(&day, &ask("alive", 40, 10)).await.unwrap(), LedgerAnswer::Wait);
     drop(lock);
     // What it held for its final pass is free again, and what it had in flight is spent.
-    assert_eq!(alive.reserve(&day, &ask("alive", 40, 10)).await.unwrap(), Answer::Reserved);
+    assert_eq!(alive.reserve(&day, &ask("alive", 40, 10)).await.unwrap(), LedgerAnswer::Reserved);
     let taken = alive.taken("day").await.unwrap();
     assert_eq!((taken.spent, taken.reserved), (PicoUsd(40), PicoUsd(50)));
     // So it is where nothing is asked for: the process may have been killed after the run had ended.
     let lock = dead.lock_batch("dead").unwrap();
     let month = [budget("month", 100)];
-    assert_eq!(dead.reserve(&month, &ask("dead", 7, 3)).await.unwrap(), Answer::Reserved);
+    assert_eq!(dead.reserve(&month, &ask("dead", 7, 3)).await.unwrap(), LedgerAnswer::Reserved);
     alive.settle_leases().await.unwrap();
     assert_eq!(alive.taken("month").await.unwrap().total(), PicoUsd(10), "its process is there");
     drop(lock);
@@ -295,8 +296,9 @@ async fn a_run_waits_for_the_money_of_another_and_then_continues() {
     let id = day(limit, &ledger, NOON).budgets()[0].at(SystemTime::UNIX_EPOCH + Duration::from_secs(NOON)).id;
     let other = RunId::new("other");
     let all = [BudgetLimit { id, limit: PicoUsd(limit) }];
-    let ask = Ask { run: other.clone(), call: "1/main 1".into(), amount: PicoUsd(limit - 1), hold: None };
-    assert_eq!(ledger.reserve(&all, &ask).await.unwrap(), Answer::Reserved);
+    let ask =
+        Reservation { run: other.clone(), call: "1/main 1".into(), amount: PicoUsd(limit - 1), hold: None };
+    assert_eq!(ledger.reserve(&all, &ask).await.unwrap(), LedgerAnswer::Reserved);
     let run = tokio::spawn(runner(&shared, &journal).run(item()).into_future());
     // It asks until the other one has settled.
     while journal.runs().await.unwrap().is_empty() {

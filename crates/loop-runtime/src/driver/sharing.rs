@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{Broken, Driver};
 use crate::journal::Entry;
-use crate::shared::{Answer, Ask, call_name};
+use crate::shared::{LedgerAnswer, Reservation, call_name};
 
 /// How long a driver waits before it asks for the money of a call again, at first and at most.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
@@ -75,16 +75,16 @@ impl Driver {
             return Ok(Err(Some(Refusal::SharedBudget { left: PicoUsd(0) })));
         };
         let hold = Some(self.run.final_pass_reserve(&key, quote));
-        let ask = Ask { run: self.run.id().clone(), call: call_name(key, attempt), amount, hold };
+        let ask = Reservation { run: self.run.id().clone(), call: call_name(key, attempt), amount, hold };
         let answer = shared.reserve(&ask).await?;
-        if answer == Answer::Wait {
+        if answer == LedgerAnswer::Wait {
             self.shared.wait();
             return Ok(Err(None));
         }
         self.shared.end_wait();
         Ok(match answer {
-            Answer::Refused { left } => Err(Some(Refusal::SharedBudget { left })),
-            Answer::Reserved | Answer::Wait => {
+            LedgerAnswer::Refused { left } => Err(Some(Refusal::SharedBudget { left })),
+            LedgerAnswer::Reserved | LedgerAnswer::Wait => {
                 self.shared.reserved.insert((key, attempt));
                 Ok(())
             }
@@ -99,8 +99,9 @@ impl Driver {
     ) -> Result<bool, Broken> {
         let Some(shared) = &self.parts.shared else { return Ok(true) };
         let Some(amount) = self.run.sub_call_reserve().cost else { return Ok(false) };
-        let ask = Ask { run: self.run.id().clone(), call: call_name(key, attempt), amount, hold: None };
-        let is_reserved = shared.reserve(&ask).await? == Answer::Reserved;
+        let ask =
+            Reservation { run: self.run.id().clone(), call: call_name(key, attempt), amount, hold: None };
+        let is_reserved = shared.reserve(&ask).await? == LedgerAnswer::Reserved;
         if is_reserved {
             self.shared.reserved.insert((key, attempt));
         }

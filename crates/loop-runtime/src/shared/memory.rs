@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use loop_core::{PicoUsd, RunId};
 
-use super::{Answer, Ask, Asked, BudgetLimit, Position, SharedLedger, Taken, decide};
+use super::{Asked, BudgetLimit, LedgerAnswer, Position, Reservation, SharedLedger, Taken, decide};
 use crate::journal::JournalError;
 
 /// Budgets that runs of this process share as long as the value exists. Clones share them.
@@ -52,7 +52,11 @@ impl MemoryLedger {
 
 #[async_trait]
 impl SharedLedger for MemoryLedger {
-    async fn reserve(&self, budgets: &[BudgetLimit], ask: &Ask) -> Result<Answer, JournalError> {
+    async fn reserve(
+        &self,
+        budgets: &[BudgetLimit],
+        ask: &Reservation,
+    ) -> Result<LedgerAnswer, JournalError> {
         let mut books = self.books();
         let positions: Vec<Position> = budgets
             .iter()
@@ -72,7 +76,7 @@ impl SharedLedger for MemoryLedger {
             if let Some(hold) = hold {
                 book.reserved.insert((ask.run.clone(), Arc::clone(&hold_name)), hold);
             }
-            if answer == Answer::Reserved {
+            if answer == LedgerAnswer::Reserved {
                 book.reserved.insert((ask.run.clone(), Arc::clone(&ask.call)), ask.amount.0);
             }
         }

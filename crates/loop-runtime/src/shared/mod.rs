@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use jiff::tz::Offset;
 use loop_core::{CommandKey, PicoUsd, RunId};
 
-pub use book::Answer;
+pub use book::LedgerAnswer;
 pub(crate) use book::{Asked, Position, decide};
 pub use memory::MemoryLedger;
 
@@ -35,7 +35,8 @@ pub trait SharedLedger: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// When the ledger cannot be written. Then the call may not be sent.
-    async fn reserve(&self, budgets: &[BudgetLimit], ask: &Ask) -> Result<Answer, JournalError>;
+    async fn reserve(&self, budgets: &[BudgetLimit], ask: &Reservation)
+    -> Result<LedgerAnswer, JournalError>;
 
     /// Puts the cost of a call in place of what it reserved, in each budget in which it was reserved. A call that reserves
     /// nothing any more changes nothing: it is settled already.
@@ -78,7 +79,7 @@ pub struct BudgetLimit {
 
 /// What a run asks for before it sends a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct Reservation {
     /// The run.
     pub run: RunId,
     /// The call, by its key and try. It must not be empty.
@@ -208,7 +209,7 @@ impl SharedBudgets {
         Ok(all)
     }
 
-    pub(crate) async fn reserve(&self, ask: &Ask) -> Result<Answer, JournalError> {
+    pub(crate) async fn reserve(&self, ask: &Reservation) -> Result<LedgerAnswer, JournalError> {
         let now = (self.clock)();
         let budgets: Vec<BudgetLimit> = self.budgets.iter().map(|budget| budget.at(now)).collect();
         self.ledger.reserve(&budgets, ask).await

@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::lock::{NotTaken, RunLock};
 use super::{Files, SqliteJournal};
 use crate::journal::{Durability, JournalError};
-use crate::shared::{Answer, Ask, Asked, BudgetLimit, Position, SharedLedger, Taken, decide};
+use crate::shared::{Asked, BudgetLimit, LedgerAnswer, Position, Reservation, SharedLedger, Taken, decide};
 
 /// They are laid when a run first asks, and programs that know nothing of them leave them alone.
 const TABLES: &str = "
@@ -71,12 +71,16 @@ impl SqliteJournal {
 
 #[async_trait]
 impl SharedLedger for SqliteJournal {
-    async fn reserve(&self, budgets: &[BudgetLimit], ask: &Ask) -> Result<Answer, JournalError> {
+    async fn reserve(
+        &self,
+        budgets: &[BudgetLimit],
+        ask: &Reservation,
+    ) -> Result<LedgerAnswer, JournalError> {
         let (budgets, ask) = (budgets.to_vec(), ask.clone());
         self.change(move |files, connection| {
             let asked = Asked { amount: ask.amount.0, hold: ask.hold.map(|hold| hold.0) };
             let mut decided = decide(&positions(connection, &budgets, &ask.run)?, asked);
-            if decided.0 != Answer::Reserved && settle_leases(files, connection, Some(&ask.run))? {
+            if decided.0 != LedgerAnswer::Reserved && settle_leases(files, connection, Some(&ask.run))? {
                 decided = decide(&positions(connection, &budgets, &ask.run)?, asked);
             }
             let (answer, hold) = decided;
@@ -89,7 +93,7 @@ impl SharedLedger for SqliteJournal {
                 if let Some(hold) = hold {
                     insert(connection, &ask.run, HOLD, id, hold)?;
                 }
-                if answer == Answer::Reserved {
+                if answer == LedgerAnswer::Reserved {
                     insert(connection, &ask.run, &ask.call, id, ask.amount.0)?;
                 }
             }
