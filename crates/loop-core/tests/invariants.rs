@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use loop_core::invariants::{Begun, Checker, OF_A_STATE, OF_A_STEP, Past, Transition};
 use loop_core::{
-    Event, EventKind, Millis, Note, PersonAnswer, Repeats, Run, State, Status, StopMode, StopReason,
+    Event, EventKind, Millis, Note, PersonAnswer, PicoUsd, Refusal, Repeats, Run, State, Status, StopMode,
+    StopReason,
 };
 use loop_testkit::*;
 use serde_json::{Value, json};
@@ -136,6 +137,15 @@ fn forgeries() -> Vec<(&'static str, Step)> {
     let answered = last(&world.answered_by_person("2/action-0", PersonAnswer::Approved));
     see("taint", &answered, &|it| it.is.approved.clear());
     see("an approval counts once", &answered, &|it| it.before = it.after.clone());
+    // The budget that runs share leaves less than what was started takes.
+    let mut world = run().with(|spec| spec.models.selector = None).start();
+    let left = Refusal::SharedBudget { left: PicoUsd(900_000_000) };
+    let refusal = refused(&world.call(), PROMPT, left);
+    world.apply(refusal);
+    let started = last(&world.started_with(PROMPT));
+    see("the rest of a shared budget", &started, &|it| {
+        it.after = forged(&it.after, &[("/budget/shared", json!(1_000_000))]);
+    });
     // The end.
     let ended = last(&run().start().replied(&draft("high")));
     let stopped = |it: &Step| it.notes.iter().position(|note| matches!(note, Note::Stopped { .. })).unwrap();

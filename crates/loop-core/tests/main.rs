@@ -48,6 +48,7 @@ mod retry;
 mod routes;
 mod saving;
 mod selection;
+mod shared_budget;
 mod stops;
 mod trouble;
 mod verdicts;

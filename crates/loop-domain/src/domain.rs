@@ -10,6 +10,7 @@ use loop_llm::{Recorder, RecordingError, Secrets};
 use loop_prompts::Prompts;
 use loop_runtime::{
     Runner,
+    budget::SharedBudget,
     journal::{Entry, SyncPolicy},
     models::Models,
     save::{DetailedTarget, Saver},
@@ -73,6 +74,8 @@ pub struct Domain {
     /// Where outcomes are saved: a file with placeholders for the ids of item and run, or an address, and how much of
     /// the evidence is saved. `None`: nowhere.
     pub save: Option<DetailedTarget>,
+    /// What its runs may cost together, by day and by month. Empty: there is no such budget.
+    pub budgets: Vec<SharedBudget>,
     /// Which entries of its runs a journal in a file syncs to the disk.
     pub sync: SyncPolicy,
     /// The secrets of the tools, by the variables of the environment that hold them. Empty: no tool needs any.
@@ -119,6 +122,7 @@ impl Domain {
             models::models(&file, options.record.as_deref(), &own)?;
         let prompts = parts::prompts(&file)?;
         let save = save?;
+        let budgets = spec::budgets(&file, &spec)?;
         let mut warnings = report::warnings(&spec);
         warnings.extend(tools.warnings);
         warnings.extend(remote::warnings(&file, &spec));
@@ -132,6 +136,7 @@ impl Domain {
             models,
             credentials: tools.secrets.values.into_iter().collect(),
             sync: file.config.journal.sync.into(),
+            budgets,
             file,
             save,
             warnings,

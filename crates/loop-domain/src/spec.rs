@@ -8,6 +8,7 @@ use loop_core::{
     OwnReason, PREAMBLE, PicoUsd, Price, ReasonName, RunSpec, SectionSpec, Selection, StopReason, ThreeTier,
     ToolSpec, edits,
 };
+use loop_runtime::budget::{SharedBudget, Span};
 use loop_tools::Registry;
 use serde_json::Value;
 
@@ -18,6 +19,7 @@ use crate::config::{
 use crate::error::DomainError;
 use crate::file::File;
 use crate::models;
+use crate::money::Usd;
 use crate::prices;
 use crate::protocol;
 use crate::remote::{self, LOCAL};
@@ -443,6 +445,30 @@ fn cost_limit(file: &File, models: &ModelSpecs) -> Result<Option<PicoUsd>, Domai
         );
         file.error(&["limits", "cost_usd"], message)
     })
+}
+
+/// The budgets that the runs of a domain share: each needs the price of each model.
+pub(crate) fn budgets(file: &File, spec: &RunSpec) -> Result<Vec<SharedBudget>, DomainError> {
+    let config = &file.config.budget;
+    let spans = [("day_usd", Span::Day, config.day_usd), ("month_usd", Span::Month, config.month_usd)];
+    let mut budgets = Vec::new();
+    for (key, span, usd) in spans {
+        let Some(Usd(limit)) = usd else { continue };
+        let path = ["budget", key];
+        if limit == PicoUsd(0) {
+            let message = "a budget of 0 lets no run call a model; give an amount, or leave the key out";
+            return Err(file.error(&path, message));
+        }
+        if let Some((tier, model)) = unpriced(&spec.models) {
+            let (provider, name) = (&model.provider, &model.model);
+            let message = format!(
+                "the price of {provider}/{name} is not known, so that the budget cannot be kept; add `price` to [models.{tier}], or leave the key out"
+            );
+            return Err(file.error(&path, message));
+        }
+        budgets.push(SharedBudget { span, of: Arc::clone(&spec.domain), limit });
+    }
+    Ok(budgets)
 }
 
 /// The first model whose price is unknown, with the name of its table.

@@ -13,7 +13,9 @@
 //! }
 //! ```
 
+mod announcing;
 mod calling_back;
+mod sharing;
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -38,6 +40,7 @@ use tokio_util::sync::CancellationToken;
 use crate::alarm::Alarm;
 use crate::callbacks::{CallbackError, Caller};
 use crate::conversation::{self, Conversation};
+use crate::driver::sharing::Sharing;
 use crate::eager::EarlyCalls;
 use crate::events::{Answer, Control, Feed, RunEvent};
 use crate::journal::{Durability, Entry, JournalError, RunWriter};
@@ -95,6 +98,8 @@ pub(crate) struct Driver {
     deaf: bool,
     /// When saving ends, once it has begun.
     save_ends: Option<Instant>,
+    /// What is reserved in the budgets that runs share.
+    shared: Sharing,
 }
 
 /// Where a driver begins: a state, and what is to be recorded before anything else.
@@ -205,6 +210,7 @@ impl Driver {
             opened,
             first,
             save_ends: None,
+            shared: Sharing::default(),
             dialogue: Dialogue::default(),
             memories: BTreeMap::new(),
             prompt: None,
@@ -249,6 +255,7 @@ impl Driver {
     }
 
     async fn end(&mut self, driven: Result<(), Broken>) -> Ended {
+        self.give_up_shared().await;
         let requested = (driven.is_ok() && self.is_waiting()).then(|| self.run.requested());
         let outcome = self.outcome_after(driven).await;
         let (prompts, run) = (&self.parts.prompts, &self.run);
@@ -298,6 +305,7 @@ impl Driver {
             self.recorded(opened);
             self.rest().await;
         }
+        self.take_over_shared().await?;
         for (event, notes) in std::mem::take(&mut self.first) {
             self.record(event, notes).await?;
         }
@@ -324,7 +332,7 @@ impl Driver {
             let deadline = self.run.deadline();
             let wake = deadline.map(|at| self.clock.instant(at));
             let ends = self.in_flight.values().filter_map(|begun| begun.ends).min();
-            let first = wake.into_iter().chain(ends).min();
+            let first = wake.into_iter().chain(ends).chain(self.shared.asks_at()).min();
             let kind = tokio::select! {
                 biased;
                 // What follows is above.
@@ -396,13 +404,15 @@ impl Driver {
                 Command::CallModel(call) if self.is_in_flight(call.key, call.attempt) => {}
                 Command::CallModel(call) => match call.granted {
                     Some(granted) => self.start_call(call, granted),
+                    None if self.shared.waits() => {}
                     None => {
-                        self.announce(call).await?;
-                        return Ok(true);
+                        if self.announce(call).await? {
+                            return Ok(true);
+                        }
                     }
                 },
                 Command::RunTool(tool) if self.is_in_flight(tool.key, tool.attempt) => {}
-                Command::RunTool(tool) if tool.announced => self.start_tool(tool),
+                Command::RunTool(tool) if tool.announced => self.start_tool(tool).await?,
                 Command::RunTool(tool) => {
                     let kind = EventKind::ToolStarted { key: tool.key, attempt: tool.attempt };
                     self.tell_own(kind).await?;
@@ -489,42 +499,6 @@ impl Driver {
         }
     }
 
-    /// Renders the prompt, asks for a quote, and makes the grant or the refusal known.
-    async fn announce(&mut self, call: CallModel) -> Result<(), Broken> {
-        let (key, attempt) = (call.key, call.attempt);
-        let (size, prompt_hash) = match &mut self.conversation {
-            Some(conversation) => conversation.grow(&self.parts.prompts, &self.run, key),
-            None => {
-                let Some(prompt) = self.dialogue.prompt(&self.parts.prompts, &self.run, key) else {
-                    return Err(Broken::Stuck(format!("{key} has no prompt")));
-                };
-                let named = (prompt.size, prompt.hash());
-                self.prompt = Some((key, attempt, prompt));
-                named
-            }
-        };
-        let kind = match self.run.quote(&key, size) {
-            Ok(quote) => EventKind::CallStarted {
-                key,
-                attempt,
-                tier: quote.tier,
-                prompt_bytes: size.bytes,
-                shared_bytes: size.shared_bytes,
-                prompt_hash,
-                max_output_tokens: quote.max_output_tokens,
-                reserve: quote.reserve,
-            },
-            Err(refusal) => EventKind::CallRefused {
-                key,
-                attempt,
-                prompt_bytes: size.bytes,
-                shared_bytes: size.shared_bytes,
-                refusal,
-            },
-        };
-        self.tell_own(kind).await
-    }
-
     fn start_call(&mut self, call: CallModel, granted: u64) {
         // What branches off never continues, and would only push out what does.
         let memory = match call.key.slot {
@@ -593,7 +567,10 @@ impl Driver {
         self.tasks.push(validate::validate(checks, command, token).boxed());
     }
 
-    fn start_tool(&mut self, command: RunTool) {
+    async fn start_tool(&mut self, mut command: RunTool) -> Result<(), Broken> {
+        if command.sub_call.is_some() && !self.reserve_shared_sub_call(command.key, command.attempt).await? {
+            command.sub_call = None;
+        }
         if self.caller.is_needed() {
             self.call_back_first(&command);
         }
@@ -608,6 +585,7 @@ impl Driver {
         let call = Dispatch::new(&self.run, command, (model, &self.parts.prompts, &registry), token, hear);
         let call = call.run(registry, credentials);
         self.tasks.push(call.map(move |settled| Settled { dispatch, ..settled }).boxed());
+        Ok(())
     }
 
     /// What the end of something in flight comes to; nothing where it is a read that was dropped.
@@ -802,12 +780,13 @@ impl Driver {
         // The last that was applied is taken back first.
         entries.drain(written..).rev().for_each(|entry| self.run.take_back(&entry.event.kind));
         let is_any = !entries.is_empty();
+        let settled = self.settle_shared(&entries).await;
         entries.drain(..).for_each(|entry| self.recorded(entry));
         self.unwritten = entries;
         if is_any {
             self.rest().await;
         }
-        failed.map_or(Ok(()), |error| Err(error.into()))
+        failed.map_or(settled, |error| Err(error.into()))
     }
 
     /// Tells of an entry that is durable.

@@ -50,6 +50,9 @@ pub(crate) fn sentence(condition: &Condition) -> String {
         Some(threshold),
     ) = (value, &condition.threshold)
     {
+        if condition.reason == StopReason::SharedBudgetExceeded {
+            return format!("{value}: the budget that runs share lets this one cost {threshold} in all.");
+        }
         return format!("{value}: the limit of {threshold} leaves no room for more.");
     }
     if let (Measure::Output(written), Some(granted)) = (value, &condition.threshold) {

@@ -80,6 +80,7 @@
 pub mod agent;
 mod alarm;
 mod audit;
+mod batch_line;
 mod callbacks;
 mod conversation;
 mod diff;
@@ -103,6 +104,7 @@ pub mod report;
 mod request;
 pub mod save;
 mod served;
+mod shared;
 mod sink;
 mod stream;
 mod taint;
@@ -159,6 +161,14 @@ pub mod run {
         Takeover, Verdict,
     };
     pub use loop_tools::CancellationToken;
+}
+
+/// Budgets that runs share: of a day, of a month, of a batch.
+pub mod budget {
+    pub use crate::shared::{
+        BudgetLimit, LedgerAnswer, MemoryLedger, Reservation, SharedBudget, SharedBudgets, SharedLedger,
+        Span, Taken,
+    };
 }
 
 /// What happens in a run, for those who watch it: events, observers on threads of their own, callbacks on the run's task.

@@ -30,6 +30,7 @@ use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
 use crate::replay::{Replay, ReplayDepth, replay_with};
 use crate::save::Saver;
+use crate::shared::SharedBudgets;
 use crate::sink;
 use crate::taint::{doubts_of, requested_of, taint_of};
 use crate::uses::ToolUses;
@@ -54,6 +55,8 @@ pub(crate) struct Parts {
     pub(crate) callbacks: Arc<Callbacks>,
     /// What an output is compared with, beside its schema.
     pub(crate) validators: Arc<[Arc<dyn Validator>]>,
+    /// The budgets that all its runs share. `None`: they share none.
+    pub(crate) shared: Option<SharedBudgets>,
     /// Whether a run that waits for people is left alone.
     pub(crate) leaves: bool,
     /// How long saving may take, all its tries together.
@@ -148,6 +151,14 @@ pub enum StartError {
         /// The model, by the provider's name for it.
         model: Arc<str>,
     },
+    /// The run shares a budget, and the price of a model is unknown, so the budget could not be kept.
+    #[error(
+        "the price of `{model}` is unknown, so the budget that runs share cannot be kept; set the price of the model, or leave the budget out"
+    )]
+    SharedBudgetWithoutPrice {
+        /// The model, by the provider's name for it.
+        model: Arc<str>,
+    },
     /// An answer or instruction of a person does not count.
     #[error("run {run}: {rejected}")]
     Refused {
@@ -221,6 +232,7 @@ impl Runner {
             saver: None,
             save_limit: SAVE_LIMIT,
             leaves: false,
+            shared: None,
             counts_own: false,
             origin: None,
             overridden: Vec::new(),
@@ -324,6 +336,18 @@ impl Runner {
     /// The same loop writing to another journal.
     pub fn with_journal(self, journal: Arc<dyn Journal>) -> Self {
         self.with(|parts| parts.journal = journal)
+    }
+
+    /// The same loop, whose runs share these budgets: each model call is reserved in all of them before it is sent. A run
+    /// whose next call they do not cover ends with [`StopReason::SharedBudgetExceeded`](crate::StopReason::SharedBudgetExceeded),
+    /// after its final pass if that is covered. The price of each model has to be known.
+    pub fn with_shared_budgets(self, shared: SharedBudgets) -> Self {
+        self.with(|parts| parts.shared = Some(shared).filter(|shared| !shared.is_empty()))
+    }
+
+    /// The budgets that its runs share. `None`: they share none.
+    pub fn shared_budgets(&self) -> Option<&SharedBudgets> {
+        self.parts.shared.as_ref()
     }
 
     /// The same loop saving its outcomes.
@@ -581,6 +605,7 @@ impl Runner {
             rules: Rules::default(),
             callbacks: Arc::clone(&shared.callbacks),
             validators: Arc::clone(&shared.validators),
+            shared: shared.shared.clone(),
             leaves: shared.leaves,
             counts_own: shared.counts_own,
             origin: shared.origin.clone(),
@@ -601,6 +626,9 @@ impl Parts {
     /// An error if the spec has a cost limit that an unknown price makes void.
     pub(crate) fn check_price(&self) -> Result<(), StartError> {
         let model = || Arc::clone(&self.spec.models.base.model);
+        if self.shared.is_some() && self.spec.models.base.price.is_none() {
+            return Err(StartError::SharedBudgetWithoutPrice { model: model() });
+        }
         let unpriced = self.spec.unpriced_limit();
         unpriced.map_or(Ok(()), |limit| Err(StartError::CostWithoutPrice { limit, model: model() }))
     }

@@ -14,6 +14,7 @@ use crate::served::is_other_model;
 use crate::uses::ToolUse;
 
 pub use crate::audit::{AUDIT_VERSION, AuditFault, AuditFinding, JournalAudit, RunAudit};
+pub use crate::batch_line::{BatchLine, BatchState};
 pub use crate::diff::{DIFF_VERSION, PassDiff, RunDiff, TextChange, ValueDiff};
 pub use crate::explain::explain;
 pub use crate::forecast::{Bound, Forecast};

@@ -69,8 +69,8 @@ enum Of {
     Item(WorkItem, Option<Arc<str>>),
     /// A run whose driver is gone, with what people say to it before it continues.
     Resumed(RunId, Vec<EventKind>),
-    /// A new run that begins with what another one had.
-    Continued(From),
+    /// A new run that begins with what another one had, under the caller's key.
+    Continued(From, Option<Arc<str>>),
 }
 
 impl Runner {
@@ -134,7 +134,7 @@ impl Runner {
     }
 
     fn continued(&self, from: From) -> RunRequest {
-        RunRequest { runner: self.clone(), of: Of::Continued(from), cancel: None }
+        RunRequest { runner: self.clone(), of: Of::Continued(from, None), cancel: None }
     }
 
     /// A request that answers the last message of `history`, by the rules of this loop. What is said and done is appended
@@ -192,11 +192,13 @@ impl RunRequest {
     /// The same request under an idempotency key of the caller: the journal makes one run of it, however often it is
     /// requested, and by how many processes. [`attach`](Self::attach) takes a second request to the first run. The other
     /// ways to drive refuse it with [`JournalError::KeyTaken`](crate::journal::JournalError::KeyTaken). A request that
-    /// resumes a run has its run already, and a fork or a retry is another run than the one of the key: both ignore it.
+    /// resumes a run has its run already, and a fork is another run than the one of the key: both ignore it. A retry is the
+    /// run of a key of its own.
     pub fn with_key(self, key: impl Into<Arc<str>>) -> Self {
         let of = match self.of {
             Of::Item(item, _) => Of::Item(item, Some(key.into())),
-            other @ (Of::Resumed(..) | Of::Continued(_)) => other,
+            Of::Continued(from @ From::Retry { .. }, _) => Of::Continued(from, Some(key.into())),
+            other @ (Of::Resumed(..) | Of::Continued(..)) => other,
         };
         Self { of, ..self }
     }
@@ -391,7 +393,7 @@ impl Of {
         match self {
             Self::Item(item, key) => runner.open_keyed(item, Vec::new(), key).await,
             Self::Resumed(run, stated) => runner.reopen_with(&run, stated).await,
-            Self::Continued(from) => runner.open_from(from).await,
+            Self::Continued(from, key) => runner.open_from(from, key).await,
         }
     }
 }
@@ -401,7 +403,7 @@ impl fmt::Debug for RunRequest {
         let of: &dyn fmt::Debug = match &self.of {
             Of::Item(item, _) => &item.id,
             Of::Resumed(run, _) => run,
-            Of::Continued(from) => from,
+            Of::Continued(from, _) => from,
         };
         f.debug_struct("RunRequest").field("runner", &self.runner).field("of", of).finish_non_exhaustive()
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::driver::{Clock, Opening};
-use crate::journal::{Entry, JournalError, Recorded};
+use crate::journal::{Entry, Header, JournalError, Recorded};
 use crate::parts::{Runner, StartError, fresh_id, read_history, replay, replay_seeing};
 use crate::report::{TotalsReport, json};
 use crate::uses::ToolUses;
@@ -68,7 +68,7 @@ impl Forkable {
 
 impl Runner {
     /// A new run that begins with what another run had, ready to be driven.
-    pub(crate) async fn open_from(&self, from: From) -> Result<Opening, StartError> {
+    pub(crate) async fn open_from(&self, from: From, key: Option<Arc<str>>) -> Result<Opening, StartError> {
         match from {
             From::Fork { run, entry } => {
                 let recorded = self.verified(&run).await?;
@@ -88,21 +88,21 @@ impl Runner {
                     let (run, entry, last) = (run.clone(), of.saturating_sub(1), last(&why));
                     StartError::NotForked { run, entry, why, last }
                 };
-                self.begin_from(&before, parent, refused).await
+                self.begin_from(&before, parent, key, refused).await
             }
             From::Retry { run } => {
                 let recorded = self.verified(&run).await?;
                 let before = replay(&run, &recorded)?;
                 let refused = |why| StartError::NotTakenOver { run: run.clone(), why };
                 let parent = before.retry(recorded.entries.len() as u64).map_err(refused)?;
-                self.begin_from(&before, parent, refused).await
+                self.begin_from(&before, parent, key, refused).await
             }
             From::Salvage { run, prefix, lost } => {
                 let (before, entries) = readable(&run, &prefix)?;
                 let lost = lost || entries < prefix.entries.len() as u64;
                 let refused = |why| StartError::NotTakenOver { run: run.clone(), why };
                 let parent = before.salvage(entries, lost).map_err(refused)?;
-                self.begin_from(&before, parent, refused).await
+                self.begin_from(&before, parent, key, refused).await
             }
         }
     }
@@ -136,13 +136,14 @@ impl Runner {
         &self,
         before: &Run,
         parent: Parent,
+        request_key: Option<Arc<str>>,
         refused: impl Fn(NotTakenOver) -> StartError,
     ) -> Result<Opening, StartError> {
         let parts = self.parts();
         parts.check_price()?;
         let id = RunId::new(fresh_id(std::time::SystemTime::now()).to_string());
         let facts = parts.facts(None);
-        let header = parts.header(&id, &facts, &before.started().item);
+        let header = Header { request_key, ..parts.header(&id, &facts, &before.started().item) };
         let started = Run::start_from(id, Arc::clone(self.spec()), parts.names(), (before, parent), facts);
         let (run, event, notes) = started.map_err(refused)?;
         let opened = Arc::new(Entry { seq: 0, event, notes });

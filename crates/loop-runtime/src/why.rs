@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_core::{
     Change, CommandKey, Condition, Confidence, Event, EventKind, Measure, PREAMBLE, Phase, PromptSize,
-    Rejected, Run, RunId, RunSpec, Setting, SpecNames, Started, StopReason, Totals,
+    Refusal, Rejected, Run, RunId, RunSpec, Setting, SpecNames, Started, StopReason, Totals,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -439,8 +439,10 @@ impl Turn {
             Self::At { before, event } => {
                 let mut run = before.under(Arc::clone(spec));
                 let mut event = Event::clone(event);
+                // What other runs had taken of the shared budget does not follow from the spec.
                 if let EventKind::CallRefused { key, prompt_bytes, shared_bytes, refusal, .. } =
                     &mut event.kind
+                    && !matches!(refusal, Refusal::SharedBudget { .. })
                 {
                     let prompt = PromptSize { bytes: *prompt_bytes, shared_bytes: *shared_bytes };
                     match run.quote(key, prompt) {

@@ -35,6 +35,7 @@ mod resume;
 mod save;
 mod save_http;
 mod selection;
+mod shared_budget;
 mod smart;
 mod stops;
 mod streaming;

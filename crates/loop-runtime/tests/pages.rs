@@ -83,6 +83,7 @@ fn every_reason_to_end_has_its_row() {
         StopReason::MaxModelCalls,
         StopReason::MaxToolCalls,
         StopReason::BudgetExceeded,
+        StopReason::SharedBudgetExceeded,
         StopReason::TokenLimit,
         StopReason::OutputLimit,
         StopReason::Timeout,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loop_core::{Change, EventKind, Measure, Note, Phase, Run, RunSpec, Setting, Status, StopMode};
 use loop_runtime::journal::{Entry, Recorded};
-use loop_runtime::report::{Continuation, JournalAudit, Plan, Replay, RunDiff, Why, WhyStatus};
+use loop_runtime::report::{BatchLine, Continuation, JournalAudit, Plan, Replay, RunDiff, Why, WhyStatus};
 use loop_testkit::*;
 
 fn recorded(world: &World) -> Recorded {
@@ -142,6 +142,7 @@ fn the_schemas_are_those_of_the_types() {
         ("diff", schemars::schema_for!(RunDiff)),
         ("plan", schemars::schema_for!(Plan)),
         ("replay", schemars::schema_for!(Replay)),
+        ("batch-line", schemars::schema_for!(BatchLine)),
     ];
     for (name, schema) in schemas {
         let file = format!("../../docs/schema/{name}.schema.json");

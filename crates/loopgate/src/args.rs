@@ -439,12 +439,14 @@ pub(crate) enum DomainCommand {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = BATCH_HELP)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) domain: DomainArgs,
-    /// The work item: a JSON or Markdown file, or `-` for standard input
-    #[arg(required_unless_present = "text", conflicts_with = "text")]
-    pub(crate) item: Option<PathBuf>,
+    /// The work item: a JSON or Markdown file, `-` for standard input, or a `.jsonl` file with one item a line; several
+    /// items are a batch
+    #[arg(required_unless_present = "text", conflicts_with = "text", value_name = "ITEM")]
+    pub(crate) items: Vec<PathBuf>,
     /// The work item as text
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,
@@ -478,7 +480,21 @@ pub(crate) struct RunArgs {
     /// Show live progress on standard error
     #[arg(long, value_enum, default_value_t = Progress::Auto, value_name = "WHEN")]
     pub(crate) progress: Progress,
+    #[command(flatten)]
+    pub(crate) many: crate::many::ManyArgs,
 }
+
+impl RunArgs {
+    /// Whether it is a batch: of several items, or with an option for one.
+    pub(crate) fn is_many(&self) -> bool {
+        self.items.len() > 1
+            || self.many.is_given()
+            || self.items.iter().any(|path| crate::many::is_lines(path))
+    }
+}
+
+const BATCH_HELP: &str = "A batch ends with the highest exit code of its runs. An item that was not started counts as 3, one that \
+    could not begin as 6. After Ctrl-C it is 130, after SIGTERM 143.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = MCP_HELP)]

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::live::Live;
 use crate::resume::Origin;
 use crate::run::{Driving, Signals};
-use crate::{places, run, saving, show, stream};
+use crate::{budgets, places, run, saving, show, stream};
 
 pub(crate) async fn fork(args: ForkArgs) -> Result<ExitCode, Failure> {
     let from = From::open(&args.run, &args.next).await?;
@@ -158,7 +158,8 @@ impl From {
             runner = runner.with_people();
         }
         let journal = SqliteJournal::clone(&self.journal).with_sync(next.sync.policy(&domain));
-        let runner = runner.with_journal(Arc::new(journal)).leave_when_waiting();
+        let runner =
+            budgets::on_journal(runner, &domain, &Arc::new(journal), /*batch*/ None).leave_when_waiting();
         Ok((domain, runner))
     }
 

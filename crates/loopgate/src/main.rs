@@ -3,6 +3,7 @@
 mod args;
 mod attach;
 mod backtest;
+mod budgets;
 mod cache;
 mod chat;
 mod diff;
@@ -15,6 +16,7 @@ mod guard;
 mod init;
 mod live;
 mod manual;
+mod many;
 #[cfg(feature = "mcp-server")]
 mod mcp;
 #[cfg(not(feature = "mcp-server"))]
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         match args.command {
             Command::Init(args) => init::init(args),
             Command::Doctor(args) => doctor::doctor(&args).await,
+            Command::Run(run) if run.is_many() => many::many(*run).await,
             Command::Run(run) => run::run(*run).await,
             Command::Chat(chat) => chat::chat(*chat).await,
             Command::Show(show) => show::show(show).await,

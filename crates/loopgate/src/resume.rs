@@ -15,10 +15,11 @@ use loop_runtime::{
 use serde::{Deserialize, Serialize};
 
 use crate::args::{DomainArgs, GoOnArgs, ResumeArgs, SettingArgs};
+use crate::budgets::BatchOrigin;
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::run::{Driving, Signals};
-use crate::{fork, places, run, saving, show, stream};
+use crate::{budgets, fork, places, run, saving, show, stream};
 
 /// How a run was begun: what its loop was put together from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +43,9 @@ pub(crate) struct Origin {
     saves: bool,
     /// Whether somebody was asked whatever the domain says.
     asks: bool,
+    /// The budget of the batch that it is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    batch: Option<BatchOrigin>,
 }
 
 impl Origin {
@@ -74,7 +78,13 @@ impl Origin {
             withheld,
             saves,
             asks,
+            batch: None,
         })
+    }
+
+    /// The same, of a run of a batch with this budget.
+    pub(crate) fn of_batch(self, batch: Option<BatchOrigin>) -> Self {
+        Self { batch, ..self }
     }
 
     /// As the journal keeps it.
@@ -260,7 +270,9 @@ impl Found {
         }
         // A setting of this process, not of the run: the run is resumed under any of them.
         let journal = SqliteJournal::clone(&self.journal).with_sync(go_on.sync.policy(&domain));
-        let runner = runner.with_journal(Arc::new(journal));
+        let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
+        let batch = origin.and_then(|origin| origin.batch).map(|batch| batch.budget());
+        let runner = budgets::on_journal(runner, &domain, &Arc::new(journal), batch);
         Ok((domain, runner.leave_when_waiting()))
     }
 

@@ -27,11 +27,11 @@ use crate::chat::{self, typed};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::resume::Origin;
-use crate::{people, picks, places, saving, show, stream, wrote};
+use crate::{budgets, people, picks, places, saving, show, stream, wrote};
 
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
-    let item = places::item_or_text(&domain, args.item.as_deref(), args.text.as_deref())?;
+    let item = places::item_or_text(&domain, args.items.first().map(PathBuf::as_path), args.text.as_deref())?;
     let item = WorkItem {
         caller: places::named("--caller", args.caller.as_deref())?,
         trace: places::named("--trace", args.trace.as_deref())?,
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let journal = places::journal(&args.journal, args.sync.policy(&domain))?;
     let prepared = saving::to_loop(&domain, !args.no_save);
     let origin = Origin::of(&args.domain, !args.no_save, /*asks*/ false)?.text()?;
-    let prepared = prepared.with_journal(Arc::clone(&journal) as Arc<dyn Journal>);
+    let prepared = budgets::on_journal(prepared, &domain, &journal, /*batch*/ None);
     let prepared = prepared.with_origin(origin).leave_when_waiting();
     let spec = Arc::clone(prepared.spec());
     let forecast = Forecast::new(&spec, &domain.prompts, &item);
@@ -197,6 +197,8 @@ impl Driving<'_> {
             None
         };
         let wrote = wrote::lines(started, &runner.spec().domain, &outcome.calls);
+        let exceeded = outcome.stop.primary.reason == StopReason::SharedBudgetExceeded;
+        let taken = if exceeded { budgets::lines(runner).await } else { Vec::new() };
         let printed = spawn_blocking(move || {
             match (report, &words) {
                 (Some(report), _) => stream::print_json(&format!("{report}\n")),
@@ -209,6 +211,7 @@ impl Driving<'_> {
                 Some(_) => waits(&outcome, &wrote),
                 None => summary(&outcome, &wrote),
             }
+            taken.into_iter().for_each(stream::note);
         });
         // The run is over, and whoever should read of it may not.
         let _ = signals.unless_received(printed).await;

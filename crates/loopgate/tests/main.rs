@@ -25,6 +25,7 @@ mod kinds;
 mod lies;
 #[cfg(feature = "mcp-server")]
 mod manual;
+mod many;
 mod mcp;
 #[cfg(feature = "mcp-server")]
 mod mcp_clients;

@@ -33,6 +33,9 @@ pub enum StopReason {
     MaxToolCalls,
     /// `limits.cost_usd` is used up, or does not cover the next call.
     BudgetExceeded,
+    /// The budget that the run shares with other runs does not cover its next call: that of a day, of a month or of a
+    /// batch.
+    SharedBudgetExceeded,
     /// `limits.tokens` is used up, or the prompt no longer fits into any model's context.
     TokenLimit,
     /// The last reply was cut at the output limit of its call.
@@ -72,7 +75,7 @@ pub enum StopReason {
 
 impl StopReason {
     /// Every reason of the loop, in order of declaration.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Confident,
         Self::Completed,
         Self::NoNewActions,
@@ -83,6 +86,7 @@ impl StopReason {
         Self::MaxModelCalls,
         Self::MaxToolCalls,
         Self::BudgetExceeded,
+        Self::SharedBudgetExceeded,
         Self::TokenLimit,
         Self::OutputLimit,
         Self::Timeout,
@@ -115,6 +119,7 @@ impl StopReason {
             Self::MaxModelCalls => "max_model_calls",
             Self::MaxToolCalls => "max_tool_calls",
             Self::BudgetExceeded => "budget_exceeded",
+            Self::SharedBudgetExceeded => "shared_budget_exceeded",
             Self::TokenLimit => "token_limit",
             Self::OutputLimit => "output_limit",
             Self::Timeout => "timeout",
@@ -147,6 +152,7 @@ impl StopReason {
             | Self::MaxModelCalls
             | Self::MaxToolCalls
             | Self::BudgetExceeded
+            | Self::SharedBudgetExceeded
             | Self::TokenLimit
             | Self::OutputLimit
             | Self::Timeout

@@ -16,6 +16,23 @@ struct Taken {
     overshoot: u64,
 }
 
+/// What is started is covered by the rest of the shared budget, in every mode: what other runs reserved is theirs.
+pub(super) fn shared_budget_holds(step: &Transition<'_>, _: &Past) -> Checked {
+    let Some(limit) = step.after.shared_limit() else { return Ok(()) };
+    let (before, after) = (cost(step.before), cost(step.after));
+    let beyond: u64 = charges(step)
+        .map(|(key, _, cost)| {
+            let reserve = reserve_of(step.before, is_action(key)).cost.unwrap_or_default();
+            cost.unwrap_or_default().0.saturating_sub(reserve.0)
+        })
+        .fold(0, u64::saturating_add);
+    must(after <= limit.0.max(before.saturating_add(beyond)), || {
+        format!(
+            "the shared budget was exceeded: {before} -> {after} of {limit}, {beyond} beyond the reserves"
+        )
+    })
+}
+
 /// What is started exceeds no limit, and a settlement exceeds it only by what it took beyond its reserve. With the mode
 /// `after` no call is started once the limit is used up.
 pub(super) fn limits_hold(step: &Transition<'_>, _: &Past) -> Checked {

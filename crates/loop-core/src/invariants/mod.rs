@@ -154,8 +154,9 @@ pub const OF_A_STATE: [StateInvariant; 13] = [
 ];
 
 /// What holds at every step.
-pub const OF_A_STEP: [StepInvariant; 12] = [
+pub const OF_A_STEP: [StepInvariant; 13] = [
     of_step("I-1, I-2, I-3", "cost and tokens within the limits", cost::limits_hold),
+    of_step("I-1", "the rest of a shared budget", cost::shared_budget_holds),
     of_step("I-6", "dispatches of an effect", effects::no_second_dispatch),
     of_step("I-8", "the rank falls", rank::falls),
     of_step("I-8", "one reason", ends::one_reason),

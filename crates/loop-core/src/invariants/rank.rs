@@ -1,7 +1,8 @@
 //! The rank: how many more events a run can take. It falls at every step, so every run ends.
 //!
 //! What a person or an operator does again and again is not counted: a request to stop, its withdrawal, an instruction,
-//! and a resume. None of these raises the rank.
+//! and a resume. None of these raises the rank. A refusal by the budget that runs share is not counted either: it lowers
+//! what that budget leaves the run, which falls to nothing at last.
 
 use super::view::{call, work};
 use super::{Checked, Past, Transition};
@@ -160,6 +161,11 @@ pub(super) fn falls(step: &Transition<'_>, _: &Past) -> Checked {
             | EventKind::Resumed { .. }
             | EventKind::Instruction { .. }
     );
+    let leaves_less = match (step.before.shared_limit(), step.after.shared_limit()) {
+        (before, Some(after)) => before.is_none_or(|before| after < before),
+        (_, None) => false,
+    };
+    let counts = counts && !leaves_less;
     if after < before || !counts && after == before {
         return Ok(());
     }

@@ -44,6 +44,10 @@ fn holds(step: &Transition<'_>, past: &Past, condition: &Condition) -> bool {
         }
         StopReason::MaxModelCalls => totals.model_calls.saturating_add(final_pass) >= limits.model_calls,
         StopReason::BudgetExceeded | StopReason::TokenLimit => is_spent(run, condition),
+        StopReason::SharedBudgetExceeded => {
+            let limit = run.shared_limit().map(Measure::PicoUsd);
+            limit.is_some() && condition.threshold == limit && is_spent(run, condition)
+        }
         StopReason::Timeout => run.elapsed_ms().saturating_add(limits.final_pass_ms()) >= limits.wall_ms,
         StopReason::Confident => is_high() && run.missing().is_empty(),
         StopReason::EvidenceMissing => !run.missing().is_empty(),

@@ -244,6 +244,10 @@ impl Run {
         let taken = std::mem::replace(phase, Phase::first());
         match step(taken, &mut rest, &event.kind) {
             Ok(next) => {
+                // A later driver asks the shared budget anew: it may have more, on another day.
+                if matches!(event.kind, EventKind::Resumed { .. }) {
+                    rest.budget.shared = None;
+                }
                 debug_assert!(rest.eager.is_empty(), "an eager read is neither used nor dropped");
                 *phase = next;
                 Ok(rest.notes)

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::outcome::ServedCall;
 use crate::spec::RunSpec;
-use crate::types::{CommandKey, Tier, Totals};
+use crate::types::{CommandKey, PicoUsd, Tier, Totals};
 
 /// What a run has used so far, call by call and in total.
 ///
@@ -16,6 +16,10 @@ pub(super) struct Budget {
     pub(super) totals: Totals,
     /// The number of sub-calls that are granted to smart tools and have not settled.
     pub(super) granted_sub_calls: u32,
+    /// The amount that the run's total cost may reach, because the budget that it shares with other runs leaves no more.
+    /// `None`: that budget has refused no call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) shared: Option<PicoUsd>,
     /// The model calls that settled, in order of settling.
     settled: Vec<CallRecord>,
 }
@@ -31,6 +35,11 @@ struct CallRecord {
 }
 
 impl Budget {
+    /// Lowers what the run may use of the shared budget to `left` from now on.
+    pub(super) fn shared_leaves(&mut self, left: PicoUsd) {
+        self.shared = Some(self.totals.cost.known.plus(left));
+    }
+
     /// Records a settled call. [`served_by`](Self::served_by) adds the model that served it.
     pub(super) fn keep(&mut self, key: CommandKey, attempt: u32, tier: Tier) {
         self.settled.push(CallRecord { key, attempt, tier, served: None });

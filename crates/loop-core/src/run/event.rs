@@ -286,6 +286,12 @@ pub enum Refusal {
     Context,
     /// A cost limit is set, and the price of the model is not known.
     UnknownPrice,
+    /// The budget that the run shares with other runs does not cover it. Announced for a call that the run itself would
+    /// grant, it lowers what the run may use of the shared budget from now on.
+    SharedBudget {
+        /// The amount that the shared budget leaves this run, in pico-dollars.
+        left: PicoUsd,
+    },
     /// The run does not command such a call.
     NotCommanded,
 }
@@ -299,6 +305,7 @@ impl Refusal {
             Self::ModelCalls => "model_calls",
             Self::Context => "context",
             Self::UnknownPrice => "unknown_price",
+            Self::SharedBudget { .. } => "shared_budget",
             Self::NotCommanded => "not_commanded",
         }
     }

@@ -92,7 +92,7 @@ impl Rest<'_> {
             return Phase::calling(call, purpose);
         }
         let refused = self.quoting().refused_by(refusal, &call, prompt).unwrap_or_else(|| no_room(refusal));
-        if matches!(refusal, Refusal::Cost | Refusal::Tokens)
+        if matches!(refusal, Refusal::Cost | Refusal::Tokens | Refusal::SharedBudget { .. })
             && matches!(purpose, Purpose::Main)
             && self.final_pass_helps()
         {
@@ -176,6 +176,7 @@ fn no_room(refusal: Refusal) -> Condition {
     let reason = match refusal {
         Refusal::ModelCalls => StopReason::MaxModelCalls,
         Refusal::Cost | Refusal::UnknownPrice => StopReason::BudgetExceeded,
+        Refusal::SharedBudget { .. } => StopReason::SharedBudgetExceeded,
         Refusal::Tokens | Refusal::Context | Refusal::NotCommanded => StopReason::TokenLimit,
     };
     let value = Measure::Text(format!("the next call was refused: {}", refusal.name()).into());

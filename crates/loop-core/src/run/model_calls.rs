@@ -50,7 +50,16 @@ impl Rest<'_> {
         }
         let prompt = PromptSize { bytes: *bytes, shared_bytes: *shared_bytes };
         let computed = self.quoting().quote_call(call, prompt);
-        Some(if computed == announced {
+        // The shared budget may refuse what the run itself would grant, if it leaves less than the call and the final pass
+        // after it may cost.
+        let is_refused_elsewhere = match (&computed, &announced) {
+            (Ok(quote), Err(Refusal::SharedBudget { left })) => {
+                let final_pass = self.quoting().final_pass_reserve(call.key.slot, quote);
+                quote.reserve.cost.is_none_or(|cost| *left < cost.plus(final_pass))
+            }
+            _ => false,
+        };
+        Some(if computed == announced || is_refused_elsewhere {
             Ok((prompt, announced))
         } else {
             Err(other_quote(key, &announced, &computed))
@@ -84,6 +93,17 @@ impl Rest<'_> {
         refusal: Refusal,
     ) -> Phase {
         self.notes.push(Note::CallRefused { key: call.key, refusal });
+        let mut refusal = refusal;
+        if let Refusal::SharedBudget { left } = refusal
+            && self.quoting().quote_call(&call, prompt).is_ok()
+        {
+            self.budget.shared_leaves(left);
+            match self.quoting().quote_call(&call, prompt) {
+                // With fewer output tokens, or on a cheaper tier, what is left covers it.
+                Ok(_) => return Phase::calling(call, purpose),
+                Err(now) => refusal = now,
+            }
+        }
         let place = Place::of(&call, &purpose);
         match purpose {
             Purpose::Select => self.select_defaults(format!("refused: {}", refusal.name())),

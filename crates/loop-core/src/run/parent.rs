@@ -112,7 +112,10 @@ pub(super) struct Carried {
 
 impl Carried {
     pub(super) fn of(state: &State) -> Self {
-        let State { started: _, clock, phase, inbox, route, knowledge, calls, draft, budget } = state.clone();
+        let State { started: _, clock, phase, inbox, route, knowledge, calls, draft, mut budget } =
+            state.clone();
+        // A new run asks the shared budget anew.
+        budget.shared = None;
         Self { clock, phase, inbox, route, knowledge, calls, draft, budget }
     }
 

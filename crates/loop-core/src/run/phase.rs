@@ -221,6 +221,7 @@ impl Phase {
             StopReason::MaxPasses
                 | StopReason::MaxModelCalls
                 | StopReason::BudgetExceeded
+                | StopReason::SharedBudgetExceeded
                 | StopReason::TokenLimit
                 | StopReason::Timeout
         );

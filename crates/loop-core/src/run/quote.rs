@@ -48,6 +48,9 @@ struct Headroom {
     output_token: u64,
     /// The reserve of the final pass. 0: the call is the final pass.
     final_pass: u64,
+    /// Whether it is the rest of a shared budget. That rest is covered before each call and holds the whole reserve of the
+    /// final pass.
+    is_shared: bool,
 }
 
 impl Headroom {
@@ -55,6 +58,7 @@ impl Headroom {
     fn output_tokens(&self, mode: CostMode, least: u64) -> Option<u64> {
         let all = self.limit.saturating_sub(self.taken);
         let for_output = match mode {
+            _ if self.is_shared => all.checked_sub(self.final_pass)?.checked_sub(self.input)?,
             CostMode::Estimated | CostMode::Strict => {
                 all.saturating_sub(held_back(self.limit, self.final_pass)).checked_sub(self.input)?
             }
@@ -73,6 +77,9 @@ impl Headroom {
     /// The smallest limit that would cover `least` output tokens.
     fn least_limit(&self, mode: CostMode, least: u64) -> u64 {
         match mode {
+            _ if self.is_shared => {
+                self.taken.saturating_add(self.needs(least)).saturating_add(self.final_pass)
+            }
             CostMode::After => self.taken.saturating_add(1),
             CostMode::Estimated | CostMode::Strict => {
                 least_limit(self.taken.saturating_add(self.needs(least)), self.final_pass)
@@ -124,6 +131,24 @@ impl Run {
         }
     }
 
+    /// What a final pass may cost after the commanded call `key` with this quote. A driver that asks a shared budget for
+    /// the call holds this amount as well, so that the run can still finish its document. 0: no final pass follows, or its
+    /// price is not known.
+    pub fn final_pass_reserve(&self, key: &CommandKey, quote: &Quote) -> PicoUsd {
+        self.quoting().final_pass_reserve(key.slot, quote)
+    }
+
+    /// What the sub-call of a smart tool reserves until it settles.
+    pub fn sub_call_reserve(&self) -> Reserve {
+        self.quoting().sub_call_reserve()
+    }
+
+    /// The amount that the run's total cost may reach by the budget that it shares with other runs, in pico-dollars.
+    /// `None`: that budget has refused no call since the run was last resumed.
+    pub fn shared_limit(&self) -> Option<PicoUsd> {
+        self.state.budget.shared
+    }
+
     /// What the calls in flight reserve until they settle.
     pub fn reserved(&self) -> Reserve {
         self.quoting().reserved()
@@ -149,7 +174,9 @@ impl Quoting<'_> {
         }
         let quote = self.quote_on(call.tier, call.key.slot, prompt);
         let instead: &[Tier] = match quote {
-            Err(Refusal::Cost | Refusal::UnknownPrice) => self.cheaper_than(call.tier),
+            Err(Refusal::Cost | Refusal::UnknownPrice | Refusal::SharedBudget { .. }) => {
+                self.cheaper_than(call.tier)
+            }
             // The base model may have the larger context.
             Err(Refusal::Context) if call.tier == Tier::Escalated => &[Tier::Base],
             Ok(_) | Err(_) => &[],
@@ -195,6 +222,11 @@ impl Quoting<'_> {
         }
         if let Some(headroom) = self.money(tier, slot, fits.input_tokens)? {
             let paid = headroom.output_tokens(mode, fits.least).ok_or(Refusal::Cost)?;
+            max_output_tokens = max_output_tokens.min(paid);
+        }
+        if let Some(headroom) = self.shared(tier, slot, fits.input_tokens)? {
+            let left = PicoUsd(headroom.limit.saturating_sub(headroom.taken));
+            let paid = headroom.output_tokens(mode, fits.least).ok_or(Refusal::SharedBudget { left })?;
             max_output_tokens = max_output_tokens.min(paid);
         }
         let input_tokens = fits.input_tokens;
@@ -261,6 +293,7 @@ impl Quoting<'_> {
         let slot = Slot::Action(0);
         pays(self.tokens(slot, reserve.input_tokens))
             && self.money(self.route.auxiliary_tier(self.spec), slot, reserve.input_tokens).is_ok_and(pays)
+            && self.shared(self.route.auxiliary_tier(self.spec), slot, reserve.input_tokens).is_ok_and(pays)
     }
 
     /// The limit that refused a call, with the value that the cheapest way to make it needs.
@@ -278,12 +311,14 @@ impl Quoting<'_> {
         let reason = match refusal {
             Refusal::Cost => StopReason::BudgetExceeded,
             Refusal::Tokens => StopReason::TokenLimit,
+            Refusal::SharedBudget { .. } => StopReason::SharedBudgetExceeded,
             Refusal::ModelCalls | Refusal::Context | Refusal::UnknownPrice | Refusal::NotCommanded => {
                 return None;
             }
         };
         // A tier that refuses for another reason does not count: a higher limit of this kind would not open it.
-        let cheaper = if refusal == Refusal::Cost { self.cheaper_than(call.tier) } else { &[] };
+        let is_money = matches!(refusal, Refusal::Cost | Refusal::SharedBudget { .. });
+        let cheaper = if is_money { self.cheaper_than(call.tier) } else { &[] };
         let cheaper = cheaper.iter().filter(|tier| self.is_another(**tier, call.tier));
         let headrooms = std::iter::once(&call.tier).chain(cheaper).filter_map(|tier| {
             let fits = self.fits(*tier, prompt).ok()?;
@@ -295,6 +330,7 @@ impl Quoting<'_> {
                     self.money(*tier, slot, fits.input_tokens).ok().flatten()
                 }
                 Refusal::Cost => None,
+                Refusal::SharedBudget { .. } => self.shared(*tier, slot, fits.input_tokens).ok().flatten(),
                 _ => tokens,
             };
             headroom.map(|headroom| (headroom, fits.least))
@@ -303,6 +339,11 @@ impl Quoting<'_> {
             headrooms.min_by_key(|(headroom, least)| headroom.least_limit(mode, *least))?;
         let held = held_back(headroom.limit, headroom.final_pass);
         let (spent, needs, to) = (headroom.taken, headroom.needs(least), headroom.least_limit(mode, least));
+        if headroom.is_shared {
+            let (spent, needs) = (PicoUsd(spent), PicoUsd(needs));
+            let value = Measure::NextCost { spent, needs, held: PicoUsd(headroom.final_pass) };
+            return Some(Condition::new(reason, value).threshold(Measure::PicoUsd(PicoUsd(headroom.limit))));
+        }
         let (value, threshold, setting, to) = match refusal {
             // Nothing is left, whatever the call needs.
             Refusal::Cost if mode == CostMode::After => (
@@ -345,28 +386,47 @@ impl Quoting<'_> {
             _ if !self.spec.finishes() => 0,
             _ => self.final_pass_input(input).saturating_add(FINAL_PASS_OUTPUT_TOKENS),
         };
-        Some(Headroom { limit, taken, input, output_token: 1, final_pass })
+        Some(Headroom { limit, taken, input, output_token: 1, final_pass, is_shared: false })
     }
 
     fn money(&self, tier: Tier, slot: Slot, input: u64) -> Result<Option<Headroom>, Refusal> {
         let Some(limit) = self.spec.limits.cost else { return Ok(None) };
+        self.money_of(limit, tier, slot, input).map(Some)
+    }
+
+    /// What the budget that the run shares with other runs leaves it. `None`: it has refused no call.
+    fn shared(&self, tier: Tier, slot: Slot, input: u64) -> Result<Option<Headroom>, Refusal> {
+        let Some(limit) = self.budget.shared else { return Ok(None) };
+        let headroom = self.money_of(limit, tier, slot, input)?;
+        Ok(Some(Headroom { is_shared: true, ..headroom }))
+    }
+
+    fn money_of(&self, limit: PicoUsd, tier: Tier, slot: Slot, input: u64) -> Result<Headroom, Refusal> {
         let price = self.spec.model(tier).price.as_ref().ok_or(Refusal::UnknownPrice)?;
         let reserved = self.reserved().cost.unwrap_or_default();
-        let final_pass = match slot {
-            Slot::Final => 0,
-            _ if !self.spec.finishes() => 0,
-            _ => {
-                let finishes_on = self.spec.model(self.route.tier).price.as_ref().unwrap_or(price);
-                self.price(finishes_on, self.final_pass_input(input), FINAL_PASS_OUTPUT_TOKENS).0
-            }
-        };
-        Ok(Some(Headroom {
+        Ok(Headroom {
             limit: limit.0,
             taken: self.budget.totals.cost.known.plus(reserved).0,
             input: self.price(price, input, 0).0,
             output_token: self.rates(price, input).output,
-            final_pass,
-        }))
+            final_pass: self.final_pass_cost(price, slot, input).0,
+            is_shared: false,
+        })
+    }
+
+    /// What the final pass after a call with this quote may cost. 0: none is made, or its price is not known.
+    pub(super) fn final_pass_reserve(&self, slot: Slot, quote: &Quote) -> PicoUsd {
+        let price = self.spec.model(quote.tier).price.as_ref();
+        price.map_or(PicoUsd(0), |price| self.final_pass_cost(price, slot, quote.reserve.input_tokens))
+    }
+
+    /// What the final pass after a call with this input may cost. 0: the call is the final pass, or none is made.
+    fn final_pass_cost(&self, price: &Price, slot: Slot, input: u64) -> PicoUsd {
+        if slot == Slot::Final || !self.spec.finishes() {
+            return PicoUsd(0);
+        }
+        let finishes_on = self.spec.model(self.route.tier).price.as_ref().unwrap_or(price);
+        self.price(finishes_on, self.final_pass_input(input), FINAL_PASS_OUTPUT_TOKENS)
     }
 
     /// The assumed input of a final pass: that of this call, or of the last main call if it was larger.

@@ -1,5 +1,6 @@
 //! What may stand in `loopgate.toml`. The comments here are what an editor shows for each key.
 
+mod budget;
 mod command;
 mod files;
 mod gate;
@@ -24,6 +25,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
+pub(crate) use budget::BudgetConfig;
 pub(crate) use command::CommandConfig;
 #[cfg(all(feature = "command", unix))]
 pub(crate) use command::OutputForm;
@@ -109,6 +111,9 @@ pub(crate) struct Config {
     /// What a run never passes.
     #[serde(default)]
     pub(crate) limits: LimitsConfig,
+    /// What all runs of the domain in one journal may cost together. Default: no such budget.
+    #[serde(default)]
+    pub(crate) budget: BudgetConfig,
     /// How it is decided after each pass whether to continue.
     #[serde(default)]
     pub(crate) gate: GateConfig,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use loop_core::{
-    Command, CommandKey, Digest, Event, EventKind, Facts, FailureKind, Millis, Outcome, PromptSize, Rejected,
-    Reply, Run, RunId, RunSpec, SpecNames, Started, Status,
+    Command, CommandKey, Digest, Event, EventKind, Facts, FailureKind, Millis, Outcome, PromptSize, Refusal,
+    Rejected, Reply, Run, RunId, RunSpec, SpecNames, Started, Status,
 };
 use loop_runtime::journal::Recorded;
 
@@ -265,6 +265,15 @@ impl Other {
                     reserve: quote.reserve,
                 };
                 Ok((kind, false))
+            }
+            // What other runs had taken of the shared budget is the same under other settings.
+            (Ok(quote), EventKind::CallRefused { refusal: Refusal::SharedBudget { left }, .. })
+                if quote
+                    .reserve
+                    .cost
+                    .is_none_or(|cost| *left < cost.plus(self.run.final_pass_reserve(&key, &quote))) =>
+            {
+                Ok((kind.clone(), false))
             }
             (Ok(quote), _) => {
                 let kind = EventKind::CallStarted {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::parts::{expire, replay};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
-pub use sqlite::{Lost, Salvaged, SqliteJournal, SyncPolicy};
+pub use sqlite::{BatchLock, Lost, Salvaged, SqliteJournal, SyncPolicy};
 
 /// Where runs are recorded.
 #[async_trait]
@@ -232,6 +232,12 @@ pub enum JournalError {
     Busy {
         /// The run.
         run: RunId,
+        /// The id of that process.
+        pid: u32,
+    },
+    /// Another process works this batch off.
+    #[error("another process works this batch off (pid {pid}); wait for it, or stop it")]
+    BatchBusy {
         /// The id of that process.
         pid: u32,
     },

@@ -5,7 +5,6 @@ mod view;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anstyle::Style;
@@ -14,9 +13,10 @@ use loop_core::{
     Effect, PersonAnswer, PersonRequest, PicoUsd, ProtocolSpec, StopClass, StopMode, StopReason, Totals,
 };
 use loop_domain::Domain;
-use loop_runtime::{Message, Runner, agent::Meta, journal::Journal, run::Remote};
+use loop_runtime::{Message, Runner, agent::Meta, run::Remote};
 
 use crate::args::ChatArgs;
+use crate::budgets;
 use crate::failure::Failure;
 use crate::resume::Origin;
 use crate::run::{ReceivedSignal, Signals, bill, count, doubts, is_doubtful};
@@ -48,7 +48,7 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     let item_bytes_max = domain.item_bytes_max();
     let lines = Lines::begin(item_bytes_max);
     let runner = domain.unsaved_loop().with_people().counting_own_messages();
-    let runner = runner.with_journal(journal as Arc<dyn Journal>).with_origin(origin);
+    let runner = budgets::on_journal(runner, &domain, &journal, /*batch*/ None).with_origin(origin);
     // What is piped in answers nothing: a turn that needs a person waits in the journal.
     let runner = if lines.is_answered() { runner } else { runner.leave_when_waiting() };
     let mut chat = Chat {

@@ -11,7 +11,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_runtime::journal::Journal;
 use rmcp::ServiceExt;
 use tokio_util::sync::CancellationToken;
 
@@ -23,7 +22,7 @@ use crate::args::{GoOnArgs, McpArgs};
 use crate::failure::Failure;
 use crate::resume::Origin;
 use crate::run::Signals;
-use crate::{places, saving, stream};
+use crate::{budgets, places, saving, stream};
 
 /// Bytes of a message besides its work item. In JSON, a byte of the item may take six.
 const MESSAGE_BYTES: usize = 256 << 10;
@@ -37,8 +36,8 @@ pub(crate) async fn mcp(args: McpArgs) -> Result<ExitCode, Failure> {
     domain.start_servers();
     let journal = places::journal(&args.journal, args.sync.policy(&domain))?;
     let origin = Origin::of(&args.domain, !args.no_save, /*asks*/ false)?.text()?;
-    let runner = saving::to_loop(&domain, !args.no_save)
-        .with_journal(Arc::clone(&journal) as Arc<dyn Journal>)
+    let runner = saving::to_loop(&domain, !args.no_save);
+    let runner = budgets::on_journal(runner, &domain, &journal, /*batch*/ None)
         .with_origin(origin)
         .leave_when_waiting();
     if args.max_cost.is_some() && runner.spec().limits.cost.is_none() {

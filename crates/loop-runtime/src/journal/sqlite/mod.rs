@@ -10,6 +10,7 @@
 //! each run had come is kept beside the journal as well, so that a run which was rolled back, or lost its newest entries,
 //! is noticed before anything is done again.
 
+mod budgets;
 mod clock;
 mod fault;
 mod heads;
@@ -35,6 +36,7 @@ use loop_core::RunId;
 use rusqlite::Connection;
 
 use crate::journal::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
+pub use budgets::BatchLock;
 use fault::Fault;
 use heads::{Head, Heads, Position};
 use lock::{Locks, NotTaken, RunLock};

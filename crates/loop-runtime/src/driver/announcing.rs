@@ -1,0 +1,52 @@
+//! How a model call is announced: its prompt is rendered, its quote is asked for, and its money is reserved.
+
+use loop_core::{CallModel, EventKind};
+
+use super::{Broken, Driver};
+
+impl Driver {
+    /// Renders the prompt, asks for a quote and for the money, and makes the grant or the refusal known. False while the
+    /// budget that runs share has to be asked again.
+    pub(super) async fn announce(&mut self, call: CallModel) -> Result<bool, Broken> {
+        let (key, attempt) = (call.key, call.attempt);
+        let (size, prompt_hash) = match &mut self.conversation {
+            Some(conversation) => conversation.grow(&self.parts.prompts, &self.run, key),
+            None => {
+                let Some(prompt) = self.dialogue.prompt(&self.parts.prompts, &self.run, key) else {
+                    return Err(Broken::Stuck(format!("{key} has no prompt")));
+                };
+                let named = (prompt.size, prompt.hash());
+                self.prompt = Some((key, attempt, prompt));
+                named
+            }
+        };
+        let quoted = match self.run.quote(&key, size) {
+            Ok(quote) => match self.reserve_shared(key, attempt, &quote).await? {
+                Ok(()) => Ok(quote),
+                Err(Some(refusal)) => Err(refusal),
+                Err(None) => return Ok(false),
+            },
+            Err(refusal) => Err(refusal),
+        };
+        let kind = match quoted {
+            Ok(quote) => EventKind::CallStarted {
+                key,
+                attempt,
+                tier: quote.tier,
+                prompt_bytes: size.bytes,
+                shared_bytes: size.shared_bytes,
+                prompt_hash,
+                max_output_tokens: quote.max_output_tokens,
+                reserve: quote.reserve,
+            },
+            Err(refusal) => EventKind::CallRefused {
+                key,
+                attempt,
+                prompt_bytes: size.bytes,
+                shared_bytes: size.shared_bytes,
+                refusal,
+            },
+        };
+        self.tell_own(kind).await.map(|()| true)
+    }
+}

@@ -1,0 +1,138 @@
+//! The driver and the budgets that runs share: it reserves before it sends, and settles what the core charged.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loop_core::{CommandKey, EventKind, Note, PicoUsd, Quote, Refusal};
+use tokio::time::Instant;
+
+use super::{Broken, Driver};
+use crate::journal::Entry;
+use crate::shared::{LedgerAnswer, Reservation, call_name};
+
+/// How long a driver waits before it asks for the money of a call again, at first and at most.
+const FIRST_WAIT: Duration = Duration::from_millis(20);
+const MAX_WAIT: Duration = Duration::from_millis(500);
+
+/// What a driver has reserved, and whether it waits for money.
+#[derive(Debug, Default)]
+pub(super) struct Sharing {
+    /// The calls that are reserved and have not settled.
+    reserved: BTreeSet<(CommandKey, u32)>,
+    /// When the money of the next call is asked for again. `None`: nothing is waited for.
+    asks_at: Option<Instant>,
+    /// The last wait.
+    wait: Duration,
+    /// Whether an earlier driver's reservations are settled.
+    is_taken_over: bool,
+}
+
+impl Sharing {
+    /// When the money of the next call is asked for again. `None`: nothing is waited for.
+    pub(super) fn asks_at(&self) -> Option<Instant> {
+        self.asks_at
+    }
+
+    /// Whether the money of the next call is asked for later.
+    pub(super) fn waits(&self) -> bool {
+        self.asks_at.is_some_and(|at| Instant::now() < at)
+    }
+
+    fn wait(&mut self) {
+        self.wait = (self.wait * 2).clamp(FIRST_WAIT, MAX_WAIT);
+        self.asks_at = Some(Instant::now() + self.wait);
+    }
+
+    fn end_wait(&mut self) {
+        (self.asks_at, self.wait) = (None, Duration::ZERO);
+    }
+}
+
+impl Driver {
+    /// Settles what an earlier driver of the run had in flight: the core charges it in full as well.
+    pub(super) async fn take_over_shared(&mut self) -> Result<(), Broken> {
+        let is_first = !std::mem::replace(&mut self.shared.is_taken_over, true);
+        if let Some(shared) = &self.parts.shared
+            && is_first
+            && !self.first.is_empty()
+        {
+            shared.give_up(self.run.id(), /*is_taken_over*/ true).await?;
+        }
+        Ok(())
+    }
+
+    /// Reserves a quoted call and the final pass after it. The error is the refusal, or `None` while it has to wait.
+    pub(super) async fn reserve_shared(
+        &mut self,
+        key: CommandKey,
+        attempt: u32,
+        quote: &Quote,
+    ) -> Result<Result<(), Option<Refusal>>, Broken> {
+        let Some(shared) = &self.parts.shared else { return Ok(Ok(())) };
+        // A model without a known price gets nothing of a shared budget.
+        let Some(amount) = quote.reserve.cost else {
+            return Ok(Err(Some(Refusal::SharedBudget { left: PicoUsd(0) })));
+        };
+        let hold = Some(self.run.final_pass_reserve(&key, quote));
+        let ask = Reservation { run: self.run.id().clone(), call: call_name(key, attempt), amount, hold };
+        let answer = shared.reserve(&ask).await?;
+        if answer == LedgerAnswer::Wait {
+            self.shared.wait();
+            return Ok(Err(None));
+        }
+        self.shared.end_wait();
+        Ok(match answer {
+            LedgerAnswer::Refused { left } => Err(Some(Refusal::SharedBudget { left })),
+            LedgerAnswer::Reserved | LedgerAnswer::Wait => {
+                self.shared.reserved.insert((key, attempt));
+                Ok(())
+            }
+        })
+    }
+
+    /// Reserves the sub-call of a smart tool. False: the tool runs without it.
+    pub(super) async fn reserve_shared_sub_call(
+        &mut self,
+        key: CommandKey,
+        attempt: u32,
+    ) -> Result<bool, Broken> {
+        let Some(shared) = &self.parts.shared else { return Ok(true) };
+        let Some(amount) = self.run.sub_call_reserve().cost else { return Ok(false) };
+        let ask =
+            Reservation { run: self.run.id().clone(), call: call_name(key, attempt), amount, hold: None };
+        let is_reserved = shared.reserve(&ask).await? == LedgerAnswer::Reserved;
+        if is_reserved {
+            self.shared.reserved.insert((key, attempt));
+        }
+        Ok(is_reserved)
+    }
+
+    /// Settles the calls that these entries charge. A tool that ended without its sub-call releases what that reserved.
+    pub(super) async fn settle_shared(&mut self, entries: &[Arc<Entry>]) -> Result<(), Broken> {
+        let Some(shared) = &self.parts.shared else { return Ok(()) };
+        for entry in entries {
+            for note in &entry.notes {
+                let Note::CallCharged { key, attempt, cost, .. } = note else { continue };
+                if self.shared.reserved.remove(&(*key, *attempt)) {
+                    let cost = cost.unwrap_or_default();
+                    shared.settle(self.run.id(), &call_name(*key, *attempt), cost).await?;
+                }
+            }
+            if let EventKind::ToolFinished { key, attempt, .. } = &entry.event.kind
+                && self.shared.reserved.remove(&(*key, *attempt))
+            {
+                shared.settle(self.run.id(), &call_name(*key, *attempt), PicoUsd(0)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Settles what is still in flight at its whole amount, and releases what is held: the run has ended here. What
+    /// cannot be written stays reserved until another run needs it.
+    pub(super) async fn give_up_shared(&mut self) {
+        if let Some(shared) = &self.parts.shared {
+            _ = shared.give_up(self.run.id(), /*is_taken_over*/ false).await;
+        }
+    }
+}
