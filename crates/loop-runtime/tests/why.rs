@@ -21,6 +21,7 @@ fn recorded(world: &World) -> Recorded {
         origin: None,
         entries: world.journal.iter().enumerate().map(entry).collect(),
         unverified: None,
+        imported: false,
         since_last_ms: None,
     }
 }

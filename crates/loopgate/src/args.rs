@@ -47,7 +47,12 @@ pub(crate) enum Command {
     /// Simulate runs of a domain without a key: how often they stop for what, what they cost, which limit binds
     Sim(SimArgs),
     /// List the runs in the journal, newest first
-    Runs(JournalArgs),
+    Runs(Box<crate::runs::RunsCommandArgs>),
+    /// Look after the journal: its size, deleting old runs, exporting and importing runs
+    #[command(subcommand)]
+    Journal(crate::journal::JournalCommand),
+    /// Save the outcome of a run that has ended to the domain's save target
+    Save(crate::save::SaveArgs),
     /// List a domain's tools, or call one
     Tools(ToolsArgs),
     /// List the models whose prices are known
@@ -424,6 +429,9 @@ pub(crate) struct RunArgs {
     /// Who requests the run; stored in the journal and in the outcome
     #[arg(long, value_name = "NAME")]
     pub(crate) caller: Option<String>,
+    /// A tag of the run, by which `runs` finds it; repeat the option for several
+    #[arg(long = "tag", value_name = "NAME")]
+    pub(crate) tags: Vec<String>,
     /// Your own key of this request: the journal makes one run of it, and a second request attaches to that run
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,

@@ -13,6 +13,7 @@ mod failure;
 mod fork;
 mod guard;
 mod init;
+mod journal;
 mod live;
 mod manual;
 #[cfg(feature = "mcp-server")]
@@ -37,6 +38,8 @@ mod redteam;
 mod replay;
 mod resume;
 mod run;
+mod runs;
+mod save;
 mod saving;
 mod servers;
 mod show;
@@ -76,7 +79,9 @@ fn main() -> ExitCode {
             Command::Backtest(args) => backtest::backtest(*args).await,
             Command::Tune(args) => tune::tune(*args).await,
             Command::Sim(args) => sim::sim(&args),
-            Command::Runs(runs) => show::runs(runs).await,
+            Command::Runs(args) => runs::runs(*args).await,
+            Command::Journal(command) => journal::journal(command).await,
+            Command::Save(args) => save::save(args).await,
             Command::Tools(tools) => tools::tools(tools).await,
             Command::Models(args) => models::models(&args),
             Command::Model(command) => model::model(command).await,

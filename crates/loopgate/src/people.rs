@@ -25,7 +25,7 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
     let lines = match &args.run {
         Some(run) => vec![show::find(journal.as_ref(), run).await?],
-        None => journal.runs().await?.into_iter().filter(|line| line.stop.is_none()).collect(),
+        None => journal.runs().await?.into_iter().filter(|line| line.stop.is_none() && !line.is_imported).collect(),
     };
     let (mut text, mut listed) = (String::new(), Vec::new());
     for line in lines {

@@ -42,6 +42,9 @@ pub(crate) struct Origin {
     saves: bool,
     /// Whether somebody was asked whatever the domain says.
     asks: bool,
+    /// The tags of the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tags: Vec<String>,
 }
 
 impl Origin {
@@ -74,7 +77,18 @@ impl Origin {
             withheld,
             saves,
             asks,
+            tags: Vec::new(),
         })
+    }
+
+    /// The same with these tags.
+    pub(crate) fn with_tags(self, tags: Vec<String>) -> Self {
+        Self { tags, ..self }
+    }
+
+    /// The tags of the run.
+    pub(crate) fn tags(&self) -> &[String] {
+        &self.tags
     }
 
     /// As the journal keeps it.
@@ -275,6 +289,11 @@ impl Found {
         Ok(saving::to_loop(&domain, /*saves*/ false))
     }
 
+    /// The run's domain as it is now, of which nothing is started.
+    pub(crate) fn domain(&self, folder: Option<&Path>) -> Result<Domain, Failure> {
+        Ok(self.load(folder, &[])?.domain)
+    }
+
     /// The run's domain as it is now. `folder` and `base_urls` are given in place of those that the run was begun with.
     fn load(&self, folder: Option<&Path>, base_urls: &[String]) -> Result<Loaded, Failure> {
         let id = self.id();
@@ -364,7 +383,7 @@ async fn resume_all(go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
     let runs = journal.runs().await?;
     // What is damaged may be over, and nobody can say so.
     let mut open: Vec<_> =
-        runs.into_iter().filter(|line| line.stop.is_none() || line.trouble.is_some()).collect();
+        runs.into_iter().filter(|line| (line.stop.is_none() && !line.is_imported) || line.trouble.is_some()).collect();
     open.reverse();
     if open.is_empty() {
         stream::note("no run is to be resumed");

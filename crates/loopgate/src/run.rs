@@ -41,7 +41,8 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     domain.start_servers();
     let journal = places::journal(&args.journal, args.sync.policy(&domain))?;
     let prepared = saving::to_loop(&domain, !args.no_save);
-    let origin = Origin::of(&args.domain, !args.no_save, /*asks*/ false)?.text()?;
+    let tags = places::tags(&args.tags)?;
+    let origin = Origin::of(&args.domain, !args.no_save, /*asks*/ false)?.with_tags(tags).text()?;
     let prepared = prepared.with_journal(Arc::clone(&journal) as Arc<dyn Journal>);
     let prepared = prepared.with_origin(origin).leave_when_waiting();
     let spec = Arc::clone(prepared.spec());

@@ -13,6 +13,7 @@ mod own;
 mod policy;
 mod prepared;
 mod published;
+mod recorded;
 mod reported;
 mod score;
 mod show;
@@ -20,5 +21,6 @@ mod trajectory;
 
 pub use effects::{EffectsError, ToolEffects};
 pub use policy::{Policy, UnknownPolicy};
+pub use recorded::trajectory_line;
 pub use score::{Group, Labelled, RefusedCall, RunScore, Score, Table};
 pub use trajectory::{Label, Problem, Split, Step, Trajectories, Trajectory};

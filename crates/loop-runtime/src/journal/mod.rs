@@ -16,7 +16,10 @@ use serde::{Deserialize, Serialize};
 pub use crate::parts::{expire, replay};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
-pub use sqlite::{Lost, Salvaged, SqliteJournal, SyncPolicy};
+pub use sqlite::{
+    EXPORT_VERSION, Exported, Imported, JournalStats, Keeps, Lost, NotImported, RunSummary, Salvaged,
+    SqliteJournal, SyncPolicy,
+};
 
 /// Where runs are recorded.
 #[async_trait]
@@ -162,6 +165,8 @@ pub struct Recorded {
     /// Why the run can be read and not resumed: the journal's seal is missing, or counts more entries. `None`: it is
     /// verified.
     pub unverified: Option<Arc<str>>,
+    /// Whether the run was imported: the journal vouches for what it is since then, and it is not resumed.
+    pub imported: bool,
     /// Milliseconds since the last entry, by the machine's clock since its start. `None`: the machine was restarted
     /// since, or the time is not known.
     pub since_last_ms: Option<u64>,
@@ -182,6 +187,13 @@ impl Recorded {
         let by_wall = started.map_or(Millis(0), since);
         by_wall.max(last.plus(self.since_last_ms.unwrap_or_default()))
     }
+}
+
+/// A wall time for people, in UTC.
+fn time(unix_ms: u64) -> String {
+    let ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_millisecond(ms)
+        .map_or_else(|_| unix_ms.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }
 
 /// Milliseconds since 1970; 0 for a clock that is set to a time before.
@@ -209,6 +221,10 @@ pub struct RunLine {
     pub stop: Option<StopReason>,
     /// Whether a process is writing it. Always false for a run that has stopped.
     pub is_written: bool,
+    /// Whether it was imported: it can be read, and not be resumed.
+    pub is_imported: bool,
+    /// The [`Header`]'s `origin`. `None`: it has none.
+    pub origin: Option<Arc<str>>,
     /// What is wrong with the stored run; the other fields are then unreliable. `None`: nothing is.
     pub trouble: Option<Arc<str>>,
 }
@@ -242,6 +258,32 @@ pub enum JournalError {
         run: RunId,
         /// The journal.
         place: String,
+    },
+    /// The run was deleted by `loopgate journal prune`, and the journal says so.
+    #[error(
+        "run {run} was pruned at {} UTC; import an export that holds it (`loopgate journal import FILE`), or begin a new run, with another key if it had one", time(*unix_ms)
+    )]
+    Pruned {
+        /// The run.
+        run: RunId,
+        /// When, in milliseconds since 1970 (UTC).
+        unix_ms: u64,
+    },
+    /// A run of an export is not taken in.
+    #[error("run {run}: {message}")]
+    NotTakenIn {
+        /// The run.
+        run: RunId,
+        /// Why not, and what to do.
+        message: String,
+    },
+    /// The run is not pruned now.
+    #[error("run {run} is not pruned: {why}")]
+    Kept {
+        /// The run.
+        run: RunId,
+        /// Why not.
+        why: Keeps,
     },
     /// Nothing was recorded.
     #[error(

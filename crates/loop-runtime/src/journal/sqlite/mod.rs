@@ -11,15 +11,20 @@
 //! is noticed before anything is done again.
 
 mod clock;
+mod export;
 mod fault;
 mod heads;
+mod import;
 mod lock;
 mod place;
+mod pruned;
 mod read;
 mod rows;
 mod salvage;
 mod schema;
 mod seal;
+mod stats;
+mod summary;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -41,7 +46,12 @@ use lock::{Locks, NotTaken, RunLock};
 use place::Place;
 use read::Stored;
 use rows::{Claim, Opening, RunRow, Text};
+pub use export::{EXPORT_VERSION, Exported};
+pub use import::{Imported, NotImported};
+pub use pruned::Keeps;
 pub use salvage::{Lost, Salvaged};
+pub use stats::JournalStats;
+pub use summary::RunSummary;
 use seal::{Broken, Key};
 use writer::{Change, Follows, Held, WriterThread};
 
@@ -294,7 +304,9 @@ impl Files {
                 Some(_) | None => {}
             }
         }
-        if head.committed.entries == hashes.len() as u64 {
+        if broken == Some(Broken::Imported) {
+            recorded.unverified = Some(rows::IMPORTED.into());
+        } else if head.committed.entries == hashes.len() as u64 {
             recorded.since_last_ms = head.written.zip(now).and_then(|(then, now)| then.until(&now));
         }
         Ok(recorded)
@@ -311,6 +323,16 @@ impl Files {
             Some(key) => Ok(self.heads.read(run, key)?),
             None => Ok(None),
         }
+    }
+
+    /// Why a run is not there: it was pruned, or never was.
+    fn gone(&self, connection: &Connection, run: &RunId) -> Result<JournalError, Fault> {
+        let key = self.key.as_ref();
+        let pruned = key.map(|key| pruned::find(connection, run, key)).transpose()?.flatten();
+        Ok(pruned.map_or_else(
+            || self.unknown(run),
+            |pruned| JournalError::Pruned { run: run.clone(), unix_ms: pruned.unix_ms },
+        ))
     }
 
     fn unknown(&self, run: &RunId) -> JournalError {
@@ -377,7 +399,9 @@ impl Journal for SqliteJournal {
         let run = run.clone();
         // In the thread that writes, so that what a dropped writer handed over is done before the run is read.
         let taken = self.store.writer.alone(move |files, open| {
-            let pid = rows::last_writer(open.connection(), &run)?.ok_or_else(|| files.unknown(&run))?;
+            let Some(pid) = rows::last_writer(open.connection(), &run)? else {
+                return Err(files.gone(open.connection(), &run)?.into());
+            };
             if open.connection().is_readonly(rusqlite::MAIN_DB)? {
                 return Err(Fault::Stated(fault::NOT_WRITABLE.to_owned()));
             }
@@ -414,8 +438,10 @@ impl Journal for SqliteJournal {
             // The head first: its writer may append between the two, and the head is never ahead of the entries.
             let head = files.head(&run)?;
             let transaction = connection.transaction()?;
-            let stored = read::recorded(&transaction, &run, files.key.as_ref())?;
-            files.verify(&run, stored.ok_or_else(|| files.unknown(&run))?, head)
+            match read::recorded(&transaction, &run, files.key.as_ref())? {
+                Some(stored) => files.verify(&run, stored, head),
+                None => Err(files.gone(&transaction, &run)?.into()),
+            }
         });
         read.await
     }
