@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loop_core::{Change, EventKind, Measure, Note, Phase, Run, RunSpec, Setting, Status, StopMode};
 use loop_runtime::journal::{Entry, Recorded};
-use loop_runtime::report::{Continuation, JournalAudit, Plan, Replay, RunDiff, Why, WhyStatus};
+use loop_runtime::report::{Continuation, JournalAudit, ListedRuns, Plan, Replay, RunDiff, StatsReport, Why, WhyStatus};
 use loop_testkit::*;
 
 fn recorded(world: &World) -> Recorded {
@@ -143,6 +143,8 @@ fn the_schemas_are_those_of_the_types() {
         ("diff", schemars::schema_for!(RunDiff)),
         ("plan", schemars::schema_for!(Plan)),
         ("replay", schemars::schema_for!(Replay)),
+        ("runs", schemars::schema_for!(ListedRuns)),
+        ("journal-stats", schemars::schema_for!(StatsReport)),
     ];
     for (name, schema) in schemas {
         let file = format!("../../docs/schema/{name}.schema.json");

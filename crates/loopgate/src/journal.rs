@@ -46,6 +46,9 @@ pub(crate) struct PruneArgs {
     /// Only print what would be deleted, and what would be kept
     #[arg(long)]
     dry_run: bool,
+    /// Leave the file as large as it is; its free parts may still hold what was deleted
+    #[arg(long)]
+    no_compact: bool,
     #[command(flatten)]
     filter: FilterArgs,
     #[command(flatten)]
@@ -53,8 +56,8 @@ pub(crate) struct PruneArgs {
 }
 
 const PRUNE_HELP: &str = "Each run is deleted in one transaction. Its id, its number of entries and its last hash stay, under the \
-    journal's seal, so that `verify` tells it from a run that vanished, and its request key stays taken. The file keeps its size; \
-    new runs use the free part.\n\nExit codes: 0 done, 1 a run could not be deleted, or the journal could not be read, 2 wrong usage.";
+    journal's seal, so that `verify` tells it from a run that vanished, and its request key stays taken. Then the file \
+    is written anew without the deleted parts.\n\nExit codes: 0 done, 1 a run could not be deleted, or the journal could not be read, 2 wrong usage.";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExportArgs {
@@ -167,7 +170,10 @@ async fn prune(args: PruneArgs) -> Result<ExitCode, Failure> {
         }
     }
     if pruned > 0 && !args.dry_run {
-        journal.tidy_up().await?;
+        let compacts = !args.no_compact;
+        if let Err(error) = journal.tidy_up(compacts).await {
+            stream::note(format!("loopgate: not compacted: {error}; the next prune does it"));
+        }
     }
     stream::print(&text);
     for (run, why) in &kept {

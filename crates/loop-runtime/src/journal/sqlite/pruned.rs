@@ -132,8 +132,8 @@ pub(super) fn forget(connection: &Connection, run: &RunId) -> Result<(), Fault> 
 }
 
 impl SqliteJournal {
-    /// Deletes a run that has stopped, in one transaction, and leaves a sealed record of it. What the deleted rows held is
-    /// overwritten with zeros. Whether the run may go is for the caller to say: see [`Retention`](crate::report::Retention).
+    /// Deletes a run that has stopped, in one transaction, and leaves a sealed record of it. Whether the run
+    /// may go is for the caller to say: see [`Retention`](crate::report::Retention).
     ///
     /// # Errors
     /// If there is no such run, if a process writes it, if it has not stopped or the journal does not vouch for it, or if
@@ -147,7 +147,6 @@ impl SqliteJournal {
             files.place.holds(&files.path)?;
             let key = files.key(&run)?;
             let _lock = files.lock(&run, None)?;
-            open.connection().execute_batch("PRAGMA secure_delete = ON")?;
             let head = files.head(&run)?;
             open.commit(files, Durability::Synced, |connection| {
                 let Some(row) = RunRow::find(connection, &run)? else {
@@ -188,18 +187,22 @@ impl SqliteJournal {
         pruned.await
     }
 
-    /// Deletes specs and manifests that no run has any more, and moves the journal's log into its file, so that what was
-    /// deleted is in neither.
+    /// Deletes specs and manifests that no run has any more. With `compacts`, the file is written anew without its free
+    /// parts, which may hold what was deleted, and takes no more space than it needs.
     ///
     /// # Errors
-    /// If the journal cannot be written.
-    pub async fn tidy_up(&self) -> Result<(), JournalError> {
-        let tidied = self.store.writer.alone(|files, open| {
-            open.connection().execute_batch("PRAGMA secure_delete = ON")?;
+    /// If the journal cannot be written, or another process writes it at this time.
+    pub async fn tidy_up(&self, compacts: bool) -> Result<(), JournalError> {
+        let tidied = self.store.writer.alone(move |files, open| {
+            files.place.holds(&files.path)?;
             open.commit(files, Durability::Synced, |connection| {
-                let unused = "DELETE FROM blobs WHERE hash NOT IN (SELECT spec FROM runs UNION SELECT manifest FROM runs)";
+                let unused = "DELETE FROM blobs
+                              WHERE hash NOT IN (SELECT spec FROM runs UNION SELECT manifest FROM runs)";
                 Ok(connection.execute(unused, [])?)
             })?;
+            if compacts {
+                open.connection().execute_batch("VACUUM")?;
+            }
             // Where another process reads, a part stays in the log until the next commits.
             open.connection().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             Ok(())
