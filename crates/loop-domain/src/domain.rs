@@ -10,6 +10,7 @@ use loop_llm::{Recorder, RecordingError, Secrets};
 use loop_prompts::Prompts;
 use loop_runtime::{
     Runner,
+    hooks::Hooks,
     journal::{Entry, SyncPolicy},
     models::Models,
     save::{DetailedTarget, Saver},
@@ -23,7 +24,7 @@ use crate::mcp::Servers;
 use crate::models::{self, Built};
 use crate::report::{self, DomainReport};
 use crate::scripts::Scripts;
-use crate::{item, parts, protocol, remote, spec, tools};
+use crate::{hooks, item, parts, protocol, remote, spec, tools};
 
 /// What the caller gives besides the folder. It replaces settings of the file, in the order of the fields.
 #[derive(Clone, Debug, Default)]
@@ -81,6 +82,7 @@ pub struct Domain {
     warnings: Vec<String>,
     unset: Vec<DomainError>,
     unset_to_save: Vec<DomainError>,
+    hooks: Hooks,
     scripts: Scripts,
     recorder: Option<Recorder>,
     secrets: Secrets,
@@ -115,6 +117,8 @@ impl Domain {
         let mut own = save.as_ref().ok().and_then(Option::as_ref).map(Saver::secrets).unwrap_or_default();
         let of_tools = tools.secrets.values.values().chain(&tools.secrets.parts);
         own.extend(&Secrets::of(of_tools.map(String::as_str)));
+        let hooks = hooks::hooks(&file)?;
+        own.extend(&Secrets::of(hooks.secrets.iter().map(String::as_str)));
         let Built { models, found, scripts, recorder } =
             models::models(&file, options.record.as_deref(), &own)?;
         let prompts = parts::prompts(&file)?;
@@ -125,6 +129,7 @@ impl Domain {
         let mut unset = tools.secrets.untrusted;
         unset.extend(found.unset);
         unset.extend(tools.secrets.unset);
+        unset.extend(hooks.unset);
         Ok(Self {
             spec: Arc::new(spec),
             registry: Arc::new(tools.registry),
@@ -137,6 +142,7 @@ impl Domain {
             warnings,
             unset,
             unset_to_save,
+            hooks: hooks.hooks,
             scripts,
             recorder,
             secrets: found.secrets,
@@ -261,6 +267,12 @@ impl Domain {
             .with_credentials(Arc::new(self.credentials.clone()))
             .with_secrets(&self.secrets)
             .with_overridden(self.overridden.iter().cloned())
+            .with_hooks(self.hooks.clone())
+    }
+
+    /// Who is told when one of its runs waits for a person, ends or fails.
+    pub fn hooks(&self) -> &Hooks {
+        &self.hooks
     }
 
     /// The keys of its models, those that the environment holds for the known providers, and the secrets of its tools. They are masked in what its

@@ -32,6 +32,7 @@ use loop_core::{
 use loop_llm::{Memory, Message};
 use loop_prompts::{Dialogue, Prompt, Thread};
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -40,6 +41,7 @@ use crate::callbacks::{CallbackError, Caller};
 use crate::conversation::{self, Conversation};
 use crate::eager::EarlyCalls;
 use crate::events::{Answer, Control, Feed, RunEvent};
+use crate::hooks::{Before, HookMessage};
 use crate::journal::{Durability, Entry, JournalError, RunWriter};
 use crate::model::{self, Settled};
 use crate::parts::Parts;
@@ -61,6 +63,11 @@ pub(crate) struct Driver {
     /// for and nobody is told before they are: what happened at one time, and the announcement that follows from it, share
     /// a commit.
     unwritten: Vec<Arc<Entry>>,
+    /// Messages of hooks that are journaled with them.
+    messages: Vec<HookMessage>,
+    /// What hooks were told of so far.
+    told: Before,
+    deliveries: Vec<JoinHandle<()>>,
     durability: Durability,
     clock: Clock,
     /// The first entry of a run that was just opened: it is durable, and was not told yet.
@@ -191,6 +198,7 @@ impl Driver {
             .then(|| Conversation::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
         let early = EarlyCalls::new(run.spec());
         Self {
+            told: Before::at_start(&run),
             conversation,
             caller: Caller::new(Arc::clone(&parts.callbacks)),
             answers: BTreeMap::new(),
@@ -200,6 +208,8 @@ impl Driver {
             writer,
             seq,
             unwritten: Vec::new(),
+            messages: Vec::new(),
+            deliveries: Vec::new(),
             durability: Durability::Committed,
             clock,
             opened,
@@ -249,6 +259,11 @@ impl Driver {
     }
 
     async fn end(&mut self, driven: Result<(), Broken>) -> Ended {
+        // Each is bounded by its hook's limit.
+        for delivery in self.deliveries.drain(..) {
+            // One that panicked left its message where it was.
+            _ = delivery.await;
+        }
         let requested = (driven.is_ok() && self.is_waiting()).then(|| self.run.requested());
         let outcome = self.outcome_after(driven).await;
         let (prompts, run) = (&self.parts.prompts, &self.run);
@@ -297,6 +312,9 @@ impl Driver {
             self.seq = opened.seq + 1;
             self.recorded(opened);
             self.rest().await;
+        } else if through == u32::MAX {
+            // What an earlier process did not deliver.
+            self.deliver();
         }
         for (event, notes) in std::mem::take(&mut self.first) {
             self.record(event, notes).await?;
@@ -780,6 +798,11 @@ impl Driver {
         let waits = durability == Durability::Committed && !self.caller.is_needed();
         self.seq += 1;
         self.durability = self.durability.max(durability);
+        if !self.parts.hooks.is_empty() {
+            let unix_ms = self.run.started().unix_ms_at(entry.event.at);
+            self.messages.extend(self.parts.hooks.messages(self.told, &self.run, unix_ms));
+            self.told = Before::of(&self.run);
+        }
         self.unwritten.push(entry);
         if waits { Ok(()) } else { self.write_down().await }
     }
@@ -787,6 +810,11 @@ impl Driver {
     /// Journals what is not journaled yet, and tells of it.
     async fn write_down(&mut self) -> Result<(), Broken> {
         let mut entries = std::mem::take(&mut self.unwritten);
+        let messages = std::mem::take(&mut self.messages);
+        let tells = !messages.is_empty();
+        if tells {
+            self.writer.announce(messages);
+        }
         let durability = std::mem::replace(&mut self.durability, Durability::Committed);
         let (written, failed) = match entries.as_slice() {
             [] => (0, None),
@@ -807,7 +835,21 @@ impl Driver {
         if is_any {
             self.rest().await;
         }
+        if tells && failed.is_none() {
+            self.deliver();
+        }
         failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Begins to deliver the messages of this run that are due. The run does not wait for it before it ends or is left.
+    fn deliver(&mut self) {
+        if self.parts.hooks.is_empty() {
+            return;
+        }
+        let (parts, run) = (Arc::clone(&self.parts), self.run.id().clone());
+        // What fails here is delivered later: the message is in the journal.
+        let delivery = async move { drop(parts.hooks.deliver_of(&*parts.journal, &run).await) };
+        self.deliveries.push(tokio::spawn(delivery));
     }
 
     /// Tells of an entry that is durable.

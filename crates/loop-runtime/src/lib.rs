@@ -90,6 +90,7 @@ mod explain;
 mod files;
 mod forecast;
 mod handle;
+pub mod hooks;
 pub mod journal;
 mod listed;
 mod model;

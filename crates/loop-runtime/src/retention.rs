@@ -39,6 +39,10 @@ impl Retention {
                 }
             }
         }
+        let mut messages: BTreeMap<RunId, u64> = BTreeMap::new();
+        for queued in journal.outbox().await? {
+            *messages.entry(queued.message.run).or_default() += 1;
+        }
         let mut retention = Self::default();
         for line in lines.into_iter().filter(|line| line.unix_ms < before) {
             let why = match journal.read(&line.run).await {
@@ -50,10 +54,11 @@ impl Retention {
                 Err(JournalError::Unknown { .. } | JournalError::Pruned { .. }) => continue,
                 Err(_) => Found::Kept(Keeps::Damaged),
             };
-            match why {
-                Found::Young => {}
-                Found::Kept(why) => retention.kept.push((line, why)),
-                Found::Over => retention.prune.push(line),
+            match (why, messages.get(&line.run)) {
+                (Found::Over, Some(left)) => retention.kept.push((line, Keeps::Messages(*left))),
+                (Found::Young, _) => {}
+                (Found::Kept(why), _) => retention.kept.push((line, why)),
+                (Found::Over, None) => retention.prune.push(line),
             }
         }
         Ok(retention)

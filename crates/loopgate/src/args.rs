@@ -51,6 +51,8 @@ pub(crate) enum Command {
     /// Look after the journal: its size, deleting old runs, exporting and importing runs
     #[command(subcommand)]
     Journal(crate::journal::JournalCommand),
+    /// List the messages of hooks that are not delivered, or deliver them
+    Hooks(crate::hooks::HooksArgs),
     /// Save the outcome of a run that has ended to the domain's save target
     Save(crate::save::SaveArgs),
     /// List a domain's tools, or call one

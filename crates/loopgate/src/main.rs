@@ -12,6 +12,7 @@ mod eval;
 mod failure;
 mod fork;
 mod guard;
+mod hooks;
 mod init;
 mod journal;
 mod live;
@@ -81,6 +82,7 @@ fn main() -> ExitCode {
             Command::Sim(args) => sim::sim(&args),
             Command::Runs(args) => runs::runs(*args).await,
             Command::Journal(command) => journal::journal(command).await,
+            Command::Hooks(args) => hooks::hooks(args).await,
             Command::Save(args) => save::save(args).await,
             Command::Tools(tools) => tools::tools(tools).await,
             Command::Models(args) => models::models(&args),

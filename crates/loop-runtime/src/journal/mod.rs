@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use loop_core::{CommandKey, Digest, Event, EventKind, Millis, Note, Phase, Run, RunId, RunSpec, StopReason};
 use serde::{Deserialize, Serialize};
 
+use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
 pub use crate::parts::{expire, replay};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
@@ -56,11 +57,40 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// # Errors
     /// When the journal cannot be read at all.
     async fn runs(&self) -> Result<Vec<RunLine>, JournalError>;
+
+    /// The messages of hooks that are not delivered, oldest first. A journal without an outbox has none.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    async fn outbox(&self) -> Result<Vec<QueuedMessage>, JournalError> {
+        Ok(Vec::new())
+    }
+
+    /// A message that nothing else delivers until the result is dropped. `None`: it is delivered, or another process
+    /// delivers it now.
+    ///
+    /// # Errors
+    /// When the journal cannot be read, or the claim cannot be made.
+    async fn claim(&self, _message: &str) -> Result<Option<ClaimedMessage>, JournalError> {
+        Ok(None)
+    }
+
+    /// Records what became of a delivery.
+    ///
+    /// # Errors
+    /// When the journal cannot be written. The message is then delivered again.
+    async fn settle(&self, _message: &str, _delivered: &Delivered) -> Result<(), JournalError> {
+        Ok(())
+    }
 }
 
 /// Appends to one run. There is one writer a run at a time; dropping it lets another take over.
 #[async_trait]
 pub trait RunWriter: Send + fmt::Debug {
+    /// Commits these messages of hooks together with the entries that are appended next. A journal without an outbox keeps
+    /// none of them.
+    fn announce(&mut self, _messages: Vec<HookMessage>) {}
+
     /// Makes an entry durable, and all entries before it at least as much. Its number must follow the last one's.
     ///
     /// # Errors

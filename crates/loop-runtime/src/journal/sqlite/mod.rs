@@ -16,6 +16,7 @@ mod fault;
 mod heads;
 mod import;
 mod lock;
+mod outbox;
 mod place;
 mod pruned;
 mod read;
@@ -39,6 +40,7 @@ use async_trait::async_trait;
 use loop_core::RunId;
 use rusqlite::Connection;
 
+use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
 use crate::journal::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
 use fault::Fault;
 use heads::{Head, Heads, Position};
@@ -118,6 +120,8 @@ impl SyncPolicy {
 struct Writer {
     journal: SqliteJournal,
     held: Arc<Held>,
+    /// What is committed with the next entries.
+    messages: Vec<HookMessage>,
     /// The run's row as the last append left it. `None`: it has to be read.
     row: Option<Box<RunRow>>,
 }
@@ -389,7 +393,7 @@ impl Journal for SqliteJournal {
             Ok((Held { claim: Claim::first(&run), head, _lock: lock }, opening, entry))
         });
         let (held, opening, entry) = prepared.await?;
-        let mut writer = Writer { journal: self.clone(), held: Arc::new(held), row: None };
+        let mut writer = Writer::new(self, held);
         let durability = sync.of(Durability::Committed);
         writer.commit(Follows::Beginning(Box::new(opening)), vec![entry], durability).await?;
         Ok(Box::new(writer))
@@ -428,7 +432,7 @@ impl Journal for SqliteJournal {
             Ok((recorded, Held { claim, head, _lock: lock }))
         });
         let (recorded, held) = taken.await?;
-        Ok((recorded, Box::new(Writer { journal: self.clone(), held: Arc::new(held), row: None })))
+        Ok((recorded, Box::new(Writer::new(self, held))))
     }
 
     async fn read(&self, run: &RunId) -> Result<Recorded, JournalError> {
@@ -482,16 +486,33 @@ impl Journal for SqliteJournal {
         });
         listed.await
     }
+
+    async fn outbox(&self) -> Result<Vec<QueuedMessage>, JournalError> {
+        self.queued().await
+    }
+
+    async fn claim(&self, message: &str) -> Result<Option<ClaimedMessage>, JournalError> {
+        self.claimed(message).await
+    }
+
+    async fn settle(&self, message: &str, delivered: &Delivered) -> Result<(), JournalError> {
+        self.settled(message, delivered).await
+    }
 }
 
 impl Writer {
+    fn new(journal: &SqliteJournal, held: Held) -> Self {
+        Self { journal: journal.clone(), held: Arc::new(held), messages: Vec::new(), row: None }
+    }
+
     async fn commit(
         &mut self,
         follows: Follows,
         entries: Vec<Text>,
         durability: Durability,
     ) -> Result<(), JournalError> {
-        let change = Change { held: Arc::clone(&self.held), follows, entries, durability };
+        let messages = std::mem::take(&mut self.messages);
+        let change = Change { held: Arc::clone(&self.held), follows, entries, messages, durability };
         self.row = Some(self.journal.store.writer.commit(change).await?);
         Ok(())
     }
@@ -499,6 +520,10 @@ impl Writer {
 
 #[async_trait]
 impl RunWriter for Writer {
+    fn announce(&mut self, messages: Vec<HookMessage>) {
+        self.messages.extend(messages);
+    }
+
     async fn append(&mut self, entry: &Arc<Entry>, asked: Durability) -> Result<(), JournalError> {
         let entries = std::slice::from_ref(entry);
         self.append_all(entries, asked).await.map_err(|(_, error)| error)

@@ -5,10 +5,11 @@ use std::fmt;
 use loop_core::RunId;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::SqliteJournal;
 use super::fault::{self, Fault};
+use super::outbox;
 use super::rows::{CHANGED, OTHER_KEY, RunRow, corrupt};
 use super::seal::{Broken, Key};
+use super::SqliteJournal;
 use crate::journal::{Durability, JournalError, unix_ms};
 
 /// Why a run is not pruned.
@@ -164,10 +165,11 @@ impl SqliteJournal {
                 // What was rolled back may have gone on.
                 let is_behind = head.as_ref().is_none_or(|head| head.committed.entries > row.count());
                 let is_imported = row.check(key) == Some(Broken::Imported);
-                let why = match (row.stop.is_none() && !is_imported, is_behind) {
-                    (true, _) => Some(Keeps::NotEnded),
-                    (false, true) => Some(Keeps::Damaged),
-                    (false, false) => None,
+                let why = match (row.stop.is_none() && !is_imported, is_behind, outbox::count(connection, &run)?) {
+                    (true, _, _) => Some(Keeps::NotEnded),
+                    (false, true, _) => Some(Keeps::Damaged),
+                    (false, false, 0) => None,
+                    (false, false, left) => Some(Keeps::Messages(left)),
                 };
                 if let Some(why) = why {
                     return Err(JournalError::Kept { run: run.clone(), why }.into());
