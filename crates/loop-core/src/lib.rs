@@ -135,6 +135,7 @@ pub use spec::{
 #[cfg(feature = "planted-bugs")]
 pub use types::Planted;
 pub use types::{
+    Approver,
     Action, Arguments, CallExtent, CommandKey, Confidence, Cost, Data, Digest, Effect, Evidence, EvidenceId,
     FailureKind, FailureText, Instruction, InvalidDigest, InvalidKey, ItemForm, Millis, ModelFailure,
     Observation, PicoUsd, Price, PriceAbove, Priority, Rates, Received, RunId, Scope, Slot, Status,

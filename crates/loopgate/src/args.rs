@@ -75,7 +75,7 @@ pub(crate) enum Command {
     /// List the actions and questions that wait for a person
     Pending(PendingArgs),
     /// Approve a waiting action, once, and resume its run
-    Approve(PersonArgs),
+    Approve(ApproveArgs),
     /// Deny a waiting action, and resume its run
     Deny(DenyArgs),
     /// Answer a waiting question, and resume its run
@@ -241,6 +241,19 @@ pub(crate) struct PersonArgs {
     pub(crate) binding: Option<String>,
     #[command(flatten)]
     pub(crate) go_on: GoOnArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The user of the system who runs the command is journaled with the approval. If `gate.approvals` is 2, two users of the \
+                  system have to run it."
+)]
+pub(crate) struct ApproveArgs {
+    #[command(flatten)]
+    pub(crate) person: PersonArgs,
+    /// Who approves, in your own words; it is journaled, and shown as unverified
+    #[arg(long = "as", value_name = "NAME")]
+    pub(crate) claim: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]

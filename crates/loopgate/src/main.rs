@@ -13,6 +13,7 @@ mod failure;
 mod fork;
 mod guard;
 mod hooks;
+mod identity;
 mod init;
 mod journal;
 mod live;

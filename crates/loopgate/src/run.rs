@@ -122,7 +122,7 @@ impl Driving<'_> {
                 Driven::Ended(outcome) => (outcome, Vec::new()),
                 Driven::Waiting(Waiting { outcome, requested }) => (outcome, requested),
             };
-            if !requested.is_empty() && is_answered_here() {
+            if !requested.is_empty() && is_answered_here() && requested.iter().all(people::may_answer_here) {
                 let typed = typed.get_or_insert_with(|| typed::Lines::begin(MAX_ANSWER_BYTES));
                 if let Some(stated) = self.ask(typed, &requested).await {
                     let run = &outcome.run;
@@ -161,11 +161,7 @@ impl Driving<'_> {
                 }
                 answer = chat::ask(typed, requested) => answer?,
             };
-            stated.push(EventKind::PersonAnswered {
-                key: requested.key,
-                answer,
-                binding: Some(requested.binding),
-            });
+            stated.push(people::answered(requested.key, answer, Some(requested.binding)));
         }
         Some(stated)
     }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use loop_core::{AttemptState, Outcome, Overridden, PassRecord, Reserve, Run, RunId, Totals};
 use loop_runtime::{
     journal::{Entry, Journal, JournalError, Recorded, RunLine, replay},
-    people::{InstructionReport, PeopleReport, PersonRequestRecord},
+    people::{ApproverReport, InstructionReport, PeopleReport, PersonRequestRecord},
     report::{CallReport, Report},
     tools::{ToolUse, ToolUses},
 };
@@ -307,12 +307,17 @@ fn with_people(text: &mut String, people: &PeopleReport) {
         requested_unix_ms,
         answer,
         text,
+        approvers,
         answered_unix_ms,
         ..
     } in &people.requested
     {
         lines.push((*requested_unix_ms, format!("asked about {action} {tool} {parameters}: {why}")));
+        if answer.is_none() && !approvers.is_empty() {
+            lines.push((*requested_unix_ms, format!("{action} {tool} {}, and not enough yet", approved_by(approvers))));
+        }
         let stated = match (answer.as_deref(), text) {
+            (Some("approved"), _) => approved_by(approvers),
             (Some("expired"), _) => "no answer in time, which counts as a denial".to_owned(),
             (Some(answer), Some(text)) => format!("{answer}: {text}"),
             (Some(answer), None) => answer.to_owned(),
@@ -327,6 +332,17 @@ fn with_people(text: &mut String, people: &PeopleReport) {
     for (unix_ms, line) in lines {
         row(text, &format!("- {} UTC {line}", time(unix_ms)));
     }
+}
+
+/// That an action was approved, and by whom as far as it is known.
+fn approved_by(approvers: &[ApproverReport]) -> String {
+    let one = |by: &ApproverReport| {
+        let ApproverReport { account, user, unverified_claim, .. } = by;
+        let user = if user.is_empty() { account.clone() } else { format!("{user} ({account})") };
+        unverified_claim.as_ref().map_or_else(|| user.clone(), |claim| format!("{user} as `{claim}` (unverified)"))
+    };
+    let all: Vec<String> = approvers.iter().map(one).collect();
+    if all.is_empty() { "approved".to_owned() } else { format!("approved by {}", all.join(" and ")) }
 }
 
 /// A pass of a conversation: what it asked for, or that it answered.

@@ -6,6 +6,7 @@
 //! It uses no spec, no state and no other module.
 
 mod action;
+mod approver;
 mod arguments;
 mod canonical;
 mod confidence;
@@ -34,6 +35,7 @@ mod tool_call;
 mod totals;
 mod usage;
 
+pub use approver::Approver;
 pub use action::{Action, Priority};
 pub use arguments::Arguments;
 pub use canonical::{canonical, digest, digest_text};

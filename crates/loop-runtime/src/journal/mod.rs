@@ -131,7 +131,9 @@ impl Durability {
             // While a reply is being received, only reads run.
             EventKind::ToolFinished { .. } if matches!(run.phase(), Phase::Calling { .. }) => false,
             EventKind::ToolStarted { key, .. } | EventKind::ToolFinished { key, .. } => changes(run, key),
-            EventKind::PersonAnswered { .. } | EventKind::Instruction { .. } => true,
+            EventKind::PersonAnswered { .. }
+            | EventKind::ApprovedBy { .. }
+            | EventKind::Instruction { .. } => true,
             _ => false,
         };
         let rests =
