@@ -106,6 +106,10 @@ impl Domain {
 
     fn made(file: File, options: &LoadOptions) -> Result<Self, DomainError> {
         protocol::check(&file)?;
+        if file.config.gate.approvals.is_some_and(|people| !(1..=2).contains(&people)) {
+            let message = "one or two people approve an action; write 1 or 2";
+            return Err(file.error(&["gate", "approvals"], message));
+        }
         let tools = tools::tools(&file)?;
         let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry);
         // What names a tool of a server that is not trusted names nothing for that reason.

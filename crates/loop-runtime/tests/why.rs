@@ -143,6 +143,7 @@ fn the_schemas_are_those_of_the_types() {
         ("diff", schemars::schema_for!(RunDiff)),
         ("plan", schemars::schema_for!(Plan)),
         ("replay", schemars::schema_for!(Replay)),
+        ("hook", schemars::schema_for!(loop_runtime::hooks::HookBody)),
         ("runs", schemars::schema_for!(ListedRuns)),
         ("journal-stats", schemars::schema_for!(StatsReport)),
     ];
