@@ -43,18 +43,22 @@ impl Receiver {
     }
 }
 
+/// Sends to a receiver.
+struct To(Arc<Receiver>);
+
 #[async_trait]
-impl HookSender for Arc<Receiver> {
+impl HookSender for To {
     async fn send(&self, message: &HookMessage) -> Result<(), String> {
-        self.heard.lock().unwrap().push(message.clone());
-        if let Some(journal) = &self.journal {
+        let Self(to) = self;
+        to.heard.lock().unwrap().push(message.clone());
+        if let Some(journal) = &to.journal {
             let lines = journal.runs().await.unwrap();
             let stop = lines[0].stop.map(|stop| stop.name().to_owned());
-            self.seen.lock().unwrap().push(stop);
+            to.seen.lock().unwrap().push(stop);
         }
-        let left = self.fails.load(Ordering::SeqCst);
+        let left = to.fails.load(Ordering::SeqCst);
         if left > 0 {
-            self.fails.store(left - 1, Ordering::SeqCst);
+            to.fails.store(left - 1, Ordering::SeqCst);
             return Err("no\nroom".to_owned());
         }
         Ok(())
@@ -101,7 +105,7 @@ async fn an_end_is_told_once_after_it_is_journaled() {
         seen: Mutex::default(),
     });
     let all = [HookEvent::Waiting, HookEvent::Ended, HookEvent::Failed];
-    let hooks = vec![hook("desk", &all, Arc::clone(&receiver)), hook("pager", &[HookEvent::Failed], Silent)];
+    let hooks = vec![hook("desk", &all, To(Arc::clone(&receiver))), hook("pager", &[HookEvent::Failed], Silent)];
     let outcome = loop_of(&journal, confident(), hooks).run(common::item()).await.unwrap();
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     let heard = receiver.heard.lock().unwrap().clone();
@@ -121,8 +125,8 @@ async fn a_failure_is_told_as_one_where_it_is_asked_for() {
     let journal = journal(folder.path());
     let (both, ended) = (Receiver::failing(0), Receiver::failing(0));
     let hooks = vec![
-        hook("both", &[HookEvent::Ended, HookEvent::Failed], Arc::clone(&both)),
-        hook("ended", &[HookEvent::Ended], Arc::clone(&ended)),
+        hook("both", &[HookEvent::Ended, HookEvent::Failed], To(Arc::clone(&both))),
+        hook("ended", &[HookEvent::Ended], To(Arc::clone(&ended))),
     ];
     let stage = Stage::new(&Log::new()).on("main", [refuses(LlmErrorKind::Auth)]);
     let outcome = loop_of(&journal, stage, hooks).run(common::item()).await.unwrap();
@@ -140,7 +144,7 @@ async fn what_does_not_arrive_stays_and_arrives_later_under_the_same_id() {
     let journal = journal(folder.path());
     let receiver = Receiver::failing(2);
     let on = [HookEvent::Ended];
-    let hooks = vec![hook("desk", &on, Arc::clone(&receiver)), hook("silent", &on, Silent)];
+    let hooks = vec![hook("desk", &on, To(Arc::clone(&receiver))), hook("silent", &on, Silent)];
     let outcome = loop_of(&journal, confident(), hooks).run(common::item()).await.unwrap();
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     let left = journal.outbox().await.unwrap();
@@ -160,7 +164,7 @@ async fn what_does_not_arrive_stays_and_arrives_later_under_the_same_id() {
     assert!(matches!(journal.prune(&outcome.run).await, Err(JournalError::Kept { .. })));
     // Another process, later.
     let other = SqliteJournal::open(folder.path().join("journal.db")).unwrap();
-    let hooks = Hooks::new([hook("desk", &on, Arc::clone(&receiver))]);
+    let hooks = Hooks::new([hook("desk", &on, To(Arc::clone(&receiver)))]);
     for (sent, is_left) in [(Delivered::Yes, false), (Delivered::Yes, true)].into_iter().rev() {
         let reports = hooks.deliver(&other, other.outbox().await.unwrap()).await.unwrap();
         assert_eq!(reports.len(), 1, "the other hook is not one of these");
@@ -180,7 +184,7 @@ async fn a_message_that_fails_too_often_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let journal = journal(folder.path());
     let receiver = Receiver::failing(u32::MAX);
-    let hooks = vec![hook("desk", &[HookEvent::Ended], Arc::clone(&receiver))];
+    let hooks = vec![hook("desk", &[HookEvent::Ended], To(Arc::clone(&receiver)))];
     loop_of(&journal, confident(), hooks.clone()).run(common::item()).await.unwrap();
     let hooks = Hooks::new(hooks);
     let mut before = 0;
@@ -224,7 +228,7 @@ async fn a_message_is_there_with_its_entry_or_not_at_all() {
     let connection = rusqlite::Connection::open(folder.path().join("journal.db")).unwrap();
     connection.execute_batch("UPDATE outbox SET body = '{\"type\": \"run.failed\"}'").unwrap();
     let receiver = Receiver::failing(0);
-    let hooks = Hooks::new([hook("desk", &[HookEvent::Ended], Arc::clone(&receiver))]);
+    let hooks = Hooks::new([hook("desk", &[HookEvent::Ended], To(Arc::clone(&receiver)))]);
     assert_eq!(hooks.deliver(&journal, journal.outbox().await.unwrap()).await.unwrap(), []);
     assert!(receiver.ids().is_empty() && !journal.outbox().await.unwrap()[0].is_sealed);
 }
@@ -246,7 +250,7 @@ async fn of_two_processes_one_delivers_a_message() {
     // I-29: the second finds it claimed, and afterwards gone.
     let folder = tempfile::tempdir().unwrap();
     let journal = journal(folder.path());
-    let failing = vec![hook("desk", &[HookEvent::Ended], Receiver::failing(1))];
+    let failing = vec![hook("desk", &[HookEvent::Ended], To(Receiver::failing(1)))];
     loop_of(&journal, confident(), failing).run(common::item()).await.unwrap();
     let (barrier, sent) = (Arc::new(tokio::sync::Barrier::new(2)), Arc::new(AtomicU32::new(0)));
     let slow = Slow(Arc::clone(&barrier), Arc::clone(&sent));
