@@ -5,8 +5,9 @@ use loop_testkit::*;
 use std::sync::Arc;
 
 use loop_core::{
-    AnswerFault, Approver, Certificate, CommandKey, Condition, DeniedBy, Digest, Effect, Effects, Event, EventKind, Measure,
-    Millis, Outcome, PersonAnswer, Rejected, Status, StopMode, StopReason, ToolPolicy, ToolSpec, Verdict,
+    AnswerFault, Approver, Certificate, CommandKey, Condition, DeniedBy, Digest, Effect, Effects, Event,
+    EventKind, Measure, Millis, Outcome, PersonAnswer, Rejected, Status, StopMode, StopReason, ToolPolicy,
+    ToolSpec, Verdict,
 };
 use serde_json::json;
 
@@ -489,7 +490,8 @@ fn where_two_people_are_demanded_two_accounts_approve() {
     // K4, I-26: a name that is claimed makes no second person, and an approval without an account counts for nothing.
     let mut setup = run().people();
     setup.spec.gate.approvals = 2;
-    let mut world = setup.start().replied(&draft("low").asks("wipe", target("a"))).expect_phase("waiting_for_person");
+    let mut world =
+        setup.start().replied(&draft("low").asks("wipe", target("a"))).expect_phase("waiting_for_person");
     let refused = |world: &mut World, kind: EventKind| {
         let event = Event { at: world.run.now(), kind };
         match world.run.clone().apply(&event) {
@@ -519,7 +521,8 @@ fn a_denial_needs_one_person_and_one_approval_is_enough_elsewhere() {
     // K4
     let mut setup = run().people();
     setup.spec.gate.approvals = 2;
-    let mut world = setup.start().replied(&draft("low").asks("wipe", target("a"))).expect_phase("waiting_for_person");
+    let mut world =
+        setup.start().replied(&draft("low").asks("wipe", target("a"))).expect_phase("waiting_for_person");
     let first = approved_by(&world, "1/action-0", by("uid 1", None));
     world.apply(first);
     let world = world.answered_by_person("1/action-0", no()).expect_call("2/main", 1);

@@ -72,8 +72,7 @@ pub enum ListedState {
 
 impl ListedState {
     /// Every state, in the order of declaration.
-    pub const ALL: [Self; 5] =
-        [Self::Ended, Self::Running, Self::Waiting, Self::Interrupted, Self::Damaged];
+    pub const ALL: [Self; 5] = [Self::Ended, Self::Running, Self::Waiting, Self::Interrupted, Self::Damaged];
 
     /// Its name in JSON.
     pub fn name(self) -> &'static str {

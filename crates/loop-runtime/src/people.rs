@@ -122,7 +122,8 @@ impl PeopleReport {
         }
         if let EventKind::ApprovedBy { key, by, .. } = &entry.event.kind {
             let of = key.to_string();
-            if let Some(requested) = self.requested.iter_mut().rev().find(|requested| requested.action == of) {
+            if let Some(requested) = self.requested.iter_mut().rev().find(|requested| requested.action == of)
+            {
                 requested.approvers.push(ApproverReport {
                     account: by.account.to_string(),
                     user: by.user.to_string(),

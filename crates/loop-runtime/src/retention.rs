@@ -73,12 +73,7 @@ enum Found {
     Over,
 }
 
-fn keeps(
-    line: &RunLine,
-    recorded: &Recorded,
-    continued: &BTreeMap<RunId, RunId>,
-    before: u64,
-) -> Found {
+fn keeps(line: &RunLine, recorded: &Recorded, continued: &BTreeMap<RunId, RunId>, before: u64) -> Found {
     let Ok(run) = replay(&line.run, recorded) else { return Found::Kept(Keeps::Damaged) };
     let last = recorded.entries.last().map_or(0, |last| run.started().unix_ms_at(last.event.at));
     if last >= before {

@@ -105,7 +105,8 @@ async fn an_end_is_told_once_after_it_is_journaled() {
         seen: Mutex::default(),
     });
     let all = [HookEvent::Waiting, HookEvent::Ended, HookEvent::Failed];
-    let hooks = vec![hook("desk", &all, To(Arc::clone(&receiver))), hook("pager", &[HookEvent::Failed], Silent)];
+    let hooks =
+        vec![hook("desk", &all, To(Arc::clone(&receiver))), hook("pager", &[HookEvent::Failed], Silent)];
     let outcome = loop_of(&journal, confident(), hooks).run(common::item()).await.unwrap();
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     let heard = receiver.heard.lock().unwrap().clone();
@@ -148,7 +149,9 @@ async fn what_does_not_arrive_stays_and_arrives_later_under_the_same_id() {
     let outcome = loop_of(&journal, confident(), hooks).run(common::item()).await.unwrap();
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     let left = journal.outbox().await.unwrap();
-    let said = |queued: &QueuedMessage| (queued.message.hook.to_string(), queued.error.as_deref().map(str::to_owned));
+    let said = |queued: &QueuedMessage| {
+        (queued.message.hook.to_string(), queued.error.as_deref().map(str::to_owned))
+    };
     assert_eq!(
         left.iter().map(said).collect::<Vec<_>>(),
         [
@@ -215,7 +218,9 @@ async fn a_message_is_there_with_its_entry_or_not_at_all() {
         unix_ms: 1,
     };
     let next = recorded.entries.len() as u64;
-    let entry = |seq| Arc::new(Entry { seq, event: Event { at: Millis(1), kind: EventKind::StopWithdrawn }, notes: vec![] });
+    let entry = |seq| {
+        Arc::new(Entry { seq, event: Event { at: Millis(1), kind: EventKind::StopWithdrawn }, notes: vec![] })
+    };
     writer.announce(vec![message.clone()]);
     writer.append(&entry(next + 7), Durability::Synced).await.unwrap_err();
     assert_eq!(journal.outbox().await.unwrap(), []);

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use loop_core::{Change, EventKind, Measure, Note, Phase, Run, RunSpec, Setting, Status, StopMode};
 use loop_runtime::journal::{Entry, Recorded};
-use loop_runtime::report::{Continuation, JournalAudit, ListedRuns, Plan, Replay, RunDiff, StatsReport, Why, WhyStatus};
+use loop_runtime::report::{
+    Continuation, JournalAudit, ListedRuns, Plan, Replay, RunDiff, StatsReport, Why, WhyStatus,
+};
 use loop_testkit::*;
 
 fn recorded(world: &World) -> Recorded {

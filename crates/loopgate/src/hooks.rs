@@ -48,7 +48,8 @@ pub(crate) enum HooksCommand {
     },
 }
 
-const DELIVER_CODES: &str = "Exit codes: 0 all that was due is delivered, 1 a delivery failed, 2 wrong usage.";
+const DELIVER_CODES: &str =
+    "Exit codes: 0 all that was due is delivered, 1 a delivery failed, 2 wrong usage.";
 
 pub(crate) async fn hooks(args: HooksArgs) -> Result<ExitCode, Failure> {
     match args.command {
@@ -85,7 +86,9 @@ fn not_delivered(report: &HookReport) -> Option<String> {
     let Delivered::No { error, next_unix_ms } = delivered else { return None };
     let next = match next_unix_ms {
         Some(next) => format!("`loopgate hooks deliver` tries again from {} UTC on", time(*next)),
-        None => format!("it has failed too often; `loopgate hooks deliver --now` tries again, and `loopgate hooks drop {id}` gives it up"),
+        None => format!(
+            "it has failed too often; `loopgate hooks deliver --now` tries again, and `loopgate hooks drop {id}` gives it up"
+        ),
     };
     Some(format!("hook:    {hook} was not told of `{}`: {error}; {next}", event.name()))
 }
@@ -93,19 +96,20 @@ fn not_delivered(report: &HookReport) -> Option<String> {
 async fn list(journal: &SqliteJournal, as_json: bool) -> Result<ExitCode, Failure> {
     let queued = journal.outbox().await?;
     if as_json {
-        let message = |QueuedMessage { message, failures, next_unix_ms, error, is_sealed }: &QueuedMessage| {
-            json!({
-                "id": message.id,
-                "run": message.run,
-                "hook": message.hook,
-                "event": message.event,
-                "unix_ms": message.unix_ms,
-                "failures": failures,
-                "next_unix_ms": next_unix_ms,
-                "error": error,
-                "sealed": is_sealed,
-            })
-        };
+        let message =
+            |QueuedMessage { message, failures, next_unix_ms, error, is_sealed }: &QueuedMessage| {
+                json!({
+                    "id": message.id,
+                    "run": message.run,
+                    "hook": message.hook,
+                    "event": message.event,
+                    "unix_ms": message.unix_ms,
+                    "failures": failures,
+                    "next_unix_ms": next_unix_ms,
+                    "error": error,
+                    "sealed": is_sealed,
+                })
+            };
         let messages: Vec<_> = queued.iter().map(message).collect();
         let value = json!({ "version": 1, "messages": messages });
         stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&value)?));
@@ -146,7 +150,8 @@ async fn deliver(journal: &Arc<SqliteJournal>, all: bool) -> Result<ExitCode, Fa
         let left = messages.len() as u64;
         match deliver_of(journal, &run, messages).await {
             Ok(reports) => {
-                let arrived = reports.iter().filter(|report| report.delivered == Delivered::Yes).count() as u64;
+                let arrived =
+                    reports.iter().filter(|report| report.delivered == Delivered::Yes).count() as u64;
                 delivered += arrived;
                 failed += reports.len() as u64 - arrived;
             }

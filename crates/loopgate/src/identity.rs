@@ -44,6 +44,9 @@ mod tests {
         assert_eq!((name_of(users, 0), name_of(users, 1001)), (Some("root"), Some("ada")));
         assert_eq!((name_of(users, 100), name_of("", 0)), (None, None));
         let here = approver(Some("Ada".into()));
-        assert!(here.account.starts_with("uid ") && here.to_string().ends_with(" as `Ada` (unverified)"), "{here}");
+        assert!(
+            here.account.starts_with("uid ") && here.to_string().ends_with(" as `Ada` (unverified)"),
+            "{here}"
+        );
     }
 }

@@ -11,10 +11,10 @@ use loop_runtime::report::{ListedRun, Retention, StatsReport};
 
 use crate::args::JournalArgs;
 use crate::failure::Failure;
+use crate::places;
 use crate::runs::{self, FilterArgs, When};
 use crate::show::{find, row, time};
 use crate::stream::{self, grouped};
-use crate::places;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum JournalCommand {
@@ -220,7 +220,8 @@ async fn export(args: ExportArgs) -> Result<ExitCode, Failure> {
     for (run, why) in &exported.left_out {
         stream::note(format!("loopgate: run {run} is left out: {why}"));
     }
-    let runs = if exported.runs == 1 { "1 run".to_owned() } else { format!("{} runs", grouped(exported.runs)) };
+    let runs =
+        if exported.runs == 1 { "1 run".to_owned() } else { format!("{} runs", grouped(exported.runs)) };
     stream::note(format!("exported: {runs} with {} entries to {place}", grouped(exported.entries)));
     Ok(if exported.left_out.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -241,9 +242,9 @@ impl Out {
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(path).map_err(|error| {
-            Failure::new(format!("{place}: {error}; name a file that is not there yet"))
-        })?;
+        let file = options
+            .open(path)
+            .map_err(|error| Failure::new(format!("{place}: {error}; name a file that is not there yet")))?;
         Ok(Self { place, to: Box::new(BufWriter::with_capacity(1 << 16, file)) })
     }
 }
@@ -253,7 +254,9 @@ async fn trajectories(journal: &SqliteJournal, ids: &[RunId], out: Out) -> Resul
     let Out { place, mut to } = out;
     let mut exported = Exported::default();
     let failed = |error: std::io::Error| {
-        Failure::new(format!("{place}: the export cannot be written: {error}; make room, or name another file"))
+        Failure::new(format!(
+            "{place}: the export cannot be written: {error}; make room, or name another file"
+        ))
     };
     for id in ids {
         let read = match journal.read(id).await {

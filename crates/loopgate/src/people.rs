@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use loop_core::policy::shown;
 use loop_core::{
-    AnswerFault, Approver, CommandKey, Digest, EventKind, Millis, PersonAnswer, PersonRequest, Run, Scope, Started,
+    AnswerFault, Approver, CommandKey, Digest, EventKind, Millis, PersonAnswer, PersonRequest, Run, Scope,
+    Started,
 };
 use loop_runtime::{
     journal::{Journal, Recorded, expire, replay},
@@ -25,7 +26,12 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
     let lines = match &args.run {
         Some(run) => vec![show::find(journal.as_ref(), run).await?],
-        None => journal.runs().await?.into_iter().filter(|line| line.stop.is_none() && !line.is_imported).collect(),
+        None => journal
+            .runs()
+            .await?
+            .into_iter()
+            .filter(|line| line.stop.is_none() && !line.is_imported)
+            .collect(),
     };
     let (mut text, mut listed) = (String::new(), Vec::new());
     for line in lines {

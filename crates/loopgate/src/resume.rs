@@ -382,8 +382,10 @@ async fn resume_all(go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&go_on.journal)?;
     let runs = journal.runs().await?;
     // What is damaged may be over, and nobody can say so.
-    let mut open: Vec<_> =
-        runs.into_iter().filter(|line| (line.stop.is_none() && !line.is_imported) || line.trouble.is_some()).collect();
+    let mut open: Vec<_> = runs
+        .into_iter()
+        .filter(|line| (line.stop.is_none() && !line.is_imported) || line.trouble.is_some())
+        .collect();
     open.reverse();
     if open.is_empty() {
         stream::note("no run is to be resumed");

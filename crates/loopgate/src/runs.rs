@@ -95,7 +95,8 @@ impl When {
 
 pub(crate) async fn runs(args: RunsCommandArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
-    let listed: Vec<ListedRun> = args.filter.listed(&journal).await?.into_iter().map(|(_, run)| run).collect();
+    let listed: Vec<ListedRun> =
+        args.filter.listed(&journal).await?.into_iter().map(|(_, run)| run).collect();
     let totals = ListedTotals::of(&listed);
     if args.json {
         let listed = ListedRuns { version: LISTED_VERSION, runs: listed, totals };
@@ -118,8 +119,7 @@ pub(crate) fn one(text: &mut String, listed: &ListedRun) {
     if let Some(trouble) = &listed.trouble {
         return row(text, &format!("{head} damaged: {trouble}"));
     }
-    let stop =
-        reason.clone().unwrap_or_else(|| format!("{}, {entries} entries", listed.state.name()));
+    let stop = reason.clone().unwrap_or_else(|| format!("{}, {entries} entries", listed.state.name()));
     let tags: String = tags.iter().map(|tag| format!(" #{}", cut(tag, MAX_ID_CHARS))).collect();
     let imported = if listed.imported { " (imported)" } else { "" };
     row(text, &format!("{head} {stop:<20} {title}{tags}{imported}"));
@@ -143,15 +143,14 @@ pub(crate) fn tags(origin: Option<&str>) -> Vec<String> {
         #[serde(default)]
         tags: Vec<String>,
     }
-    origin.and_then(|origin| serde_json::from_str(origin).ok()).map_or_else(Vec::new, |found: Tags| found.tags)
+    origin
+        .and_then(|origin| serde_json::from_str(origin).ok())
+        .map_or_else(Vec::new, |found: Tags| found.tags)
 }
 
 impl FilterArgs {
     /// The runs that fit, newest first.
-    pub(crate) async fn listed(
-        &self,
-        journal: &SqliteJournal,
-    ) -> Result<Vec<(RunLine, ListedRun)>, Failure> {
+    pub(crate) async fn listed(&self, journal: &SqliteJournal) -> Result<Vec<(RunLine, ListedRun)>, Failure> {
         let lines = journal.runs().await?;
         self.check_reasons(&lines)?;
         let since = self.since.map(When::unix_ms);
@@ -207,7 +206,9 @@ impl FilterArgs {
                 }
             };
             let wanted = cut(wanted, MAX_ID_CHARS);
-            return Err(Failure::new(format!("--reason {wanted}: there is no such outcome or reason; {advice}")));
+            return Err(Failure::new(format!(
+                "--reason {wanted}: there is no such outcome or reason; {advice}"
+            )));
         }
         Ok(())
     }

@@ -314,7 +314,10 @@ fn with_people(text: &mut String, people: &PeopleReport) {
     {
         lines.push((*requested_unix_ms, format!("asked about {action} {tool} {parameters}: {why}")));
         if answer.is_none() && !approvers.is_empty() {
-            lines.push((*requested_unix_ms, format!("{action} {tool} {}, and not enough yet", approved_by(approvers))));
+            lines.push((
+                *requested_unix_ms,
+                format!("{action} {tool} {}, and not enough yet", approved_by(approvers)),
+            ));
         }
         let stated = match (answer.as_deref(), text) {
             (Some("approved"), _) => approved_by(approvers),
@@ -339,7 +342,9 @@ fn approved_by(approvers: &[ApproverReport]) -> String {
     let one = |by: &ApproverReport| {
         let ApproverReport { account, user, unverified_claim, .. } = by;
         let user = if user.is_empty() { account.clone() } else { format!("{user} ({account})") };
-        unverified_claim.as_ref().map_or_else(|| user.clone(), |claim| format!("{user} as `{claim}` (unverified)"))
+        unverified_claim
+            .as_ref()
+            .map_or_else(|| user.clone(), |claim| format!("{user} as `{claim}` (unverified)"))
     };
     let all: Vec<String> = approvers.iter().map(one).collect();
     if all.is_empty() { "approved".to_owned() } else { format!("approved by {}", all.join(" and ")) }

@@ -54,7 +54,8 @@ fn serve(listener: TcpListener, status: Option<u16>) -> Receiver<Request> {
             let request = read(&stream);
             match status {
                 Some(status) => {
-                    let head = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                    let head =
+                        format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
                     stream.write_all(head.as_bytes()).unwrap();
                 }
                 None => kept.push(stream),
@@ -110,19 +111,26 @@ fn a_webhook_that_never_answers_holds_nothing_up_and_is_told_later() {
     let folder = domain(&shell, &hooks);
     let folder = folder.to_str().unwrap();
     let run = |args: &[&str]| {
-        let output = shell.command(args).env("HOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").output();
+        let output =
+            shell.command(args).env("HOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").output();
         crate::common::Ran::from(output.unwrap())
     };
     let silent = serve(listener.try_clone().unwrap(), None);
     let ran = run(&["run", folder, "--text", "Find user named Alice"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let line = ran.err.lines().find(|line| line.starts_with("hook:    ")).unwrap();
-    assert!(line.contains("web was not told of `ended`: no answer after 1 s; `loopgate hooks deliver`"), "{line}");
+    assert!(
+        line.contains("web was not told of `ended`: no answer after 1 s; `loopgate hooks deliver`"),
+        "{line}"
+    );
     assert!(!ran.err.contains("a-path-that-is-a-key"), "{}", ran.err);
     let (first, body) = silent.recv().unwrap();
     assert_eq!(body["data"]["reason"], "completed");
     let listed = shell.json(&["hooks", "--json"]);
-    assert_eq!((&listed["messages"][0]["failures"], &listed["messages"][0]["sealed"]), (&1.into(), &true.into()));
+    assert_eq!(
+        (&listed["messages"][0]["failures"], &listed["messages"][0]["sealed"]),
+        (&1.into(), &true.into())
+    );
     // Without the secret nothing is sent, and nothing is sent unsigned in its place.
     let ran = shell.run(&["hooks", "deliver", "--now"]);
     assert_eq!(ran.code, 1, "{}", ran.err);
@@ -195,7 +203,11 @@ fn one_user_is_not_two_people() {
     let run = id(&ran.err);
     let ran = shell.run(&["approve", &run, "3/action-0", "--as", "Ada"]);
     assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
-    assert!(ran.out.contains(" as `Ada` (unverified); another user of the system has to approve it"), "{}", ran.out);
+    assert!(
+        ran.out.contains(" as `Ada` (unverified); another user of the system has to approve it"),
+        "{}",
+        ran.out
+    );
     for claim in ["Ada", "Bob"] {
         let ran = shell.run(&["approve", &run, "3/action-0", "--as", claim]);
         ran.fails_with(&["this user has approved it already", "another user of the system"]);

@@ -60,7 +60,12 @@ fn a_list_has_filters_and_totals() {
     // What is no name, no time and no cost.
     shell.run(&["runs", "--reason", "answred"]).fails_with(&["did you mean `answered`?"]);
     shell.run(&["runs", "--reason", "xyzzyxyzzy"]).fails_with(&["answered, partial, refused"]);
-    for args in [["--since", "yesterday"], ["--since", "-1d"], ["--since", "9999999999999999d"], ["--cost-over", "much"]] {
+    for args in [
+        ["--since", "yesterday"],
+        ["--since", "-1d"],
+        ["--since", "9999999999999999d"],
+        ["--cost-over", "much"],
+    ] {
         assert_eq!(shell.run(&["runs", args[0], args[1]]).code, 2, "{args:?}");
     }
     let long = "x".repeat(201);
@@ -81,12 +86,18 @@ fn what_is_exported_comes_in_whole_and_what_is_pruned_comes_back() {
     let file = file.to_str().unwrap();
     let exported = shell.run(&["journal", "export", "--all", "--out", file]);
     assert_eq!((exported.code, &*exported.out), (0, ""), "{}", exported.err);
-    shell.run(&["journal", "export", "--all", "--out", file]).fails_with(&["name a file that is not there yet"]);
+    shell
+        .run(&["journal", "export", "--all", "--out", file])
+        .fails_with(&["name a file that is not there yet"]);
     // Elsewhere.
     let other = Shell::new();
     let imported = other.run(&["journal", "import", file]);
     assert_eq!(imported.code, 0, "{}", imported.err);
-    assert!(imported.err.starts_with("imported: 6 runs, 0 of them made by this journal; 0 were there"), "{}", imported.err);
+    assert!(
+        imported.err.starts_with("imported: 6 runs, 0 of them made by this journal; 0 were there"),
+        "{}",
+        imported.err
+    );
     for run in &runs {
         let (here, there) = (shell.run(&["show", run, "--events"]), other.run(&["show", run, "--events"]));
         assert_eq!(here.out, there.out, "{run}");
@@ -107,9 +118,16 @@ fn what_is_exported_comes_in_whole_and_what_is_pruned_comes_back() {
     shell.run(&["show", &runs[0]]).fails_with(&[&runs[0]]);
     assert_eq!(shell.run(&["verify", "--all"]).code, 0);
     assert_eq!(shell.json(&["journal", "stats", "--json"])["pruned"], 2);
-    assert_eq!(shell.run(&["journal", "prune", "--older-than", "7d"]).err.trim(), "pruned: 0 runs with 0 entries; kept: 0");
+    assert_eq!(
+        shell.run(&["journal", "prune", "--older-than", "7d"]).err.trim(),
+        "pruned: 0 runs with 0 entries; kept: 0"
+    );
     let again = shell.run(&["journal", "import", file]);
-    assert!(again.err.starts_with("imported: 2 runs, 2 of them made by this journal; 4 were there"), "{}", again.err);
+    assert!(
+        again.err.starts_with("imported: 2 runs, 2 of them made by this journal; 4 were there"),
+        "{}",
+        again.err
+    );
     assert_eq!(shell.run(&["verify", "--all"]).code, 0);
     assert!(!shell.run(&["verify", "--all"]).out.contains("imported"));
     assert_eq!(shell.run(&["journal", "prune"]).code, 2);
@@ -176,7 +194,9 @@ fn an_outcome_is_saved_later_once() {
     let (folder, item) = (folder.to_str().unwrap(), ticket(1042));
     let run = id(&shell.run(&["run", folder, &item, "--no-save"]).err);
     let out = Path::new(folder).join(format!("out/{run}.json"));
-    let place = |ran: &crate::common::Ran| ran.err.lines().find_map(|line| line.strip_prefix("saved:   ")).unwrap().to_owned();
+    let place = |ran: &crate::common::Ran| {
+        ran.err.lines().find_map(|line| line.strip_prefix("saved:   ")).unwrap().to_owned()
+    };
     let ran = shell.run(&["save", &run]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let saved = if out.exists() { out } else { PathBuf::from(place(&ran)) };
@@ -186,7 +206,8 @@ fn an_outcome_is_saved_later_once() {
     let ran = shell.run(&["save", &own]);
     assert!(ran.code == 0 && ran.err.contains("by the run itself"), "{}", ran.err);
     assert_eq!(shell.run(&["save", &own, "--again"]).code, 0);
-    let text = id(&shell.run(&["run", "examples/crm", "--text", "Find Bob and update his company to EPAM"]).err);
+    let text =
+        id(&shell.run(&["run", "examples/crm", "--text", "Find Bob and update his company to EPAM"]).err);
     shell.run(&["save", &text]).fails_with(&["has not ended", "loopgate resume"]);
     let ended = id(&shell.run(&["run", "examples/crm", "--text", "Find user named Alice"]).err);
     shell.run(&["save", &ended]).fails_with(&["does not say where to save"]);

@@ -42,7 +42,8 @@ impl HookCommand {
     /// Why it did not succeed, as one line.
     pub async fn run(&self, input: String, variables: Vec<(String, String)>) -> Result<(), String> {
         let program = &self.program;
-        let inherited = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+        let inherited =
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
         let variables = variables.into_iter().map(|(name, value)| (name, OsString::from(value)));
         let job = Job {
             program: program.into(),

@@ -24,8 +24,8 @@ impl Webhook {
     /// # Errors
     /// The key that is wrong, and what is wrong with it.
     pub fn new(url: &str, private: &[String], plain_http: bool) -> Result<Self, (&'static str, String)> {
-        let url = Url::parse(url)
-            .map_err(|_| ("url", "it is not a URL; write `https://HOST/PATH`".to_owned()))?;
+        let url =
+            Url::parse(url).map_err(|_| ("url", "it is not a URL; write `https://HOST/PATH`".to_owned()))?;
         let guard = Guard::new(&url, None, private, plain_http)?;
         // A message must not be lost in a connection that the server has just closed.
         Ok(Self { client: Client::new(guard, 0, None).with_fresh_connections(), url })

@@ -150,9 +150,7 @@ pub(super) fn approvals_are_used_once(step: &Transition<'_>, past: &Past) -> Che
             must(!action_is_question(run, key), || format!("{key} is a question and is approved"))?;
             let of_key = past.approvers.get(key);
             let again = of_key.is_some_and(|accounts| accounts.contains(&by.account));
-            must(!again || run.spec().gate.approvals < 2, || {
-                format!("{} counts twice for {key}", by.account)
-            })
+            must(!again || run.spec().gate.approvals < 2, || format!("{} counts twice for {key}", by.account))
         }
         _ => Ok(()),
     }

@@ -16,7 +16,8 @@ use crate::run::step::Rest;
 use crate::spec::{RunSpec, ToolSpec};
 use crate::types::planted::{self, Planted};
 use crate::types::{
-    Approver, Arguments, CommandKey, Digest, Effect, Instruction, Millis, Observation, Slot, Status, digest, is_clean,
+    Approver, Arguments, CommandKey, Digest, Effect, Instruction, Millis, Observation, Slot, Status, digest,
+    is_clean,
 };
 
 /// An action that waits for a person, with everything needed to decide on it.
@@ -87,13 +88,17 @@ pub enum AnswerFault {
     #[error("the answer is empty")]
     Empty,
     /// The policy demands several people, and the approval does not say whose it is.
-    #[error("`gate.approvals` demands {people} people, and this approval does not say whose it is; use `loopgate approve`")]
+    #[error(
+        "`gate.approvals` demands {people} people, and this approval does not say whose it is; use `loopgate approve`"
+    )]
     Unnamed {
         /// How many people have to approve.
         people: u32,
     },
     /// The same account has approved it already.
-    #[error("this user has approved it already, and `gate.approvals` demands {people} people: another user of the system has to approve it")]
+    #[error(
+        "this user has approved it already, and `gate.approvals` demands {people} people: another user of the system has to approve it"
+    )]
     SamePerson {
         /// How many people have to approve.
         people: u32,

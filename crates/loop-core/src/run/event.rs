@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::reply::Reply;
 use crate::run::parent::Parent;
-use crate::types::{Approver, 
-    Arguments, CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId, Taint, Tier, WorkItem,
-    is_default,
+use crate::types::{
+    Approver, Arguments, CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId, Taint, Tier,
+    WorkItem, is_default,
 };
 
 /// Something that happened, and when the driver learned of it.

@@ -69,9 +69,9 @@ pub(super) fn step(
     event: &EventKind,
 ) -> Result<Phase, Box<(Phase, Rejected)>> {
     use EventKind::{
-        ApprovedBy, CallRefused, CallStarted, DeadlineReached, EagerStarted, Instruction, ModelFailed, ModelReplied,
-        PersonAnswered, Resumed, SaveFinished, StopRequested, StopWithdrawn, ToolFinished, ToolStarted,
-        Validated,
+        ApprovedBy, CallRefused, CallStarted, DeadlineReached, EagerStarted, Instruction, ModelFailed,
+        ModelReplied, PersonAnswered, Resumed, SaveFinished, StopRequested, StopWithdrawn, ToolFinished,
+        ToolStarted, Validated,
     };
     use Phase::{Calling, Running, Saving, Stopping, Validating, WaitingForPerson};
 
@@ -147,8 +147,7 @@ pub(super) fn step(
             rest.person_answered(asks, since, at, answer)
         }
         (WaitingForPerson { asks, since }, ApprovedBy { key, by, binding })
-            if let Ok(at) =
-                rest.asking(&asks, &[]).approves(rest.clock.now, key, by, binding.as_ref()) =>
+            if let Ok(at) = rest.asking(&asks, &[]).approves(rest.clock.now, key, by, binding.as_ref()) =>
         {
             rest.approved_by(asks, since, at, by)
         }

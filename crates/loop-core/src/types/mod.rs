@@ -35,8 +35,8 @@ mod tool_call;
 mod totals;
 mod usage;
 
-pub use approver::Approver;
 pub use action::{Action, Priority};
+pub use approver::Approver;
 pub use arguments::Arguments;
 pub use canonical::{canonical, digest, digest_text};
 pub use confidence::Confidence;

@@ -29,9 +29,7 @@ pub use message::{HOOK_VERSION, HookBody, HookData, HookRequest};
 pub use sign::signature;
 
 /// What happened to a run.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HookEvent {
     /// It waits for a person.

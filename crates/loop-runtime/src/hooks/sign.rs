@@ -35,7 +35,11 @@ fn encoded(bytes: &[u8]) -> String {
         let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
         for nth in 0..4 {
             let letter = usize::try_from(bits >> (18 - 6 * nth) & 63).ok().and_then(|at| ALPHABET.get(at));
-            text.push(if nth <= chunk.len() { letter.map_or('=', |letter| char::from(*letter)) } else { '=' });
+            text.push(if nth <= chunk.len() {
+                letter.map_or('=', |letter| char::from(*letter))
+            } else {
+                '='
+            });
         }
     }
     text

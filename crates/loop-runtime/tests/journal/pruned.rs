@@ -22,10 +22,9 @@ async fn a_pruned_run_is_gone_and_known() {
     let (header, entries) = history("r1");
     let header = Header { title: "Laptop HAR-LT-014".into(), ..header };
     let mut entries = entries;
-    let marked = serde_json::to_string(&entries[0]).unwrap().replace(
-        &serde_json::to_string(&*history("r1").0.title).unwrap(),
-        "\"Laptop HAR-LT-014\"",
-    );
+    let marked = serde_json::to_string(&entries[0])
+        .unwrap()
+        .replace(&serde_json::to_string(&*history("r1").0.title).unwrap(), "\"Laptop HAR-LT-014\"");
     entries[0] = serde_json::from_str(&marked).unwrap();
     write(&journal, &Header { request_key: Some("order-17".into()), ..header }, &entries).await;
     let (other, others) = history("r2");
@@ -51,7 +50,8 @@ async fn a_pruned_run_is_gone_and_known() {
     let error = open(&journal, &again, &entries).await.map(drop).unwrap_err();
     assert!(matches!(&error, JournalError::KeyTaken { run: of, .. } if *of == run("r1")), "{error}");
     // A record without the key's seal excuses no missing run.
-    let sql = "INSERT INTO pruned SELECT 'r2', unix_ms, entries, head, NULL, seal FROM pruned WHERE run = 'r1';
+    let sql =
+        "INSERT INTO pruned SELECT 'r2', unix_ms, entries, head, NULL, seal FROM pruned WHERE run = 'r1';
                DELETE FROM entries WHERE run = 'r2'; DELETE FROM runs WHERE run = 'r2'";
     Connection::open(&path).unwrap().execute_batch(sql).unwrap();
     assert_eq!(JournalAudit::of_all(&journal).await.unwrap().missing, ["r2"]);

@@ -48,7 +48,11 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     let origin = Origin::of(&args.domain, /*saves*/ false, /*asks*/ true)?.text()?;
     let item_bytes_max = domain.item_bytes_max();
     let lines = Lines::begin(item_bytes_max);
-    let runner = domain.unsaved_loop().with_hooks(hooks::reporting(domain.hooks())).with_people().counting_own_messages();
+    let runner = domain
+        .unsaved_loop()
+        .with_hooks(hooks::reporting(domain.hooks()))
+        .with_people()
+        .counting_own_messages();
     let runner = runner.with_journal(journal as Arc<dyn Journal>).with_origin(origin);
     // What is piped in answers nothing: a turn that needs a person waits in the journal.
     let runner = if lines.is_answered() { runner } else { runner.leave_when_waiting() };

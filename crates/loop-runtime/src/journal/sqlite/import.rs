@@ -89,8 +89,9 @@ impl SqliteJournal {
                 (source, next)
             });
             let refused = |(line, message), before| NotImported { line, message, before };
-            let (rest, next) =
-                next.await.map_err(|error| refused((0, format!("the work was cut off: {error}")), imported))?;
+            let (rest, next) = next
+                .await
+                .map_err(|error| refused((0, format!("the work was cut off: {error}")), imported))?;
             source = rest;
             match next.map_err(|wrong| refused(wrong, imported))? {
                 None => return Ok(imported),
@@ -118,7 +119,8 @@ impl SqliteJournal {
             let _lock = files.lock(&run, None)?;
             if let Some(there) = RunRow::find(open.connection(), &run)? {
                 let is_same = (there.entries, &there.head) == (row.entries, &row.head);
-                let other = "it is in this journal already, with other entries; import it into another journal";
+                let other =
+                    "it is in this journal already, with other entries; import it into another journal";
                 return if is_same { Ok(Taken::Skipped) } else { Err(of_run(&run, other)) };
             }
             if let Some(pruned) = pruned::find(open.connection(), &run, key)?
@@ -239,7 +241,9 @@ impl Source {
                 Line::End { .. } => {
                     return match self.line()? {
                         None => Ok(None),
-                        Some(_) => Err(self.wrong("a line follows the last one; import each export by itself")),
+                        Some(_) => {
+                            Err(self.wrong("a line follows the last one; import each export by itself"))
+                        }
                     };
                 }
             }

@@ -42,19 +42,19 @@ use rusqlite::Connection;
 
 use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
 use crate::journal::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
+pub use export::{EXPORT_VERSION, Exported};
 use fault::Fault;
 use heads::{Head, Heads, Position};
+pub use import::{Imported, NotImported};
 use lock::{Locks, NotTaken, RunLock};
 use place::Place;
+pub use pruned::Keeps;
 use read::Stored;
 use rows::{Claim, Opening, RunRow, Text};
-pub use export::{EXPORT_VERSION, Exported};
-pub use import::{Imported, NotImported};
-pub use pruned::Keeps;
 pub use salvage::{Lost, Salvaged};
+use seal::{Broken, Key};
 pub use stats::JournalStats;
 pub use summary::RunSummary;
-use seal::{Broken, Key};
 use writer::{Change, Follows, Held, WriterThread};
 
 /// All runs in one SQLite file. Clones share its connections, and the thread that writes for all runs.

@@ -65,12 +65,19 @@ fn read(row: &Row<'_>, key: Option<&Key>) -> rusqlite::Result<Option<QueuedMessa
         [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
     let (at, failures, next): (i64, i64, Option<i64>) = (row.get(5)?, row.get(6)?, row.get(7)?);
     let (error, seal): (Option<Arc<str>>, String) = (row.get(8)?, row.get(9)?);
-    let is_sealed =
-        key.is_some_and(|key| key.check(&seal, TAG, &[&id, &run, &hook, &event, &body, &at.to_string()]).is_none());
+    let is_sealed = key.is_some_and(|key| {
+        key.check(&seal, TAG, &[&id, &run, &hook, &event, &body, &at.to_string()]).is_none()
+    });
     let Ok(event) = serde_json::from_value(event.into()) else { return Ok(None) };
     let unix_ms = u64::try_from(at).unwrap_or_default();
-    let message =
-        HookMessage { id: id.into(), run: RunId::new(run), hook: hook.into(), event, body: body.into(), unix_ms };
+    let message = HookMessage {
+        id: id.into(),
+        run: RunId::new(run),
+        hook: hook.into(),
+        event,
+        body: body.into(),
+        unix_ms,
+    };
     Ok(Some(QueuedMessage {
         message,
         failures: u32::try_from(failures).unwrap_or(u32::MAX),

@@ -5,11 +5,11 @@ use std::fmt;
 use loop_core::RunId;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::SqliteJournal;
 use super::fault::{self, Fault};
 use super::outbox;
 use super::rows::{CHANGED, OTHER_KEY, RunRow, corrupt};
 use super::seal::{Broken, Key};
-use super::SqliteJournal;
 use crate::journal::{Durability, JournalError, unix_ms};
 
 /// Why a run is not pruned.
@@ -118,8 +118,7 @@ pub(super) fn runs(connection: &Connection, key: &Key) -> Result<Vec<RunId>, Fau
     if !has_table(connection, "pruned")? {
         return Ok(Vec::new());
     }
-    let mut list =
-        connection.prepare("SELECT run, unix_ms, entries, head, request_key, seal FROM pruned")?;
+    let mut list = connection.prepare("SELECT run, unix_ms, entries, head, request_key, seal FROM pruned")?;
     let found: rusqlite::Result<Vec<Record>> = list.query_map([], record)?.collect();
     Ok(found?.into_iter().filter_map(|found| sealed(found, key)).map(|(run, _)| run).collect())
 }
@@ -165,12 +164,13 @@ impl SqliteJournal {
                 // What was rolled back may have gone on.
                 let is_behind = head.as_ref().is_none_or(|head| head.committed.entries > row.count());
                 let is_imported = row.check(key) == Some(Broken::Imported);
-                let why = match (row.stop.is_none() && !is_imported, is_behind, outbox::count(connection, &run)?) {
-                    (true, _, _) => Some(Keeps::NotEnded),
-                    (false, true, _) => Some(Keeps::Damaged),
-                    (false, false, 0) => None,
-                    (false, false, left) => Some(Keeps::Messages(left)),
-                };
+                let why =
+                    match (row.stop.is_none() && !is_imported, is_behind, outbox::count(connection, &run)?) {
+                        (true, _, _) => Some(Keeps::NotEnded),
+                        (false, true, _) => Some(Keeps::Damaged),
+                        (false, false, 0) => None,
+                        (false, false, left) => Some(Keeps::Messages(left)),
+                    };
                 if let Some(why) = why {
                     return Err(JournalError::Kept { run: run.clone(), why }.into());
                 }
