@@ -487,7 +487,7 @@ fn approved_by(world: &World, action: &str, by: Approver) -> EventKind {
 
 #[test]
 fn where_two_people_are_demanded_two_accounts_approve() {
-    // K4, I-26: a name that is claimed makes no second person, and an approval without an account counts for nothing.
+    // K8, U4, I-26: a name that is claimed makes no second person, and an approval without an account counts for nothing.
     let mut setup = run().people();
     setup.spec.gate.approvals = 2;
     let mut world =
@@ -518,7 +518,7 @@ fn where_two_people_are_demanded_two_accounts_approve() {
 
 #[test]
 fn a_denial_needs_one_person_and_one_approval_is_enough_elsewhere() {
-    // K4
+    // K8, U4
     let mut setup = run().people();
     setup.spec.gate.approvals = 2;
     let mut world =

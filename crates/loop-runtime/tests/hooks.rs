@@ -95,7 +95,7 @@ fn confident() -> Stage {
 
 #[tokio::test]
 async fn an_end_is_told_once_after_it_is_journaled() {
-    // L1: nothing outside hears of an entry before it is durable.
+    // H1, H4: nothing outside hears of an entry before it is durable.
     let folder = tempfile::tempdir().unwrap();
     let journal = journal(folder.path());
     let receiver = Arc::new(Receiver {

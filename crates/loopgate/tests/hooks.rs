@@ -195,7 +195,7 @@ fn who_approves_is_journaled_and_a_claim_is_shown_as_one() {
 
 #[test]
 fn one_user_is_not_two_people() {
-    // K4: whatever names the user claims.
+    // K8, U4: whatever names the user claims.
     let shell = Shell::new();
     let folder = domain(&shell, "");
     let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", CHANGE, "--set", "gate.approvals=2"]);

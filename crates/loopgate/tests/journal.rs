@@ -79,7 +79,7 @@ fn a_list_has_filters_and_totals() {
 
 #[test]
 fn what_is_exported_comes_in_whole_and_what_is_pruned_comes_back() {
-    // H2, H6: through the command: export, import elsewhere, prune, import again; each journal verifies.
+    // H2, H8: through the command: export, import elsewhere, prune, import again; each journal verifies.
     let shell = Shell::new();
     let runs = some(&shell);
     let file = shell.state.path().join("export.jsonl");
@@ -211,4 +211,56 @@ fn an_outcome_is_saved_later_once() {
     shell.run(&["save", &text]).fails_with(&["has not ended", "loopgate resume"]);
     let ended = id(&shell.run(&["run", "examples/crm", "--text", "Find user named Alice"]).err);
     shell.run(&["save", &ended]).fails_with(&["does not say where to save"]);
+}
+
+#[test]
+fn a_long_list_is_read_once() {
+    // `LOOPGATE_LISTED_RUNS=5000` measures the first list, which reads the notes, and the ones after it, which do not.
+    let count: u64 =
+        std::env::var("LOOPGATE_LISTED_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(40);
+    let shell = Shell::new();
+    let path = shell.state.path().join("many.db");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(crate::backtest::write(&path, count));
+    let list = ["runs", "--json", "--journal", path.to_str().unwrap()];
+    let mut lists = Vec::new();
+    for nth in ["first", "second", "third"] {
+        let began = std::time::Instant::now();
+        lists.push(shell.json(&list));
+        if count > 40 {
+            let line = format!("{nth} list of {count} runs: {:?}\n", began.elapsed());
+            std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
+        }
+    }
+    assert_eq!(lists[0]["totals"]["runs"], count);
+    assert_eq!((&lists[0], &lists[0]), (&lists[1], &lists[2]));
+    let kept: i64 = {
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        connection.query_row("SELECT count(*) FROM summaries", [], |row| row.get(0)).unwrap()
+    };
+    let has_ended = |run: &&Value| run["state"] == "ended";
+    let ended = lists[0]["runs"].as_array().unwrap().iter().filter(has_ended).count();
+    assert_eq!(kept, i64::try_from(ended).unwrap());
+}
+
+#[test]
+fn random_runs_are_the_same_in_another_journal() {
+    // H2, I-11: exports of random runs, imported, exported again and verified.
+    let shell = Shell::new();
+    let (from, to) = (shell.state.path().join("from.db"), shell.state.path().join("to.db"));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(crate::backtest::write(&from, 120));
+    let file = shell.state.path().join("from.jsonl");
+    let [from, to, file] = [&from, &to, &file].map(|path| path.to_str().unwrap());
+    assert_eq!(shell.run(&["journal", "export", "--all", "--journal", from, "--out", file]).code, 0);
+    let ran = shell.run(&["journal", "import", file, "--journal", to]);
+    assert!(ran.err.starts_with("imported: 120 runs, 0 of them"), "{}", ran.err);
+    // All but the first line, which has the time, and the seals.
+    let unsealed = |text: &str| -> Vec<String> {
+        text.lines().skip(1).map(|line| line.split("\"seal\"").next().unwrap().to_owned()).collect()
+    };
+    let again = shell.run(&["journal", "export", "--all", "--journal", to]).out;
+    assert_eq!(unsealed(&std::fs::read_to_string(file).unwrap()), unsealed(&again));
+    let [here, there] = [from, to].map(|journal| shell.run(&["verify", journal]));
+    assert_eq!((here.code, here.out), (there.code, there.out.replace(" (imported)", "")));
 }

@@ -60,7 +60,7 @@ async fn a_pruned_run_is_gone_and_known() {
 
 #[tokio::test]
 async fn only_what_is_over_may_be_pruned() {
-    // I-29, H6: an open run, one in doubt and one that is written are kept, whatever their age.
+    // I-29, H8: an open run, one in doubt and one that is written are kept, whatever their age.
     let (_folder, path) = place();
     let journal = SqliteJournal::open(&path).unwrap();
     for id in ["r1", "r2"] {

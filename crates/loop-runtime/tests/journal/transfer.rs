@@ -66,7 +66,7 @@ fn is_same(a: Recorded, b: Recorded) -> bool {
 
 #[tokio::test]
 async fn what_is_exported_comes_in_as_it_was_and_once() {
-    // H2, H6: the same runs, whole, in another journal; a second import changes nothing.
+    // H2, H8: the same runs, whole, in another journal; a second import changes nothing.
     let (_folder, path) = place();
     let journal = some(&path).await;
     let text = exported(&journal).await;
@@ -211,7 +211,7 @@ async fn what_is_not_an_export_is_one_line() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_imports_at_once_take_each_run_once() {
-    // H6, I-29
+    // H8, I-29
     let (_folder, path) = place();
     let text = exported(&some(&path).await).await;
     let (_other, there) = place();
