@@ -164,7 +164,7 @@ fn a_hook_that_cannot_be_is_one_line() {
         ("on = [\"ended\"]\ncommand = [\"true\"]\nurl = \"https://h.example/\"", "keep one of them"),
         ("on = [\"ended\"]\ncommand = [\"true\"]\nsecret = \"X\"", "a signature is for a `url`"),
         ("on = [\"ended\"]\ncommand = [\"true\"]\ntimeout_s = 61", "from 1 to 60"),
-        ("on = [\"ended\"]\nurl = \"https://127.0.0.1/\"", "hooks.a.url"),
+        ("on = [\"ended\"]\nurl = \"https://127.0.0.1/\"", "leads to this machine"),
         ("on = [\"ended\"]\nurl = \"http://hooks.example/\"", "without encryption"),
         ("on = [\"begun\"]\ncommand = [\"true\"]", "begun"),
     ] {
