@@ -149,7 +149,7 @@ impl ListedRun {
             (None, None) if waits => ListedState::Waiting,
             (None, None) => ListedState::Interrupted,
         };
-        let class = line.stop.and_then(|_| summary.class).map(StopClass::name);
+        let class = line.stop.and(summary.class).map(StopClass::name);
         Self {
             run: line.run.to_string(),
             started_unix_ms: line.unix_ms,
