@@ -14,6 +14,8 @@
 //! ```
 
 mod calling_back;
+mod hooking;
+mod saving;
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -45,7 +47,7 @@ use crate::hooks::{Before, HookMessage};
 use crate::journal::{Durability, Entry, JournalError, RunWriter};
 use crate::model::{self, Settled};
 use crate::parts::Parts;
-use crate::save::{SaveError, seconds, try_to_save};
+use crate::save::SaveError;
 use crate::sink;
 use crate::tool::Dispatch;
 use crate::uses::{ToolUse, ToolUses};
@@ -65,8 +67,8 @@ pub(crate) struct Driver {
     unwritten: Vec<Arc<Entry>>,
     /// Messages of hooks that are journaled with them.
     messages: Vec<HookMessage>,
-    /// What hooks were told of so far.
-    told: Before,
+    /// The run as its hooks know it.
+    before: Before,
     deliveries: Vec<JoinHandle<()>>,
     durability: Durability,
     clock: Clock,
@@ -198,7 +200,7 @@ impl Driver {
             .then(|| Conversation::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
         let early = EarlyCalls::new(run.spec());
         Self {
-            told: Before::at_start(&run),
+            before: Before::at_start(&run),
             conversation,
             caller: Caller::new(Arc::clone(&parts.callbacks)),
             answers: BTreeMap::new(),
@@ -691,62 +693,6 @@ impl Driver {
         }
     }
 
-    async fn save(&mut self, attempt: u32) -> Result<(), Broken> {
-        let Some(outcome) = self.run.outcome().cloned() else { return Ok(()) };
-        if attempt == 1 {
-            self.forget_requests();
-        }
-        let result = match self.save_unless_stopped(&outcome).await {
-            Ok(location) => SaveResult::Saved { location },
-            Err(SaveError { message, retry: Some(delay) }) if self.save_time_left() <= delay => {
-                let limit = seconds(self.parts.save_limit);
-                let message = format!("{message}; not tried again, since saving may take {limit} in all");
-                SaveResult::Failed { message: message.into(), retry_at: None }
-            }
-            Err(SaveError { message, retry }) => {
-                SaveResult::Failed { message, retry_at: retry.map(|delay| self.after(delay)) }
-            }
-        };
-        self.tell_own(EventKind::SaveFinished { attempt, result }).await
-    }
-
-    /// How much of the time that saving may take is left; it begins with the first try.
-    fn save_time_left(&mut self) -> Duration {
-        let ends = *self.save_ends.get_or_insert_with(|| Instant::now() + self.parts.save_limit);
-        ends.saturating_duration_since(Instant::now())
-    }
-
-    /// What was asked for until now was meant for the run, and that is over.
-    fn forget_requests(&mut self) {
-        while self.controls.try_recv().is_ok() {}
-    }
-
-    /// One try to save. A stop now or a second stop cuts it off; after a first stop at the gate it is the last one.
-    async fn save_unless_stopped(&mut self, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
-        let (left, limit) = (self.save_time_left(), self.parts.save_limit);
-        let saving = try_to_save(self.parts.saver.as_deref(), self.run.started(), outcome, (left, limit));
-        tokio::pin!(saving);
-        let mut is_last = false;
-        loop {
-            tokio::select! {
-                biased;
-                saved = &mut saving => return saved.map_err(|error| match error {
-                    SaveError { message, retry: Some(_) } if is_last => {
-                        SaveError { message: format!("{message}; {STOPPED}").into(), retry: None }
-                    }
-                    error => error,
-                }),
-                control = self.controls.recv(), if !self.deaf => match control {
-                    Some(Control::Stop(StopMode::AtGate)) if !is_last => is_last = true,
-                    Some(Control::Stop(_)) => return Err(SaveError { message: STOPPED.into(), retry: None }),
-                    Some(Control::WithdrawStop) => is_last = false,
-                    Some(Control::Answer(..) | Control::Tell(_)) => {}
-                    None => self.deaf = true,
-                },
-            }
-        }
-    }
-
     fn after(&self, delay: Duration) -> Millis {
         self.clock.now().plus(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
     }
@@ -798,11 +744,7 @@ impl Driver {
         let waits = durability == Durability::Committed && !self.caller.is_needed();
         self.seq += 1;
         self.durability = self.durability.max(durability);
-        if !self.parts.hooks.is_empty() {
-            let unix_ms = self.run.started().unix_ms_at(entry.event.at);
-            self.messages.extend(self.parts.hooks.messages(self.told, &self.run, unix_ms));
-            self.told = Before::of(&self.run);
-        }
+        self.announce_to_hooks(entry.event.at);
         self.unwritten.push(entry);
         if waits { Ok(()) } else { self.write_down().await }
     }
@@ -839,17 +781,6 @@ impl Driver {
             self.deliver();
         }
         failed.map_or(Ok(()), |error| Err(error.into()))
-    }
-
-    /// Begins to deliver the messages of this run that are due. The run does not wait for it before it ends or is left.
-    fn deliver(&mut self) {
-        if self.parts.hooks.is_empty() {
-            return;
-        }
-        let (parts, run) = (Arc::clone(&self.parts), self.run.id().clone());
-        // What fails here is delivered later: the message is in the journal.
-        let delivery = async move { drop(parts.hooks.deliver_of(&*parts.journal, &run).await) };
-        self.deliveries.push(tokio::spawn(delivery));
     }
 
     /// Tells of an entry that is durable.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use loop_core::RunId;
-use loop_runtime::journal::{Exported, Imported, Journal as _, Keeps, RunLine, SqliteJournal, replay};
+use loop_runtime::journal::{Exported, ImportedRuns, Journal as _, Keeps, RunLine, SqliteJournal, replay};
 use loop_runtime::report::{ListedRun, Retention, StatsReport};
 
 use crate::args::JournalArgs;
@@ -293,7 +293,7 @@ async fn import(args: ImportArgs) -> Result<ExitCode, Failure> {
     let path = args.journal.journal.clone().unwrap_or_else(SqliteJournal::default_path);
     let journal = SqliteJournal::open(path)?;
     let imported = journal.import(lines).await;
-    let Imported { runs, own, skipped } =
+    let ImportedRuns { runs, own, skipped } =
         imported.map_err(|error| Failure::new(format!("{place}, {error}")))?;
     let runs = if runs == 1 { "1 run".to_owned() } else { format!("{} runs", grouped(runs)) };
     stream::note(format!(

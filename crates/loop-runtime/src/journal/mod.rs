@@ -18,7 +18,7 @@ pub use crate::parts::{expire, replay};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
 pub use sqlite::{
-    EXPORT_VERSION, Exported, Imported, JournalStats, Keeps, Lost, NotImported, RunSummary, Salvaged,
+    EXPORT_VERSION, Exported, ImportedRuns, JournalStats, Keeps, Lost, NotImported, RunSummary, Salvaged,
     SqliteJournal, SyncPolicy,
 };
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use loop_core::RunId;
 use loop_runtime::journal::{
-    Header, Imported, Journal as _, JournalError, NotImported, Recorded, SqliteJournal,
+    Header, ImportedRuns, Journal as _, JournalError, NotImported, Recorded, SqliteJournal,
 };
 use loop_runtime::report::JournalAudit;
 
@@ -36,7 +36,7 @@ async fn exported(journal: &SqliteJournal) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-async fn imported(journal: &SqliteJournal, text: &str) -> Result<Imported, NotImported> {
+async fn imported(journal: &SqliteJournal, text: &str) -> Result<ImportedRuns, NotImported> {
     journal.import(Box::new(Cursor::new(text.to_owned().into_bytes()))).await
 }
 
@@ -74,8 +74,8 @@ async fn what_is_exported_comes_in_as_it_was_and_once() {
     let (_other, there) = place();
     let other = SqliteJournal::open(&there).unwrap();
     let first = imported(&other, &text).await.unwrap();
-    assert_eq!(first, Imported { runs: 4, own: 0, skipped: 0 });
-    assert_eq!(imported(&other, &text).await.unwrap(), Imported { runs: 0, own: 0, skipped: 4 });
+    assert_eq!(first, ImportedRuns { runs: 4, own: 0, skipped: 0 });
+    assert_eq!(imported(&other, &text).await.unwrap(), ImportedRuns { runs: 0, own: 0, skipped: 4 });
     for line in journal.runs().await.unwrap() {
         let read = other.read(&line.run).await.unwrap();
         assert!(read.imported && read.unverified.is_some());
@@ -108,7 +108,7 @@ async fn a_journal_knows_its_own_runs_once_they_have_ended() {
     drop(SqliteJournal::open(&there).unwrap());
     std::fs::copy(beside(&path, ".key"), beside(&there, ".key")).unwrap();
     let other = SqliteJournal::open(&there).unwrap();
-    assert_eq!(imported(&other, &text).await.unwrap(), Imported { runs: 4, own: 2, skipped: 0 });
+    assert_eq!(imported(&other, &text).await.unwrap(), ImportedRuns { runs: 4, own: 2, skipped: 0 });
     for (run, own) in [("r1", true), ("r2", true), ("r3", false), ("r4", false)] {
         let read = other.read(&RunId::new(run)).await.unwrap();
         assert_eq!((read.imported, read.unverified.is_none()), (!own, own), "{run}");

@@ -16,7 +16,7 @@ use crate::journal::{Durability, Entry, JournalError};
 
 /// What was imported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportedRuns {
     /// How many runs are new in this journal.
     pub runs: u64,
     /// How many of them are the journal's own: it made them with its key, and they have ended. Each other run can be
@@ -34,7 +34,7 @@ pub struct NotImported {
     /// What is wrong there, and what to do.
     pub message: String,
     /// What was imported before.
-    pub before: Imported,
+    pub before: ImportedRuns,
 }
 
 impl fmt::Display for NotImported {
@@ -80,8 +80,8 @@ impl SqliteJournal {
     /// # Errors
     /// The first line that is not of an export, was changed, is of a newer version or missing, or whose run cannot be
     /// taken in. The runs before it are imported, and nothing of its own run.
-    pub async fn import(&self, lines: Box<dyn BufRead + Send>) -> Result<Imported, NotImported> {
-        let mut imported = Imported::default();
+    pub async fn import(&self, lines: Box<dyn BufRead + Send>) -> Result<ImportedRuns, NotImported> {
+        let mut imported = ImportedRuns::default();
         let mut source = Source { lines, at: 0, blobs: BTreeMap::new(), runs: 0 };
         loop {
             let next = tokio::task::spawn_blocking(move || {

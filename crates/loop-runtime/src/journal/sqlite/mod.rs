@@ -45,7 +45,7 @@ use crate::journal::{Durability, Entry, Header, Journal, JournalError, Recorded,
 pub use export::{EXPORT_VERSION, Exported};
 use fault::Fault;
 use heads::{Head, Heads, Position};
-pub use import::{Imported, NotImported};
+pub use import::{ImportedRuns, NotImported};
 use lock::{Locks, NotTaken, RunLock};
 use place::Place;
 pub use pruned::Keeps;
