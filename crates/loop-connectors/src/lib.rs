@@ -68,15 +68,15 @@ mod trouble;
 
 #[cfg(all(feature = "command", unix))]
 pub use command::{
-    COMMAND_BYTES_MAX, CommandOutput, CommandSettings, CommandTool, SandboxFolders, SandboxSupport,
-    kill_commands,
+    COMMAND_BYTES_MAX, CommandOutput, CommandSettings, CommandTool, HookCommand, SandboxFolders,
+    SandboxSupport, kill_commands,
 };
 pub use docs::{DocsTool, FILE_BYTES_MAX, FILES_MAX};
 pub use error::ConnectorError;
 #[cfg(feature = "files")]
 pub use files::{FILES_BYTES_MAX, FILES_RESULTS_MAX, FilesSettings, FilesTool, FilesWork};
 #[cfg(feature = "http")]
-pub use http::{HTTP_BYTES_MAX, HttpAuth, HttpDefinition, HttpPages, HttpPaging, HttpTool};
+pub use http::{HTTP_BYTES_MAX, HttpAuth, HttpDefinition, HttpPages, HttpPaging, HttpTool, Webhook};
 #[cfg(all(feature = "mcp", unix))]
 pub use mcp::{
     MCP_MESSAGE_BYTES_MAX, McpError, McpHttp, McpManifest, McpProgram, McpResource, McpResourceTool,

@@ -135,9 +135,9 @@ pub use spec::{
 #[cfg(feature = "planted-bugs")]
 pub use types::Planted;
 pub use types::{
-    Action, Arguments, CallExtent, CommandKey, Confidence, Cost, Data, Digest, Effect, Evidence, EvidenceId,
-    FailureKind, FailureText, Instruction, InvalidDigest, InvalidKey, ItemForm, Millis, ModelFailure,
-    Observation, PicoUsd, Price, PriceAbove, Priority, Rates, Received, RunId, Scope, Slot, Status,
-    StopClass, SubCallUse, Tier, ToolCall, Totals, Usage, WorkItem, canonical, digest, digest_text, edits,
-    is_blank, is_clean, is_invisible, is_joiner,
+    Action, Approver, Arguments, CallExtent, CommandKey, Confidence, Cost, Data, Digest, Effect, Evidence,
+    EvidenceId, FailureKind, FailureText, Instruction, InvalidDigest, InvalidKey, ItemForm, Millis,
+    ModelFailure, Observation, PicoUsd, Price, PriceAbove, Priority, Rates, Received, RunId, Scope, Slot,
+    Status, StopClass, SubCallUse, Tier, ToolCall, Totals, Usage, WorkItem, canonical, digest, digest_text,
+    edits, is_blank, is_clean, is_invisible, is_joiner,
 };

@@ -5,8 +5,9 @@ use loop_testkit::*;
 use std::sync::Arc;
 
 use loop_core::{
-    AnswerFault, Certificate, CommandKey, Condition, DeniedBy, Digest, Effect, Effects, EventKind, Measure,
-    Millis, Outcome, PersonAnswer, Rejected, Status, StopMode, StopReason, ToolPolicy, ToolSpec, Verdict,
+    AnswerFault, Approver, Certificate, CommandKey, Condition, DeniedBy, Digest, Effect, Effects, Event,
+    EventKind, Measure, Millis, Outcome, PersonAnswer, Rejected, Status, StopMode, StopReason, ToolPolicy,
+    ToolSpec, Verdict,
 };
 use serde_json::json;
 
@@ -473,4 +474,61 @@ fn a_contract_in_an_answer_or_in_the_reason_of_a_denial_is_an_echo_where_the_mod
     }
     // Where nobody said it, it is the model's own.
     next("1/action-0", answer("web-1")).replied(&bare).ends(StopReason::Confident);
+}
+
+fn by(account: &str, claim: Option<&str>) -> Approver {
+    Approver { account: account.into(), user: "".into(), claim: claim.map(Into::into) }
+}
+
+fn approved_by(world: &World, action: &str, by: Approver) -> EventKind {
+    let key: CommandKey = action.parse().unwrap();
+    EventKind::ApprovedBy { key, by, binding: world.run.binding(&key) }
+}
+
+#[test]
+fn where_two_people_are_demanded_two_accounts_approve() {
+    // K8, U4, I-26: a name that is claimed makes no second person, and an approval without an account counts for nothing.
+    let mut setup = run().people();
+    setup.spec.gate.approvals = 2;
+    let mut world =
+        setup.start().replied(&draft("low").asks("wipe", target("a"))).expect_phase("waiting_for_person");
+    let refused = |world: &mut World, kind: EventKind| {
+        let event = Event { at: world.run.now(), kind };
+        match world.run.clone().apply(&event) {
+            Err(Rejected::Answer { why, .. }) => why,
+            other => panic!("{other:?}"),
+        }
+    };
+    let key: CommandKey = "1/action-0".parse().unwrap();
+    let plain = EventKind::PersonAnswered { key, answer: YES, binding: None };
+    assert_eq!(refused(&mut world, plain), AnswerFault::Unnamed { people: 2 });
+    let first = approved_by(&world, "1/action-0", by("uid 1", Some("Ada")));
+    world.apply(first);
+    let mut world = world.expect_phase("waiting_for_person");
+    let requested = world.run.requested();
+    assert_eq!((requested[0].approvals, requested[0].approvers.len()), (2, 1));
+    for claim in [None, Some("Ada"), Some("Bob")] {
+        let again = approved_by(&world, "1/action-0", by("uid 1", claim));
+        assert_eq!(refused(&mut world, again), AnswerFault::SamePerson { people: 2 });
+    }
+    let second = approved_by(&world, "1/action-0", by("uid 2", Some("Ada")));
+    world.apply(second);
+    world.expect_tools(&["1/action-0#1 wipe"]);
+}
+
+#[test]
+fn a_denial_needs_one_person_and_one_approval_is_enough_elsewhere() {
+    // K8, U4
+    let mut setup = run().people();
+    setup.spec.gate.approvals = 2;
+    let mut world =
+        setup.start().replied(&draft("low").asks("wipe", target("a"))).expect_phase("waiting_for_person");
+    let first = approved_by(&world, "1/action-0", by("uid 1", None));
+    world.apply(first);
+    let world = world.answered_by_person("1/action-0", no()).expect_call("2/main", 1);
+    assert_eq!(world.run.evidence()[0].observation.status, Status::Denied);
+    let mut world = run().people().start().replied(&draft("low").asks("wipe", target("a")));
+    let only = approved_by(&world, "1/action-0", by("uid 1", None));
+    world.apply(only);
+    world.expect_tools(&["1/action-0#1 wipe"]);
 }

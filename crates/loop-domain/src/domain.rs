@@ -11,6 +11,7 @@ use loop_prompts::Prompts;
 use loop_runtime::{
     Runner,
     budget::SharedBudget,
+    hooks::Hooks,
     journal::{Entry, SyncPolicy},
     models::Models,
     save::{DetailedTarget, Saver},
@@ -24,7 +25,7 @@ use crate::mcp::Servers;
 use crate::models::{self, Built};
 use crate::report::{self, DomainReport};
 use crate::scripts::Scripts;
-use crate::{item, parts, protocol, remote, spec, tools};
+use crate::{hooks, item, parts, protocol, remote, spec, tools};
 
 /// What the caller gives besides the folder. It replaces settings of the file, in the order of the fields.
 #[derive(Clone, Debug, Default)]
@@ -84,6 +85,7 @@ pub struct Domain {
     warnings: Vec<String>,
     unset: Vec<DomainError>,
     unset_to_save: Vec<DomainError>,
+    hooks: Hooks,
     scripts: Scripts,
     recorder: Option<Recorder>,
     secrets: Secrets,
@@ -107,6 +109,10 @@ impl Domain {
 
     fn made(file: File, options: &LoadOptions) -> Result<Self, DomainError> {
         protocol::check(&file)?;
+        if file.config.gate.approvals.is_some_and(|people| !(1..=2).contains(&people)) {
+            let message = "one or two people approve an action; write 1 or 2";
+            return Err(file.error(&["gate", "approvals"], message));
+        }
         let tools = tools::tools(&file)?;
         let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry);
         // What names a tool of a server that is not trusted names nothing for that reason.
@@ -118,6 +124,8 @@ impl Domain {
         let mut own = save.as_ref().ok().and_then(Option::as_ref).map(Saver::secrets).unwrap_or_default();
         let of_tools = tools.secrets.values.values().chain(&tools.secrets.parts);
         own.extend(&Secrets::of(of_tools.map(String::as_str)));
+        let hooks = hooks::hooks(&file)?;
+        own.extend(&Secrets::of(hooks.secrets.iter().map(String::as_str)));
         let Built { models, found, scripts, recorder } =
             models::models(&file, options.record.as_deref(), &own)?;
         let prompts = parts::prompts(&file)?;
@@ -129,6 +137,7 @@ impl Domain {
         let mut unset = tools.secrets.untrusted;
         unset.extend(found.unset);
         unset.extend(tools.secrets.unset);
+        unset.extend(hooks.unset);
         Ok(Self {
             spec: Arc::new(spec),
             registry: Arc::new(tools.registry),
@@ -142,6 +151,7 @@ impl Domain {
             warnings,
             unset,
             unset_to_save,
+            hooks: hooks.hooks,
             scripts,
             recorder,
             secrets: found.secrets,
@@ -266,6 +276,12 @@ impl Domain {
             .with_credentials(Arc::new(self.credentials.clone()))
             .with_secrets(&self.secrets)
             .with_overridden(self.overridden.iter().cloned())
+            .with_hooks(self.hooks.clone())
+    }
+
+    /// Who is told when one of its runs waits for a person, ends or fails.
+    pub fn hooks(&self) -> &Hooks {
+        &self.hooks
     }
 
     /// Whether the offline stub selects the tools before the first pass.

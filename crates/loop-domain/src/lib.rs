@@ -46,6 +46,7 @@ mod domain;
 mod error;
 mod file;
 mod files;
+mod hooks;
 #[cfg(feature = "http")]
 mod http;
 mod import;

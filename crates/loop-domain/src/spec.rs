@@ -223,6 +223,7 @@ pub(crate) fn gate_over(
         required_tools: lists.required_tools,
         cheaper_tier: config.cheaper_tier.unwrap_or(defaults.cheaper_tier),
         people: config.people.unwrap_or(defaults.people),
+        approvals: config.approvals.unwrap_or(defaults.approvals),
         label: config.label.as_deref().map_or(defaults.label, |label| label.trim().into()),
         allow: lists.allow,
         forbid: lists.forbid,

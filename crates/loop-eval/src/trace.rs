@@ -138,6 +138,10 @@ impl Trace {
                 self.push(key.pass, &format!("person:{stated}"));
                 self.validate(&judged);
             }
+            EventKind::ApprovedBy { key, .. } => {
+                self.push(key.pass, "person:approved");
+                self.validate(&judged);
+            }
             EventKind::Resumed { .. } => {
                 self.push(self.pass, "resume:driver_lost");
                 self.validate(&judged);

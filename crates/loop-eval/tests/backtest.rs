@@ -24,6 +24,7 @@ fn recorded(world: &World) -> Recorded {
         origin: None,
         entries: entries.collect(),
         unverified: None,
+        imported: false,
         since_last_ms: None,
     }
 }

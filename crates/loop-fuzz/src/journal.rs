@@ -29,6 +29,7 @@ pub(crate) fn target(data: &[u8]) {
         origin: None,
         entries: [vec![head], parsed].concat(),
         unverified: None,
+        imported: false,
         since_last_ms: None,
     };
     let run = RunId::new("r1");

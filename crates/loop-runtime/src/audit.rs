@@ -48,6 +48,8 @@ pub struct RunAudit {
     pub stop: Option<String>,
     /// The program that began it, with its version. Empty: not known.
     pub program: String,
+    /// Whether it was imported: the key vouches for what it is since then, and not for the program that wrote it.
+    pub imported: bool,
     /// What is wrong. Empty if nothing is.
     pub findings: Vec<AuditFinding>,
     /// How many more invariants do not hold than are listed.
@@ -151,7 +153,7 @@ impl RunAudit {
     /// invariants.
     pub fn of_recorded(run: &RunId, recorded: &Recorded) -> Self {
         let mut audit = Self::replayed(run, recorded);
-        if let Some(message) = &recorded.unverified {
+        if let Some(message) = recorded.unverified.as_ref().filter(|_| !recorded.imported) {
             audit.findings.insert(0, AuditFinding::unverified(message));
         }
         audit.close()
@@ -188,6 +190,7 @@ impl RunAudit {
             lost: Some(0),
             stop: None,
             program: String::new(),
+            imported: false,
             findings: Vec::new(),
             more: 0,
         }
@@ -197,6 +200,7 @@ impl RunAudit {
     fn replayed(run: &RunId, recorded: &Recorded) -> Self {
         let mut audit = Self::empty(run);
         audit.entries = recorded.entries.len() as u64;
+        audit.imported = recorded.imported;
         let mut entries = recorded.entries.iter();
         let Some(first) = entries.next() else {
             audit.findings.push(AuditFinding::rejected(0, &Rejected::NotTheStart("nothing")));

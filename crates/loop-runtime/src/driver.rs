@@ -15,6 +15,8 @@
 
 mod announcing;
 mod calling_back;
+mod hooking;
+mod saving;
 mod sharing;
 
 use std::collections::BTreeMap;
@@ -34,6 +36,7 @@ use loop_core::{
 use loop_llm::{Memory, Message};
 use loop_prompts::{Dialogue, Prompt, Thread};
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -43,10 +46,11 @@ use crate::conversation::{self, Conversation};
 use crate::driver::sharing::Sharing;
 use crate::eager::EarlyCalls;
 use crate::events::{Answer, Control, Feed, RunEvent};
+use crate::hooks::{Before, HookMessage};
 use crate::journal::{Durability, Entry, JournalError, RunWriter};
 use crate::model::{self, Settled};
 use crate::parts::Parts;
-use crate::save::{SaveError, seconds, try_to_save};
+use crate::save::SaveError;
 use crate::sink;
 use crate::tool::Dispatch;
 use crate::uses::{ToolUse, ToolUses};
@@ -64,6 +68,11 @@ pub(crate) struct Driver {
     /// for and nobody is told before they are: what happened at one time, and the announcement that follows from it, share
     /// a commit.
     unwritten: Vec<Arc<Entry>>,
+    /// Messages of hooks that are journaled with them.
+    messages: Vec<HookMessage>,
+    /// The run as its hooks know it.
+    before: Before,
+    deliveries: Vec<JoinHandle<()>>,
     durability: Durability,
     clock: Clock,
     /// The first entry of a run that was just opened: it is durable, and was not told yet.
@@ -196,6 +205,7 @@ impl Driver {
             .then(|| Conversation::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
         let early = EarlyCalls::new(run.spec());
         Self {
+            before: Before::at_start(&run),
             conversation,
             caller: Caller::new(Arc::clone(&parts.callbacks)),
             answers: BTreeMap::new(),
@@ -205,6 +215,8 @@ impl Driver {
             writer,
             seq,
             unwritten: Vec::new(),
+            messages: Vec::new(),
+            deliveries: Vec::new(),
             durability: Durability::Committed,
             clock,
             opened,
@@ -256,6 +268,11 @@ impl Driver {
 
     async fn end(&mut self, driven: Result<(), Broken>) -> Ended {
         self.give_up_shared().await;
+        // Each is bounded by its hook's limit.
+        for delivery in self.deliveries.drain(..) {
+            // One that panicked left its message where it was.
+            _ = delivery.await;
+        }
         let requested = (driven.is_ok() && self.is_waiting()).then(|| self.run.requested());
         let outcome = self.outcome_after(driven).await;
         let (prompts, run) = (&self.parts.prompts, &self.run);
@@ -304,6 +321,9 @@ impl Driver {
             self.seq = opened.seq + 1;
             self.recorded(opened);
             self.rest().await;
+        } else if through == u32::MAX {
+            // What an earlier process did not deliver.
+            self.deliver();
         }
         self.take_over_shared().await?;
         for (event, notes) in std::mem::take(&mut self.first) {
@@ -651,62 +671,6 @@ impl Driver {
         }
     }
 
-    async fn save(&mut self, attempt: u32) -> Result<(), Broken> {
-        let Some(outcome) = self.run.outcome().cloned() else { return Ok(()) };
-        if attempt == 1 {
-            self.forget_requests();
-        }
-        let result = match self.save_unless_stopped(&outcome).await {
-            Ok(location) => SaveResult::Saved { location },
-            Err(SaveError { message, retry: Some(delay) }) if self.save_time_left() <= delay => {
-                let limit = seconds(self.parts.save_limit);
-                let message = format!("{message}; not tried again, since saving may take {limit} in all");
-                SaveResult::Failed { message: message.into(), retry_at: None }
-            }
-            Err(SaveError { message, retry }) => {
-                SaveResult::Failed { message, retry_at: retry.map(|delay| self.after(delay)) }
-            }
-        };
-        self.tell_own(EventKind::SaveFinished { attempt, result }).await
-    }
-
-    /// How much of the time that saving may take is left; it begins with the first try.
-    fn save_time_left(&mut self) -> Duration {
-        let ends = *self.save_ends.get_or_insert_with(|| Instant::now() + self.parts.save_limit);
-        ends.saturating_duration_since(Instant::now())
-    }
-
-    /// What was asked for until now was meant for the run, and that is over.
-    fn forget_requests(&mut self) {
-        while self.controls.try_recv().is_ok() {}
-    }
-
-    /// One try to save. A stop now or a second stop cuts it off; after a first stop at the gate it is the last one.
-    async fn save_unless_stopped(&mut self, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
-        let (left, limit) = (self.save_time_left(), self.parts.save_limit);
-        let saving = try_to_save(self.parts.saver.as_deref(), self.run.started(), outcome, (left, limit));
-        tokio::pin!(saving);
-        let mut is_last = false;
-        loop {
-            tokio::select! {
-                biased;
-                saved = &mut saving => return saved.map_err(|error| match error {
-                    SaveError { message, retry: Some(_) } if is_last => {
-                        SaveError { message: format!("{message}; {STOPPED}").into(), retry: None }
-                    }
-                    error => error,
-                }),
-                control = self.controls.recv(), if !self.deaf => match control {
-                    Some(Control::Stop(StopMode::AtGate)) if !is_last => is_last = true,
-                    Some(Control::Stop(_)) => return Err(SaveError { message: STOPPED.into(), retry: None }),
-                    Some(Control::WithdrawStop) => is_last = false,
-                    Some(Control::Answer(..) | Control::Tell(_)) => {}
-                    None => self.deaf = true,
-                },
-            }
-        }
-    }
-
     fn after(&self, delay: Duration) -> Millis {
         self.clock.now().plus(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
     }
@@ -758,6 +722,7 @@ impl Driver {
         let waits = durability == Durability::Committed && !self.caller.is_needed();
         self.seq += 1;
         self.durability = self.durability.max(durability);
+        self.announce_to_hooks(entry.event.at);
         self.unwritten.push(entry);
         if waits { Ok(()) } else { self.write_down().await }
     }
@@ -765,6 +730,11 @@ impl Driver {
     /// Journals what is not journaled yet, and tells of it.
     async fn write_down(&mut self) -> Result<(), Broken> {
         let mut entries = std::mem::take(&mut self.unwritten);
+        let messages = std::mem::take(&mut self.messages);
+        let tells = !messages.is_empty();
+        if tells {
+            self.writer.announce(messages);
+        }
         let durability = std::mem::replace(&mut self.durability, Durability::Committed);
         let (written, failed) = match entries.as_slice() {
             [] => (0, None),
@@ -785,6 +755,9 @@ impl Driver {
         self.unwritten = entries;
         if is_any {
             self.rest().await;
+        }
+        if tells && failed.is_none() {
+            self.deliver();
         }
         failed.map_or(settled, |error| Err(error.into()))
     }

@@ -25,6 +25,7 @@ use crate::conversation::{Offered, Rules};
 use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::events::Events;
 use crate::handle::Remote;
+use crate::hooks::Hooks;
 use crate::journal::{Durability, Entry, Header, Journal, JournalError, MemoryJournal, Recorded};
 use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
@@ -66,6 +67,7 @@ pub(crate) struct Parts {
     origin: Option<Arc<str>>,
     overridden: Vec<Overridden>,
     watchers: Vec<Arc<Watcher>>,
+    pub(crate) hooks: Hooks,
 }
 
 /// A run that is ready to be driven.
@@ -237,6 +239,7 @@ impl Runner {
             origin: None,
             overridden: Vec::new(),
             watchers: Vec::new(),
+            hooks: Hooks::default(),
         };
         Self { parts: Arc::new(parts) }
     }
@@ -362,6 +365,12 @@ impl Runner {
     /// The same loop, whose saving takes no longer than this, all its tries together: 30 seconds unless it is set.
     pub fn with_save_limit(self, limit: Duration) -> Self {
         self.with(|parts| parts.save_limit = limit)
+    }
+
+    /// The same loop with hooks: they are told when a run waits for a person, ends or fails. Their messages need a journal with
+    /// an outbox, such as [`SqliteJournal`](crate::journal::SqliteJournal); any other keeps none.
+    pub fn with_hooks(self, hooks: Hooks) -> Self {
+        self.with(|parts| parts.hooks = hooks)
     }
 
     /// The same loop with callbacks, which are called on the run's own task.
@@ -611,6 +620,7 @@ impl Runner {
             origin: shared.origin.clone(),
             overridden: shared.overridden.clone(),
             watchers: shared.watchers.clone(),
+            hooks: shared.hooks.clone(),
         };
         change(&mut parts);
         Self { parts: Arc::new(parts) }

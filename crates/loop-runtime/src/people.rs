@@ -11,9 +11,10 @@ use serde_json::Value;
 use crate::journal::{Entry, Recorded};
 use crate::report::json;
 
-pub use loop_core::{PersonAnswer, PersonRequest};
+pub use loop_core::{Approver, PersonAnswer, PersonRequest};
 
-/// What people were asked and answered. The journal records that a person answered, and not which one.
+/// What people were asked and answered. Of an approval the journal records which user of the system gave it, and the name
+/// that the user claimed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PeopleReport {
     /// The requests to people, in order. Empty if there were none.
@@ -44,9 +45,25 @@ pub struct PersonRequestRecord {
     /// The answer to a question, or the reason of a denial. Absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// Who approved it, in order. Empty if no user is known to have.
+    pub approvers: Vec<ApproverReport>,
     /// When it was answered or expired, in milliseconds since 1970 (UTC). Absent while it is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered_unix_ms: Option<u64>,
+}
+
+/// A user of the system who approved an action.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ApproverReport {
+    /// The account that was checked, for example `uid 1001`.
+    pub account: String,
+    /// The account's name. Empty if it is not known.
+    pub user: String,
+    /// The name that the user gave, which was not checked. Absent if none was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unverified_claim: Option<String>,
+    /// When, in milliseconds since 1970 (UTC).
+    pub unix_ms: u64,
 }
 
 /// An instruction that a person gave.
@@ -103,6 +120,22 @@ impl PeopleReport {
             self.settle(key, answer, text, unix_ms);
             open.retain(|waits| waits != key);
         }
+        if let EventKind::ApprovedBy { key, by, .. } = &entry.event.kind {
+            let of = key.to_string();
+            if let Some(requested) = self.requested.iter_mut().rev().find(|requested| requested.action == of)
+            {
+                requested.approvers.push(ApproverReport {
+                    account: by.account.to_string(),
+                    user: by.user.to_string(),
+                    unverified_claim: by.claim.as_ref().map(ToString::to_string),
+                    unix_ms,
+                });
+            }
+            if !run.requested().iter().any(|requested| requested.key == *key) {
+                self.settle(key, "approved", None, unix_ms);
+                open.retain(|waits| waits != key);
+            }
+        }
         if let (EventKind::Instruction { text }, Some(instructions)) =
             (&entry.event.kind, run.instructions().last())
         {
@@ -134,6 +167,7 @@ impl PeopleReport {
                 requested_unix_ms: unix_ms,
                 answer: None,
                 text: None,
+                approvers: Vec::new(),
                 answered_unix_ms: None,
             });
         }

@@ -18,11 +18,15 @@ pub use crate::batch_line::{BatchLine, BatchState};
 pub use crate::diff::{DIFF_VERSION, PassDiff, RunDiff, TextChange, ValueDiff};
 pub use crate::explain::explain;
 pub use crate::forecast::{Bound, Forecast};
+pub use crate::listed::{
+    LISTED_VERSION, ListedCost, ListedRun, ListedRuns, ListedState, ListedTotals, StatsReport,
+};
 pub use crate::plan::{AtMost, PLAN_VERSION, PassesThatFit, Plan};
 pub use crate::replay::{
     DecisionDifference, Drift, NotCalled, PromptDifference, PromptReplay, REPLAY_VERSION, Replay,
     ReplayDepth, ShortResult, ToolReplay, WhyNotCalled,
 };
+pub use crate::retention::Retention;
 pub use crate::take_over::{Forkable, ParentEffectReport, ParentReport};
 pub use crate::why::{
     Continuation, LimitUse, SettingChange, StatedConfidence, WHY_VERSION, WeakSection, Why, WhyCondition,

@@ -32,6 +32,11 @@ pub(crate) fn kind(secrets: &Secrets, mut kind: EventKind) -> EventKind {
                 text(secrets, stated)
             }
         },
+        EventKind::ApprovedBy { by, .. } => {
+            if let Some(claim) = &mut by.claim {
+                text(secrets, claim);
+            }
+        }
         EventKind::Instruction { text: reported } => text(secrets, reported),
         EventKind::Validated { result, .. } => match result {
             Validation::Valid => {}

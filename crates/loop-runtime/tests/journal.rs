@@ -12,8 +12,12 @@ mod group;
 mod history;
 #[path = "journal/keys.rs"]
 mod keys;
+#[path = "journal/pruned.rs"]
+mod pruned;
 #[path = "journal/tampered.rs"]
 mod tampered;
+#[path = "journal/transfer.rs"]
+mod transfer;
 #[path = "journal/trust.rs"]
 mod trust;
 

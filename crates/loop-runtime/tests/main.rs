@@ -22,6 +22,7 @@ mod forecast;
 mod fork;
 mod founding;
 mod guides;
+mod hooks;
 mod journal;
 mod load_options;
 mod observers;

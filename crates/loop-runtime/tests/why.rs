@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use loop_core::{Change, EventKind, Measure, Note, Phase, Run, RunSpec, Setting, Status, StopMode};
 use loop_runtime::journal::{Entry, Recorded};
-use loop_runtime::report::{BatchLine, Continuation, JournalAudit, Plan, Replay, RunDiff, Why, WhyStatus};
+use loop_runtime::report::{
+    BatchLine, Continuation, JournalAudit, ListedRuns, Plan, Replay, RunDiff, StatsReport, Why, WhyStatus,
+};
 use loop_testkit::*;
 
 fn recorded(world: &World) -> Recorded {
@@ -21,6 +23,7 @@ fn recorded(world: &World) -> Recorded {
         origin: None,
         entries: world.journal.iter().enumerate().map(entry).collect(),
         unverified: None,
+        imported: false,
         since_last_ms: None,
     }
 }
@@ -143,6 +146,9 @@ fn the_schemas_are_those_of_the_types() {
         ("plan", schemars::schema_for!(Plan)),
         ("replay", schemars::schema_for!(Replay)),
         ("batch-line", schemars::schema_for!(BatchLine)),
+        ("hook", schemars::schema_for!(loop_runtime::hooks::HookBody)),
+        ("runs", schemars::schema_for!(ListedRuns)),
+        ("journal-stats", schemars::schema_for!(StatsReport)),
     ];
     for (name, schema) in schemas {
         let file = format!("../../docs/schema/{name}.schema.json");

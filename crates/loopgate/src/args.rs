@@ -47,7 +47,14 @@ pub(crate) enum Command {
     /// Simulate runs of a domain without a key: how often they stop for what, what they cost, which limit binds
     Sim(SimArgs),
     /// List the runs in the journal, newest first
-    Runs(JournalArgs),
+    Runs(Box<crate::runs::RunsCommandArgs>),
+    /// Look after the journal: its size, deleting old runs, exporting and importing runs
+    #[command(subcommand)]
+    Journal(crate::journal::JournalCommand),
+    /// List the messages of hooks that are not delivered, or deliver them
+    Hooks(crate::hooks::HooksArgs),
+    /// Save the outcome of a run that has ended to the domain's save target
+    Save(crate::save::SaveArgs),
     /// List a domain's tools, or call one
     Tools(ToolsArgs),
     /// List the models whose prices are known
@@ -68,7 +75,7 @@ pub(crate) enum Command {
     /// List the actions and questions that wait for a person
     Pending(PendingArgs),
     /// Approve a waiting action, once, and resume its run
-    Approve(PersonArgs),
+    Approve(ApproveArgs),
     /// Deny a waiting action, and resume its run
     Deny(DenyArgs),
     /// Answer a waiting question, and resume its run
@@ -234,6 +241,19 @@ pub(crate) struct PersonArgs {
     pub(crate) binding: Option<String>,
     #[command(flatten)]
     pub(crate) go_on: GoOnArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The user of the system who runs the command is journaled with the approval. If `gate.approvals` is 2, two users of the \
+                  system have to run it."
+)]
+pub(crate) struct ApproveArgs {
+    #[command(flatten)]
+    pub(crate) person: PersonArgs,
+    /// Who approves, in your own words; it is journaled, and shown as unverified
+    #[arg(long = "as", value_name = "NAME")]
+    pub(crate) claim: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -456,6 +476,9 @@ pub(crate) struct RunArgs {
     /// Who requests the run; stored in the journal and in the outcome
     #[arg(long, value_name = "NAME")]
     pub(crate) caller: Option<String>,
+    /// A tag of the run, by which `runs` finds it; repeat the option for several
+    #[arg(long = "tag", value_name = "NAME")]
+    pub(crate) tags: Vec<String>,
     /// Your own key of this request: the journal makes one run of it, and a second request attaches to that run
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,

@@ -152,7 +152,8 @@ impl From {
         let asks = origin.as_ref().is_some_and(Origin::asks);
         domain.ready(saves)?;
         domain.start_servers();
-        let origin = Origin::of_folder(&arguments, cwd, saves, asks)?.text()?;
+        let tags = origin.as_ref().map_or_else(Vec::new, |origin| origin.tags().to_vec());
+        let origin = Origin::of_folder(&arguments, cwd, saves, asks)?.with_tags(tags).text()?;
         let mut runner = saving::to_loop(&domain, saves).with_origin(origin);
         if asks {
             runner = runner.with_people();

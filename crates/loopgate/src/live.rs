@@ -332,6 +332,7 @@ impl Live {
             EventKind::CallRefused { .. }
             | EventKind::ToolStarted { .. }
             | EventKind::PersonAnswered { .. }
+            | EventKind::ApprovedBy { .. }
             | EventKind::DeadlineReached
             | EventKind::SaveFinished { .. } => {}
         }

@@ -13,7 +13,10 @@ mod eval;
 mod failure;
 mod fork;
 mod guard;
+mod hooks;
+mod identity;
 mod init;
+mod journal;
 mod live;
 mod manual;
 mod many;
@@ -41,6 +44,8 @@ mod replay;
 mod resume;
 mod run;
 mod run_page;
+mod runs;
+mod save;
 mod saving;
 mod screen;
 mod servers;
@@ -88,7 +93,10 @@ fn main() -> ExitCode {
             Command::Backtest(args) => backtest::backtest(*args).await,
             Command::Tune(args) => tune::tune(*args).await,
             Command::Sim(args) => sim::sim(&args),
-            Command::Runs(runs) => show::runs(runs).await,
+            Command::Runs(args) => runs::runs(*args).await,
+            Command::Journal(command) => journal::journal(command).await,
+            Command::Hooks(args) => hooks::hooks(args).await,
+            Command::Save(args) => save::save(args).await,
             Command::Tools(tools) => tools::tools(tools).await,
             Command::Models(args) => models::models(&args),
             Command::Model(command) => model::model(command).await,

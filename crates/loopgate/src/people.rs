@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use loop_core::policy::shown;
 use loop_core::{
-    AnswerFault, CommandKey, EventKind, Millis, PersonAnswer, PersonRequest, Run, Scope, Started,
+    AnswerFault, Approver, CommandKey, Digest, EventKind, Millis, PersonAnswer, PersonRequest, Run, Scope,
+    Started,
 };
 use loop_runtime::{
     journal::{Journal, Recorded, expire, replay},
@@ -15,17 +16,22 @@ use loop_runtime::{
 };
 use serde_json::{Value, json};
 
-use crate::args::{AnswerArgs, DenyArgs, PendingArgs, PersonArgs, TellArgs};
+use crate::args::{AnswerArgs, ApproveArgs, DenyArgs, PendingArgs, PersonArgs, TellArgs};
 use crate::failure::Failure;
 use crate::resume::Found;
-use crate::{places, show, stream};
+use crate::{identity, places, show, stream};
 
 /// `loopgate pending`: what waits, in one run or in all.
 pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
     let lines = match &args.run {
         Some(run) => vec![show::find(journal.as_ref(), run).await?],
-        None => journal.runs().await?.into_iter().filter(|line| line.stop.is_none()).collect(),
+        None => journal
+            .runs()
+            .await?
+            .into_iter()
+            .filter(|line| line.stop.is_none() && !line.is_imported)
+            .collect(),
     };
     let (mut text, mut listed) = (String::new(), Vec::new());
     for line in lines {
@@ -84,8 +90,30 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
 }
 
 /// `loopgate approve`.
-pub(crate) async fn approve(args: PersonArgs) -> Result<ExitCode, Failure> {
-    say(args, PersonAnswer::Approved).await
+pub(crate) async fn approve(args: ApproveArgs) -> Result<ExitCode, Failure> {
+    let claim = places::named("--as", args.claim.as_deref())?;
+    say(args.person, Said::Approves(identity::approver(claim))).await
+}
+
+/// What a person says to a request.
+enum Said {
+    /// An approval of a user of the system.
+    Approves(Approver),
+    Answers(PersonAnswer),
+}
+
+/// The event of an answer that is given here: of an approval it names the user of the system.
+pub(crate) fn answered(key: CommandKey, answer: PersonAnswer, binding: Option<Digest>) -> EventKind {
+    match answer {
+        PersonAnswer::Approved => EventKind::ApprovedBy { key, by: identity::approver(None), binding },
+        answer => EventKind::PersonAnswered { key, answer, binding },
+    }
+}
+
+/// Whether the user of the system who is here can answer this request: not one that this user has approved already.
+pub(crate) fn may_answer_here(requested: &PersonRequest) -> bool {
+    let own = identity::approver(None);
+    requested.approvals < 2 || requested.approvers.iter().all(|by| by.account != own.account)
 }
 
 /// `loopgate deny`.
@@ -95,7 +123,7 @@ pub(crate) async fn deny(args: DenyArgs) -> Result<ExitCode, Failure> {
         Some("") => return Err(Failure::new("--why is empty; say why, or leave it out")),
         Some(why) => why,
     };
-    say(args.person, PersonAnswer::Denied { why: why.into() }).await
+    say(args.person, Said::Answers(PersonAnswer::Denied { why: why.into() })).await
 }
 
 /// `loopgate answer`.
@@ -104,7 +132,7 @@ pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Failure> {
     if text.is_empty() {
         return Err(Failure::new("the answer is empty; give some text, or refuse with `loopgate deny`"));
     }
-    say(args.person, PersonAnswer::Answered { text: text.into() }).await
+    say(args.person, Said::Answers(PersonAnswer::Answered { text: text.into() })).await
 }
 
 /// `loopgate tell`.
@@ -125,7 +153,7 @@ pub(crate) async fn tell(args: TellArgs) -> Result<ExitCode, Failure> {
     found.go_on(vec![kind], &args.go_on).await
 }
 
-async fn say(args: PersonArgs, answer: PersonAnswer) -> Result<ExitCode, Failure> {
+async fn say(args: PersonArgs, said: Said) -> Result<ExitCode, Failure> {
     if args.run == "last" && args.binding.is_none() {
         return Err(Failure::new(
             "`last` may be another run than the one that you were shown; give its id, or --binding with what \
@@ -148,14 +176,21 @@ async fn say(args: PersonArgs, answer: PersonAnswer) -> Result<ExitCode, Failure
         }
     }
     let now = found.recorded.now().max(found.run.now());
-    if let Err(fault) = found.run.may_answer(now, &key, &answer, own.as_ref()) {
+    let may = match &said {
+        Said::Approves(by) => found.run.may_approve(now, &key, by, own.as_ref()),
+        Said::Answers(answer) => found.run.may_answer(now, &key, answer, own.as_ref()),
+    };
+    if let Err(fault) = may {
         if matches!(fault, AnswerFault::Expired { .. }) {
             // From now on, whatever a clock is set to. Whoever drives it journals that as well.
             let _ = expire(found.journal.as_ref(), found.id()).await;
         }
         return Err(refused(&found, &key, fault, &args.go_on.at()));
     }
-    let kind = EventKind::PersonAnswered { key, answer, binding: own };
+    let kind = match said {
+        Said::Approves(by) => EventKind::ApprovedBy { key, by, binding: own },
+        Said::Answers(answer) => EventKind::PersonAnswered { key, answer, binding: own },
+    };
     found.go_on(vec![kind], &args.go_on).await
 }
 
@@ -192,6 +227,7 @@ fn refused(found: &Found, key: &CommandKey, fault: AnswerFault, at: &str) -> Fai
             PersonAnswer::Denied { .. } => "denied",
             PersonAnswer::Answered { .. } => "answered",
         }),
+        EventKind::ApprovedBy { key: of, .. } if of == key => Some("approved"),
         _ => None,
     });
     let message = match (fault, answered) {
@@ -251,6 +287,9 @@ pub(crate) fn in_words(
         let PersonRequest { key, id, tool, is_question, deadline, binding, .. } = requested;
         row(String::new());
         row(format!("  {key}  {tool}  ({}, the model calls it {id})", kind_of(requested)));
+        for by in &requested.approvers {
+            row(format!("    approved by {by}; another user of the system has to approve it as well"));
+        }
         details(requested).into_iter().for_each(|line| row(format!("    {line}")));
         let ends = started.unix_ms_at(*deadline);
         let until = show::time(ends);

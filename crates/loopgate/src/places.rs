@@ -135,6 +135,23 @@ pub(crate) fn named(option: &str, text: Option<&str>) -> Result<Option<Arc<str>>
     Ok(Some(text.trim().into()))
 }
 
+/// The tags of a run, each once.
+pub(crate) fn tags(given: &[String]) -> Result<Vec<String>, Failure> {
+    let mut tags: Vec<String> = Vec::new();
+    for tag in given {
+        let tag = named("--tag", Some(tag))?.unwrap_or_default();
+        if !tags.iter().any(|known| **known == *tag) {
+            tags.push(tag.to_string());
+        }
+    }
+    if tags.len() > MAX_TAGS {
+        return Err(Failure::new(format!("a run has at most {MAX_TAGS} tags; give fewer --tag")));
+    }
+    Ok(tags)
+}
+
+const MAX_TAGS: usize = 20;
+
 /// The journal to write to, under this policy.
 pub(crate) fn journal(args: &JournalArgs, sync: SyncPolicy) -> Result<Arc<SqliteJournal>, Failure> {
     let path = args.journal.clone().unwrap_or_else(SqliteJournal::default_path);

@@ -46,6 +46,9 @@ pub(crate) struct Origin {
     /// The budget of the batch that it is of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     batch: Option<BatchOrigin>,
+    /// The tags of the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tags: Vec<String>,
 }
 
 impl Origin {
@@ -79,12 +82,23 @@ impl Origin {
             saves,
             asks,
             batch: None,
+            tags: Vec::new(),
         })
     }
 
     /// The same, of a run of a batch with this budget.
     pub(crate) fn of_batch(self, batch: Option<BatchOrigin>) -> Self {
         Self { batch, ..self }
+    }
+
+    /// The same with these tags.
+    pub(crate) fn with_tags(self, tags: Vec<String>) -> Self {
+        Self { tags, ..self }
+    }
+
+    /// The tags of the run.
+    pub(crate) fn tags(&self) -> &[String] {
+        &self.tags
     }
 
     /// As the journal keeps it.
@@ -286,6 +300,11 @@ impl Found {
         Ok(saving::to_loop(&domain, /*saves*/ false))
     }
 
+    /// The run's domain as it is now, of which nothing is started.
+    pub(crate) fn domain(&self, folder: Option<&Path>) -> Result<Domain, Failure> {
+        Ok(self.load(folder, &[])?.domain)
+    }
+
     /// The run's domain as it is now. `folder` and `base_urls` are given in place of those that the run was begun with.
     fn load(&self, folder: Option<&Path>, base_urls: &[String]) -> Result<Loaded, Failure> {
         let id = self.id();
@@ -374,8 +393,10 @@ async fn resume_all(go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&go_on.journal)?;
     let runs = journal.runs().await?;
     // What is damaged may be over, and nobody can say so.
-    let mut open: Vec<_> =
-        runs.into_iter().filter(|line| line.stop.is_none() || line.trouble.is_some()).collect();
+    let mut open: Vec<_> = runs
+        .into_iter()
+        .filter(|line| (line.stop.is_none() && !line.is_imported) || line.trouble.is_some())
+        .collect();
     open.reverse();
     if open.is_empty() {
         stream::note("no run is to be resumed");

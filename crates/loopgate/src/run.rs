@@ -41,7 +41,8 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     domain.start_servers();
     let journal = places::journal(&args.journal, args.sync.policy(&domain))?;
     let prepared = saving::to_loop(&domain, !args.no_save);
-    let origin = Origin::of(&args.domain, !args.no_save, /*asks*/ false)?.text()?;
+    let tags = places::tags(&args.tags)?;
+    let origin = Origin::of(&args.domain, !args.no_save, /*asks*/ false)?.with_tags(tags).text()?;
     let prepared = budgets::on_journal(prepared, &domain, &journal, /*batch*/ None);
     let prepared = prepared.with_origin(origin).leave_when_waiting();
     let spec = Arc::clone(prepared.spec());
@@ -121,7 +122,7 @@ impl Driving<'_> {
                 Driven::Ended(outcome) => (outcome, Vec::new()),
                 Driven::Waiting(Waiting { outcome, requested }) => (outcome, requested),
             };
-            if !requested.is_empty() && is_answered_here() {
+            if !requested.is_empty() && is_answered_here() && requested.iter().all(people::may_answer_here) {
                 let typed = typed.get_or_insert_with(|| typed::Lines::begin(MAX_ANSWER_BYTES));
                 if let Some(stated) = self.ask(typed, &requested).await {
                     let run = &outcome.run;
@@ -161,11 +162,7 @@ impl Driving<'_> {
                 }
                 answer = chat::ask(typed, requested) => answer?,
             };
-            stated.push(EventKind::PersonAnswered {
-                key: requested.key,
-                answer,
-                binding: Some(requested.binding),
-            });
+            stated.push(people::answered(requested.key, answer, Some(requested.binding)));
         }
         Some(stated)
     }

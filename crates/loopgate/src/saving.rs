@@ -12,16 +12,17 @@ use loop_runtime::{
     save::{DetailedTarget, SaveError, Saver},
 };
 
-use crate::stream;
+use crate::{hooks, stream};
 
 /// A loop that runs this domain, and saves where it says if it `saves`.
 pub(crate) fn to_loop(domain: &Domain, saves: bool) -> Runner {
-    match &domain.save {
+    let runner = match &domain.save {
         Some(target) if saves => {
             domain.to_loop().with_saver(Arc::new(ReportingSaver { target: target.clone() }))
         }
         _ => domain.unsaved_loop(),
-    }
+    };
+    runner.with_hooks(hooks::reporting(domain.hooks()))
 }
 
 /// Tells on standard error of a save that takes its time, or is tried again.

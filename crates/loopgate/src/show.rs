@@ -7,16 +7,16 @@ use std::process::ExitCode;
 use loop_core::{AttemptState, JudgedAction, Outcome, PassRecord, Reserve, Run, RunId, Totals};
 use loop_runtime::{
     journal::{Entry, Journal, JournalError, Recorded, RunLine, replay},
-    people::{InstructionReport, PeopleReport, PersonRequestRecord},
+    people::{ApproverReport, InstructionReport, PeopleReport, PersonRequestRecord},
     report::{CallReport, Report},
     tools::{ToolUse, ToolUses},
 };
 use serde_json::json;
 
-use crate::args::{JournalArgs, ShowArgs};
+use crate::args::ShowArgs;
 use crate::failure::Failure;
 use crate::stream::{cut, grouped, one_line};
-use crate::{cache, fork, places, run, run_page, stream, wrote};
+use crate::{cache, fork, places, run, run_page, runs, stream, wrote};
 
 pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
@@ -43,11 +43,13 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.html {
         return run_page::written(path, &state, &people);
     }
+    let tagged = tagged(&recorded);
     let Some(outcome) = state.outcome() else {
         if args.json.json {
             let why = "has not ended, so there is no outcome; omit --json to see its state so far";
             return Err(Failure::new(format!("run {id} {why}")));
         }
+        stream::print(&tagged);
         stream::print(&unfinished(&state, &people, line.is_written, args.journal.journal.as_deref()));
         return Ok(ExitCode::SUCCESS);
     };
@@ -58,6 +60,7 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
         stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&report)?));
         return Ok(ExitCode::SUCCESS);
     }
+    stream::print(&tagged);
     stream::print(&heading(&state));
     print_result(outcome);
     stream::print(&details(&state, &people));
@@ -65,28 +68,14 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) async fn runs(args: JournalArgs) -> Result<ExitCode, Failure> {
-    let journal = places::existing_journal(&args)?;
-    let runs = journal.runs().await?;
+/// The tags that a run was begun with, in a line. Empty if there are none.
+fn tagged(recorded: &Recorded) -> String {
+    let tags = runs::tags(recorded.origin.as_deref());
     let mut text = String::new();
-    for RunLine { run, unix_ms, domain, item, title, entries, stop, is_written, trouble } in runs {
-        if let Some(trouble) = trouble {
-            let (item, time) = (cut(&item, MAX_ID_CHARS), time(unix_ms));
-            row(&mut text, &format!("{run}  {time}  {domain:<12} {item:<10} damaged: {trouble}"));
-            continue;
-        }
-        let state = match stop {
-            None if is_written => "running",
-            None if waits(journal.as_ref(), &run).await => "waiting",
-            None | Some(_) => "interrupted",
-        };
-        let stop = stop.map_or_else(|| format!("{state}, {entries} entries"), |reason| reason.to_string());
-        let (item, title) = (cut(&item, MAX_ID_CHARS), cut(&title, MAX_TITLE_CHARS));
-        let time = time(unix_ms);
-        row(&mut text, &format!("{run}  {time}  {domain:<12} {item:<10} {stop:<20} {title}"));
+    if !tags.is_empty() {
+        row(&mut text, &format!("tags: {}", tags.join(", ")));
     }
-    stream::print(&text);
-    Ok(ExitCode::SUCCESS)
+    text
 }
 
 /// Says of a run that it can be read and not be resumed, on standard error.
@@ -94,12 +83,6 @@ pub(crate) fn unverified(run: &RunId, recorded: &Recorded) {
     if let Some(why) = &recorded.unverified {
         stream::note(format!("loopgate: run {run} cannot be resumed: {why}"));
     }
-}
-
-/// Whether a run waits for people. One that cannot be read does not.
-async fn waits(journal: &dyn Journal, run: &RunId) -> bool {
-    let state = journal.read(run).await.ok().and_then(|recorded| replay(run, &recorded).ok());
-    state.is_some_and(|state| !state.requested().is_empty())
 }
 
 /// Prints what a run came to: its document, its answer, or its output once that is valid.
@@ -330,12 +313,20 @@ pub(crate) fn person_lines(people: &PeopleReport) -> Vec<String> {
         requested_unix_ms,
         answer,
         text,
+        approvers,
         answered_unix_ms,
         ..
     } in &people.requested
     {
         lines.push((*requested_unix_ms, format!("asked about {action} {tool} {parameters}: {why}")));
+        if answer.is_none() && !approvers.is_empty() {
+            lines.push((
+                *requested_unix_ms,
+                format!("{action} {tool} {}, and not enough yet", approved_by(approvers)),
+            ));
+        }
         let stated = match (answer.as_deref(), text) {
+            (Some("approved"), _) => approved_by(approvers),
             (Some("expired"), _) => "no answer in time, which counts as a denial".to_owned(),
             (Some(answer), Some(text)) => format!("{answer}: {text}"),
             (Some(answer), None) => answer.to_owned(),
@@ -348,6 +339,19 @@ pub(crate) fn person_lines(people: &PeopleReport) -> Vec<String> {
     }
     lines.sort_by_key(|(unix_ms, _)| *unix_ms);
     lines.into_iter().map(|(unix_ms, line)| format!("{} UTC {line}", time(unix_ms))).collect()
+}
+
+/// That an action was approved, and by whom as far as it is known.
+fn approved_by(approvers: &[ApproverReport]) -> String {
+    let one = |by: &ApproverReport| {
+        let ApproverReport { account, user, unverified_claim, .. } = by;
+        let user = if user.is_empty() { account.clone() } else { format!("{user} ({account})") };
+        unverified_claim
+            .as_ref()
+            .map_or_else(|| user.clone(), |claim| format!("{user} as `{claim}` (unverified)"))
+    };
+    let all: Vec<String> = approvers.iter().map(one).collect();
+    if all.is_empty() { "approved".to_owned() } else { format!("approved by {}", all.join(" and ")) }
 }
 
 /// A pass of a conversation: what it asked for, or that it answered.
@@ -364,11 +368,6 @@ pub(crate) fn row(text: &mut String, line: &str) {
     text.push_str(&one_line(line));
     text.push('\n');
 }
-
-/// How much of an item's id is listed, in characters.
-const MAX_ID_CHARS: usize = 60;
-/// How much of its title is listed, in characters.
-const MAX_TITLE_CHARS: usize = 100;
 
 /// A wall time as people read it, in UTC.
 pub(crate) fn time(unix_ms: u64) -> String {

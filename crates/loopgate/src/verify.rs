@@ -85,7 +85,8 @@ fn of_run(text: &mut String, audit: &RunAudit) {
     let RunAudit { run, entries, stop, findings, more, .. } = audit;
     let stop = stop.as_deref().unwrap_or("not ended");
     let Some((first, others)) = findings.split_first() else {
-        row(text, &format!("{run}  ok: {entries} entries, {stop}"));
+        let imported = if audit.imported { " (imported)" } else { "" };
+        row(text, &format!("{run}  ok: {entries} entries, {stop}{imported}"));
         return;
     };
     row(text, &format!("{run}  {}", finding(first)));

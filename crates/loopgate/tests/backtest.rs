@@ -28,7 +28,7 @@ fn three_passes(shell: &Shell) -> String {
 }
 
 /// Writes runs of random numbers into a journal.
-async fn write(path: &Path, count: u64) {
+pub(crate) async fn write(path: &Path, count: u64) {
     let journal = SqliteJournal::open(path).unwrap().with_sync(SyncPolicy::None);
     for seed in 0..count {
         // The same few hundred runs again and again, each under a name of its own.

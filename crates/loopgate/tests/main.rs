@@ -16,8 +16,10 @@ mod fork;
 mod guard;
 mod handbook;
 mod help;
+mod hooks;
 mod import;
 mod init;
+mod journal;
 mod keys;
 mod kills;
 #[cfg(unix)]

@@ -80,7 +80,7 @@ fn a_run_that_waits_ends_its_process_and_an_approval_drives_it_to_its_end() {
         shell.run(again).fails_with(&["3/action-0", "approved already", "counts once"]);
     }
     let instructions = facts(&shell, &run);
-    assert_eq!(instructions.iter().filter(|kind| *kind == "person_answered").count(), 1, "{instructions:?}");
+    assert_eq!(instructions.iter().filter(|kind| *kind == "approved_by").count(), 1, "{instructions:?}");
 }
 
 /// What stands in the register before anything is changed: its working copy is made when it is first read.

@@ -59,8 +59,12 @@ fn terminal(shell: &Shell, args: &[&str]) -> Terminal {
 fn stated(shell: &Shell) -> Vec<String> {
     let events = shell.run(&["show", "last", "--events"]);
     let lines = events.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let answers = lines.filter(|line| line["event"]["type"] == "person_answered");
-    answers.map(|line| line["event"]["answer"]["answer"].as_str().unwrap_or("?").to_owned()).collect()
+    let answers = lines.filter_map(|line| match line["event"]["type"].as_str()? {
+        "approved_by" => Some("approved".to_owned()),
+        "person_answered" => Some(line["event"]["answer"]["answer"].as_str().unwrap_or("?").to_owned()),
+        _ => None,
+    });
+    answers.collect()
 }
 
 /// How often a tool was begun in the newest run.

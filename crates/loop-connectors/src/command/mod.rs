@@ -10,6 +10,7 @@
 
 pub(crate) mod environment;
 pub(crate) mod group;
+mod hook;
 mod output;
 pub(crate) mod program;
 mod run;
@@ -19,6 +20,7 @@ mod template;
 pub(crate) mod tool;
 
 pub use self::group::kill_commands;
+pub use self::hook::HookCommand;
 pub use self::sandbox::{SandboxFolders, SandboxSupport};
 pub use self::settings::{COMMAND_BYTES_MAX, CommandOutput, CommandSettings};
 pub use self::tool::CommandTool;

@@ -97,7 +97,7 @@ pub(crate) async fn run(job: Job, context: &ToolContext) -> Result<Ended, Broken
     ended.unwrap_or_else(|_| Err(panicked()))
 }
 
-fn work(job: &Job, group: &Group) -> Result<Ended, Broken> {
+pub(crate) fn work(job: &Job, group: &Group) -> Result<Ended, Broken> {
     // On all errors from here on, nothing that was started stays.
     let _guard = KillOnDrop(group.clone());
     sandbox::restrict_thread(job.sandbox.as_deref()).map_err(Broken::NotBegun)?;

@@ -20,6 +20,10 @@ pub(crate) mod test_server;
 #[cfg(test)]
 mod tls_tests;
 mod tool;
+mod webhook;
+#[cfg(test)]
+mod webhook_tests;
 
 pub use definition::{HttpAuth, HttpDefinition, HttpPages, HttpPaging};
 pub use tool::{HTTP_BYTES_MAX, HttpTool};
+pub use webhook::Webhook;

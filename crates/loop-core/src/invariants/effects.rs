@@ -136,6 +136,22 @@ pub(super) fn approvals_are_used_once(step: &Transition<'_>, past: &Past) -> Che
                 format!("{key} is a question and is approved")
             })
         }
+        EventKind::ApprovedBy { key, by, binding } => {
+            let Phase::WaitingForPerson { asks, .. } = run.phase() else {
+                return Err(format!("{key} is approved while {}", run.phase().name()));
+            };
+            let at = |action: u32| run.actions().get(action as usize).map(|action| action.key);
+            let open = asks.iter().find(|ask| at(ask.action) == Some(*key));
+            let Some(open) = open else { return Err(format!("{key} is approved and was not asked")) };
+            must(!open.answered, || format!("{key} is approved twice"))?;
+            must(step.event.at < open.deadline, || format!("{key} is approved too late"))?;
+            let same = binding.is_none_or(|binding| run.binding(key) == Some(binding));
+            must(same, || format!("{key} is approved for other arguments than its own"))?;
+            must(!action_is_question(run, key), || format!("{key} is a question and is approved"))?;
+            let of_key = past.approvers.get(key);
+            let again = of_key.is_some_and(|accounts| accounts.contains(&by.account));
+            must(!again || run.spec().gate.approvals < 2, || format!("{} counts twice for {key}", by.account))
+        }
         _ => Ok(()),
     }
 }

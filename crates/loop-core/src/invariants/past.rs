@@ -1,6 +1,7 @@
 //! What the checks remember of the events before: what a state alone does not tell.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::Transition;
 use super::view::{is_action, open_work, work};
@@ -26,6 +27,8 @@ pub struct Past {
     pub kills: BTreeMap<CommandKey, u32>,
     /// The actions that a person allowed.
     pub approved: BTreeSet<CommandKey>,
+    /// The accounts that have approved an action.
+    pub approvers: BTreeMap<CommandKey, BTreeSet<Arc<str>>>,
     /// Of these, the ones for which an effect was begun that cannot be made twice.
     pub used: BTreeSet<CommandKey>,
     /// The effects that were begun, by their idempotency keys.
@@ -106,6 +109,13 @@ impl Past {
             }
             EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, .. } => {
                 self.approved.insert(*key);
+            }
+            EventKind::ApprovedBy { key, by, .. } => {
+                let accounts = self.approvers.entry(*key).or_default();
+                accounts.insert(by.account.clone());
+                if accounts.len() as u64 >= u64::from(step.before.spec().gate.approvals) {
+                    self.approved.insert(*key);
+                }
             }
             _ => {}
         }

@@ -48,7 +48,9 @@ pub fn bound(spec: &RunSpec) -> u64 {
     let limits = &spec.limits;
     let (passes, tool_calls) = (u64::from(limits.passes), u64::from(limits.tool_calls));
     let own = if spec.protocol.properties().native_calls { VALIDATION + COMPACTION } else { 0 };
-    let a_pass = ASK.saturating_mul(tool_calls).saturating_add(1 + own);
+    // Each approval before the last one is an event of its own.
+    let ask = ASK.saturating_add(u64::from(spec.gate.approvals.saturating_sub(1)));
+    let a_pass = ask.saturating_mul(tool_calls).saturating_add(1 + own);
     let save = if spec.save { 2 * TRIES - 1 } else { 0 };
     let parts = [
         1,
@@ -89,15 +91,18 @@ pub fn rank(run: &Run) -> u64 {
         return in_flight.saturating_add(1 + save);
     }
     let own = if spec.protocol.properties().native_calls { VALIDATION + COMPACTION } else { 0 };
-    let a_pass = ASK.saturating_mul(u64::from(limits.tool_calls)).saturating_add(1 + own);
+    // Each approval before the last one is an event of its own.
+    let ask = ASK.saturating_add(u64::from(spec.gate.approvals.saturating_sub(1)));
+    let a_pass = ask.saturating_mul(u64::from(limits.tool_calls)).saturating_add(1 + own);
     let asks = match run.phase() {
         Phase::WaitingForPerson { asks, .. } => {
-            asks.iter().map(|ask| if ask.answered { 1 } else { ASK }).sum()
+            let left = |approved: usize| ask.saturating_sub(approved as u64);
+            asks.iter().map(|it| if it.answered { 1 } else { left(it.approvers.len()) }).sum()
         }
-        Phase::Running { batch, stage: Stage::Act } => ASK * batch.asks.len() as u64,
+        Phase::Running { batch, stage: Stage::Act } => ask.saturating_mul(batch.asks.len() as u64),
         // Its pass is counted, and its actions are still to be judged.
         Phase::Calling { purpose: Purpose::Repair { .. }, .. } => {
-            ASK.saturating_mul(u64::from(limits.tool_calls))
+            ask.saturating_mul(u64::from(limits.tool_calls))
         }
         _ => 0,
     };

@@ -100,6 +100,7 @@ fn settles(event: &EventKind) -> bool {
         event,
         EventKind::ToolFinished { .. }
             | EventKind::PersonAnswered { .. }
+            | EventKind::ApprovedBy { .. }
             | EventKind::Validated { .. }
             | EventKind::DeadlineReached
             | EventKind::Resumed { .. }

@@ -261,7 +261,8 @@ impl Rest<'_> {
         } else if is_open && !asks.is_empty() {
             let since = self.clock.now;
             let deadline = since.plus(self.spec.limits.person_ms);
-            let asks = asks.into_iter().map(|action| Ask { action, deadline, answered: false, answer: None });
+            let ask = |action| Ask { action, deadline, answered: false, answer: None, approvers: Vec::new() };
+            let asks = asks.into_iter().map(ask);
             return Phase::waiting(asks.collect(), since);
         }
         // A requested stop precedes the validation of an output.

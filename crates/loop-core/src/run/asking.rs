@@ -13,10 +13,11 @@ use crate::run::event::{PersonAnswer, Started};
 use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Purpose, Stage, Work};
 use crate::run::step::Rest;
-use crate::spec::RunSpec;
+use crate::spec::{RunSpec, ToolSpec};
 use crate::types::planted::{self, Planted};
 use crate::types::{
-    Arguments, CommandKey, Digest, Effect, Instruction, Millis, Observation, Slot, Status, digest, is_clean,
+    Approver, Arguments, CommandKey, Digest, Effect, Instruction, Millis, Observation, Slot, Status, digest,
+    is_clean,
 };
 
 /// An action that waits for a person, with everything needed to decide on it.
@@ -43,6 +44,10 @@ pub struct PersonRequest {
     /// The digest of tool, parameters, tool manifest and policy. An answer that carries it counts for this request
     /// alone.
     pub binding: Digest,
+    /// How many people have to approve it; 1 for a question.
+    pub approvals: u32,
+    /// Who has approved it so far.
+    pub approvers: Vec<Approver>,
 }
 
 /// Why the answer of a person does not count.
@@ -82,6 +87,22 @@ pub enum AnswerFault {
     /// The answer is empty.
     #[error("the answer is empty")]
     Empty,
+    /// The policy demands several people, and the approval does not say whose it is.
+    #[error(
+        "`gate.approvals` demands {people} people, and this approval does not say whose it is; use `loopgate approve`"
+    )]
+    Unnamed {
+        /// How many people have to approve.
+        people: u32,
+    },
+    /// The same account has approved it already.
+    #[error(
+        "this user has approved it already, and `gate.approvals` demands {people} people: another user of the system has to approve it"
+    )]
+    SamePerson {
+        /// How many people have to approve.
+        people: u32,
+    },
 }
 
 /// The data against which a person's answer is validated.
@@ -108,6 +129,56 @@ impl Asking<'_> {
         answer: &PersonAnswer,
         binding: Option<&Digest>,
     ) -> Result<usize, AnswerFault> {
+        let place = self.open(at, key, binding)?;
+        let tool = self.calls.action(key).and_then(|action| self.spec.tool(action.tool_name()));
+        let people = self.spec.gate.approvals;
+        match (answer, tool.is_some_and(|tool| tool.policy.asks_person)) {
+            (PersonAnswer::Approved, false) if people > 1 => Err(AnswerFault::Unnamed { people }),
+            _ => self.fits(tool, answer, place),
+        }
+    }
+
+    /// The index of the request that a known person approves.
+    ///
+    /// # Errors
+    /// Why the approval does not count at the instant `at`.
+    pub(super) fn approves(
+        &self,
+        at: Millis,
+        key: &CommandKey,
+        by: &Approver,
+        binding: Option<&Digest>,
+    ) -> Result<usize, AnswerFault> {
+        let place = self.open(at, key, binding)?;
+        let tool = self.calls.action(key).and_then(|action| self.spec.tool(action.tool_name()));
+        let place = self.fits(tool, &PersonAnswer::Approved, place)?;
+        let people = self.spec.gate.approvals;
+        let mut approvers = self.asks.get(place).into_iter().flat_map(|ask| &ask.approvers);
+        if people > 1 && approvers.any(|before| before.account == by.account) {
+            return Err(AnswerFault::SamePerson { people });
+        }
+        Ok(place)
+    }
+
+    /// Whether the answer has the form that the request takes.
+    fn fits(
+        &self,
+        tool: Option<&ToolSpec>,
+        answer: &PersonAnswer,
+        place: usize,
+    ) -> Result<usize, AnswerFault> {
+        match (answer, tool.is_some_and(|tool| tool.policy.asks_person)) {
+            (PersonAnswer::Approved, true) => Err(AnswerFault::IsQuestion),
+            (PersonAnswer::Answered { .. }, false) => Err(AnswerFault::IsNoQuestion),
+            (PersonAnswer::Answered { text }, true) if text.trim().is_empty() => Err(AnswerFault::Empty),
+            (PersonAnswer::Answered { .. }, true)
+            | (PersonAnswer::Approved, false)
+            | (PersonAnswer::Denied { .. }, _) => Ok(place),
+        }
+    }
+
+    /// The index of the request about an action that is open at the instant `at`.
+    fn open(&self, at: Millis, key: &CommandKey, binding: Option<&Digest>) -> Result<usize, AnswerFault> {
         let action = self.calls.action(key).ok_or(AnswerFault::NoAction)?;
         let is_it = |index: u32| self.calls.actions.get(index as usize).is_some_and(|it| it.key == *key);
         let Some(place) = self.asks.iter().position(|ask| is_it(ask.action)) else {
@@ -126,15 +197,7 @@ impl Asking<'_> {
         if binding.is_some_and(is_other) && !planted::is(Planted::BindingIgnored) {
             return Err(AnswerFault::OtherBinding);
         }
-        let tool = self.spec.tool(action.tool_name());
-        match (answer, tool.is_some_and(|tool| tool.policy.asks_person)) {
-            (PersonAnswer::Approved, true) => Err(AnswerFault::IsQuestion),
-            (PersonAnswer::Answered { .. }, false) => Err(AnswerFault::IsNoQuestion),
-            (PersonAnswer::Answered { text }, true) if text.trim().is_empty() => Err(AnswerFault::Empty),
-            (PersonAnswer::Answered { .. }, true)
-            | (PersonAnswer::Approved, false)
-            | (PersonAnswer::Denied { .. }, _) => Ok(place),
-        }
+        Ok(place)
     }
 
     fn binding_of(&self, action: &JudgedAction) -> Digest {
@@ -176,6 +239,8 @@ impl Run {
                 is_question: tool.policy.asks_person,
                 deadline: ask.deadline,
                 binding: self.asking().binding_of(action),
+                approvals: if tool.policy.asks_person { 1 } else { self.spec.gate.approvals },
+                approvers: ask.approvers.clone(),
             })
         })
         .collect()
@@ -193,6 +258,20 @@ impl Run {
         binding: Option<&Digest>,
     ) -> Result<(), AnswerFault> {
         self.asking().answers(at, key, answer, binding).map(|_| ())
+    }
+
+    /// Whether an approval of a known person would count at the instant `at`.
+    ///
+    /// # Errors
+    /// Why it would not.
+    pub fn may_approve(
+        &self,
+        at: Millis,
+        key: &CommandKey,
+        by: &Approver,
+        binding: Option<&Digest>,
+    ) -> Result<(), AnswerFault> {
+        self.asking().approves(at, key, by, binding).map(|_| ())
     }
 
     /// The instructions of people, in order.
@@ -258,6 +337,23 @@ impl Rest<'_> {
             };
             ask.answer = text;
             self.decide(ask, verdict);
+        }
+        self.asks_settled(asks, since)
+    }
+
+    /// Takes the approval of a known person, which settles the request once enough people have approved it.
+    pub(super) fn approved_by(
+        &mut self,
+        mut asks: Vec<Ask>,
+        since: Millis,
+        at: usize,
+        by: &Approver,
+    ) -> Phase {
+        if let Some(ask) = asks.get_mut(at) {
+            ask.approvers.push(by.clone());
+            if u32::try_from(ask.approvers.len()).is_ok_and(|people| people >= self.spec.gate.approvals) {
+                self.decide(ask, Verdict::Run);
+            }
         }
         self.asks_settled(asks, since)
     }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::reply::Reply;
 use crate::run::parent::Parent;
 use crate::types::{
-    Arguments, CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId, Taint, Tier, WorkItem,
-    is_default,
+    Approver, Arguments, CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId, Taint, Tier,
+    WorkItem, is_default,
 };
 
 /// Something that happened, and when the driver learned of it.
@@ -122,6 +122,17 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         binding: Option<Digest>,
     },
+    /// A person whom the driver knows approved an action. It runs once as many people have as `gate.approvals` demands.
+    ApprovedBy {
+        /// The action's key.
+        key: CommandKey,
+        /// Who approved it.
+        by: Approver,
+        /// The [`binding`](crate::Run::binding) that the person saw. It must be the action's own. `None`: not
+        /// checked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        binding: Option<Digest>,
+    },
     /// A person gave an instruction. The next pass's prompt holds it.
     Instruction {
         /// The instruction. An empty one is rejected.
@@ -172,6 +183,7 @@ impl EventKind {
             Self::ToolStarted { .. } => "tool_started",
             Self::ToolFinished { .. } => "tool_finished",
             Self::PersonAnswered { .. } => "person_answered",
+            Self::ApprovedBy { .. } => "approved_by",
             Self::Instruction { .. } => "instruction",
             Self::StopRequested { .. } => "stop_requested",
             Self::StopWithdrawn => "stop_withdrawn",

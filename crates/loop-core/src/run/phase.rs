@@ -14,7 +14,7 @@ use crate::run::inbox::Inbox;
 use crate::run::outcome::{Outcome, StoppedIn};
 use crate::spec::{Execution, RunSpec};
 use crate::types::planted::{self, Planted};
-use crate::types::{CommandKey, Digest, EvidenceId, Millis, Observation, Slot, SubCallUse, Tier};
+use crate::types::{Approver, CommandKey, Digest, EvidenceId, Millis, Observation, Slot, SubCallUse, Tier};
 
 /// What a run is doing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -502,4 +502,7 @@ pub struct Ask {
     pub answered: bool,
     /// The answer to a question, until all are answered. `None`: not answered, or not a question.
     pub answer: Option<Arc<str>>,
+    /// Who has approved it so far. Empty: no known person has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvers: Vec<Approver>,
 }

@@ -69,9 +69,9 @@ pub(super) fn step(
     event: &EventKind,
 ) -> Result<Phase, Box<(Phase, Rejected)>> {
     use EventKind::{
-        CallRefused, CallStarted, DeadlineReached, EagerStarted, Instruction, ModelFailed, ModelReplied,
-        PersonAnswered, Resumed, SaveFinished, StopRequested, StopWithdrawn, ToolFinished, ToolStarted,
-        Validated,
+        ApprovedBy, CallRefused, CallStarted, DeadlineReached, EagerStarted, Instruction, ModelFailed,
+        ModelReplied, PersonAnswered, Resumed, SaveFinished, StopRequested, StopWithdrawn, ToolFinished,
+        ToolStarted, Validated,
     };
     use Phase::{Calling, Running, Saving, Stopping, Validating, WaitingForPerson};
 
@@ -145,6 +145,11 @@ pub(super) fn step(
                 rest.asking(&asks, &[]).answers(rest.clock.now, key, answer, binding.as_ref()) =>
         {
             rest.person_answered(asks, since, at, answer)
+        }
+        (WaitingForPerson { asks, since }, ApprovedBy { key, by, binding })
+            if let Ok(at) = rest.asking(&asks, &[]).approves(rest.clock.now, key, by, binding.as_ref()) =>
+        {
+            rest.approved_by(asks, since, at, by)
         }
         (WaitingForPerson { asks, since }, DeadlineReached) => rest.expire_asks(asks, since),
         // Time without a driver is part of the wait.
@@ -254,6 +259,13 @@ impl Rest<'_> {
             EventKind::PersonAnswered { key, answer, binding } => {
                 let asking = self.asking(phase.asks(), phase.asks_later());
                 match asking.answers(self.clock.now, key, answer, binding.as_ref()) {
+                    Err(why) => Rejected::Answer { key: *key, why },
+                    Ok(_) => out_of_order(),
+                }
+            }
+            EventKind::ApprovedBy { key, by, binding } => {
+                let asking = self.asking(phase.asks(), phase.asks_later());
+                match asking.approves(self.clock.now, key, by, binding.as_ref()) {
                     Err(why) => Rejected::Answer { key: *key, why },
                     Ok(_) => out_of_order(),
                 }

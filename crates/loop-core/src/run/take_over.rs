@@ -428,7 +428,9 @@ impl Rest<'_> {
     /// denials stay.
     fn asked_anew(&mut self, ask: Ask, parent: &Parent) -> Ask {
         let Some(action) = self.calls.actions.get(ask.action as usize).map(Arc::clone) else { return ask };
-        let ask = Ask { deadline: self.clock.now.plus(self.spec.limits.person_ms), ..ask };
+        let deadline = self.clock.now.plus(self.spec.limits.person_ms);
+        // The policy may be another one, so all are asked again.
+        let ask = Ask { deadline, approvers: Vec::new(), ..ask };
         let signature = self.signature(action.tool_name(), &action.parameters);
         let is_elsewhere = signature.is_some_and(|signature| self.calls.ledger.is_elsewhere(&signature));
         let is_approved = ask.answered && ask.answer.is_none() && action.verdict == Verdict::Run;

@@ -26,6 +26,10 @@ pub struct GateSettings {
     pub cheaper_tier: bool,
     /// Whether an approver can be asked. Default `false`: a call that needs approval is left undone.
     pub people: bool,
+    /// How many people have to approve an action: 1 or 2. With 2 they are two accounts that the driver has checked. Default
+    /// 1.
+    #[serde(skip_serializing_if = "is_one")]
+    pub approvals: u32,
     /// Canonical names of tools that never run, `*` for any characters. It takes precedence over `allow`. Empty: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub forbid: Vec<Arc<str>>,
@@ -113,6 +117,7 @@ impl Default for GateSettings {
         Self {
             required_tools: Vec::new(),
             cheaper_tier: false,
+            approvals: 1,
             people: false,
             forbid: Vec::new(),
             high_is_final: false,

@@ -6,6 +6,7 @@
 //! It uses no spec, no state and no other module.
 
 mod action;
+mod approver;
 mod arguments;
 mod canonical;
 mod confidence;
@@ -35,6 +36,7 @@ mod totals;
 mod usage;
 
 pub use action::{Action, Priority};
+pub use approver::Approver;
 pub use arguments::Arguments;
 pub use canonical::{canonical, digest, digest_text};
 pub use confidence::Confidence;

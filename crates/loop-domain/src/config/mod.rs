@@ -4,6 +4,7 @@ mod budget;
 mod command;
 mod files;
 mod gate;
+mod hooks;
 mod http;
 mod limits;
 mod models;
@@ -33,6 +34,7 @@ pub(crate) use files::FilesConfig;
 #[cfg(feature = "files")]
 pub(crate) use files::FilesWorkConfig;
 pub(crate) use gate::{BreakersConfig, GateConfig, ThreeTierConfig};
+pub(crate) use hooks::HookConfig;
 pub(crate) use http::HttpConfig;
 #[cfg(feature = "http")]
 pub(crate) use http::{HttpAuthConfig, HttpPagesConfig, HttpPagingKind};
@@ -128,6 +130,9 @@ pub(crate) struct Config {
     pub(crate) prompts: PromptsConfig,
     /// Where the outcome is saved. Without it nothing is saved.
     pub(crate) save: Option<SaveConfig>,
+    /// Who is told when a run waits for a person, ends or fails, by name. Default: none.
+    #[serde(default)]
+    pub(crate) hooks: Ordered<HookConfig>,
     /// How runs are kept in a journal file.
     #[serde(default)]
     pub(crate) journal: JournalConfig,

@@ -203,7 +203,7 @@ impl Other {
         }
         let mut event = event.clone();
         let is_granted = match &mut event.kind {
-            EventKind::PersonAnswered { binding, .. } => {
+            EventKind::PersonAnswered { binding, .. } | EventKind::ApprovedBy { binding, .. } => {
                 // The binding names the digest of the policy.
                 *binding = None;
                 false

@@ -194,6 +194,10 @@ impl World {
                     let tool = calls.get(key).map(|(tool, _)| tool.to_string());
                     received.people.push(PersonLine { tool, say, text });
                 }
+                EventKind::ApprovedBy { key, .. } => {
+                    let tool = calls.get(key).map(|(tool, _)| tool.to_string());
+                    received.people.push(PersonLine { tool, say: AnswerKind::Approve, text: String::new() });
+                }
                 EventKind::StopRequested { how } => {
                     received.was_stopped_at_work |= !is_calling;
                     let is_first = received.stop.is_none() || *how == StopMode::Now;

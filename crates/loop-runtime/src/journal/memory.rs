@@ -49,6 +49,7 @@ impl Stored {
             origin: self.header.origin.clone(),
             entries: self.entries.iter().map(|entry| (**entry).clone()).collect(),
             unverified: None,
+            imported: false,
             since_last_ms: None,
         }
     }
@@ -118,6 +119,8 @@ impl Journal for MemoryJournal {
                     entries: stored.entries.len() as u64,
                     stop,
                     is_written: stored.is_written && stop.is_none(),
+                    is_imported: false,
+                    origin: stored.header.origin.clone(),
                     trouble: None,
                 }
             })

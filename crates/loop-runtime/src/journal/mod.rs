@@ -13,10 +13,14 @@ use async_trait::async_trait;
 use loop_core::{CommandKey, Digest, Event, EventKind, Millis, Note, Phase, Run, RunId, RunSpec, StopReason};
 use serde::{Deserialize, Serialize};
 
+use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
 pub use crate::parts::{expire, replay};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
-pub use sqlite::{BatchLock, Lost, Salvaged, SqliteJournal, SyncPolicy};
+pub use sqlite::{
+    BatchLock, EXPORT_VERSION, Exported, ImportedRuns, JournalStats, Keeps, Lost, NotImported, RunSummary,
+    Salvaged, SqliteJournal, SyncPolicy,
+};
 
 /// Where runs are recorded.
 #[async_trait]
@@ -53,11 +57,40 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// # Errors
     /// When the journal cannot be read at all.
     async fn runs(&self) -> Result<Vec<RunLine>, JournalError>;
+
+    /// The messages of hooks that are not delivered, oldest first. A journal without an outbox has none.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    async fn outbox(&self) -> Result<Vec<QueuedMessage>, JournalError> {
+        Ok(Vec::new())
+    }
+
+    /// A message that nothing else delivers until the result is dropped. `None`: it is delivered, or another process
+    /// delivers it now.
+    ///
+    /// # Errors
+    /// When the journal cannot be read, or the claim cannot be made.
+    async fn claim_message(&self, _message: &str) -> Result<Option<ClaimedMessage>, JournalError> {
+        Ok(None)
+    }
+
+    /// Records what became of a delivery.
+    ///
+    /// # Errors
+    /// When the journal cannot be written. The message is then delivered again.
+    async fn settle_message(&self, _message: &str, _delivered: &Delivered) -> Result<(), JournalError> {
+        Ok(())
+    }
 }
 
 /// Appends to one run. There is one writer a run at a time; dropping it lets another take over.
 #[async_trait]
 pub trait RunWriter: Send + fmt::Debug {
+    /// Commits these messages of hooks together with the entries that are appended next. A journal without an outbox keeps
+    /// none of them.
+    fn announce(&mut self, _messages: Vec<HookMessage>) {}
+
     /// Makes an entry durable, and all entries before it at least as much. Its number must follow the last one's.
     ///
     /// # Errors
@@ -98,7 +131,9 @@ impl Durability {
             // While a reply is being received, only reads run.
             EventKind::ToolFinished { .. } if matches!(run.phase(), Phase::Calling { .. }) => false,
             EventKind::ToolStarted { key, .. } | EventKind::ToolFinished { key, .. } => changes(run, key),
-            EventKind::PersonAnswered { .. } | EventKind::Instruction { .. } => true,
+            EventKind::PersonAnswered { .. }
+            | EventKind::ApprovedBy { .. }
+            | EventKind::Instruction { .. } => true,
             _ => false,
         };
         let rests =
@@ -162,6 +197,8 @@ pub struct Recorded {
     /// Why the run can be read and not resumed: the journal's seal is missing, or counts more entries. `None`: it is
     /// verified.
     pub unverified: Option<Arc<str>>,
+    /// Whether the run was imported: the journal vouches for what it is since then, and it is not resumed.
+    pub imported: bool,
     /// Milliseconds since the last entry, by the machine's clock since its start. `None`: the machine was restarted
     /// since, or the time is not known.
     pub since_last_ms: Option<u64>,
@@ -182,6 +219,13 @@ impl Recorded {
         let by_wall = started.map_or(Millis(0), since);
         by_wall.max(last.plus(self.since_last_ms.unwrap_or_default()))
     }
+}
+
+/// A wall time for people, in UTC.
+fn time(unix_ms: u64) -> String {
+    let ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_millisecond(ms)
+        .map_or_else(|_| unix_ms.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }
 
 /// Milliseconds since 1970; 0 for a clock that is set to a time before.
@@ -209,6 +253,10 @@ pub struct RunLine {
     pub stop: Option<StopReason>,
     /// Whether a process is writing it. Always false for a run that has stopped.
     pub is_written: bool,
+    /// Whether it was imported: it can be read, and not be resumed.
+    pub is_imported: bool,
+    /// The [`Header`]'s `origin`. `None`: it has none.
+    pub origin: Option<Arc<str>>,
     /// What is wrong with the stored run; the other fields are then unreliable. `None`: nothing is.
     pub trouble: Option<Arc<str>>,
 }
@@ -248,6 +296,32 @@ pub enum JournalError {
         run: RunId,
         /// The journal.
         place: String,
+    },
+    /// The run was deleted by `loopgate journal prune`, and the journal says so.
+    #[error(
+        "run {run} was pruned at {} UTC; import an export that holds it (`loopgate journal import FILE`), or begin a new run, with another key if it had one", time(*unix_ms)
+    )]
+    Pruned {
+        /// The run.
+        run: RunId,
+        /// When, in milliseconds since 1970 (UTC).
+        unix_ms: u64,
+    },
+    /// A run of an export is not taken in.
+    #[error("run {run}: {message}")]
+    NotTakenIn {
+        /// The run.
+        run: RunId,
+        /// Why not, and what to do.
+        message: String,
+    },
+    /// The run is not pruned now.
+    #[error("run {run} is not pruned: {why}")]
+    Kept {
+        /// The run.
+        run: RunId,
+        /// Why not.
+        why: Keeps,
     },
     /// Nothing was recorded.
     #[error(

@@ -18,6 +18,7 @@ use loop_runtime::{Message, Runner, agent::Meta, run::Remote};
 use crate::args::ChatArgs;
 use crate::budgets;
 use crate::failure::Failure;
+use crate::hooks;
 use crate::resume::Origin;
 use crate::run::{ReceivedSignal, Signals, bill, count, doubts, is_doubtful};
 use crate::stream::{self, Line, cut, note, note_part};
@@ -47,7 +48,11 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     let origin = Origin::of(&args.domain, /*saves*/ false, /*asks*/ true)?.text()?;
     let item_bytes_max = domain.item_bytes_max();
     let lines = Lines::begin(item_bytes_max);
-    let runner = domain.unsaved_loop().with_people().counting_own_messages();
+    let runner = domain
+        .unsaved_loop()
+        .with_hooks(hooks::reporting(domain.hooks()))
+        .with_people()
+        .counting_own_messages();
     let runner = budgets::on_journal(runner, &domain, &journal, /*batch*/ None).with_origin(origin);
     // What is piped in answers nothing: a turn that needs a person waits in the journal.
     let runner = if lines.is_answered() { runner } else { runner.leave_when_waiting() };
@@ -98,12 +103,17 @@ enum End {
 }
 
 fn check(domain: &Domain) -> Result<(), Failure> {
+    let folder = domain.folder().display();
     let what = match &domain.spec.protocol {
+        ProtocolSpec::Conversation(_) if domain.spec.gate.approvals > 1 => {
+            return Err(Failure::new(format!(
+                "{folder}: `gate.approvals` demands two people, and one person sits at a chat; use `loopgate run`"
+            )));
+        }
         ProtocolSpec::Conversation(_) => return Ok(()),
         ProtocolSpec::Document(_) => "writes a document",
         ProtocolSpec::Output(_) => "ends with an output",
     };
-    let folder = domain.folder().display();
     Err(Failure::new(format!(
         "{folder}: this domain {what} and is not a conversation; use `loopgate run`, or write type = \"conversation\" in \
          [protocol]"

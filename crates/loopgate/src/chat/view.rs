@@ -221,6 +221,7 @@ impl View {
             | EventKind::CallRefused { .. }
             | EventKind::ToolStarted { .. }
             | EventKind::PersonAnswered { .. }
+            | EventKind::ApprovedBy { .. }
             | EventKind::Instruction { .. }
             | EventKind::StopRequested { .. }
             | EventKind::StopWithdrawn

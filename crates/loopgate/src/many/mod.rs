@@ -126,6 +126,7 @@ fn check(args: &RunArgs) -> Result<(), Failure> {
         ("--key", args.key.is_some(), "each item of a batch has a key of its own"),
         ("--trace", args.trace.is_some(), "each run of a batch is traced by its own id"),
         ("--events", args.events, "use --json, and `loopgate show RUN --events` for one run"),
+        ("--explain-picks", args.explain_picks, "run the item alone"),
         ("--record", args.record.is_some(), "runs side by side would mix in one recording"),
         ("--text", args.text.is_some(), "give the items as files"),
     ];
@@ -147,7 +148,8 @@ fn runner(
     loops: Runner,
     budget: Option<SharedBudget>,
 ) -> Result<Runner, Failure> {
-    let origin = Origin::of(&args.domain, !args.no_save, /*asks*/ false)?;
+    let tags = places::tags(&args.tags)?;
+    let origin = Origin::of(&args.domain, !args.no_save, /*asks*/ false)?.with_tags(tags);
     let origin = origin.of_batch(budget.as_ref().map(BatchOrigin::of)).text()?;
     Ok(budgets::on_journal(loops, domain, journal, budget).with_origin(origin).leave_when_waiting())
 }

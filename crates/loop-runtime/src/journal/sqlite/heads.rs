@@ -149,6 +149,14 @@ impl Heads {
         fs::metadata(self.folder.join(name)).is_ok_and(|file| file.len() >= 2 * RECORD as u64)
     }
 
+    /// Removes the head of a run that was pruned.
+    pub(super) fn remove(&self, run: &RunId) -> io::Result<()> {
+        match fs::remove_file(self.path(run)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Where a run's head lies.
     pub(super) fn path(&self, run: &RunId) -> PathBuf {
         self.folder.join(file_name(run))

@@ -12,15 +12,21 @@
 
 mod budgets;
 mod clock;
+mod export;
 mod fault;
 mod heads;
+mod import;
 mod lock;
+mod outbox;
 mod place;
+mod pruned;
 mod read;
 mod rows;
 mod salvage;
 mod schema;
 mod seal;
+mod stats;
+mod summary;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -35,16 +41,22 @@ use async_trait::async_trait;
 use loop_core::RunId;
 use rusqlite::Connection;
 
+use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
 use crate::journal::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
 pub use budgets::BatchLock;
+pub use export::{EXPORT_VERSION, Exported};
 use fault::Fault;
 use heads::{Head, Heads, Position};
+pub use import::{ImportedRuns, NotImported};
 use lock::{Locks, NotTaken, RunLock};
 use place::Place;
+pub use pruned::Keeps;
 use read::Stored;
 use rows::{Claim, Opening, RunRow, Text};
 pub use salvage::{Lost, Salvaged};
 use seal::{Broken, Key};
+pub use stats::JournalStats;
+pub use summary::RunSummary;
 use writer::{Change, Follows, Held, WriterThread};
 
 /// All runs in one SQLite file. Clones share its connections, and the thread that writes for all runs.
@@ -110,6 +122,8 @@ impl SyncPolicy {
 struct Writer {
     journal: SqliteJournal,
     held: Arc<Held>,
+    /// What is committed with the next entries.
+    messages: Vec<HookMessage>,
     /// The run's row as the last append left it. `None`: it has to be read.
     row: Option<Box<RunRow>>,
 }
@@ -296,7 +310,9 @@ impl Files {
                 Some(_) | None => {}
             }
         }
-        if head.committed.entries == hashes.len() as u64 {
+        if broken == Some(Broken::Imported) {
+            recorded.unverified = Some(rows::IMPORTED.into());
+        } else if head.committed.entries == hashes.len() as u64 {
             recorded.since_last_ms = head.written.zip(now).and_then(|(then, now)| then.until(&now));
         }
         Ok(recorded)
@@ -313,6 +329,16 @@ impl Files {
             Some(key) => Ok(self.heads.read(run, key)?),
             None => Ok(None),
         }
+    }
+
+    /// Why a run is not there: it was pruned, or never was.
+    fn gone(&self, connection: &Connection, run: &RunId) -> Result<JournalError, Fault> {
+        let key = self.key.as_ref();
+        let pruned = key.map(|key| pruned::find(connection, run, key)).transpose()?.flatten();
+        Ok(pruned.map_or_else(
+            || self.unknown(run),
+            |pruned| JournalError::Pruned { run: run.clone(), unix_ms: pruned.unix_ms },
+        ))
     }
 
     fn unknown(&self, run: &RunId) -> JournalError {
@@ -369,7 +395,7 @@ impl Journal for SqliteJournal {
             Ok((Held { claim: Claim::first(&run), head, _lock: lock }, opening, entry))
         });
         let (held, opening, entry) = prepared.await?;
-        let mut writer = Writer { journal: self.clone(), held: Arc::new(held), row: None };
+        let mut writer = Writer::new(self, held);
         let durability = sync.of(Durability::Committed);
         writer.commit(Follows::Beginning(Box::new(opening)), vec![entry], durability).await?;
         Ok(Box::new(writer))
@@ -379,7 +405,9 @@ impl Journal for SqliteJournal {
         let run = run.clone();
         // In the thread that writes, so that what a dropped writer handed over is done before the run is read.
         let taken = self.store.writer.alone(move |files, open| {
-            let pid = rows::last_writer(open.connection(), &run)?.ok_or_else(|| files.unknown(&run))?;
+            let Some(pid) = rows::last_writer(open.connection(), &run)? else {
+                return Err(files.gone(open.connection(), &run)?.into());
+            };
             if open.connection().is_readonly(rusqlite::MAIN_DB)? {
                 return Err(Fault::Stated(fault::NOT_WRITABLE.to_owned()));
             }
@@ -406,7 +434,7 @@ impl Journal for SqliteJournal {
             Ok((recorded, Held { claim, head, _lock: lock }))
         });
         let (recorded, held) = taken.await?;
-        Ok((recorded, Box::new(Writer { journal: self.clone(), held: Arc::new(held), row: None })))
+        Ok((recorded, Box::new(Writer::new(self, held))))
     }
 
     async fn read(&self, run: &RunId) -> Result<Recorded, JournalError> {
@@ -416,8 +444,10 @@ impl Journal for SqliteJournal {
             // The head first: its writer may append between the two, and the head is never ahead of the entries.
             let head = files.head(&run)?;
             let transaction = connection.transaction()?;
-            let stored = read::recorded(&transaction, &run, files.key.as_ref())?;
-            files.verify(&run, stored.ok_or_else(|| files.unknown(&run))?, head)
+            match read::recorded(&transaction, &run, files.key.as_ref())? {
+                Some(stored) => files.verify(&run, stored, head),
+                None => Err(files.gone(&transaction, &run)?.into()),
+            }
         });
         read.await
     }
@@ -458,16 +488,33 @@ impl Journal for SqliteJournal {
         });
         listed.await
     }
+
+    async fn outbox(&self) -> Result<Vec<QueuedMessage>, JournalError> {
+        self.queued().await
+    }
+
+    async fn claim_message(&self, message: &str) -> Result<Option<ClaimedMessage>, JournalError> {
+        self.claimed(message).await
+    }
+
+    async fn settle_message(&self, message: &str, delivered: &Delivered) -> Result<(), JournalError> {
+        self.settled(message, delivered).await
+    }
 }
 
 impl Writer {
+    fn new(journal: &SqliteJournal, held: Held) -> Self {
+        Self { journal: journal.clone(), held: Arc::new(held), messages: Vec::new(), row: None }
+    }
+
     async fn commit(
         &mut self,
         follows: Follows,
         entries: Vec<Text>,
         durability: Durability,
     ) -> Result<(), JournalError> {
-        let change = Change { held: Arc::clone(&self.held), follows, entries, durability };
+        let messages = std::mem::take(&mut self.messages);
+        let change = Change { held: Arc::clone(&self.held), follows, entries, messages, durability };
         self.row = Some(self.journal.store.writer.commit(change).await?);
         Ok(())
     }
@@ -475,6 +522,10 @@ impl Writer {
 
 #[async_trait]
 impl RunWriter for Writer {
+    fn announce(&mut self, messages: Vec<HookMessage>) {
+        self.messages.extend(messages);
+    }
+
     async fn append(&mut self, entry: &Arc<Entry>, asked: Durability) -> Result<(), JournalError> {
         let entries = std::slice::from_ref(entry);
         self.append_all(entries, asked).await.map_err(|(_, error)| error)

@@ -12,8 +12,8 @@ use crate::journal::{Entry, Recorded};
 
 /// The part of a spec that every version has: what it says decides whether the rest can be read.
 #[derive(serde::Deserialize)]
-struct SpecVersion {
-    version: u32,
+pub(super) struct SpecVersion {
+    pub(super) version: u32,
 }
 
 /// A run as it is stored, and the hash of each of its entries.
@@ -57,6 +57,7 @@ pub(super) fn recorded(
         origin: row.origin,
         entries,
         unverified: None,
+        imported: broken == Some(Broken::Imported),
         since_last_ms: None,
     };
     Ok(Some(Stored { recorded, hashes, beginning, broken }))

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::fault::Fault;
 use super::heads::Position;
+use super::pruned;
 use super::seal::{Broken, Key};
 use crate::journal::{Entry, Header, JournalError, RunLine};
 
@@ -36,12 +37,12 @@ pub(super) struct RunRow {
     pub(super) origin: Option<Arc<str>>,
     pub(super) request_key: Option<Arc<str>>,
     pub(super) stop: Option<String>,
-    epoch: i64,
-    writer_pid: i64,
-    writer_token: String,
-    entries: i64,
+    pub(super) epoch: i64,
+    pub(super) writer_pid: i64,
+    pub(super) writer_token: String,
+    pub(super) entries: i64,
     pub(super) head: String,
-    seal: String,
+    pub(super) seal: String,
 }
 
 const COLUMNS: &str = "run, unix_ms, domain, item, title, spec, manifest, origin, request_key, stop, epoch,
@@ -105,8 +106,45 @@ impl RunRow {
         self.seal = self.sealed(|fields| key.seal(TAG, fields));
     }
 
+    /// Seals the row as that of a run which was imported. No program without the key makes the one seal of the other.
+    pub(super) fn seal_imported(&mut self, key: &Key) {
+        self.seal = self.sealed(|fields| key.seal(IMPORTED_TAG, fields));
+    }
+
     pub(super) fn check(&self, key: &Key) -> Option<Broken> {
-        self.sealed(|fields| key.check(&self.seal, TAG, fields))
+        self.sealed(|fields| match key.check(&self.seal, TAG, fields) {
+            Some(Broken::Changed) if key.check(&self.seal, IMPORTED_TAG, fields).is_none() => {
+                Some(Broken::Imported)
+            }
+            checked => checked,
+        })
+    }
+
+    /// Writes a new row. False if there is one of this run or of this request key.
+    pub(super) fn insert(&self, connection: &Connection) -> Result<bool, Fault> {
+        let open = format!(
+            "INSERT INTO runs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+             ON CONFLICT DO NOTHING"
+        );
+        let opened = connection.prepare_cached(&open)?.execute(params![
+            self.run.as_str(),
+            self.unix_ms,
+            self.domain,
+            self.item,
+            self.title,
+            self.spec,
+            self.manifest,
+            self.origin,
+            self.request_key,
+            self.stop,
+            self.epoch,
+            self.writer_pid,
+            self.writer_token,
+            self.entries,
+            self.head,
+            self.seal,
+        ])?;
+        Ok(opened > 0)
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -153,7 +191,10 @@ pub(super) fn last_writer(connection: &Connection, run: &RunId) -> Result<Option
 pub(super) fn run_of_key(connection: &Connection, key: &str) -> Result<Option<RunId>, Fault> {
     let mut find = connection.prepare_cached("SELECT run FROM runs WHERE request_key = ?1")?;
     let run: Option<String> = find.query_row([key], |row| row.get(0)).optional()?;
-    Ok(run.map(RunId::new))
+    match run {
+        Some(run) => Ok(Some(RunId::new(run))),
+        None => pruned::run_of_key(connection, key),
+    }
 }
 
 /// What a run is opened with, as it is stored.
@@ -225,29 +266,9 @@ pub(super) fn create(
         seal: String::new(),
     };
     let links = row.take(entries, key)?;
-    let open = format!(
-        "INSERT INTO runs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
-         ON CONFLICT DO NOTHING"
-    );
-    let opened = connection.prepare_cached(&open)?.execute(params![
-        row.run.as_str(),
-        row.unix_ms,
-        row.domain,
-        row.item,
-        row.title,
-        row.spec,
-        row.manifest,
-        row.origin,
-        row.request_key,
-        row.stop,
-        row.epoch,
-        row.writer_pid,
-        row.writer_token,
-        row.entries,
-        row.head,
-        row.seal,
-    ])?;
-    if opened == 0 {
+    // The key of a run that was pruned stays taken.
+    let is_pruned = |key: &Arc<str>| pruned::run_of_key(connection, key).map(|run| run.is_some());
+    if row.request_key.as_ref().map(is_pruned).transpose()? == Some(true) || !row.insert(connection)? {
         return Ok(None);
     }
     insert(connection, &row, entries, &links)?;
@@ -347,9 +368,9 @@ fn insert(connection: &Connection, row: &RunRow, entries: &[Text], links: &[Stri
 /// An entry as it is stored.
 #[derive(Debug)]
 pub(super) struct Text {
-    seq: u64,
-    event: String,
-    notes: String,
+    pub(super) seq: u64,
+    pub(super) event: String,
+    pub(super) notes: String,
     /// Why the run stopped, where this entry says so.
     stop: Option<StopReason>,
 }
@@ -389,10 +410,13 @@ pub(super) fn lines(connection: &Connection, key: Option<&Key>) -> Result<Vec<Ru
                 stop,
                 // The database does not know: it is asked of the lock.
                 is_written: false,
-                trouble: key.and_then(|key| found.check(key)).map(|broken| match broken {
-                    Broken::Changed => CHANGED.into(),
-                    Broken::OtherKey => OTHER_KEY.into(),
-                }),
+                is_imported: key.and_then(|key| found.check(key)) == Some(Broken::Imported),
+                trouble: match key.and_then(|key| found.check(key)) {
+                    None | Some(Broken::Imported) => None,
+                    Some(Broken::Changed) => Some(CHANGED.into()),
+                    Some(Broken::OtherKey) => Some(OTHER_KEY.into()),
+                },
+                origin: found.origin,
                 domain: found.domain.into(),
                 item: found.item.into(),
                 title: found.title.into(),
@@ -420,6 +444,8 @@ fn unreadable(row: &Row<'_>, fault: Fault) -> Result<RunLine, Fault> {
         entries: row.get::<_, i64>(13).ok().and_then(|count| u64::try_from(count).ok()).unwrap_or_default(),
         stop: None,
         is_written: false,
+        is_imported: false,
+        origin: None,
         trouble: Some(message.into()),
     })
 }
@@ -482,6 +508,9 @@ pub(super) fn corrupt(run: &RunId, seq: u64, message: impl Into<String>) -> Faul
 }
 
 const TAG: &str = "run";
+const IMPORTED_TAG: &str = "imported-run";
 pub(super) const CHANGED: &str = "changed since it was written; the run cannot be resumed from it";
+pub(super) const IMPORTED: &str =
+    "it was imported, and may have gone on where it is from; begin a new run of the work item instead";
 pub(super) const OTHER_KEY: &str =
     "it was written with another key; put the file with the journal's own key back (`.key`)";

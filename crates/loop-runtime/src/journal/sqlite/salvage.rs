@@ -1,11 +1,13 @@
 //! What can be read of a damaged run: the entries before the damage, and how much is known to be lost.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use loop_core::RunId;
 
 use super::heads::{Head, Position};
 use super::lock::file_name;
+use super::pruned;
 use super::read::{self, Chain};
 use super::rows::{CHANGED, OTHER_KEY, RunRow, corrupt};
 use super::seal::Broken;
@@ -58,7 +60,7 @@ impl SqliteJournal {
                 return Err(fault.unwrap_or_else(|| corrupt(&run, 0, "it has no entries")));
             }
             let broken = files.key.as_ref().and_then(|key| row.check(key));
-            let sealed = files.key.is_some() && broken.is_none();
+            let sealed = files.key.is_some() && matches!(broken, None | Some(Broken::Imported));
             let hash_at = |entries: u64| match usize::try_from(entries) {
                 Ok(0) => Some(beginning),
                 entries => entries.ok().and_then(|entries| hashes.get(entries - 1).copied()),
@@ -84,6 +86,7 @@ impl SqliteJournal {
                 origin: row.origin,
                 entries,
                 unverified: fault.clone().filter(|_| vouched < has || lost != Lost::Nothing),
+                imported: broken == Some(Broken::Imported),
                 since_last_ms: None,
             };
             Ok(Salvaged { recorded, vouched, lost, fault })
@@ -105,7 +108,8 @@ impl SqliteJournal {
             let names = files.heads.names()?;
             let mut runs = connection.prepare("SELECT run FROM runs")?;
             let runs = runs.query_map([], |row| row.get::<_, String>(0))?;
-            let there: Vec<String> = runs.flatten().map(|run| file_name(&RunId::new(run))).collect();
+            let mut there: BTreeSet<String> = runs.flatten().map(|run| file_name(&RunId::new(run))).collect();
+            there.extend(pruned::runs(connection, key)?.iter().map(file_name));
             let is_missing = |name: &String| {
                 let counts = files.heads.read(&RunId::new(name.as_str()), key).ok().flatten();
                 // A record whose name is a digest was sealed for an id that is not known. One that was never written
@@ -144,7 +148,7 @@ fn whole(
     match broken {
         Some(Broken::Changed) => return Some(at(corrupt(&row.run, has.saturating_sub(1), CHANGED))),
         Some(Broken::OtherKey) => return Some(OTHER_KEY.to_owned()),
-        None => {}
+        None | Some(Broken::Imported) => {}
     }
     if known.iter().any(|known| known.entries <= has && known.entries > vouched) {
         return Some(at(corrupt(&row.run, vouched, CHANGED)));

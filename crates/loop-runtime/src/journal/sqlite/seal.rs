@@ -106,6 +106,8 @@ pub(super) enum Broken {
     Changed,
     /// It was made with another key.
     OtherKey,
+    /// The key sealed it as a run that was imported: it vouches for what the run is since then, and not for what made it.
+    Imported,
 }
 
 fn hmac(key: &[u8; BYTES], message: &[u8]) -> [u8; BYTES] {

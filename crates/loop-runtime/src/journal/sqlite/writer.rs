@@ -26,7 +26,8 @@ use super::fault::{self, Fault};
 use super::heads::HeadFile;
 use super::lock::RunLock;
 use super::rows::{self, Claim, Opening, RunRow, Text};
-use super::{Files, schema};
+use super::{Files, outbox, schema};
+use crate::hooks::HookMessage;
 use crate::journal::{Durability, JournalError};
 
 /// What a writer of a run holds. What is handed over holds it too, so that no other process takes the run over before it
@@ -45,6 +46,8 @@ pub(super) struct Change {
     pub(super) held: Arc<Held>,
     pub(super) follows: Follows,
     pub(super) entries: Vec<Text>,
+    /// Messages of hooks that these entries cause.
+    pub(super) messages: Vec<HookMessage>,
     pub(super) durability: Durability,
 }
 
@@ -349,6 +352,7 @@ fn write(files: &Files, connection: &Connection, change: &Change) -> Result<RunR
         Follows::Row(known) => rows::append(connection, claim, known.as_deref(), &change.entries, key)?
             .ok_or_else(|| files.unknown(&claim.run))?,
     };
+    outbox::put(connection, &change.messages, key)?;
     Ok(row)
 }
 

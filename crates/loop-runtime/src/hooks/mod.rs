@@ -1,0 +1,179 @@
+//! Hooks: what other programs are told of a run, at least once, when it waits for a person, ends or fails.
+//!
+//! ```text
+//! entry ─┐
+//!        ├─▶ one commit ─▶ delivered ─▶ taken out of the outbox
+//! message┘                 └─ failed: later, by this process or by another one
+//! ```
+//!
+//! A message is committed together with the entry that caused it, so neither is there without the other. It is delivered
+//! after that. A hook changes nothing about its run.
+
+mod deliver;
+mod message;
+mod sign;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use loop_core::RunId;
+
+pub use deliver::{HookReport, MAX_DELIVERIES};
+pub(crate) use message::Before;
+pub use message::{HOOK_VERSION, HookBody, HookData, HookRequest};
+pub use sign::signature;
+
+/// What happened to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HookEvent {
+    /// It waits for a person.
+    Waiting,
+    /// It has ended, for whatever reason.
+    Ended,
+    /// It has ended as `failed` or `in_doubt`.
+    Failed,
+}
+
+impl HookEvent {
+    /// Its name in a domain file, for example `ended`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Ended => "ended",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A receiver of messages.
+#[derive(Clone)]
+pub struct Hook {
+    /// Its name in the domain.
+    pub name: Arc<str>,
+    /// What it is told. An end is told once: as `failed` if it is one and the hook asks for that, otherwise as `ended`.
+    pub on: Vec<HookEvent>,
+    /// What delivers.
+    pub sender: Arc<dyn HookSender>,
+    /// How long one delivery may take. A run's end waits at most as long.
+    pub timeout: Duration,
+}
+
+impl fmt::Debug for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hook").field("name", &self.name).field("on", &self.on).finish_non_exhaustive()
+    }
+}
+
+/// Delivers messages to one receiver.
+#[async_trait]
+pub trait HookSender: Send + Sync {
+    /// Delivers a message. The caller bounds the time.
+    ///
+    /// # Errors
+    /// Why it is not delivered, as one line without a secret. It is tried again.
+    async fn send(&self, message: &HookMessage) -> Result<(), String>;
+}
+
+/// A message of a hook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookMessage {
+    /// Its id: the same on each delivery, so that a receiver can drop what it has already.
+    pub id: Arc<str>,
+    /// The run that it is about.
+    pub run: RunId,
+    /// The hook's name.
+    pub hook: Arc<str>,
+    /// What happened.
+    pub event: HookEvent,
+    /// The body: [`HookBody`] as JSON.
+    pub body: Arc<str>,
+    /// When it happened, in milliseconds since 1970 (UTC).
+    pub unix_ms: u64,
+}
+
+/// A message in the outbox of a journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuedMessage {
+    /// The message.
+    pub message: HookMessage,
+    /// How often its delivery has failed.
+    pub failures: u32,
+    /// When it is delivered next, in milliseconds since 1970 (UTC). `None`: not by itself any more.
+    pub next_unix_ms: Option<u64>,
+    /// Why the last delivery failed. `None`: none has.
+    pub error: Option<Arc<str>>,
+    /// Whether the journal vouches for it: a program with its key has made it. Others are not delivered.
+    pub is_sealed: bool,
+}
+
+/// A message that this process alone delivers now, until it is dropped.
+pub struct ClaimedMessage {
+    /// The message.
+    pub queued: QueuedMessage,
+    /// Lets others deliver it when it is dropped.
+    pub(crate) _lock: Box<dyn Send + Sync>,
+}
+
+impl fmt::Debug for ClaimedMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClaimedMessage").field("queued", &self.queued).finish_non_exhaustive()
+    }
+}
+
+/// What became of a delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delivered {
+    /// It arrived, and leaves the outbox.
+    Yes,
+    /// It did not.
+    No {
+        /// Why not.
+        error: Arc<str>,
+        /// When it is delivered next, in milliseconds since 1970 (UTC). `None`: not by itself any more.
+        next_unix_ms: Option<u64>,
+    },
+}
+
+/// Hears of each delivery.
+pub type HookListener = Arc<dyn Fn(&HookReport) + Send + Sync>;
+
+/// The hooks of a loop.
+#[derive(Clone, Default)]
+pub struct Hooks {
+    pub(crate) hooks: Vec<Hook>,
+    pub(crate) listener: Option<HookListener>,
+}
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.hooks.fmt(f)
+    }
+}
+
+impl Hooks {
+    /// These hooks.
+    pub fn new(hooks: impl IntoIterator<Item = Hook>) -> Self {
+        Self { hooks: hooks.into_iter().collect(), listener: None }
+    }
+
+    /// The same, and this hears of each delivery.
+    pub fn with_listener(self, listener: HookListener) -> Self {
+        Self { listener: Some(listener), ..self }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.hooks.is_empty()
+    }
+
+    /// The hook with this name.
+    pub fn get(&self, name: &str) -> Option<&Hook> {
+        self.hooks.iter().find(|hook| &*hook.name == name)
+    }
+}

@@ -1,0 +1,277 @@
+//! Hooks: each message is committed with what caused it, delivered after it, at least once and by one process at a time.
+
+use crate::common;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use common::world::{Log, Stage, answer, refuses, runner, says, unselected};
+use loop_core::{Event, EventKind, Millis, StopReason};
+use loop_llm::LlmErrorKind;
+use loop_runtime::Runner;
+use loop_runtime::hooks::{
+    Delivered, Hook, HookEvent, HookMessage, HookSender, Hooks, MAX_DELIVERIES, QueuedMessage,
+};
+use loop_runtime::journal::{Durability, Entry, Journal, JournalError, SqliteJournal};
+use loop_runtime::report::{JournalAudit, Retention};
+use serde_json::Value;
+
+/// Hears messages, and does with each what the test says.
+struct Receiver {
+    heard: Mutex<Vec<HookMessage>>,
+    fails: AtomicU32,
+    /// What it reads of the run before it answers: the name of its stop.
+    journal: Option<SqliteJournal>,
+    seen: Mutex<Vec<Option<String>>>,
+}
+
+impl Receiver {
+    fn failing(times: u32) -> Arc<Self> {
+        Arc::new(Self {
+            heard: Mutex::default(),
+            fails: AtomicU32::new(times),
+            journal: None,
+            seen: Mutex::default(),
+        })
+    }
+
+    fn ids(&self) -> Vec<Arc<str>> {
+        self.heard.lock().unwrap().iter().map(|message| message.id.clone()).collect()
+    }
+}
+
+/// Sends to a receiver.
+struct To(Arc<Receiver>);
+
+#[async_trait]
+impl HookSender for To {
+    async fn send(&self, message: &HookMessage) -> Result<(), String> {
+        let Self(to) = self;
+        to.heard.lock().unwrap().push(message.clone());
+        if let Some(journal) = &to.journal {
+            let lines = journal.runs().await.unwrap();
+            let stop = lines[0].stop.map(|stop| stop.name().to_owned());
+            to.seen.lock().unwrap().push(stop);
+        }
+        let left = to.fails.load(Ordering::SeqCst);
+        if left > 0 {
+            to.fails.store(left - 1, Ordering::SeqCst);
+            return Err("no\nroom".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Answers nothing.
+struct Silent;
+
+#[async_trait]
+impl HookSender for Silent {
+    async fn send(&self, _: &HookMessage) -> Result<(), String> {
+        std::future::pending().await
+    }
+}
+
+fn hook(name: &str, on: &[HookEvent], sender: impl HookSender + 'static) -> Hook {
+    let (sender, timeout) = (Arc::new(sender) as Arc<dyn HookSender>, Duration::from_millis(50));
+    Hook { name: name.into(), on: on.to_vec(), sender, timeout }
+}
+
+fn journal(folder: &Path) -> SqliteJournal {
+    SqliteJournal::open(folder.join("journal.db")).unwrap()
+}
+
+fn loop_of(journal: &SqliteJournal, stage: Stage, hooks: Vec<Hook>) -> Runner {
+    let runner = runner(unselected(), &Log::new(), stage);
+    runner.with_journal(Arc::new(journal.clone())).with_hooks(Hooks::new(hooks))
+}
+
+fn confident() -> Stage {
+    Stage::new(&Log::new()).on("main", [says(answer("high", &[]))])
+}
+
+#[tokio::test]
+async fn an_end_is_told_once_after_it_is_journaled() {
+    // H1, H4: nothing outside hears of an entry before it is durable.
+    let folder = tempfile::tempdir().unwrap();
+    let journal = journal(folder.path());
+    let receiver = Arc::new(Receiver {
+        heard: Mutex::default(),
+        fails: AtomicU32::new(0),
+        journal: Some(journal.clone()),
+        seen: Mutex::default(),
+    });
+    let all = [HookEvent::Waiting, HookEvent::Ended, HookEvent::Failed];
+    let hooks =
+        vec![hook("desk", &all, To(Arc::clone(&receiver))), hook("pager", &[HookEvent::Failed], Silent)];
+    let outcome = loop_of(&journal, confident(), hooks).run(common::item()).await.unwrap();
+    assert_eq!(outcome.stop.reason(), StopReason::Confident);
+    let heard = receiver.heard.lock().unwrap().clone();
+    assert_eq!(heard.len(), 1);
+    assert_eq!((heard[0].event, &heard[0].run), (HookEvent::Ended, &outcome.run));
+    assert_eq!(*receiver.seen.lock().unwrap(), [Some("confident".to_owned())]);
+    let body: Value = serde_json::from_str(&heard[0].body).unwrap();
+    assert_eq!(body["type"], "run.ended");
+    assert_eq!(body["data"]["reason"], "confident");
+    assert_eq!(body["data"]["title"], "Backup failed");
+    assert_eq!(journal.outbox().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_failure_is_told_as_one_where_it_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = journal(folder.path());
+    let (both, ended) = (Receiver::failing(0), Receiver::failing(0));
+    let hooks = vec![
+        hook("both", &[HookEvent::Ended, HookEvent::Failed], To(Arc::clone(&both))),
+        hook("ended", &[HookEvent::Ended], To(Arc::clone(&ended))),
+    ];
+    let stage = Stage::new(&Log::new()).on("main", [refuses(LlmErrorKind::Auth)]);
+    let outcome = loop_of(&journal, stage, hooks).run(common::item()).await.unwrap();
+    assert_eq!(outcome.stop.reason(), StopReason::ModelFailure);
+    let events = |receiver: &Receiver| -> Vec<_> {
+        receiver.heard.lock().unwrap().iter().map(|message| message.event).collect()
+    };
+    assert_eq!((events(&both), events(&ended)), (vec![HookEvent::Failed], vec![HookEvent::Ended]));
+}
+
+#[tokio::test]
+async fn what_does_not_arrive_stays_and_arrives_later_under_the_same_id() {
+    // At least once; a hook changes nothing about its run, whatever it does.
+    let folder = tempfile::tempdir().unwrap();
+    let journal = journal(folder.path());
+    let receiver = Receiver::failing(2);
+    let on = [HookEvent::Ended];
+    let hooks = vec![hook("desk", &on, To(Arc::clone(&receiver))), hook("silent", &on, Silent)];
+    let outcome = loop_of(&journal, confident(), hooks).run(common::item()).await.unwrap();
+    assert_eq!(outcome.stop.reason(), StopReason::Confident);
+    let left = journal.outbox().await.unwrap();
+    let said = |queued: &QueuedMessage| {
+        (queued.message.hook.to_string(), queued.error.as_deref().map(str::to_owned))
+    };
+    assert_eq!(
+        left.iter().map(said).collect::<Vec<_>>(),
+        [
+            ("desk".to_owned(), Some("no room".to_owned())),
+            ("silent".to_owned(), Some("no answer after 0.05 s".to_owned()))
+        ]
+    );
+    assert!(left.iter().all(|queued| queued.failures == 1 && queued.next_unix_ms.is_some()));
+    // Runs with messages that are not delivered are kept.
+    let all = journal.runs().await.unwrap();
+    let retention = Retention::of(&journal, all.clone(), &all, u64::MAX).await.unwrap();
+    assert_eq!((retention.prune.len(), retention.kept.len()), (0, 1));
+    assert!(matches!(journal.prune(&outcome.run).await, Err(JournalError::Kept { .. })));
+    // Another process, later.
+    let other = SqliteJournal::open(folder.path().join("journal.db")).unwrap();
+    let hooks = Hooks::new([hook("desk", &on, To(Arc::clone(&receiver)))]);
+    for (sent, is_left) in [(Delivered::Yes, false), (Delivered::Yes, true)].into_iter().rev() {
+        let reports = hooks.deliver(&other, other.outbox().await.unwrap()).await.unwrap();
+        assert_eq!(reports.len(), 1, "the other hook is not one of these");
+        assert_eq!(reports[0].delivered == sent, !is_left);
+    }
+    let ids = receiver.ids();
+    assert!(ids.len() == 3 && ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    assert_eq!(other.outbox().await.unwrap().len(), 1);
+    let silent = other.outbox().await.unwrap()[0].message.id.clone();
+    assert!(other.drop_message(&silent).await.unwrap() && !other.drop_message(&silent).await.unwrap());
+    other.prune(&outcome.run).await.unwrap();
+    assert!(JournalAudit::of_all(&other).await.unwrap().ok);
+}
+
+#[tokio::test]
+async fn a_message_that_fails_too_often_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = journal(folder.path());
+    let receiver = Receiver::failing(u32::MAX);
+    let hooks = vec![hook("desk", &[HookEvent::Ended], To(Arc::clone(&receiver)))];
+    loop_of(&journal, confident(), hooks.clone()).run(common::item()).await.unwrap();
+    let hooks = Hooks::new(hooks);
+    let mut before = 0;
+    for failures in 2..=MAX_DELIVERIES {
+        let next = journal.outbox().await.unwrap()[0].next_unix_ms.unwrap();
+        assert!(next > before, "each pause is longer");
+        before = next;
+        hooks.deliver(&journal, journal.outbox().await.unwrap()).await.unwrap();
+        assert_eq!(journal.outbox().await.unwrap()[0].failures, failures);
+    }
+    assert_eq!(journal.outbox().await.unwrap()[0].next_unix_ms, None);
+}
+
+#[tokio::test]
+async fn a_message_is_there_with_its_entry_or_not_at_all() {
+    // H2: one transaction for both.
+    let folder = tempfile::tempdir().unwrap();
+    let journal = journal(folder.path());
+    loop_of(&journal, confident(), Vec::new()).run(common::item()).await.unwrap();
+    let run = journal.runs().await.unwrap()[0].run.clone();
+    let (recorded, mut writer) = journal.resume(&run).await.unwrap();
+    let message = HookMessage {
+        id: "msg_1".into(),
+        run: run.clone(),
+        hook: "desk".into(),
+        event: HookEvent::Ended,
+        body: "{}".into(),
+        unix_ms: 1,
+    };
+    let next = recorded.entries.len() as u64;
+    let entry = |seq| {
+        Arc::new(Entry { seq, event: Event { at: Millis(1), kind: EventKind::StopWithdrawn }, notes: vec![] })
+    };
+    writer.announce(vec![message.clone()]);
+    writer.append(&entry(next + 7), Durability::Synced).await.unwrap_err();
+    assert_eq!(journal.outbox().await.unwrap(), []);
+    writer.announce(vec![message.clone()]);
+    writer.append(&entry(next), Durability::Synced).await.unwrap();
+    let left = journal.outbox().await.unwrap();
+    assert_eq!(left.len(), 1);
+    assert!(left[0].message == message && left[0].is_sealed);
+    // K16: what was changed in the file is never sent.
+    let connection = rusqlite::Connection::open(folder.path().join("journal.db")).unwrap();
+    connection.execute_batch("UPDATE outbox SET body = '{\"type\": \"run.failed\"}'").unwrap();
+    let receiver = Receiver::failing(0);
+    let hooks = Hooks::new([hook("desk", &[HookEvent::Ended], To(Arc::clone(&receiver)))]);
+    assert_eq!(hooks.deliver(&journal, journal.outbox().await.unwrap()).await.unwrap(), []);
+    assert!(receiver.ids().is_empty() && !journal.outbox().await.unwrap()[0].is_sealed);
+}
+
+/// Waits until the other delivery has been tried.
+struct Slow(Arc<tokio::sync::Barrier>, Arc<AtomicU32>);
+
+#[async_trait]
+impl HookSender for Slow {
+    async fn send(&self, _: &HookMessage) -> Result<(), String> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.wait().await;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn of_two_processes_one_delivers_a_message() {
+    // I-29: the second finds it claimed, and afterwards gone.
+    let folder = tempfile::tempdir().unwrap();
+    let journal = journal(folder.path());
+    let failing = vec![hook("desk", &[HookEvent::Ended], To(Receiver::failing(1)))];
+    loop_of(&journal, confident(), failing).run(common::item()).await.unwrap();
+    let (barrier, sent) = (Arc::new(tokio::sync::Barrier::new(2)), Arc::new(AtomicU32::new(0)));
+    let slow = Slow(Arc::clone(&barrier), Arc::clone(&sent));
+    let slow = Hook { timeout: Duration::from_secs(600), ..hook("desk", &[HookEvent::Ended], slow) };
+    let hooks = Hooks::new([slow]);
+    let left = journal.outbox().await.unwrap();
+    let other = SqliteJournal::open(folder.path().join("journal.db")).unwrap();
+    let (first, second) = tokio::join!(hooks.deliver(&journal, left.clone()), async {
+        while sent.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        let second = hooks.deliver(&other, left.clone()).await;
+        barrier.wait().await;
+        second
+    });
+    assert_eq!((first.unwrap().len(), second.unwrap().len()), (1, 0));
+    assert_eq!(hooks.deliver(&other, left).await.unwrap(), [], "it is gone");
+    assert_eq!(sent.load(Ordering::SeqCst), 1);
+}

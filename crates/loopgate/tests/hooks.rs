@@ -1,0 +1,221 @@
+//! Hooks and approvals as an operator uses them.
+
+use crate::common::Shell;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use serde_json::Value;
+
+const CHANGE: &str = "Find Bob and update his company to EPAM";
+
+/// The register, with hooks.
+fn domain(shell: &Shell, hooks: &str) -> PathBuf {
+    let folder = shell.copy_of("examples/crm");
+    let file = folder.join("loopgate.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(file, format!("{text}\n{hooks}")).unwrap();
+    folder
+}
+
+/// One request that a server has received: its headers in lower case, and its body.
+type Request = (Vec<String>, Value);
+
+fn read(stream: &TcpStream) -> Request {
+    let mut lines = BufReader::new(stream);
+    let (mut headers, mut length) = (Vec::new(), 0);
+    loop {
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        let line = line.trim_end().to_lowercase();
+        if line.is_empty() {
+            break;
+        }
+        if let Some(bytes) = line.strip_prefix("content-length: ") {
+            length = bytes.parse().unwrap();
+        }
+        headers.push(line);
+    }
+    let mut body = vec![0; length];
+    lines.read_exact(&mut body).unwrap();
+    (headers, serde_json::from_slice(&body).unwrap())
+}
+
+/// A server that answers with this status, or keeps each connection open and says nothing.
+fn serve(listener: TcpListener, status: Option<u16>) -> Receiver<Request> {
+    let (send, received) = channel();
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let request = read(&stream);
+            match status {
+                Some(status) => {
+                    let head =
+                        format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                    stream.write_all(head.as_bytes()).unwrap();
+                }
+                None => kept.push(stream),
+            }
+            if send.send(request).is_err() {
+                return;
+            }
+        }
+    });
+    received
+}
+
+fn id(err: &str) -> String {
+    err.lines().find_map(|line| line.strip_prefix("run:     ")).unwrap().to_owned()
+}
+
+#[test]
+fn a_program_reads_what_happened_from_its_input() {
+    let shell = Shell::new();
+    let told = shell.state.path().join("told.jsonl");
+    let hooks = format!(
+        "[hooks.desk]\non = [\"waiting\", \"ended\"]\ncommand = [\"tee\", \"-a\", \"{}\"]\n",
+        told.display()
+    );
+    let folder = domain(&shell, &hooks);
+    let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", CHANGE]);
+    assert_eq!(ran.code, 5, "{}", ran.err);
+    let run = id(&ran.err);
+    let action = shell.json(&["pending", "--json"])["pending"][0]["key"].as_str().map(str::to_owned);
+    let action = action.unwrap_or_else(|| "3/action-0".to_owned());
+    assert_eq!(shell.run(&["approve", &run, &action]).code, 0);
+    let text = std::fs::read_to_string(&told).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<&str> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["run.waiting", "run.ended"], "{text}");
+    assert_eq!(lines[0]["data"]["waiting"][0]["tool"], "update_user");
+    assert_eq!(lines[1]["data"]["class"], "answered");
+    // Ids, names and the title, and no argument of a call.
+    assert!(!text.contains("\"company\"") && !text.contains("parameters"), "{text}");
+    assert_eq!(shell.run(&["hooks"]).err.trim(), "no message is left");
+}
+
+#[test]
+fn a_webhook_that_never_answers_holds_nothing_up_and_is_told_later() {
+    // K10 in the domain file; the same id on each delivery; signed.
+    let shell = Shell::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = listener.local_addr().unwrap().to_string();
+    let hooks = format!(
+        "[hooks.web]\non = [\"ended\"]\nurl = \"http://{place}/a-path-that-is-a-key\"\nprivate = [\"{place}\"]\n\
+         plain_http = true\nsecret = \"HOOK_SECRET\"\ntimeout_s = 1\n"
+    );
+    let folder = domain(&shell, &hooks);
+    let folder = folder.to_str().unwrap();
+    let run = |args: &[&str]| {
+        let output =
+            shell.command(args).env("HOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").output();
+        crate::common::Ran::from(output.unwrap())
+    };
+    let silent = serve(listener.try_clone().unwrap(), None);
+    let ran = run(&["run", folder, "--text", "Find user named Alice"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let line = ran.err.lines().find(|line| line.starts_with("hook:    ")).unwrap();
+    assert!(
+        line.contains("web was not told of `ended`: no answer after 1 s; `loopgate hooks deliver`"),
+        "{line}"
+    );
+    assert!(!ran.err.contains("a-path-that-is-a-key"), "{}", ran.err);
+    let (first, body) = silent.recv().unwrap();
+    assert_eq!(body["data"]["reason"], "completed");
+    let listed = shell.json(&["hooks", "--json"]);
+    assert_eq!(
+        (&listed["messages"][0]["failures"], &listed["messages"][0]["sealed"]),
+        (&1.into(), &true.into())
+    );
+    // Without the secret nothing is sent, and nothing is sent unsigned in its place.
+    let ran = shell.run(&["hooks", "deliver", "--now"]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    // Another server at the place of the domain: the domain says where.
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let there = other.local_addr().unwrap().to_string();
+    let file = format!("{folder}/loopgate.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace(&place, &there)).unwrap();
+    let answering = serve(other, Some(204));
+    let ran = run(&["hooks", "deliver", "--now"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let (second, again) = answering.recv().unwrap();
+    let header = |headers: &[String], name: &str| -> Option<String> {
+        headers.iter().find_map(|line| line.strip_prefix(&format!("{name}: ")).map(str::to_owned))
+    };
+    assert_eq!(header(&first, "webhook-id"), header(&second, "webhook-id"));
+    assert!(header(&second, "webhook-signature").unwrap().starts_with("v1,"), "{second:?}");
+    assert_eq!(body, again);
+    assert_eq!(shell.run(&["hooks"]).err.trim(), "no message is left");
+    shell.run(&["hooks", "drop", "msg_1"]).fails_with(&["no message msg_1 in the outbox"]);
+    assert_eq!(shell.run(&["verify", "--all"]).code, 0);
+}
+
+#[test]
+fn a_hook_that_cannot_be_is_one_line() {
+    // K10, B14
+    for (hook, says) in [
+        ("on = []\ncommand = [\"true\"]", "it is told of nothing"),
+        ("on = [\"ended\"]", "neither `command` nor `url`"),
+        ("on = [\"ended\"]\ncommand = [\"true\"]\nurl = \"https://h.example/\"", "keep one of them"),
+        ("on = [\"ended\"]\ncommand = [\"true\"]\nsecret = \"X\"", "a signature is for a `url`"),
+        ("on = [\"ended\"]\ncommand = [\"true\"]\ntimeout_s = 61", "from 1 to 60"),
+        ("on = [\"ended\"]\nurl = \"https://127.0.0.1/\"", "leads to this machine"),
+        ("on = [\"ended\"]\nurl = \"http://hooks.example/\"", "without encryption"),
+        ("on = [\"begun\"]\ncommand = [\"true\"]", "begun"),
+    ] {
+        let shell = Shell::new();
+        let folder = domain(&shell, &format!("[hooks.a]\n{hook}\n"));
+        shell.run(&["run", folder.to_str().unwrap(), "--text", "Find user named Alice"]).fails_with(&[says]);
+    }
+}
+
+#[test]
+fn who_approves_is_journaled_and_a_claim_is_shown_as_one() {
+    let shell = Shell::new();
+    let folder = domain(&shell, "");
+    let run = id(&shell.run(&["run", folder.to_str().unwrap(), "--text", CHANGE]).err);
+    let ran = shell.run(&["approve", &run, "3/action-0", "--as", "Ada Lovelace"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let shown = shell.run(&["show", &run]).out;
+    let line = shown.lines().find(|line| line.contains("approved by ")).unwrap();
+    assert!(line.contains("(uid ") && line.contains(" as `Ada Lovelace` (unverified)"), "{line}");
+    let outcome = shell.json(&["show", &run, "--json"]);
+    let by = &outcome["people"]["requested"][0]["approvers"][0];
+    assert_eq!(by["unverified_claim"], "Ada Lovelace");
+    assert!(by["account"].as_str().unwrap().starts_with("uid "), "{by}");
+    shell.run(&["approve", &run, "3/action-0"]).fails_with(&["it has been approved already"]);
+    assert_eq!(shell.run(&["verify", &run]).code, 0);
+    shell.run(&["approve", &run, "3/action-0", "--as", " "]).fails_with(&["--as"]);
+}
+
+#[test]
+fn one_user_is_not_two_people() {
+    // K8, U4: whatever names the user claims.
+    let shell = Shell::new();
+    let folder = domain(&shell, "");
+    let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", CHANGE, "--set", "gate.approvals=2"]);
+    assert_eq!(ran.code, 5, "{}", ran.err);
+    let run = id(&ran.err);
+    let ran = shell.run(&["approve", &run, "3/action-0", "--as", "Ada"]);
+    assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
+    assert!(
+        ran.out.contains(" as `Ada` (unverified); another user of the system has to approve it"),
+        "{}",
+        ran.out
+    );
+    for claim in ["Ada", "Bob"] {
+        let ran = shell.run(&["approve", &run, "3/action-0", "--as", claim]);
+        ran.fails_with(&["this user has approved it already", "another user of the system"]);
+    }
+    assert!(shell.run(&["pending"]).out.contains("approved by "));
+    assert!(shell.run(&["show", &run]).out.contains("and not enough yet"));
+    assert_eq!(shell.run(&["deny", &run, "3/action-0"]).code, 0);
+    let folder = folder.to_str().unwrap();
+    shell.run(&["run", folder, "--text", CHANGE, "--set", "gate.approvals=3"]).fails_with(&["write 1 or 2"]);
+    shell.run(&["chat", folder, "--set", "gate.approvals=2"]).fails_with(&["demands two people"]);
+}
