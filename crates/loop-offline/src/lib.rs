@@ -117,7 +117,7 @@ fn finished(request: &ModelRequest, text: String, calls: Vec<ToolCall>) -> Model
 
 /// A tool that the stub does not call, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotPicked {
+pub struct NotSelected {
     /// The tool's name.
     pub tool: String,
     /// Why, in words for an operator.
@@ -125,16 +125,16 @@ pub struct NotPicked {
 }
 
 /// The tools of a prompt that the stub does not call after it, in the order of the prompt.
-pub fn not_picked(request: &ModelRequest) -> Vec<NotPicked> {
+pub fn not_selected(request: &ModelRequest) -> Vec<NotSelected> {
     let read = Read::of(request);
     let max = max_selected(&read);
-    let picked: Vec<String> = wanted(&read).into_iter().take(max).map(|wanted| wanted.tool).collect();
-    let others = read.tools.iter().filter(|tool| !picked.iter().any(|picked| picked == tool.name));
+    let selected: Vec<String> = wanted(&read).into_iter().take(max).map(|wanted| wanted.tool).collect();
+    let others = read.tools.iter().filter(|tool| !selected.iter().any(|name| name == tool.name));
     others
-        .map(|tool| NotPicked {
+        .map(|tool| NotSelected {
             tool: tool.name.to_owned(),
             why: why_not(&read, tool).map_or_else(
-                || format!("others come first, and {max} at most are picked"),
+                || format!("others come first, and {max} at most are selected"),
                 |why| why.to_string(),
             ),
         })

@@ -330,8 +330,8 @@ fn a_change_is_proposed_once_however_it_was_answered() {
 }
 
 #[test]
-fn what_is_not_picked_has_its_reason() {
-    let all = loop_offline::not_picked(&with_changes("Please book the repair; repair owner."));
+fn what_is_not_selected_has_its_reason() {
+    let all = loop_offline::not_selected(&with_changes("Please book the repair; repair owner."));
     let all: Vec<String> = all.iter().map(|it| format!("{}: {}", it.tool, it.why)).collect();
     for expected in [
         "fetch_car: the same was called before",
@@ -342,7 +342,7 @@ fn what_is_not_picked_has_its_reason() {
     ] {
         assert!(all.iter().any(|line| line == expected), "{expected}\n{all:#?}");
     }
-    let all = loop_offline::not_picked(&prompt("All is well.").request());
+    let all = loop_offline::not_selected(&prompt("All is well.").request());
     let all: Vec<String> = all.iter().map(|it| format!("{}: {}", it.tool, it.why)).collect();
     assert!(
         all.contains(

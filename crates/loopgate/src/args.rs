@@ -85,9 +85,9 @@ pub(crate) enum Command {
     /// Resume a run that has not ended
     Resume(ResumeArgs),
     /// Begin a new run that continues from an entry of another one, with the same settings or others
-    Fork(ForkArgs),
+    Fork(crate::fork::ForkArgs),
     /// Begin a new run of the same work item that knows the evidence of one that has ended
-    Retry(RetryArgs),
+    Retry(crate::fork::RetryArgs),
     /// Run eval cases and compare the results with expectations
     Eval(Box<EvalArgs>),
     /// Score rules against repeats on recorded runs
@@ -150,7 +150,7 @@ impl GoOnArgs {
     /// How a run of a journal is resumed by the MCP server.
     #[cfg(feature = "mcp-server")]
     pub(crate) fn of_server(journal: &JournalArgs, sync: SyncArgs) -> Self {
-        let json = JsonArgs { json: false, evidence: ReportedEvidence::None };
+        let json = JsonArgs::none();
         let (domain, base_urls, journal) = (None, Vec::new(), journal.clone());
         Self { no_wait: false, json, domain, base_urls, journal, sync }
     }
@@ -158,58 +158,6 @@ impl GoOnArgs {
     /// The option that names the journal again in a command that is printed.
     pub(crate) fn at(&self) -> String {
         crate::places::at(self.journal.journal.as_deref())
-    }
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct ForkArgs {
-    /// The run's id, the beginning of one, or `last`
-    pub(crate) run: String,
-    /// The entry after which the fork begins, by its number; `--list` and `loopgate show RUN --events` print it
-    /// [default: the last one where nothing is in flight]
-    #[arg(long, value_name = "ENTRY")]
-    pub(crate) at: Option<u64>,
-    /// Only print the entries after which a fork can begin, and begin none
-    #[arg(long, conflicts_with_all = ["at", "json", "set", "models", "profile"])]
-    pub(crate) list: bool,
-    #[command(flatten)]
-    pub(crate) next: NextArgs,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct RetryArgs {
-    /// The run's id, the beginning of one, or `last`
-    pub(crate) run: String,
-    #[command(flatten)]
-    pub(crate) next: NextArgs,
-}
-
-/// How a new run that begins with what another one had is put together and driven.
-#[derive(Debug, clap::Args)]
-pub(crate) struct NextArgs {
-    #[command(flatten)]
-    pub(crate) settings: SettingArgs,
-    /// The run's domain folder, or its loopgate.toml [default: where it was when the run began]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) domain: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) json: JsonArgs,
-    #[command(flatten)]
-    pub(crate) journal: JournalArgs,
-    #[command(flatten)]
-    pub(crate) sync: SyncArgs,
-    /// Do not save the outcome to the domain's save target
-    #[arg(long)]
-    pub(crate) no_save: bool,
-}
-
-impl NextArgs {
-    /// With the settings of the run before.
-    pub(crate) fn unchanged(domain: Option<PathBuf>, journal: JournalArgs) -> Self {
-        let settings =
-            SettingArgs { profile: None, models: Vec::new(), base_urls: Vec::new(), set: Vec::new() };
-        let json = JsonArgs { json: false, evidence: ReportedEvidence::None };
-        Self { settings, domain, json, journal, sync: SyncArgs { sync: None }, no_save: false }
     }
 }
 
@@ -639,6 +587,11 @@ enum ReportedEvidence {
 }
 
 impl JsonArgs {
+    /// The outcome is not printed as JSON.
+    pub(crate) fn none() -> Self {
+        Self { json: false, evidence: ReportedEvidence::None }
+    }
+
     /// How much of the evidence is printed. `None`: no JSON is printed.
     pub(crate) fn detail(self) -> Option<EvidenceDetail> {
         self.json.then_some(match self.evidence {
@@ -659,6 +612,11 @@ enum SyncedEntries {
 }
 
 impl SyncArgs {
+    /// As the domain says.
+    pub(crate) fn of_domain() -> Self {
+        Self { sync: None }
+    }
+
     /// The policy for runs of this domain.
     pub(crate) fn policy(self, domain: &Domain) -> SyncPolicy {
         match self.sync {

@@ -1,5 +1,6 @@
 //! `loopgate fork` and `loopgate retry`: a new run that begins with what another run had.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -12,12 +13,70 @@ use loop_runtime::{
     run::{Handle, RunId, Takeover},
 };
 
-use crate::args::{DomainArgs, ForkArgs, NextArgs, Progress, RetryArgs};
+use crate::args::{DomainArgs, JournalArgs, JsonArgs, Progress, SettingArgs, SyncArgs};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::resume::Origin;
 use crate::run::{Driving, Signals};
 use crate::{budgets, places, run, saving, show, stream};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ForkArgs {
+    /// The run's id, the beginning of one, or `last`
+    pub(crate) run: String,
+    /// The entry after which the fork begins, by its number; `--list` and `loopgate show RUN --events` print it
+    /// [default: the last one where nothing is in flight]
+    #[arg(long, value_name = "ENTRY")]
+    pub(crate) at: Option<u64>,
+    /// Only print the entries after which a fork can begin, and begin none
+    #[arg(long, conflicts_with_all = ["at", "json", "set", "models", "profile"])]
+    pub(crate) list: bool,
+    #[command(flatten)]
+    pub(crate) next: NextArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RetryArgs {
+    /// The run's id, the beginning of one, or `last`
+    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) next: NextArgs,
+}
+
+/// How a new run that begins with what another one had is put together and driven.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NextArgs {
+    #[command(flatten)]
+    pub(crate) settings: SettingArgs,
+    /// The run's domain folder, or its loopgate.toml [default: where it was when the run began]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) domain: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+    #[command(flatten)]
+    pub(crate) sync: SyncArgs,
+    /// Do not save the outcome to the domain's save target
+    #[arg(long)]
+    pub(crate) no_save: bool,
+}
+
+impl NextArgs {
+    /// With the settings of the run before.
+    pub(crate) fn unchanged(domain: Option<PathBuf>, journal: JournalArgs) -> Self {
+        let settings =
+            SettingArgs { profile: None, models: Vec::new(), base_urls: Vec::new(), set: Vec::new() };
+        Self {
+            settings,
+            domain,
+            json: JsonArgs::none(),
+            journal,
+            sync: SyncArgs::of_domain(),
+            no_save: false,
+        }
+    }
+}
 
 pub(crate) async fn fork(args: ForkArgs) -> Result<ExitCode, Failure> {
     let from = From::open(&args.run, &args.next).await?;

@@ -27,7 +27,7 @@ use crate::chat::{self, typed};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::resume::Origin;
-use crate::{budgets, people, picks, places, saving, show, stream, wrote};
+use crate::{budgets, people, places, saving, selection, show, stream, wrote};
 
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
@@ -55,7 +55,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         Request::Drive(handle) => handle.id().clone(),
         Request::Ended(ended) => ended.started.run.clone(),
     };
-    let picks = args.explain_picks.then(|| (Arc::clone(&journal), id.clone()));
+    let explained = args.explain_picks.then(|| (Arc::clone(&journal), id.clone()));
     let lines = args.events.then(|| Lines::new(Arc::clone(&journal) as Arc<dyn Journal>, id));
     let driving = Driving {
         runner: &prepared,
@@ -71,8 +71,8 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         Request::Drive(handle) => driving.drive(handle).await?,
         Request::Ended(ended) => driving.has_ended(*ended).await?,
     };
-    if let Some((journal, id)) = picks {
-        signals.unless_received(picks::explain(&domain, &*journal, &id)).await;
+    if let Some((journal, id)) = explained {
+        signals.unless_received(selection::explain(&domain, &*journal, &id)).await;
     }
     let finish = async {
         match (domain.finish_recording(), &args.record) {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use loop_core::RunId;
 use loop_runtime::report::{AuditFault, AuditFinding, JournalAudit, RunAudit};
 
-use crate::args::{JournalArgs, NextArgs};
+use crate::args::JournalArgs;
 use crate::failure::Failure;
 use crate::show::{find, row};
 use crate::{fork, places, stream};
@@ -40,7 +40,8 @@ pub(crate) struct VerifyArgs {
 
 pub(crate) async fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
     if let Some(run) = args.run.as_deref().filter(|_| args.salvage) {
-        return fork::salvage(run, &NextArgs::unchanged(args.domain.clone(), args.journal.clone())).await;
+        return fork::salvage(run, &fork::NextArgs::unchanged(args.domain.clone(), args.journal.clone()))
+            .await;
     }
     let audit = audit(&args).await?;
     if args.json {

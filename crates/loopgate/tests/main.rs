@@ -42,7 +42,6 @@ mod models;
 mod outside;
 mod pages;
 mod people;
-mod picks;
 mod policy;
 mod postgres;
 #[cfg(target_os = "linux")]
@@ -54,6 +53,7 @@ mod repo;
 mod resume;
 mod scripts;
 mod secrets;
+mod selection;
 mod sim;
 mod terminal;
 mod tickets;

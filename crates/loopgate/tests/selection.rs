@@ -14,8 +14,8 @@ fn the_page_on_the_stub_shows_what_its_command_prints() {
     let (expected, _) = rest.split_once("```").unwrap();
     let args: Vec<&str> = command.split(' ').collect();
     let ran = Shell::new().run(&args);
-    let is_pick = |line: &&str| line.starts_with("picked: ") || line.starts_with("not: ");
-    let printed: String = ran.err.lines().filter(is_pick).map(|line| format!("{line}\n")).collect();
+    let is_of_it = |line: &&str| line.starts_with("selected: ") || line.starts_with("not: ");
+    let printed: String = ran.err.lines().filter(is_of_it).map(|line| format!("{line}\n")).collect();
     if std::env::var_os("UPDATE_EXPLAIN").is_some() {
         let old = format!("```text\n{expected}```");
         std::fs::write(&path, page.replacen(&old, &format!("```text\n{printed}```"), 1)).unwrap();

@@ -1,4 +1,4 @@
-//! What the selection before the first pass picked, and why it left the other tools out.
+//! What was selected before the first pass, and why other tools were not.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use loop_core::policy::{is_forbidden, is_selectable};
 use loop_core::{CommandKey, Run, Slot, Verdict};
 use loop_llm::ModelRequest;
 use loop_prompts::{Dialogue, Turn};
-use loop_runtime::models::not_picked;
+use loop_runtime::models::not_selected;
 
 use crate::domain::Domain;
 
 /// A tool of the domain, and what the selection did with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pick {
+pub struct ToolSelection {
     /// The tool's name.
     pub tool: Arc<str>,
-    /// Its calls that were picked, with their parameters as JSON, the reason that the model gave, and what became of
-    /// them. Empty: it was not picked.
+    /// Its calls that were selected, with their parameters as JSON, the reason that the model gave, and what became of
+    /// them. Empty: it was not selected.
     pub calls: Vec<String>,
-    /// Why it was not picked. `None`: it was, or the model does not say.
+    /// Why it was not selected. `None`: it was, or the model does not say.
     pub why_not: Option<String>,
 }
 
@@ -26,12 +26,12 @@ impl Domain {
     /// What the selection of a run did with each tool, in the order of the domain. Empty for a run without a selection.
     ///
     /// The offline stub says why it leaves a tool out. A model does not.
-    pub fn picks(&self, run: &Run) -> Vec<Pick> {
+    pub fn selection(&self, run: &Run) -> Vec<ToolSelection> {
         let spec = run.spec();
         if !spec.protocol.properties().has_contract {
             return Vec::new();
         }
-        let unpicked = if self.selects_offline() { self.unpicked(run) } else { Vec::new() };
+        let unselected = if self.selects_offline() { self.unselected(run) } else { Vec::new() };
         spec.tools
             .iter()
             .map(|tool| {
@@ -46,7 +46,7 @@ impl Domain {
                         }
                     })
                     .collect();
-                let by_stub = || unpicked.iter().find(|(name, _)| **name == *tool.name).map(|(_, why)| why.clone());
+                let by_stub = || unselected.iter().find(|(name, _)| **name == *tool.name).map(|(_, why)| why.clone());
                 let why_not = match calls.is_empty() {
                     false => None,
                     true if is_forbidden(spec, tool) => Some("the policy forbids it".to_owned()),
@@ -55,17 +55,17 @@ impl Domain {
                     }
                     true => by_stub(),
                 };
-                Pick { tool: Arc::clone(&tool.name), calls, why_not }
+                ToolSelection { tool: Arc::clone(&tool.name), calls, why_not }
             })
             .collect()
     }
 
     /// What the stub says to the selection's prompt.
-    fn unpicked(&self, run: &Run) -> Vec<(String, String)> {
+    fn unselected(&self, run: &Run) -> Vec<(String, String)> {
         let key = CommandKey::new(0, Slot::Select);
         let Some(prompt) = Dialogue::default().prompt(&self.prompts, run, key) else { return Vec::new() };
         let user = prompt.turns.last().map_or("", Turn::text);
         let request = ModelRequest::new("offline", prompt.system, user);
-        not_picked(&request).into_iter().map(|it| (it.tool, it.why)).collect()
+        not_selected(&request).into_iter().map(|it| (it.tool, it.why)).collect()
     }
 }
