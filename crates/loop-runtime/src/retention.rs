@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::{EventKind, Run, RunId, StopReason};
+use loop_core::{EventKind, Run, RunId, Saved, StopReason};
 
 use crate::journal::{Journal as _, JournalError, Keeps, Recorded, RunLine, SqliteJournal, replay};
 
@@ -95,7 +95,12 @@ fn keeps(line: &RunLine, recorded: &Recorded, continued: &BTreeMap<RunId, RunId>
     if !run.is_done() {
         return Found::Kept(Keeps::NotEnded);
     }
-    if is_in_doubt(&run) { Found::Kept(Keeps::InDoubt) } else { Found::Over }
+    if is_in_doubt(&run) {
+        return Found::Kept(Keeps::InDoubt);
+    }
+    let is_unsaved =
+        matches!(run.outcome().and_then(|outcome| outcome.saved.as_ref()), Some(Saved::Not { .. }));
+    if is_unsaved { Found::Kept(Keeps::Unsaved) } else { Found::Over }
 }
 
 fn is_in_doubt(run: &Run) -> bool {

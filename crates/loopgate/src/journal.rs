@@ -46,6 +46,9 @@ pub(crate) struct PruneArgs {
     /// Only print what would be deleted, and what would be kept
     #[arg(long)]
     dry_run: bool,
+    /// Delete runs whose outcome could not be saved as well; only the journal has them
+    #[arg(long)]
+    unsaved: bool,
     /// Leave the file as large as it is; its free parts may still hold what was deleted
     #[arg(long)]
     no_compact: bool,
@@ -141,7 +144,12 @@ async fn prune(args: PruneArgs) -> Result<ExitCode, Failure> {
     let all = journal.runs().await?;
     let listed = args.filter.listed(&journal).await?;
     let lines: Vec<RunLine> = listed.iter().map(|(line, _)| line.clone()).collect();
-    let Retention { prune, kept } = Retention::of(&journal, lines, &all, args.older_than.unix_ms()).await?;
+    let before = args.older_than.unix_ms();
+    let Retention { mut prune, mut kept } = Retention::of(&journal, lines, &all, before).await?;
+    if args.unsaved {
+        let unsaved = kept.extract_if(.., |(_, why)| *why == Keeps::Unsaved);
+        prune.extend(unsaved.map(|(line, _)| line));
+    }
     let mut text = String::new();
     if args.dry_run {
         for (line, run) in &listed {
@@ -226,6 +234,28 @@ async fn export(args: ExportArgs) -> Result<ExitCode, Failure> {
     Ok(if exported.left_out.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Standard output. A reader that is gone ends the command quietly, as in other commands that print.
+struct Printed(std::io::Stdout);
+
+impl Printed {
+    fn unless_unread<T>(result: std::io::Result<T>) -> std::io::Result<T> {
+        match result {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => stream::exit(stream::UNREAD),
+            result => result,
+        }
+    }
+}
+
+impl Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        Self::unless_unread(self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Self::unless_unread(self.0.flush())
+    }
+}
+
 /// Where an export goes.
 struct Out {
     place: String,
@@ -235,7 +265,10 @@ struct Out {
 impl Out {
     fn open(path: Option<&Path>) -> Result<Self, Failure> {
         let Some(path) = path.filter(|path| *path != Path::new("-")) else {
-            return Ok(Self { place: "standard output".to_owned(), to: Box::new(std::io::stdout()) });
+            return Ok(Self {
+                place: "standard output".to_owned(),
+                to: Box::new(Printed(std::io::stdout())),
+            });
         };
         let place = path.display().to_string();
         let mut options = std::fs::OpenOptions::new();

@@ -150,6 +150,9 @@ pub(crate) fn print_json(text: &str) {
     write_out(&escaped(text));
 }
 
+/// What a shell shows for a program that a closed pipe has ended.
+pub(crate) const UNREAD: i32 = 141;
+
 fn write_out(text: &str) {
     if is_lost() {
         return;
@@ -160,14 +163,17 @@ fn write_out(text: &str) {
     });
     match written {
         Ok(()) => {}
-        // 141 is what a shell shows for a program that a closed pipe has ended.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe && !DRIVES.load(Ordering::Acquire) => exit(141),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe && !DRIVES.load(Ordering::Acquire) => {
+            exit(UNREAD)
+        }
         // What still runs must not be cut off in the middle for that.
         Err(error) => {
             if !HAS_FAILED.swap(true, Ordering::AcqRel) {
-                note(format!(
-                    "loopgate: standard output cannot be written: {error}; the journal has every run (`loopgate runs`)"
-                ));
+                let hint = match DRIVES.load(Ordering::Acquire) {
+                    true => "the journal has every run (`loopgate runs`)",
+                    false => "give it another place, and repeat the command",
+                };
+                note(format!("loopgate: standard output cannot be written: {error}; {hint}"));
             }
         }
     }
@@ -200,7 +206,7 @@ pub(crate) fn answered(answer: &clap::Error) -> ExitCode {
         && !answer.use_stderr()
     {
         if error.kind() == ErrorKind::BrokenPipe {
-            exit(141);
+            exit(UNREAD);
         }
         note(format!("loopgate: standard output cannot be written: {error}"));
         return ExitCode::FAILURE;

@@ -190,9 +190,15 @@ fn a_reader_that_is_gone_ends_no_run_and_hides_no_exit_code() {
         }
         assert_eq!(ran.code, if read.code == 0 { 1 } else { read.code }, "{args:?}: {}", ran.err);
     }
-    for args in
-        [&["show", "last"][..], &["runs"], &["why", "last"], &["tools", folder], &["models"], &["--help"]]
-    {
+    for args in [
+        &["show", "last"][..],
+        &["runs"],
+        &["why", "last"],
+        &["journal", "export", "--all"],
+        &["tools", folder],
+        &["models"],
+        &["--help"],
+    ] {
         let ran = without_a_reader(&shell, args);
         assert_eq!(ran.code, 141, "{args:?}: {}", ran.err);
         assert!(ran.err.lines().count() <= 1, "{args:?}: {}", ran.err);
@@ -226,6 +232,7 @@ fn a_full_output_is_one_line_in_every_command() {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let ran: Ran = shell.command(args).stdout(full).output().unwrap().into();
         assert_eq!(ran.code, 1, "{args:?}: {}", ran.err);
+        assert!(!ran.err.contains("the journal has every run"), "nothing was run: {args:?}: {}", ran.err);
         assert_eq!(
             ran.err.matches("standard output cannot be written: ").count(),
             1,

@@ -25,6 +25,8 @@ pub enum Keeps {
     Parent(RunId),
     /// This many messages of its hooks are not delivered.
     Messages(u64),
+    /// Its outcome could not be saved, so the journal is the only place that has it.
+    Unsaved,
     /// It is damaged, or the journal does not vouch for it.
     Damaged,
 }
@@ -38,6 +40,7 @@ impl fmt::Display for Keeps {
             Self::Parent(run) => write!(f, "run {run} continues it, and has not ended"),
             Self::Messages(1) => f.write_str("a message of its hooks is not delivered"),
             Self::Messages(count) => write!(f, "{count} messages of its hooks are not delivered"),
+            Self::Unsaved => f.write_str("its outcome could not be saved, so only the journal has it"),
             Self::Damaged => f.write_str("it is damaged, or the journal does not vouch for it"),
         }
     }
