@@ -35,7 +35,8 @@ pub struct BatchLine {
     pub cost_pico_usd: u64,
     /// Where the outcome is saved. Null if it is not.
     pub saved: Option<String>,
-    /// One line for people: why it was not started or could not begin, or what it waits for. Null for a run that ended.
+    /// One line for people: why it was not started or could not begin, what it waits for, or why its outcome could not be
+    /// saved. Null for a run that ended and saved its outcome, or had nowhere to save it.
     pub message: Option<String>,
 }
 
@@ -51,6 +52,8 @@ pub enum BatchState {
     Failed,
     /// It was not started.
     NotStarted,
+    /// An earlier start did it, and its run was pruned since then.
+    Pruned,
 }
 
 impl BatchState {
@@ -61,6 +64,7 @@ impl BatchState {
             Self::Waiting => "waiting",
             Self::Failed => "failed",
             Self::NotStarted => "not_started",
+            Self::Pruned => "pruned",
         }
     }
 }
@@ -69,9 +73,13 @@ impl BatchLine {
     /// The line of an item whose run has ended, or waits for a person.
     pub fn of(origin: &str, item: &str, outcome: &Outcome, state: BatchState) -> Self {
         let class = if state == BatchState::Waiting { StopClass::NeedsHuman } else { outcome.stop.class };
-        let saved = match &outcome.saved {
-            Some(loop_core::Saved::At { location }) => Some(location.to_string()),
-            Some(loop_core::Saved::Not { .. }) | None => None,
+        let (saved, unsaved) = match &outcome.saved {
+            Some(loop_core::Saved::At { location }) => (Some(location.to_string()), None),
+            Some(loop_core::Saved::Not { message }) => {
+                let run = &outcome.run;
+                (None, Some(format!("saved: no: {message}; `loopgate save {run}` saves it").into()))
+            }
+            None => (None, None),
         };
         Self {
             run: Some(outcome.run.to_string()),
@@ -83,15 +91,16 @@ impl BatchLine {
             cost_usd: outcome.totals.cost.total().map(|cost| cost.as_usd()),
             cost_pico_usd: outcome.totals.cost.known.0,
             saved,
-            ..Self::without(origin, item, state, None)
+            ..Self::without(origin, item, state, unsaved)
         }
     }
 
     /// The line of an item without an outcome. One that was not started counts as partial, one that could not begin as
-    /// failed.
+    /// failed. One whose run was pruned was done, and how it ended is not known any more.
     pub fn without(origin: &str, item: &str, state: BatchState, message: Option<Arc<str>>) -> Self {
         let class = match state {
             BatchState::NotStarted => StopClass::Partial,
+            BatchState::Pruned => StopClass::Answered,
             BatchState::Ended | BatchState::Waiting | BatchState::Failed => StopClass::Failed,
         };
         Self {

@@ -282,13 +282,13 @@ fn a_failed_item_ends_the_batch_if_asked_and_is_begun_again_if_asked() {
     let states: Vec<_> =
         lines(&failed.out).iter().map(|line| line["state"].as_str().unwrap().to_owned()).collect();
     assert_eq!(states, ["ended", "not_started", "not_started"], "{}", failed.out);
-    assert!(failed.err.contains("--retry-failed begins 1 failed items again"), "{}", failed.err);
+    assert!(failed.err.contains("--retry-failed begins 1 failed item again"), "{}", failed.err);
     drop(mock);
     let mock = Mock::lying(&shell, None);
     let domain = priced(&shell, &mock.url, "");
     let without = shell.run(&args(&domain, &items, &[]));
     assert_eq!(without.code, 6, "a failed run is done: {}{}", without.out, without.err);
-    assert!(without.err.contains("batch:   2 answered, 1 failed; 1 were done before"), "{}", without.err);
+    assert!(without.err.contains("batch:   2 answered, 1 failed; 1 was done before"), "{}", without.err);
     let with = shell.run(&args(&domain, &items, &["--retry-failed"]));
     assert_eq!(with.code, 0, "{}{}", with.out, with.err);
     assert!(with.err.contains("batch:   3 answered; 2 were done before"), "{}", with.err);

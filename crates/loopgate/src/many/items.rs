@@ -7,6 +7,7 @@ use std::sync::Arc;
 use loop_core::{Digest, WorkItem};
 use loop_domain::Domain;
 use loop_runtime::Runner;
+use loop_runtime::save::SaveTarget;
 
 use crate::args::RunArgs;
 use crate::failure::Failure;
@@ -83,13 +84,6 @@ pub(super) fn read(args: &RunArgs, domain: &Domain, runner: &Runner) -> Result<V
 
 fn read_path(domain: &Domain, path: &Path) -> Vec<Result<(String, WorkItem), Failure>> {
     let origin = path.display().to_string();
-    if path.is_dir() {
-        let fault = format!(
-            "{origin}: a folder; name the files in it, for example {}/*.json",
-            origin.trim_end_matches('/')
-        );
-        return vec![Err(Failure::new(fault))];
-    }
     if !is_lines(path) {
         return vec![places::item(domain, path).map(|item| (origin, item))];
     }
@@ -120,6 +114,27 @@ fn read_line(domain: &Domain, path: &Path, nth: usize, line: &str) -> Result<(St
         Ok(_) => Failure::from(error),
     })?;
     Ok((origin, item))
+}
+
+/// Fails where the outcomes of two items would be saved to one file, so that the second overwrites the first.
+pub(super) fn expect_own_files(items: &[Item], target: &SaveTarget) -> Result<(), Failure> {
+    let SaveTarget::File(file) = target else { return Ok(()) };
+    let name = file.to_string_lossy();
+    // A file without either is one for all runs, and was written so.
+    if name.contains("{run}") || !name.contains("{item}") {
+        return Ok(());
+    }
+    let mut by_id = BTreeMap::new();
+    for item in items {
+        let origin = item.origins.first().map(String::as_str).unwrap_or_default();
+        if let Some(other) = by_id.insert(&*item.item.id, origin) {
+            let id = stream::one_line(&item.item.id);
+            return Err(Failure::new(format!(
+                "{other} and {origin}: two items with the id `{id}`, and save.file ({name}) has one file for both; give them ids of their own, or write {{run}} in save.file; nothing was started"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// What a run's result depends on besides its item: settings, prompts, tools, and whether it is saved.

@@ -7,6 +7,7 @@ mod progress;
 mod table;
 mod work;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +46,9 @@ pub(crate) async fn many(args: RunArgs) -> Result<ExitCode, Failure> {
     let loops = saving::to_loop(&domain, !args.no_save);
     // All of them are read before anything is spent.
     let items = items::read(&args, &domain, &loops)?;
+    if let Some(target) = domain.save.as_ref().filter(|_| !args.no_save) {
+        items::expect_own_files(&items, &target.target)?;
+    }
     let batch_id = items::batch_id(&items);
     let _lock = journal.lock_batch(&batch_id)?;
     let budget = args.many.budget_usd.map(|limit| budget_of(&batch_id, limit));
@@ -54,6 +58,8 @@ pub(crate) async fn many(args: RunArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::from(BatchLine::without("", "", BatchState::NotStarted, None).exit_code));
     }
     domain.start_servers();
+    // A reader of standard output that is gone ends none of the runs.
+    stream::outlive_reader();
     let mut signals = Signals::new()?;
     let halt = Halt::default();
     let worker = Arc::new(Worker {
@@ -97,6 +103,10 @@ pub(crate) async fn many(args: RunArgs) -> Result<ExitCode, Failure> {
                         stream::print_json(&format!("{}\n", serde_json::to_string(line)?));
                     }
                 }
+                for note in done.first().map(table::notes).unwrap_or_default() {
+                    shown.clear(shows_bar);
+                    stream::note(note);
+                }
                 shown.count(&done);
                 lines.extend(done.into_iter().map(|line| (nth, line)));
             }
@@ -108,7 +118,7 @@ pub(crate) async fn many(args: RunArgs) -> Result<ExitCode, Failure> {
     lines.sort_by_key(|(nth, _)| *nth);
     let lines: Vec<BatchLine> = lines.into_iter().map(|(_, line)| line).collect();
     if !args.json.json {
-        stream::print(&table::table(&lines));
+        stream::print(&table::table(&lines, std::io::stdout().is_terminal()));
     }
     table::summary(&lines).into_iter().for_each(stream::note);
     budgets::lines(&runner).await.into_iter().for_each(stream::note);

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use loop_core::{PicoUsd, StopReason};
 use loop_runtime::report::{BatchLine, BatchState};
 
-use crate::stream::cut;
+use crate::stream::{cut, one_line};
 
-/// The most characters of an item's id and of a reason in the table.
+/// The most characters of an item's id and of a reason in the table on a terminal. Elsewhere nothing is cut.
 const MAX_ITEM: usize = 32;
 const MAX_REASON: usize = 48;
 
 /// One row for each item, in this order.
-pub(super) fn table(lines: &[BatchLine]) -> String {
+pub(super) fn table(lines: &[BatchLine], is_cut: bool) -> String {
     let mut rows = vec![["item", "outcome", "reason", "passes", "cost", "run"].map(str::to_owned)];
-    rows.extend(lines.iter().map(row));
+    rows.extend(lines.iter().map(|line| row(line, is_cut)));
     let mut widths = [0; 6];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -30,25 +30,54 @@ pub(super) fn table(lines: &[BatchLine]) -> String {
     text
 }
 
-fn row(line: &BatchLine) -> [String; 6] {
+fn row(line: &BatchLine, is_cut: bool) -> [String; 6] {
     let outcome = match (line.state, &line.class) {
         (BatchState::Ended, Some(class)) => class.clone(),
+        (BatchState::Pruned, _) => PRUNED.to_owned(),
         (state, _) => state.name().to_owned(),
     };
-    let outcome = if line.done_before { format!("{outcome} (before)") } else { outcome };
-    let reason = line.message.as_ref().or(line.reason.as_ref());
-    let cost = match line.run {
-        Some(_) => PicoUsd(line.cost_pico_usd).to_string(),
-        None => String::new(),
-    };
+    let is_marked = line.done_before && line.state != BatchState::Pruned;
+    let outcome = if is_marked { format!("{outcome} (before)") } else { outcome };
+    // What an ended run says is why it is not saved, and has a line of its own.
+    let message = line.message.as_ref().filter(|_| line.state != BatchState::Ended);
+    let reason = message.or(line.reason.as_ref());
+    let cell = |text: &str, max: usize| if is_cut { cut(text, max) } else { one_line(text).into_owned() };
+    // Of a pruned run neither is known any more.
+    let is_known = line.run.is_some() && line.state != BatchState::Pruned;
+    let known = |text: String| if is_known { text } else { String::new() };
     [
-        cut(&line.item, MAX_ITEM),
+        cell(&line.item, MAX_ITEM),
         outcome,
-        reason.map_or_else(String::new, |reason| cut(reason, MAX_REASON)),
-        if line.run.is_some() { line.passes.to_string() } else { String::new() },
-        cost,
+        reason.map_or_else(String::new, |reason| cell(reason, MAX_REASON)),
+        known(line.passes.to_string()),
+        known(PicoUsd(line.cost_pico_usd).to_string()),
         line.run.clone().unwrap_or_default(),
     ]
+}
+
+/// How the table names an item whose run was pruned.
+const PRUNED: &str = "done (pruned)";
+
+/// What standard error says of an item as soon as it is done: why it failed, and why its outcome is not saved.
+pub(super) fn notes(line: &BatchLine) -> Vec<String> {
+    let item = one_line(&line.item);
+    let mut notes = Vec::new();
+    let why = if line.state == BatchState::Failed { &line.message } else { &line.reason };
+    if let Some(why) = why.as_ref().filter(|_| line.exit_code == FAILED && !line.done_before) {
+        notes.push(format!("item {item}: failed: {why}"));
+    }
+    if is_unsaved(&line) {
+        notes.extend(line.message.iter().map(|why| format!("item {item}: {why}")));
+    }
+    notes
+}
+
+/// The exit code of an item that failed.
+const FAILED: u8 = 6;
+
+/// Whether this start could not save the outcome of a run.
+fn is_unsaved(line: &&BatchLine) -> bool {
+    line.state == BatchState::Ended && !line.done_before && line.message.is_some()
 }
 
 /// How many items there are of each outcome, and what this start cost, for standard error.
@@ -57,13 +86,20 @@ pub(super) fn summary(lines: &[BatchLine]) -> Vec<String> {
     for line in lines {
         let name = match (line.state, line.class.as_deref()) {
             (BatchState::Ended, Some(class)) => class,
+            (BatchState::Pruned, _) => PRUNED,
             (state, _) => state.name(),
         };
         *counts.entry(name).or_default() += 1;
     }
     let counts: Vec<String> = counts.into_iter().map(|(name, count)| format!("{count} {name}")).collect();
     let before = lines.iter().filter(|line| line.done_before).count();
-    let before = if before > 0 { format!("; {before} were done before") } else { String::new() };
+    let before = match before {
+        0 => String::new(),
+        1 => "; 1 was done before".to_owned(),
+        before => format!("; {before} were done before"),
+    };
+    let unsaved = lines.iter().filter(is_unsaved).count();
+    let unsaved = if unsaved > 0 { format!("; {unsaved} not saved") } else { String::new() };
     // An item that is given twice is run once.
     let costs: BTreeMap<&str, u64> = lines
         .iter()
@@ -73,9 +109,13 @@ pub(super) fn summary(lines: &[BatchLine]) -> Vec<String> {
     let cost = costs.into_values().fold(PicoUsd(0), |sum, cost| sum.plus(PicoUsd(cost)));
     vec![
         String::new(),
-        format!("batch:   {}{before}", counts.join(", ")),
+        format!("batch:   {}{before}{unsaved}", counts.join(", ")),
         format!("cost:    {cost} in this start"),
     ]
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// What the same command does next. `None`: everything is done.
@@ -88,17 +128,27 @@ pub(super) fn how_to_continue(lines: &[BatchLine]) -> Option<String> {
     };
     let cut_off = lines.iter().filter(is_cut_off).count();
     let left = is(BatchState::NotStarted) + cut_off;
-    let failed = lines.iter().filter(|line| line.exit_code == 6).count();
+    let failed = lines.iter().filter(|line| line.exit_code == FAILED).count();
     let waiting = is(BatchState::Waiting);
     let mut parts = Vec::new();
     if left > 0 {
-        parts.push(format!("the same command continues with {left} items that are not done"));
+        let items = counted(left, "item that is not done", "items that are not done");
+        parts.push(format!("the same command continues with {items}"));
     }
     if failed > 0 {
-        parts.push(format!("--retry-failed begins {failed} failed items again"));
+        let items = counted(failed, "failed item", "failed items");
+        parts.push(format!("--retry-failed begins {items} again"));
     }
     if waiting > 0 {
-        parts.push(format!("`loopgate pending` lists what {waiting} items wait for"));
+        let items = counted(waiting, "item waits", "items wait");
+        parts.push(format!("`loopgate pending` lists what {items} for"));
+    }
+    if let Some(run) = lines.iter().find(is_unsaved).and_then(|line| line.run.as_deref()) {
+        let others = match lines.iter().filter(is_unsaved).count() {
+            1 => "",
+            _ => ", and so for each run that is not saved",
+        };
+        parts.push(format!("`loopgate save {run}` saves its outcome{others}"));
     }
     (!parts.is_empty()).then(|| format!("next:    {}", parts.join("; ")))
 }

@@ -92,10 +92,30 @@ pub(super) struct Worker {
 }
 
 /// How the run of an item ended, or did not.
-struct Done {
-    outcome: Box<Outcome>,
-    state: BatchState,
-    done_before: bool,
+enum Done {
+    Outcome {
+        outcome: Box<Outcome>,
+        state: BatchState,
+        done_before: bool,
+    },
+    /// An earlier start did it, and its run was pruned since then.
+    Pruned(RunId),
+}
+
+/// The line of an item whose run was pruned.
+fn pruned(item: &Item, run: &RunId) -> BatchLine {
+    let line = BatchLine::without("", &item.item.id, BatchState::Pruned, None);
+    BatchLine { done_before: true, run: Some(run.to_string()), ..line }
+}
+
+/// Fails where the journal does not vouch for the run of an item: its outcome was not necessarily made here.
+fn expect_own(run: &RunId, unverified: Option<&Arc<str>>) -> Result<(), Failure> {
+    match unverified {
+        None => Ok(()),
+        Some(why) => Err(Failure::new(format!(
+            "run {run} has this item's key and does not count as done: {why}; use another journal for the batch (--journal)"
+        ))),
+    }
 }
 
 impl Worker {
@@ -120,7 +140,11 @@ impl Worker {
     async fn not_started(&self, item: &Item, why: Arc<str>) -> Result<BatchLine, Failure> {
         let (_, last) = self.last(item).await?;
         if let Some(run) = last {
-            let recorded = self.runner.journal().read(&run).await?;
+            let recorded = match self.runner.journal().read(&run).await {
+                Err(JournalError::Pruned { run, .. }) => return Ok(pruned(item, &run)),
+                recorded => recorded?,
+            };
+            expect_own(&run, recorded.unverified.as_ref())?;
             let run = loop_runtime::journal::replay(&run, &recorded)?;
             if let Some(outcome) =
                 run.outcome().filter(|outcome| run.is_done() && !self.begins_again(outcome))
@@ -133,11 +157,14 @@ impl Worker {
     }
 
     async fn drive(&self, item: &Item) -> Result<BatchLine, Failure> {
-        let Done { outcome, state, done_before } = self.attach(item).await?;
+        let (outcome, state, done_before) = match self.attach(item).await? {
+            Done::Outcome { outcome, state, done_before } => (outcome, state, done_before),
+            Done::Pruned(run) => return Ok(pruned(item, &run)),
+        };
         let line = BatchLine::of("", &item.item.id, &outcome, state);
-        let message = (state == BatchState::Waiting)
+        let waits = (state == BatchState::Waiting)
             .then(|| format!("a person has to answer; `loopgate pending {}` shows what", outcome.run));
-        Ok(BatchLine { done_before, message, ..line })
+        Ok(BatchLine { done_before, message: waits.or(line.message.clone()), ..line })
     }
 
     /// The number of the item's last run, and the run. Number 1 and none if it has none.
@@ -162,13 +189,16 @@ impl Worker {
             };
             match attached {
                 Ok(Attached::Began(handle) | Attached::Resumed(handle)) => return Ok(driven(handle).await),
+                Ok(Attached::Ended(ended)) if ended.unverified.is_some() => {
+                    expect_own(&ended.started.run, ended.unverified.as_ref())?;
+                }
                 Ok(Attached::Ended(ended)) if self.begins_again(&ended.outcome) && !is_noted => {
                     before = Some(ended.outcome.run.clone());
                     nth += 1;
                 }
                 Ok(Attached::Ended(ended)) => {
                     let (outcome, state) = (Box::new(ended.outcome), BatchState::Ended);
-                    return Ok(Done { outcome, state, done_before: !is_noted });
+                    return Ok(Done::Outcome { outcome, state, done_before: !is_noted });
                 }
                 Ok(Attached::Elsewhere { run, pid }) => {
                     if !std::mem::replace(&mut is_noted, true) {
@@ -179,6 +209,7 @@ impl Worker {
                     }
                     tokio::time::sleep(POLL).await;
                 }
+                Err(StartError::Journal(JournalError::Pruned { run, .. })) => return Ok(Done::Pruned(run)),
                 // Another process has begun it in between.
                 Err(StartError::Journal(JournalError::KeyTaken { .. })) => {}
                 Err(error) => return Err(error.into()),
@@ -231,5 +262,5 @@ async fn driven(handle: Handle) -> Done {
         Driven::Ended(outcome) => (outcome, BatchState::Ended),
         Driven::Waiting(waiting) => (waiting.outcome, BatchState::Waiting),
     };
-    Done { outcome: Box::new(outcome), state, done_before: false }
+    Done::Outcome { outcome: Box::new(outcome), state, done_before: false }
 }
