@@ -58,6 +58,7 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
         None => None,
     };
     let trials = trials(&args, jobs)?;
+    places::expect_two_files(("--junit", args.junit.as_deref()), ("--html", args.html.as_deref()))?;
     let junit = ReportFile::open("--junit", args.junit.as_deref())?;
     let html = ReportFile::open("--html", args.html.as_deref())?;
     let runs = trials.as_ref().map_or(1, |trials| trials.configurations.len() * trials.repeat as usize);

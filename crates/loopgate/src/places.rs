@@ -92,6 +92,12 @@ pub(crate) fn beginning(path: &Path, max: u64) -> std::io::Result<Vec<u8>> {
 /// Reads the work item from a file, or from standard input for `-`.
 pub(crate) fn item(domain: &Domain, path: &Path) -> Result<WorkItem, Failure> {
     let origin = path.display().to_string();
+    if path.is_dir() {
+        return Err(Failure::new(format!(
+            "{origin}: a folder; name the files in it, for example {}/*.json",
+            origin.trim_end_matches('/')
+        )));
+    }
     // One byte beyond the limit is enough to refuse it.
     let max = domain.item_bytes_max().saturating_add(1);
     let (shown, advice) = if path == Path::new(STANDARD_INPUT) {
@@ -107,7 +113,15 @@ pub(crate) fn item(domain: &Domain, path: &Path) -> Result<WorkItem, Failure> {
         Err(error) if is_cut => String::from_utf8_lossy(error.as_bytes()).into_owned(),
         Err(_) => return Err(Failure::new(format!("{origin}: is not UTF-8 text; {advice}"))),
     };
-    Ok(domain.item(&text, &origin)?)
+    let item = domain.item(&text, &origin)?;
+    let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+    // Any other file may be a text.
+    if is_json && !text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
+        return Err(Failure::new(format!(
+            "{origin}: not a JSON object; put one item on each line of a .jsonl file, or give a text as .md"
+        )));
+    }
+    Ok(item)
 }
 
 /// The work item that is a text itself, or in a file.
@@ -161,6 +175,17 @@ pub(crate) fn journal(args: &JournalArgs, sync: SyncPolicy) -> Result<Arc<Sqlite
 /// The journal to read from: it has to be there.
 pub(crate) fn existing_journal(args: &JournalArgs) -> Result<Arc<SqliteJournal>, Failure> {
     let path = args.journal.clone().unwrap_or_else(SqliteJournal::default_path);
+    // The library lays its tables in an empty file, and a command that reads leaves a file as it is. While a log is next to
+    // it, the tables may be there.
+    let mut log = path.clone().into_os_string();
+    log.push("-wal");
+    let is_empty = std::fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() == 0);
+    if is_empty && !Path::new(&log).exists() {
+        let path = path.display();
+        return Err(Failure::new(format!(
+            "{path}: empty, so not a journal; name another file with --journal"
+        )));
+    }
     Ok(Arc::new(SqliteJournal::open_existing(path)?))
 }
 
@@ -187,6 +212,27 @@ pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
+}
+
+/// Refuses two options that name one file: the second report would overwrite the first.
+pub(crate) fn expect_two_files(
+    (option, path): (&str, Option<&Path>),
+    (other_option, other): (&str, Option<&Path>),
+) -> Result<(), Failure> {
+    let (Some(path), Some(other)) = (path, other) else { return Ok(()) };
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        path.canonicalize()
+            .unwrap_or_else(|_| path.file_name().map_or(folder.clone(), |name| folder.join(name)))
+    };
+    // A device such as /dev/null takes both.
+    let is_device = std::fs::metadata(path).is_ok_and(|found| !found.is_file());
+    if is_device || place(path) != place(other) {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(Failure::new(format!("{option} and {other_option} name one file, {path}; name two")))
 }
 
 /// A report's file, which is made before the report.

@@ -5,6 +5,7 @@
 
 mod api;
 mod backtest;
+mod batches;
 mod canary;
 mod chat;
 mod command;
@@ -39,6 +40,7 @@ mod mid_call;
 mod mock;
 mod model;
 mod models;
+mod outputs;
 mod outside;
 mod pages;
 mod people;
