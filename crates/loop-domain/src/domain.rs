@@ -113,6 +113,12 @@ impl Domain {
             let message = "one or two people approve an action; write 1 or 2";
             return Err(file.error(&["gate", "approvals"], message));
         }
+        // A profile may ask no person where the domain asks two.
+        let asks = file.config.gate.people.is_some_and(|people| people || options.profile.is_some());
+        if file.config.gate.approvals == Some(2) && !asks {
+            let message = "runs ask a person only with `people = true`; write that as well, or take it out";
+            return Err(file.error(&["gate", "approvals"], message));
+        }
         let tools = tools::tools(&file)?;
         let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry);
         // What names a tool of a server that is not trusted names nothing for that reason.

@@ -40,6 +40,12 @@ pub(crate) fn hooks(file: &File) -> Result<MadeHooks, DomainError> {
             (Some(_), None) if config.secret.is_some() => {
                 return Err(at("secret", "a signature is for a `url`; take it out"));
             }
+            (Some(_), None) if !config.private.is_empty() => {
+                return Err(at("private", "it is for a `url`; take it out"));
+            }
+            (Some(_), None) if config.plain_http => {
+                return Err(at("plain_http", "it is for a `url`; take it out"));
+            }
             (Some(command), None) => command_hook(file, name, command)?,
             (None, Some(url)) => web_hook(file, name, (config, url), &mut made)?,
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use loop_connectors::{ConnectorError, Database, DocsTool, SqlTool};
-use loop_core::{ToolPolicy, ToolRepeats};
+use loop_core::{ArgType, ToolPolicy, ToolRepeats};
 use loop_tools::{
     Credentials, KeptTool, Registry, RegistryError, ResultsTool, SchemaCheck, Smart, Tool, ToolContext,
     ToolDeclaration, ToolResult,
@@ -289,6 +289,18 @@ impl<'a> Maker<'a> {
                 let key = if config.pattern.is_some() { "pattern" } else { "type" };
                 self.file.error(&[path.as_slice(), &[key]].concat(), format!("{error}; correct it"))
             })?;
+            if config.pattern.is_some() && config.kind != ArgType::String {
+                let path = ["tools", name, "parameters", parameter, "pattern"];
+                let message =
+                    "a pattern is for a parameter of type `string`; take it out, or correct the type";
+                return Err(self.file.error(&path, message));
+            }
+            let mut examples = config.examples.iter().filter(|_| config.pattern.is_some());
+            if let Some(violation) = examples.find_map(|example| schema.violations(example)) {
+                let path = ["tools", name, "parameters", parameter, "examples"];
+                let message = format!("one of them does not fit its own parameter: {violation}; correct it");
+                return Err(self.file.error(&path, message));
+            }
             let Some(default) = &config.default else { continue };
             if let Some(violation) = schema.violations(default) {
                 let path = ["tools", name, "parameters", parameter, "default"];

@@ -80,8 +80,9 @@ fn a_pattern_that_is_none_and_a_default_that_it_refuses_are_said() {
     let file = domain.join("loopgate.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     for (pattern, said) in [
-        (r#"pattern = "([""#, r#""([" is not a "regex"; correct it"#),
-        ("pattern = \"^x\"\ndefault = \"y\"", "it does not fit its own parameter: "),
+        (r#"pattern = "([""#, r#""([" is not a regular expression, or is too large; correct it"#),
+        ("pattern = \"@\"\ndefault = \"y\"", "it does not fit its own parameter: "),
+        ("pattern = \"^x\"", "one of them does not fit its own parameter: "),
     ] {
         std::fs::write(&file, text.replacen("min_length = 3", pattern, 1)).unwrap();
         shell.run(&["domain", "check", domain.to_str().unwrap()]).fails_with(&["loopgate.toml:9", said]);

@@ -103,6 +103,10 @@ fn words(error: &ValidationError<'_>) -> String {
         Kind::UniqueItems => "has equal items, and all must differ".to_owned(),
         Kind::Contains => "does not have the number of matching items that `contains` requires".to_owned(),
         Kind::Pattern { pattern } => format!("{shown} does not match \"{}\"", short(pattern)),
+        // The format of `pattern` itself.
+        Kind::Format { format } if format == "regex" => {
+            format!("{shown} is not a regular expression, or is too large")
+        }
         Kind::Format { format } => format!("{shown} is not a \"{}\"", short(format)),
         Kind::FalseSchema if forbids_members(error) => "no members are allowed".to_owned(),
         Kind::FalseSchema => "is not allowed".to_owned(),
