@@ -77,9 +77,16 @@ impl When {
             Some(day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
         });
         let at = at.and_then(|at| u64::try_from(at.as_millisecond()).ok());
-        at.map(Self::At).ok_or_else(|| {
+        let at = at.ok_or_else(|| {
             "expected a UTC date or time from 1970 on (2026-11-01, 2026-11-01T09:30), or an age (90m, 12h, 7d)".to_owned()
-        })
+        })?;
+        if at > Self::Ago(Duration::ZERO).unix_ms() {
+            return Err(
+                "it is in the future; give a UTC date or time that is over, or an age (90m, 12h, 7d)"
+                    .to_owned(),
+            );
+        }
+        Ok(Self::At(at))
     }
 
     /// In milliseconds since 1970 (UTC).
