@@ -175,18 +175,23 @@ pub(crate) fn journal(args: &JournalArgs, sync: SyncPolicy) -> Result<Arc<Sqlite
 /// The journal to read from: it has to be there.
 pub(crate) fn existing_journal(args: &JournalArgs) -> Result<Arc<SqliteJournal>, Failure> {
     let path = args.journal.clone().unwrap_or_else(SqliteJournal::default_path);
-    // The library lays its tables in an empty file, and a command that reads leaves a file as it is. While a log is next to
-    // it, the tables may be there.
-    let mut log = path.clone().into_os_string();
+    expect_not_empty(&path)?;
+    Ok(Arc::new(SqliteJournal::open_existing(path)?))
+}
+
+/// Fails for an empty file: the library lays its tables in it, and a command that reads leaves a file as it is.
+pub(crate) fn expect_not_empty(path: &Path) -> Result<(), Failure> {
+    // While a log is next to it, the tables may be there.
+    let mut log = path.to_owned().into_os_string();
     log.push("-wal");
-    let is_empty = std::fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() == 0);
+    let is_empty = std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == 0);
     if is_empty && !Path::new(&log).exists() {
         let path = path.display();
         return Err(Failure::new(format!(
             "{path}: empty, so not a journal; name another file with --journal"
         )));
     }
-    Ok(Arc::new(SqliteJournal::open_existing(path)?))
+    Ok(())
 }
 
 /// The folder for what can be made anew: results of evals.

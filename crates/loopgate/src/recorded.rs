@@ -11,6 +11,7 @@ use loop_runtime::journal::{Journal, RunLine, SqliteJournal};
 
 use crate::args::JournalArgs;
 use crate::failure::Failure;
+use crate::places;
 use crate::stream::{self, grouped};
 
 #[derive(Debug, clap::Args)]
@@ -49,6 +50,7 @@ pub(crate) async fn named(args: &RunsArgs) -> Result<Vec<RunsOf>, Failure> {
 
 /// Runs of one journal: all of them, oldest first, or those of these ids.
 async fn runs_of(path: PathBuf, ids: Option<&[&str]>) -> Result<RunsOf, Failure> {
+    places::expect_not_empty(&path)?;
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let mut handles: Vec<Arc<dyn Journal>> = Vec::new();
     for _ in 0..workers {

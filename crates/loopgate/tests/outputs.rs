@@ -18,6 +18,10 @@ fn a_command_that_reads_leaves_an_empty_file_as_it_is() {
         shell.run(&[args, &["--journal", at]].concat()).fails_with(&[at, "not a journal", "--journal"]);
         assert_eq!(std::fs::metadata(&file).unwrap().len(), 0, "{args:?}");
     }
+    // A file of a journal in place of a run.
+    let ran = shell.run(&["backtest", at, "--set", "limits.passes=1"]);
+    assert!(ran.code != 0 && ran.err.contains("not a journal"), "{}", ran.err);
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 0);
     let names = std::fs::read_dir(shell.state.path()).unwrap();
     assert_eq!(names.count(), 1, "nothing is made next to it");
 }
