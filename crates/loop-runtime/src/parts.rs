@@ -131,6 +131,14 @@ pub enum StartError {
         /// The run that has it.
         run: RunId,
     },
+    /// The request's key belongs to a run that was imported, for which this journal does not vouch.
+    #[error("run {run} of the key `{key}` was imported and is not this journal's own; use another key")]
+    ImportedRequest {
+        /// The caller's key.
+        key: Arc<str>,
+        /// The run that has it.
+        run: RunId,
+    },
     /// The messages that the run would continue cannot be used.
     #[error("the messages before the run: {message}")]
     History {
