@@ -25,7 +25,7 @@ use crate::conversation::{Offered, Rules};
 use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::events::Events;
 use crate::handle::Remote;
-use crate::hooks::Hooks;
+use crate::hooks::{Before, HookMessage, Hooks};
 use crate::journal::{Durability, Entry, Header, Journal, JournalError, MemoryJournal, Recorded};
 use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
@@ -487,10 +487,12 @@ impl Runner {
         let header = Header { request_key, ..parts.header(&id, &facts, &item) };
         let (run, event, notes) = Run::start_named(id, Arc::clone(spec), parts.names(), item, facts);
         let opened = Arc::new(Entry { seq: 0, event, notes });
-        let writer = parts.journal.create(&header, &opened).await?;
+        let messages = parts.new_messages(Before::default(), &run);
+        let writer = parts.journal.create_announcing(&header, &opened, messages).await?;
         let clock = Clock { origin: Instant::now(), base: Millis(0) };
         let (first, uses, history) = (Vec::new(), ToolUses::default(), history.into());
-        Ok(Opening { run, writer, seq: 0, opened: Some(opened), clock, first, uses, history })
+        let before = Before::of(&run);
+        Ok(Opening { run, writer, seq: 0, opened: Some(opened), clock, first, uses, history, before })
     }
 
     /// Whether a run was begun for this item, in this domain. Who asks for it, and under which trace, may differ.
@@ -511,13 +513,25 @@ impl Runner {
         stated: impl IntoIterator<Item = EventKind>,
     ) -> Result<Run, StartError> {
         let opening = self.reopen_with(run, stated).await?;
-        let Opening { run, mut writer, mut seq, first, .. } = opening;
-        for (event, notes) in first {
+        let Opening { run: state, mut writer, mut seq, first, before, .. } = opening;
+        let messages = self.parts.new_messages(before, &state);
+        let tells = !messages.is_empty();
+        let last = first.len().saturating_sub(1);
+        let mut messages = Some(messages);
+        for (at, (event, notes)) in first.into_iter().enumerate() {
+            if let Some(messages) = messages.take_if(|_| at == last) {
+                writer.announce(messages);
+            }
             // People are told that it is recorded.
             writer.append(&Arc::new(Entry { seq, event, notes }), Durability::Synced).await?;
             seq += 1;
         }
-        Ok(run)
+        drop(writer);
+        if tells {
+            // The run has no driver that would deliver them. What fails here is delivered later.
+            _ = self.parts.hooks.deliver_of(&*self.parts.journal, run).await;
+        }
+        Ok(state)
     }
 
     /// The same as [`reopen`](Self::reopen), with what people say to the run as soon as it is driven.
@@ -547,6 +561,7 @@ impl Runner {
         if state.started().prompts != self.parts.prompts.hash() {
             return Err(changed("prompts"));
         }
+        let before = Before::of(&state);
         // Wall time that went backwards must not take the run's time back.
         let base = recorded.now().max(state.now());
         let mut first = Vec::new();
@@ -559,7 +574,7 @@ impl Runner {
         let mut uses = ToolUses::default();
         recorded.entries.iter().for_each(|entry| uses.hear(entry, &recorded.spec));
         let history = read_history(state.started())?;
-        Ok(Opening { run: state, writer, seq, opened: None, clock, first, uses, history })
+        Ok(Opening { run: state, writer, seq, opened: None, clock, first, uses, history, before })
     }
 
     /// Replays a recorded run: its decisions, its prompts with the templates of this loop, and its reads with the tools of
@@ -681,6 +696,11 @@ impl Parts {
         }
     }
 
+    /// The messages of hooks about what is new of a run.
+    pub(crate) fn new_messages(&self, before: Before, run: &Run) -> Vec<HookMessage> {
+        self.hooks.messages(before, run, run.started().unix_ms_at(run.now()))
+    }
+
     fn provenance(&self) -> Provenance {
         let kept = |setting: &Overridden| {
             let value = self.secrets.mask(&setting.value);
@@ -779,7 +799,7 @@ fn named(tools: &[String]) -> String {
 }
 
 /// Journals that what a run asks people about has expired, where it has: from then on no answer counts, whatever a clock
-/// is set to. True where it was journaled now.
+/// is set to. True where it was journaled now. A run that ends by this is left to the driver that resumes it.
 ///
 /// # Errors
 /// When the run cannot be read or written, or another process writes it.
@@ -801,6 +821,10 @@ pub async fn expire(journal: &dyn Journal, run: &RunId) -> Result<bool, StartErr
     let seq = recorded.entries.len() as u64;
     let broken = |rejected| StartError::Broken { run: run.clone(), seq, rejected };
     let notes = state.apply(&event).map_err(broken)?;
+    if state.is_done() {
+        // Its hooks are told of the end, and only a loop has them: a driver that resumes it journals it.
+        return Ok(false);
+    }
     writer.append(&Arc::new(Entry { seq, event, notes }), Durability::Synced).await?;
     Ok(true)
 }
