@@ -132,7 +132,9 @@ pub enum StartError {
         run: RunId,
     },
     /// The request's key belongs to a run that was imported, for which this journal does not vouch.
-    #[error("run {run} of the key `{key}` was imported and is not this journal's own; use another key")]
+    #[error(
+        "run {run} of the key `{key}` was imported and is not this journal's own; use another key, or delete the run with `loopgate journal prune`"
+    )]
     ImportedRequest {
         /// The caller's key.
         key: Arc<str>,
