@@ -198,7 +198,7 @@ async fn a_message_that_fails_too_often_is_left_alone() {
     let mut before = 0;
     for failures in 2..=MAX_DELIVERIES {
         let next = journal.outbox().await.unwrap()[0].next_unix_ms.unwrap();
-        assert!(next > before, "each pause is longer");
+        assert!(next >= before, "no pause is shorter");
         before = next;
         hooks.deliver(&journal, journal.outbox().await.unwrap()).await.unwrap();
         assert_eq!(journal.outbox().await.unwrap()[0].failures, failures);

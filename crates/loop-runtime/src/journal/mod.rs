@@ -13,8 +13,9 @@ use async_trait::async_trait;
 use loop_core::{CommandKey, Digest, Event, EventKind, Millis, Note, Phase, Run, RunId, RunSpec, StopReason};
 use serde::{Deserialize, Serialize};
 
+pub use crate::expire::expire;
 use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
-pub use crate::parts::{expire, replay};
+pub use crate::parts::replay;
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
 pub use sqlite::{
