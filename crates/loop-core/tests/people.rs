@@ -502,6 +502,8 @@ fn where_two_people_are_demanded_two_accounts_approve() {
     let key: CommandKey = "1/action-0".parse().unwrap();
     let plain = EventKind::PersonAnswered { key, answer: YES, binding: None };
     assert_eq!(refused(&mut world, plain), AnswerFault::Unnamed { people: 2 });
+    let unchecked = approved_by(&world, "1/action-0", by("", Some("Ada")));
+    assert_eq!(refused(&mut world, unchecked.clone()), AnswerFault::Unnamed { people: 2 });
     let first = approved_by(&world, "1/action-0", by("uid 1", Some("Ada")));
     world.apply(first);
     let mut world = world.expect_phase("waiting_for_person");
@@ -511,6 +513,7 @@ fn where_two_people_are_demanded_two_accounts_approve() {
         let again = approved_by(&world, "1/action-0", by("uid 1", claim));
         assert_eq!(refused(&mut world, again), AnswerFault::SamePerson { people: 2 });
     }
+    assert_eq!(refused(&mut world, unchecked), AnswerFault::Unnamed { people: 2 });
     let second = approved_by(&world, "1/action-0", by("uid 2", Some("Ada")));
     world.apply(second);
     world.expect_tools(&["1/action-0#1 wipe"]);
@@ -527,8 +530,11 @@ fn a_denial_needs_one_person_and_one_approval_is_enough_elsewhere() {
     world.apply(first);
     let world = world.answered_by_person("1/action-0", no()).expect_call("2/main", 1);
     assert_eq!(world.run.evidence()[0].observation.status, Status::Denied);
-    let mut world = run().people().start().replied(&draft("low").asks("wipe", target("a")));
-    let only = approved_by(&world, "1/action-0", by("uid 1", None));
-    world.apply(only);
-    world.expect_tools(&["1/action-0#1 wipe"]);
+    // Where one is enough, it need not be an account that was checked.
+    for account in ["uid 1", ""] {
+        let mut world = run().people().start().replied(&draft("low").asks("wipe", target("a")));
+        let only = approved_by(&world, "1/action-0", by(account, None));
+        world.apply(only);
+        world.expect_tools(&["1/action-0#1 wipe"]);
+    }
 }

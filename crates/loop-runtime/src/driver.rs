@@ -124,6 +124,8 @@ pub(crate) struct Opening {
     pub(crate) uses: ToolUses,
     /// The messages before the run.
     pub(crate) history: Arc<[Message]>,
+    /// The run as its hooks know it: as it was before `first`.
+    pub(crate) before: Before,
 }
 
 /// Something that was begun and has not settled.
@@ -199,13 +201,13 @@ impl Driver {
         feeds: Vec<Feed>,
         pace: Pace,
     ) -> Self {
-        let Opening { run, writer, seq, opened, clock, first, uses, history } = opening;
+        let Opening { run, writer, seq, opened, clock, first, uses, history, before } = opening;
         let has_messages = run.spec().protocol.properties().answers_every_call;
         let conversation = has_messages
             .then(|| Conversation::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
         let early = EarlyCalls::new(run.spec());
         Self {
-            before: Before::at_start(&run),
+            before,
             conversation,
             caller: Caller::new(Arc::clone(&parts.callbacks)),
             answers: BTreeMap::new(),
@@ -321,13 +323,20 @@ impl Driver {
             self.seq = opened.seq + 1;
             self.recorded(opened);
             self.rest().await;
+            // The messages of the first entry were committed with it.
+            if self.before != Before::default() {
+                self.deliver();
+            }
         } else if through == u32::MAX {
             // What an earlier process did not deliver.
             self.deliver();
         }
         self.take_over_shared().await?;
-        for (event, notes) in std::mem::take(&mut self.first) {
-            self.record(event, notes).await?;
+        let first = std::mem::take(&mut self.first);
+        let last = first.len().saturating_sub(1);
+        for (at, (event, notes)) in first.into_iter().enumerate() {
+            // The run is as it is behind the last of them.
+            self.record_telling(event, notes, /*tells_hooks*/ at == last).await?;
         }
         while !self.run.is_done() {
             if self.run.pass() > through {
@@ -407,6 +416,7 @@ impl Driver {
     /// Starts what is commanded and not in flight. True when the run changed and its commands must be read again.
     async fn start_commands(&mut self) -> Result<bool, Broken> {
         let commands = self.run.commands();
+        self.shared.keep_wait(&commands);
         self.cancel_unwished(&commands);
         // A call that is announced next is journaled together with what it follows.
         if !self.unwritten.is_empty() && commands.iter().any(|command| self.would_start(command)) {
@@ -713,7 +723,16 @@ impl Driver {
         }
     }
 
-    async fn record(&mut self, event: Event, mut notes: Vec<Note>) -> Result<(), Broken> {
+    async fn record(&mut self, event: Event, notes: Vec<Note>) -> Result<(), Broken> {
+        self.record_telling(event, notes, /*tells_hooks*/ true).await
+    }
+
+    async fn record_telling(
+        &mut self,
+        event: Event,
+        mut notes: Vec<Note>,
+        tells_hooks: bool,
+    ) -> Result<(), Broken> {
         // Journals may keep them for long.
         notes.shrink_to_fit();
         let entry = Arc::new(Entry { seq: self.seq, event, notes });
@@ -722,7 +741,9 @@ impl Driver {
         let waits = durability == Durability::Committed && !self.caller.is_needed();
         self.seq += 1;
         self.durability = self.durability.max(durability);
-        self.announce_to_hooks(entry.event.at);
+        if tells_hooks {
+            self.announce_to_hooks(entry.event.at);
+        }
         self.unwritten.push(entry);
         if waits { Ok(()) } else { self.write_down().await }
     }

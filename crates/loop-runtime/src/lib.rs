@@ -87,6 +87,7 @@ mod diff;
 mod driver;
 mod eager;
 mod events;
+mod expire;
 mod explain;
 mod files;
 mod forecast;

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use loop_core::policy::{forbids, is_forbidden};
 use loop_core::{
-    Event, EventKind, Facts, GateSettings, History, Millis, NotTakenOver, Note, Overridden, Phase, PicoUsd,
+    Event, EventKind, Facts, GateSettings, History, Millis, NotTakenOver, Note, Overridden, PicoUsd,
     Provenance, Rejected, Run, RunId, RunSpec, SpecNames, Started, WorkItem,
 };
 use loop_llm::{Message, Secrets, holds_url_secret};
@@ -25,7 +25,7 @@ use crate::conversation::{Offered, Rules};
 use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::events::Events;
 use crate::handle::Remote;
-use crate::hooks::Hooks;
+use crate::hooks::{Before, HookMessage, Hooks};
 use crate::journal::{Durability, Entry, Header, Journal, JournalError, MemoryJournal, Recorded};
 use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
@@ -126,6 +126,16 @@ pub enum StartError {
         "the key `{key}` belongs to run {run}, which is of another domain or another work item; give this request a key of its own"
     )]
     OtherRequest {
+        /// The caller's key.
+        key: Arc<str>,
+        /// The run that has it.
+        run: RunId,
+    },
+    /// The request's key belongs to a run that was imported, for which this journal does not vouch.
+    #[error(
+        "run {run} of the key `{key}` was imported and is not this journal's own; use another key, or delete the run with `loopgate journal prune`"
+    )]
+    ImportedRequest {
         /// The caller's key.
         key: Arc<str>,
         /// The run that has it.
@@ -479,10 +489,12 @@ impl Runner {
         let header = Header { request_key, ..parts.header(&id, &facts, &item) };
         let (run, event, notes) = Run::start_named(id, Arc::clone(spec), parts.names(), item, facts);
         let opened = Arc::new(Entry { seq: 0, event, notes });
-        let writer = parts.journal.create(&header, &opened).await?;
+        let messages = parts.new_messages(Before::default(), &run);
+        let writer = parts.journal.create_announcing(&header, &opened, messages).await?;
         let clock = Clock { origin: Instant::now(), base: Millis(0) };
         let (first, uses, history) = (Vec::new(), ToolUses::default(), history.into());
-        Ok(Opening { run, writer, seq: 0, opened: Some(opened), clock, first, uses, history })
+        let before = Before::of(&run);
+        Ok(Opening { run, writer, seq: 0, opened: Some(opened), clock, first, uses, history, before })
     }
 
     /// Whether a run was begun for this item, in this domain. Who asks for it, and under which trace, may differ.
@@ -503,13 +515,25 @@ impl Runner {
         stated: impl IntoIterator<Item = EventKind>,
     ) -> Result<Run, StartError> {
         let opening = self.reopen_with(run, stated).await?;
-        let Opening { run, mut writer, mut seq, first, .. } = opening;
-        for (event, notes) in first {
+        let Opening { run: state, mut writer, mut seq, first, before, .. } = opening;
+        let messages = self.parts.new_messages(before, &state);
+        let tells = !messages.is_empty();
+        let last = first.len().saturating_sub(1);
+        let mut messages = Some(messages);
+        for (at, (event, notes)) in first.into_iter().enumerate() {
+            if let Some(messages) = messages.take_if(|_| at == last) {
+                writer.announce(messages);
+            }
             // People are told that it is recorded.
             writer.append(&Arc::new(Entry { seq, event, notes }), Durability::Synced).await?;
             seq += 1;
         }
-        Ok(run)
+        drop(writer);
+        if tells {
+            // The run has no driver that would deliver them. What fails here is delivered later.
+            _ = self.parts.hooks.deliver_of(&*self.parts.journal, run).await;
+        }
+        Ok(state)
     }
 
     /// The same as [`reopen`](Self::reopen), with what people say to the run as soon as it is driven.
@@ -539,6 +563,7 @@ impl Runner {
         if state.started().prompts != self.parts.prompts.hash() {
             return Err(changed("prompts"));
         }
+        let before = Before::of(&state);
         // Wall time that went backwards must not take the run's time back.
         let base = recorded.now().max(state.now());
         let mut first = Vec::new();
@@ -551,7 +576,7 @@ impl Runner {
         let mut uses = ToolUses::default();
         recorded.entries.iter().for_each(|entry| uses.hear(entry, &recorded.spec));
         let history = read_history(state.started())?;
-        Ok(Opening { run: state, writer, seq, opened: None, clock, first, uses, history })
+        Ok(Opening { run: state, writer, seq, opened: None, clock, first, uses, history, before })
     }
 
     /// Replays a recorded run: its decisions, its prompts with the templates of this loop, and its reads with the tools of
@@ -673,6 +698,11 @@ impl Parts {
         }
     }
 
+    /// The messages of hooks about what is new of a run.
+    pub(crate) fn new_messages(&self, before: Before, run: &Run) -> Vec<HookMessage> {
+        self.hooks.messages(before, run, run.started().unix_ms_at(run.now()))
+    }
+
     fn provenance(&self) -> Provenance {
         let kept = |setting: &Overridden| {
             let value = self.secrets.mask(&setting.value);
@@ -768,33 +798,6 @@ fn instead(why: &NotTakenOver) -> &'static str {
 /// The names of tools behind a sentence.
 fn named(tools: &[String]) -> String {
     if tools.is_empty() { String::new() } else { format!(" ({})", tools.join(", ")) }
-}
-
-/// Journals that what a run asks people about has expired, where it has: from then on no answer counts, whatever a clock
-/// is set to. True where it was journaled now.
-///
-/// # Errors
-/// When the run cannot be read or written, or another process writes it.
-pub async fn expire(journal: &dyn Journal, run: &RunId) -> Result<bool, StartError> {
-    let is_over = |state: &Run, recorded: &Recorded| {
-        let waits = matches!(state.phase(), Phase::WaitingForPerson { .. });
-        waits && state.deadline().is_some_and(|deadline| deadline <= recorded.now())
-    };
-    let recorded = journal.read(run).await?;
-    if !is_over(&replay(run, &recorded)?, &recorded) {
-        return Ok(false);
-    }
-    let (recorded, mut writer) = journal.resume(run).await?;
-    let mut state = replay(run, &recorded)?;
-    if !is_over(&state, &recorded) {
-        return Ok(false);
-    }
-    let event = Event { at: recorded.now().max(state.now()), kind: EventKind::DeadlineReached };
-    let seq = recorded.entries.len() as u64;
-    let broken = |rejected| StartError::Broken { run: run.clone(), seq, rejected };
-    let notes = state.apply(&event).map_err(broken)?;
-    writer.append(&Arc::new(Entry { seq, event, notes }), Durability::Synced).await?;
-    Ok(true)
 }
 
 /// Whether a model is told of a tool: what never runs is not offered.

@@ -55,7 +55,7 @@ pub struct PersonRequestRecord {
 /// A user of the system who approved an action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ApproverReport {
-    /// The account that was checked, for example `uid 1001`.
+    /// The account that was checked, for example `uid 1001`. Empty if none was.
     pub account: String,
     /// The account's name. Empty if it is not known.
     pub user: String,

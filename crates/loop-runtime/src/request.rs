@@ -362,7 +362,7 @@ impl RunRequest {
 }
 
 /// The run that has the key of a request, as it is now, and why the journal does not vouch for it. It must be of the
-/// request's domain and item.
+/// request's domain and item, and not an imported one: what another journal says that it came to answers no request here.
 async fn earlier(
     runner: &Runner,
     key: &Arc<str>,
@@ -370,6 +370,9 @@ async fn earlier(
     item: WorkItem,
 ) -> Result<(Run, Option<Arc<str>>), StartError> {
     let recorded = runner.journal().read(run).await?;
+    if recorded.imported {
+        return Err(StartError::ImportedRequest { key: Arc::clone(key), run: run.clone() });
+    }
     let state = replay(run, &recorded)?;
     if runner.is_same_request(&state, item) {
         Ok((state, recorded.unverified))

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::driver::{Clock, Opening};
+use crate::hooks::Before;
 use crate::journal::{Entry, Header, JournalError, Recorded};
 use crate::parts::{Runner, StartError, fresh_id, read_history, replay, replay_seeing};
 use crate::report::{TotalsReport, json};
@@ -147,11 +148,13 @@ impl Runner {
         let started = Run::start_from(id, Arc::clone(self.spec()), parts.names(), (before, parent), facts);
         let (run, event, notes) = started.map_err(refused)?;
         let opened = Arc::new(Entry { seq: 0, event, notes });
-        let writer = self.journal().create(&header, &opened).await?;
+        // Also where the run that it begins from waited already: this one is another.
+        let messages = parts.new_messages(Before::default(), &run);
+        let writer = self.journal().create_announcing(&header, &opened, messages).await?;
         let clock = Clock { origin: Instant::now(), base: run.now() };
         let history = read_history(run.started())?;
-        let (first, uses) = (Vec::new(), ToolUses::default());
-        Ok(Opening { run, writer, seq: 0, opened: Some(opened), clock, first, uses, history })
+        let (first, uses, before) = (Vec::new(), ToolUses::default(), Before::of(&run));
+        Ok(Opening { run, writer, seq: 0, opened: Some(opened), clock, first, uses, history, before })
     }
 }
 

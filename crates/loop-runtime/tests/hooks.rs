@@ -8,15 +8,20 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use common::world::{Log, Stage, answer, refuses, runner, says, unselected};
-use loop_core::{Event, EventKind, Millis, StopReason};
+use common::world::{Log, Stage, answer, change, look, refuses, runner, says, tools_declared, unselected};
+use futures::StreamExt as _;
+use loop_core::{Effect, Event, EventKind, GateSettings, Millis, RunId, RunSpec, StopMode, StopReason};
 use loop_llm::LlmErrorKind;
 use loop_runtime::Runner;
 use loop_runtime::hooks::{
     Delivered, Hook, HookEvent, HookMessage, HookSender, Hooks, MAX_DELIVERIES, QueuedMessage,
 };
 use loop_runtime::journal::{Durability, Entry, Journal, JournalError, SqliteJournal};
+use loop_runtime::models::Models;
+use loop_runtime::observe::RunEvent;
 use loop_runtime::report::{JournalAudit, Retention};
+use loop_runtime::run::{Driven, Handle};
+use loop_runtime::tools::ToolDeclaration;
 use serde_json::Value;
 
 /// Hears messages, and does with each what the test says.
@@ -193,7 +198,7 @@ async fn a_message_that_fails_too_often_is_left_alone() {
     let mut before = 0;
     for failures in 2..=MAX_DELIVERIES {
         let next = journal.outbox().await.unwrap()[0].next_unix_ms.unwrap();
-        assert!(next > before, "each pause is longer");
+        assert!(next >= before, "no pause is shorter");
         before = next;
         hooks.deliver(&journal, journal.outbox().await.unwrap()).await.unwrap();
         assert_eq!(journal.outbox().await.unwrap()[0].failures, failures);
@@ -274,4 +279,118 @@ async fn of_two_processes_one_delivers_a_message() {
     assert_eq!((first.unwrap().len(), second.unwrap().len()), (1, 0));
     assert_eq!(hooks.deliver(&other, left).await.unwrap(), [], "it is gone");
     assert_eq!(sent.load(Ordering::SeqCst), 1);
+}
+
+/// A loop whose run waits for a person, and a receiver of all that happens to it.
+fn waiting_loop(journal: &SqliteJournal) -> (Runner, Arc<Receiver>) {
+    let stage = Stage::new(&Log::new())
+        .on("main", [says(answer("low", &[change("ok-1")])), says(answer("high", &[]))]);
+    let receiver = Receiver::failing(0);
+    let all = [HookEvent::Waiting, HookEvent::Ended, HookEvent::Failed];
+    let hooks = vec![hook("desk", &all, To(Arc::clone(&receiver)))];
+    (loop_of(journal, stage, hooks).with_people().leave_when_waiting(), receiver)
+}
+
+async fn waits(handle: Handle) -> RunId {
+    match handle.driven().await {
+        Driven::Waiting(waiting) => waiting.outcome.run,
+        Driven::Ended(outcome) => panic!("it ended: {:?}", outcome.stop),
+    }
+}
+
+fn told(receiver: &Receiver) -> Vec<(HookEvent, RunId)> {
+    receiver.heard.lock().unwrap().iter().map(|message| (message.event, message.run.clone())).collect()
+}
+
+#[tokio::test]
+async fn the_end_of_a_run_without_a_driver_is_told() {
+    // H1, H2: it ends by what is noted down, and its message is committed with that.
+    let folder = tempfile::tempdir().unwrap();
+    let journal = journal(folder.path());
+    let (runner, receiver) = waiting_loop(&journal);
+    let run = waits(runner.run(common::item()).start().await.unwrap()).await;
+    let stop = EventKind::StopRequested { how: StopMode::Now };
+    assert!(runner.note_down(&run, [stop]).await.unwrap().is_done());
+    assert_eq!(told(&receiver), [(HookEvent::Waiting, run.clone()), (HookEvent::Ended, run)]);
+    assert_eq!(journal.outbox().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_fork_that_begins_with_a_wait_is_told_once() {
+    // H2: its message is committed with its first entry, after which nothing may follow for days.
+    let folder = tempfile::tempdir().unwrap();
+    let journal = journal(folder.path());
+    let (runner, receiver) = waiting_loop(&journal);
+    let of = waits(runner.run(common::item()).start().await.unwrap()).await;
+    let last = journal.read(&of).await.unwrap().entries.last().unwrap().seq;
+    let fork = waits(runner.fork(&of, Some(last)).start().await.unwrap()).await;
+    assert_eq!(journal.read(&fork).await.unwrap().entries.len(), 1);
+    let both = [(HookEvent::Waiting, of), (HookEvent::Waiting, fork.clone())];
+    assert_eq!(told(&receiver), both);
+    // The wait was told before it is resumed.
+    waits(runner.resume(&fork).start().await.unwrap()).await;
+    assert_eq!(told(&receiver), both);
+    assert_eq!(journal.outbox().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_message_of_an_entry_that_is_refused_is_not_sent() {
+    // H2: the entries before it are whole, and did not cause the message.
+    let folder = tempfile::tempdir().unwrap();
+    let journal = journal(folder.path());
+    loop_of(&journal, confident(), Vec::new()).run(common::item()).await.unwrap();
+    let run = journal.runs().await.unwrap()[0].run.clone();
+    let (recorded, mut writer) = journal.clone().with_entry_limit(2_000).resume(&run).await.unwrap();
+    let next = recorded.entries.len() as u64;
+    let entry = |seq, kind| Arc::new(Entry { seq, event: Event { at: Millis(1), kind }, notes: vec![] });
+    let message = HookMessage {
+        id: "msg_1".into(),
+        run,
+        hook: "desk".into(),
+        event: HookEvent::Ended,
+        body: "{}".into(),
+        unix_ms: 1,
+    };
+    writer.announce(vec![message]);
+    let large = EventKind::Instruction { text: "x".repeat(4_000).into() };
+    let batch = [entry(next, EventKind::StopWithdrawn), entry(next + 1, large)];
+    let (written, error) = writer.append_all(&batch, Durability::Synced).await.unwrap_err();
+    assert!(written == 1 && matches!(error, JournalError::TooLarge { .. }), "{written}: {error}");
+    assert_eq!(journal.outbox().await.unwrap(), []);
+    writer.append(&entry(next + 1, EventKind::StopWithdrawn), Durability::Synced).await.unwrap();
+    assert_eq!(journal.outbox().await.unwrap(), [], "it was dropped");
+}
+
+#[tokio::test]
+async fn a_wait_that_begins_as_a_run_is_resumed_is_told() {
+    // H1: its driver was killed during a write that is not begun again; the next driver begins with the wait.
+    let folder = tempfile::tempdir().unwrap();
+    let journal = journal(folder.path());
+    let log = Log::new();
+    let once = |declared: ToolDeclaration| match &*declared.name {
+        "look" => declared.effect(Effect::WriteIrreversible),
+        _ => declared,
+    };
+    let gate = GateSettings { approved: vec!["look".into()], ..unselected().gate };
+    let spec = RunSpec { gate, ..unselected() };
+    let stage = Stage::new(&log).on("main", [says(answer("low", &[look("hang"), change("ok-1")]))]);
+    let receiver = Receiver::failing(0);
+    let hooks = vec![hook("desk", &[HookEvent::Waiting], To(Arc::clone(&receiver)))];
+    let runner = Runner::new(spec, tools_declared(&log, once), Models::one(Arc::new(stage)));
+    let runner = runner.with_journal(Arc::new(journal.clone())).with_hooks(Hooks::new(hooks));
+    let runner = runner.with_people().leave_when_waiting();
+    let is_begun = |event: &RunEvent| match event {
+        RunEvent::Recorded(entry) => matches!(entry.event.kind, EventKind::ToolStarted { .. }),
+        _ => false,
+    };
+    let mut stream = runner.run(common::item()).stream().await.unwrap();
+    while stream.next().await.is_some_and(|event| !is_begun(&event)) {}
+    drop(stream);
+    assert_eq!(told(&receiver), []);
+    let run = journal.runs().await.unwrap()[0].run.clone();
+    assert_eq!(waits(runner.resume(&run).start().await.unwrap()).await, run);
+    let entries = journal.read(&run).await.unwrap().entries;
+    let last = entries.last().unwrap();
+    assert!(matches!(last.event.kind, EventKind::Resumed { .. }), "{last:?}");
+    assert_eq!(told(&receiver), [(HookEvent::Waiting, run)]);
 }

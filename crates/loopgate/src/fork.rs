@@ -14,6 +14,7 @@ use loop_runtime::{
 };
 
 use crate::args::{DomainArgs, JournalArgs, JsonArgs, Progress, SettingArgs, SyncArgs};
+use crate::budgets::BatchOrigin;
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::resume::Origin;
@@ -212,14 +213,17 @@ impl From {
         domain.ready(saves)?;
         domain.start_servers();
         let tags = origin.as_ref().map_or_else(Vec::new, |origin| origin.tags().to_vec());
-        let origin = Origin::of_folder(&arguments, cwd, saves, asks)?.with_tags(tags).text()?;
+        // It continues the work of a batch, so what it costs counts for that.
+        let batch = origin.as_ref().and_then(Origin::batch).cloned();
+        let budget = batch.as_ref().map(BatchOrigin::budget);
+        let origin = Origin::of_folder(&arguments, cwd, saves, asks)?.of_batch(batch).with_tags(tags);
+        let origin = origin.text()?;
         let mut runner = saving::to_loop(&domain, saves).with_origin(origin);
         if asks {
             runner = runner.with_people();
         }
         let journal = SqliteJournal::clone(&self.journal).with_sync(next.sync.policy(&domain));
-        let runner =
-            budgets::on_journal(runner, &domain, &Arc::new(journal), /*batch*/ None).leave_when_waiting();
+        let runner = budgets::on_journal(runner, &domain, &Arc::new(journal), budget).leave_when_waiting();
         Ok((domain, runner))
     }
 

@@ -91,6 +91,11 @@ impl Origin {
         Self { batch, ..self }
     }
 
+    /// The budget of the batch that the run is of. `None`: it is of none.
+    pub(crate) fn batch(&self) -> Option<&BatchOrigin> {
+        self.batch.as_ref()
+    }
+
     /// The same with these tags.
     pub(crate) fn with_tags(self, tags: Vec<String>) -> Self {
         Self { tags, ..self }

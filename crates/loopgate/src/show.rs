@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use loop_core::{AttemptState, JudgedAction, Outcome, PassRecord, Reserve, Run, RunId, Totals};
+use loop_core::{Approver, AttemptState, JudgedAction, Outcome, PassRecord, Reserve, Run, RunId, Totals};
 use loop_runtime::{
     journal::{Entry, Journal, JournalError, Recorded, RunLine, replay},
     people::{ApproverReport, InstructionReport, PeopleReport, PersonRequestRecord},
@@ -344,11 +344,8 @@ pub(crate) fn person_lines(people: &PeopleReport) -> Vec<String> {
 /// That an action was approved, and by whom as far as it is known.
 fn approved_by(approvers: &[ApproverReport]) -> String {
     let one = |by: &ApproverReport| {
-        let ApproverReport { account, user, unverified_claim, .. } = by;
-        let user = if user.is_empty() { account.clone() } else { format!("{user} ({account})") };
-        unverified_claim
-            .as_ref()
-            .map_or_else(|| user.clone(), |claim| format!("{user} as `{claim}` (unverified)"))
+        let (account, user) = (by.account.as_str().into(), by.user.as_str().into());
+        Approver { account, user, claim: by.unverified_claim.as_deref().map(Into::into) }.to_string()
     };
     let all: Vec<String> = approvers.iter().map(one).collect();
     if all.is_empty() { "approved".to_owned() } else { format!("approved by {}", all.join(" and ")) }
@@ -374,4 +371,23 @@ pub(crate) fn time(unix_ms: u64) -> String {
     let ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
     jiff::Timestamp::from_millisecond(ms)
         .map_or_else(|_| unix_ms.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_approval_without_a_checked_account_says_so() {
+        // U4: one that was given in a user namespace.
+        let by = |account: &str, claim: Option<&str>| ApproverReport {
+            account: account.to_owned(),
+            user: String::new(),
+            unverified_claim: claim.map(str::to_owned),
+            unix_ms: 1,
+        };
+        let both = [by("uid 7", None), by("", Some("Ada"))];
+        let said = "approved by uid 7 and an unverified account as `Ada` (unverified)";
+        assert_eq!((approved_by(&both), approved_by(&[])), (said.to_owned(), "approved".to_owned()));
+    }
 }

@@ -155,3 +155,25 @@ fn a_retry_knows_the_evidence_of_an_ended_run() {
     assert!(settings.contains(&json!({"setting": "limits.passes", "value": "5"})), "{settings:?}");
     assert!(!settings.contains(&json!({"setting": "limits.passes", "value": "1"})), "{settings:?}");
 }
+
+#[test]
+fn a_run_that_continues_one_of_a_batch_counts_for_the_batch() {
+    // L22: what a fork and a retry cost is taken from the budget of the batch.
+    let shell = Shell::new();
+    let second = "examples/helpdesk/tickets/T-1041.json";
+    let ran = shell.run(&["run", "examples/helpdesk", TICKET, second, "--budget-usd", "5", "--json"]);
+    let first: Value = serde_json::from_str(ran.out.lines().next().unwrap()).unwrap();
+    let run = first["run"].as_str().unwrap();
+    let journal = rusqlite::Connection::open(shell.state.path().join("loopgate/journal.db")).unwrap();
+    let batch_of = |run: &str| {
+        let sql = "SELECT origin FROM runs WHERE run = ?1";
+        let origin: String = journal.query_row(sql, [run], |row| row.get(0)).unwrap();
+        serde_json::from_str::<Value>(&origin).unwrap()["batch"].clone()
+    };
+    let batch = batch_of(run);
+    assert_eq!(batch["limit"], json!(5_000_000_000_000_u64), "{batch}");
+    let retry = shell.run(&["retry", run]);
+    assert_eq!(batch_of(&id_of(&retry)), batch);
+    let fork = shell.run(&["fork", &id_of(&retry), "--at", "0"]);
+    assert_eq!(batch_of(&id_of(&fork)), batch);
+}

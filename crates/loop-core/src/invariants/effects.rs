@@ -148,6 +148,8 @@ pub(super) fn approvals_are_used_once(step: &Transition<'_>, past: &Past) -> Che
             let same = binding.is_none_or(|binding| run.binding(key) == Some(binding));
             must(same, || format!("{key} is approved for other arguments than its own"))?;
             must(!action_is_question(run, key), || format!("{key} is a question and is approved"))?;
+            let is_named = !by.account.is_empty() || run.spec().gate.approvals < 2;
+            must(is_named, || format!("{key} is approved by an account that was not checked"))?;
             let of_key = past.approvers.get(key);
             let again = of_key.is_some_and(|accounts| accounts.contains(&by.account));
             must(!again || run.spec().gate.approvals < 2, || format!("{} counts twice for {key}", by.account))

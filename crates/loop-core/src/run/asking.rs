@@ -87,9 +87,10 @@ pub enum AnswerFault {
     /// The answer is empty.
     #[error("the answer is empty")]
     Empty,
-    /// The policy demands several people, and the approval does not say whose it is.
+    /// The policy demands several people, and the approval names no account that was checked.
     #[error(
-        "`gate.approvals` demands {people} people, and this approval does not say whose it is; use `loopgate approve`"
+        "`gate.approvals` demands {people} people, and this approval names no account that the system has checked; \
+         use `loopgate approve`, outside a user namespace"
     )]
     Unnamed {
         /// How many people have to approve.
@@ -154,6 +155,9 @@ impl Asking<'_> {
         let place = self.fits(tool, &PersonAnswer::Approved, place)?;
         let people = self.spec.gate.approvals;
         let mut approvers = self.asks.get(place).into_iter().flat_map(|ask| &ask.approvers);
+        if people > 1 && by.account.is_empty() {
+            return Err(AnswerFault::Unnamed { people });
+        }
         if people > 1 && approvers.any(|before| before.account == by.account) {
             return Err(AnswerFault::SamePerson { people });
         }

@@ -14,8 +14,8 @@ impl Driver {
             return;
         }
         let unix_ms = self.run.started().unix_ms_at(at);
-        self.messages.extend(self.parts.hooks.messages(self.before, &self.run, unix_ms));
-        self.before = Before::of(&self.run);
+        let before = std::mem::replace(&mut self.before, Before::of(&self.run));
+        self.messages.extend(self.parts.hooks.messages(before, &self.run, unix_ms));
     }
 
     /// Begins to deliver the messages of this run that are due. The run does not wait for it before it ends or is left.

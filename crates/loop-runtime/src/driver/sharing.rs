@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{CommandKey, EventKind, Note, PicoUsd, Quote, Refusal};
+use loop_core::{Command, CommandKey, EventKind, Note, PicoUsd, Quote, Refusal};
 use tokio::time::Instant;
 
 use super::{Broken, Driver};
@@ -42,6 +42,14 @@ impl Sharing {
     fn wait(&mut self) {
         self.wait = (self.wait * 2).clamp(FIRST_WAIT, MAX_WAIT);
         self.asks_at = Some(Instant::now() + self.wait);
+    }
+
+    /// Ends the wait for money where no call is commanded that asks for it: the run was stopped, or takes another way.
+    pub(super) fn keep_wait(&mut self, commands: &[Command]) {
+        let asks = |command: &Command| matches!(command, Command::CallModel(call) if call.granted.is_none());
+        if self.asks_at.is_some() && !commands.iter().any(asks) {
+            self.end_wait();
+        }
     }
 
     fn end_wait(&mut self) {
@@ -134,5 +142,23 @@ impl Driver {
         if let Some(shared) = &self.parts.shared {
             _ = shared.give_up(self.run.id(), /*is_taken_over*/ false).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_for_money_ends_where_no_call_asks_for_it() {
+        // L22: a run that is stopped while it waits does not wake for it while it is saved.
+        let mut sharing = Sharing::default();
+        sharing.wait();
+        assert!(sharing.asks_at().is_some() && sharing.waits());
+        sharing.keep_wait(&[Command::Save { attempt: 1 }]);
+        assert!(sharing.asks_at().is_none() && !sharing.waits());
+        sharing.wait();
+        sharing.keep_wait(&[]);
+        assert_eq!((sharing.asks_at(), sharing.wait), (None, Duration::ZERO));
     }
 }

@@ -63,7 +63,8 @@ pub struct HookRequest {
     pub deadline_unix_ms: u64,
 }
 
-/// What a run did not wait for before an event: to tell what is new behind it.
+/// Whether a run waited or was over before an event: to tell what is new behind it. The default is that of a run that is not
+/// there yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Before {
     waits: bool,
@@ -71,11 +72,6 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// What a driver begins with. It begins with no run that was over before, so an end is new.
-    pub(crate) fn at_start(run: &Run) -> Self {
-        Self { done: false, ..Self::of(run) }
-    }
-
     pub(crate) fn of(run: &Run) -> Self {
         Self { waits: matches!(run.phase(), Phase::WaitingForPerson { .. }), done: run.is_done() }
     }

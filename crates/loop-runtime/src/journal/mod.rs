@@ -13,8 +13,9 @@ use async_trait::async_trait;
 use loop_core::{CommandKey, Digest, Event, EventKind, Millis, Note, Phase, Run, RunId, RunSpec, StopReason};
 use serde::{Deserialize, Serialize};
 
+pub use crate::expire::expire;
 use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
-pub use crate::parts::{expire, replay};
+pub use crate::parts::replay;
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
 pub use sqlite::{
@@ -31,6 +32,20 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// # Errors
     /// When a run of this id or of this request key exists, or the journal cannot be written.
     async fn create(&self, header: &Header, first: &Arc<Entry>) -> Result<Box<dyn RunWriter>, JournalError>;
+
+    /// The same, and these messages of hooks are committed with the first entry. A journal without an outbox keeps none of
+    /// them.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    async fn create_announcing(
+        &self,
+        header: &Header,
+        first: &Arc<Entry>,
+        _messages: Vec<HookMessage>,
+    ) -> Result<Box<dyn RunWriter>, JournalError> {
+        self.create(header, first).await
+    }
 
     /// Takes a run over for writing: everything that was written, and a writer that continues behind it.
     ///
@@ -87,8 +102,8 @@ pub trait Journal: Send + Sync + fmt::Debug {
 /// Appends to one run. There is one writer a run at a time; dropping it lets another take over.
 #[async_trait]
 pub trait RunWriter: Send + fmt::Debug {
-    /// Commits these messages of hooks together with the entries that are appended next. A journal without an outbox keeps
-    /// none of them.
+    /// Commits these messages of hooks together with the last of the entries that are appended next: if that one is not
+    /// durable, they are dropped. A journal without an outbox keeps none of them.
     fn announce(&mut self, _messages: Vec<HookMessage>) {}
 
     /// Makes an entry durable, and all entries before it at least as much. Its number must follow the last one's.

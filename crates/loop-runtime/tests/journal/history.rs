@@ -29,6 +29,17 @@ pub(crate) fn history(id: &str) -> (Header, Vec<Entry>) {
     (header_of(&entries[0], &world.spec, &MANIFEST.into()), entries)
 }
 
+/// A run that has stopped and is being saved, and whose driver is gone.
+pub(crate) fn saving(id: &str) -> (Header, Vec<Entry>) {
+    let mut setup = run();
+    setup.spec.save = true;
+    setup.facts.tools = Digest::of("manifest", MANIFEST.as_bytes());
+    let world = setup.start_as(id).wait(10).replied(&draft("high")).expect_phase("saving");
+    let entries = (0..).zip(world.journal).map(|(seq, (event, notes, _))| Entry { seq, event, notes });
+    let entries: Vec<_> = entries.collect();
+    (header_of(&entries[0], &world.spec, &MANIFEST.into()), entries)
+}
+
 /// An entry that says nothing: for tests that count.
 pub(crate) fn blank(seq: u64) -> Entry {
     Entry { seq, event: Event { at: Millis(seq), kind: EventKind::StopWithdrawn }, notes: Vec::new() }

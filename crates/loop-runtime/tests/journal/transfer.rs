@@ -5,12 +5,16 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use loop_core::RunId;
+use loop_runtime::Runner;
 use loop_runtime::journal::{
-    Header, ImportedRuns, Journal as _, JournalError, NotImported, Recorded, SqliteJournal,
+    Durability, Header, ImportedRuns, Journal as _, JournalError, NotImported, Recorded, SqliteJournal,
 };
 use loop_runtime::report::JournalAudit;
+use loop_runtime::run::StartError;
 
-use super::history::{Numbers, history, in_doubt};
+use crate::common::world::{Log, Stage, answer, runner, says, unselected};
+
+use super::history::{Numbers, history, in_doubt, saving};
 use super::{beside, copy_all, place, write};
 
 /// Bytes that an export is written into.
@@ -101,15 +105,21 @@ async fn what_is_exported_comes_in_as_it_was_and_once() {
 
 #[tokio::test]
 async fn a_journal_knows_its_own_runs_once_they_have_ended() {
-    // I-29: the same key in two places seals both, so what has not ended is not resumed in the second.
+    // I-29: the same key in two places seals both, so what has not ended is not resumed in the second. A run that has
+    // stopped and is not saved yet has not ended.
     let (folder, path) = place();
-    let text = exported(&some(&path).await).await;
+    let journal = some(&path).await;
+    let (header, entries) = saving("r5");
+    write(&journal, &header, &entries).await;
+    let stop = journal.runs().await.unwrap().into_iter().find(|line| line.run.as_str() == "r5").unwrap().stop;
+    assert_eq!(stop, Some(loop_core::StopReason::Confident));
+    let text = exported(&journal).await;
     let (_other, there) = place();
     drop(SqliteJournal::open(&there).unwrap());
     std::fs::copy(beside(&path, ".key"), beside(&there, ".key")).unwrap();
     let other = SqliteJournal::open(&there).unwrap();
-    assert_eq!(imported(&other, &text).await.unwrap(), ImportedRuns { runs: 4, own: 2, skipped: 0 });
-    for (run, own) in [("r1", true), ("r2", true), ("r3", false), ("r4", false)] {
+    assert_eq!(imported(&other, &text).await.unwrap(), ImportedRuns { runs: 5, own: 2, skipped: 0 });
+    for (run, own) in [("r1", true), ("r2", true), ("r3", false), ("r4", false), ("r5", false)] {
         let read = other.read(&RunId::new(run)).await.unwrap();
         assert_eq!((read.imported, read.unverified.is_none()), (!own, own), "{run}");
         assert_eq!(other.resume(&RunId::new(run)).await.is_ok(), own, "{run}");
@@ -207,6 +217,103 @@ async fn what_is_not_an_export_is_one_line() {
     let error = imported(&fourth, &text).await.unwrap_err();
     assert!(error.message.contains("`order-17` is of run r9") && error.before.runs == 1, "{error}");
     assert!(JournalAudit::of_all(&fourth).await.unwrap().ok, "nothing of the refused run is left");
+}
+
+/// Deletes a run from the file, as a program without the key can.
+fn vanish(path: &Path, run: &str) {
+    let sql = format!("DELETE FROM entries WHERE run = '{run}'; DELETE FROM runs WHERE run = '{run}'");
+    rusqlite::Connection::open(path).unwrap().execute_batch(&sql).unwrap();
+}
+
+#[tokio::test]
+async fn an_import_hides_no_run_that_was_rolled_back_or_vanished() {
+    // H2, H3, I-29: what this journal knew of a run is more than what an older export, or another one, has.
+    let (_folder, path) = place();
+    let journal = SqliteJournal::open(&path).unwrap();
+    let (header, entries) = history("r1");
+    write(&journal, &header, &entries[..2]).await;
+    let older = exported(&journal).await;
+    let (_recorded, mut writer) = journal.resume(&RunId::new("r1")).await.unwrap();
+    for entry in &entries[2..] {
+        writer.append(&Arc::new(entry.clone()), Durability::Committed).await.unwrap();
+    }
+    drop(writer);
+    let whole = exported(&journal).await;
+    vanish(&path, "r1");
+    let missing = || async { JournalAudit::of_all(&journal).await.unwrap().missing };
+    assert_eq!(missing().await, ["r1"]);
+    let error = imported(&journal, &older).await.unwrap_err();
+    assert!(error.message.contains("run r1: the export has 2 of its entries"), "{error}");
+    assert!(!error.to_string().contains('\n') && error.message.contains("import a later export"), "{error}");
+    // Another run of this name, with as many entries.
+    let (_other, there) = place();
+    let other = SqliteJournal::open(&there).unwrap();
+    let titled: Header = Header { origin: Some("{}".into()), ..history("r1").0 };
+    write(&other, &titled, &entries).await;
+    let error = imported(&journal, &exported(&other).await).await.unwrap_err();
+    assert!(error.message.contains("run r1: this journal had other entries of it"), "{error}");
+    assert_eq!((missing().await, journal.runs().await.unwrap()), (vec!["r1".to_owned()], Vec::new()));
+    // All that it had restores it.
+    assert_eq!(imported(&journal, &whole).await.unwrap(), ImportedRuns { runs: 1, own: 1, skipped: 0 });
+    let audit = JournalAudit::of_all(&journal).await.unwrap();
+    assert!(audit.ok && audit.missing.is_empty(), "{audit:?}");
+    assert!(journal.resume(&RunId::new("r1")).await.is_ok());
+}
+
+#[tokio::test]
+async fn an_import_that_fails_leaves_the_record_of_a_run_that_vanished() {
+    // H2
+    let (_folder, path) = place();
+    let journal = some(&path).await;
+    let text = exported(&journal).await;
+    vanish(&path, "r2");
+    let head = beside(&path, ".heads").join("r2");
+    let before = std::fs::read(&head).unwrap();
+    // Its request key is of another run by now.
+    let (header, entries) = history("r9");
+    write(&journal, &Header { request_key: Some("order-17".into()), ..header }, &entries).await;
+    let error = imported(&journal, &text).await.unwrap_err();
+    assert!(error.message.contains("`order-17` is of run r9"), "{error}");
+    assert_eq!(std::fs::read(&head).unwrap(), before);
+    assert_eq!(JournalAudit::of_all(&journal).await.unwrap().missing, ["r2"]);
+    // The transaction itself fails.
+    let refuse = "DELETE FROM entries WHERE run = 'r9'; DELETE FROM runs WHERE run = 'r9';
+                  CREATE TRIGGER refuse BEFORE INSERT ON runs BEGIN SELECT RAISE(ABORT, 'refused'); END";
+    rusqlite::Connection::open(&path).unwrap().execute_batch(refuse).unwrap();
+    imported(&journal, &text).await.unwrap_err();
+    assert_eq!(std::fs::read(&head).unwrap(), before);
+    // A record that is not this key's is evidence as well.
+    std::fs::write(&head, before.iter().map(|byte| byte ^ 1).collect::<Vec<_>>()).unwrap();
+    let error = imported(&journal, &text).await.unwrap_err();
+    assert!(error.message.contains("was changed, or made with another key"), "{error}");
+}
+
+#[tokio::test]
+async fn a_request_is_not_answered_by_a_run_of_another_journal() {
+    // U2, K16: the run of a key that was imported is what another journal says.
+    let (_folder, path) = place();
+    let journal = SqliteJournal::open(&path).unwrap();
+    let log = Log::new();
+    let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
+    let here = runner(unselected(), &log, stage).with_journal(Arc::new(journal.clone()));
+    let request = |runner: &Runner| runner.run(crate::common::item()).with_key("order-17");
+    let run = request(&here).await.unwrap().run;
+    assert_eq!(request(&here).earlier().await.unwrap(), Some(run.clone()));
+    let (_other, there) = place();
+    let other = SqliteJournal::open(&there).unwrap();
+    assert_eq!(imported(&other, &exported(&journal).await).await.unwrap().runs, 1);
+    let there = here.clone().with_journal(Arc::new(other.clone()));
+    let attached = request(&there).attach().await.map(drop).unwrap_err();
+    let earlier = request(&there).earlier().await.map(drop).unwrap_err();
+    for error in [attached, earlier] {
+        assert!(matches!(&error, StartError::ImportedRequest { .. }), "{error}");
+        let says =
+            "of the key `order-17` was imported and is not this journal's own; use another key, or delete";
+        assert!(error.to_string().starts_with(&format!("run {run} {says}")), "{error}");
+    }
+    // Pruned, it gives back the key, which a run of the journal's own does not.
+    other.prune(&run).await.unwrap();
+    assert_eq!(request(&there).earlier().await.unwrap(), None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

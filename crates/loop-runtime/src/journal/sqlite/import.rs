@@ -3,16 +3,20 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{BufRead, Read as _};
+use std::sync::Arc;
 
 use loop_core::{Digest, Event, Note, RunId, RunSpec, SPEC_VERSION};
 use rusqlite::params;
 
 use super::export::{BlobLine, EXPORT_VERSION, EntryLine, FORMAT, FirstLine, Line, RunFields};
 use super::fault::{self, Fault};
-use super::rows::{CHANGED, RunRow, link};
+use super::heads::Head;
+use super::lock::file_name;
+use super::rows::{self, CHANGED, RunRow, link};
 use super::seal::Broken;
-use super::{SqliteJournal, pruned, read};
-use crate::journal::{Durability, Entry, JournalError};
+use super::{Files, SqliteJournal, pruned, read};
+use crate::journal::{Durability, Entry, JournalError, Recorded};
+use crate::parts::replay;
 
 /// What was imported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +75,8 @@ struct Ready {
     entries: Vec<EntryLine>,
     /// What each entry follows.
     links: Vec<Digest>,
+    /// Whether its entries lead to its end: nothing follows them, in whatever journal it is.
+    is_over: bool,
 }
 
 impl SqliteJournal {
@@ -113,7 +119,7 @@ impl SqliteJournal {
                 return Err(Fault::Stated(fault::NOT_WRITABLE.to_owned()));
             }
             files.place.holds(&files.path)?;
-            let Ready { mut row, blobs, beginning, entries, links, .. } = ready;
+            let Ready { mut row, blobs, beginning, entries, links, is_over, .. } = ready;
             let run = row.run.clone();
             let key = files.key(&run)?;
             let _lock = files.lock(&run, None)?;
@@ -129,8 +135,17 @@ impl SqliteJournal {
                 let other = "it was pruned here with other entries; import it into another journal";
                 return Err(of_run(&run, other));
             }
+            let known = files.head(&run)?;
+            fits_head(files, &run, &row, &links, known.as_ref())?;
+            // Before anything is written. The transaction decides.
+            if let Some(key) = &row.request_key
+                && let Some(of) = rows::run_of_key(open.connection(), key)?
+                && of != run
+            {
+                return Err(JournalError::KeyTaken { key: Arc::clone(key), run: of }.into());
+            }
             let taken = match row.check(key) {
-                None if row.stop.is_some() => Taken::Own,
+                None if is_over => Taken::Own,
                 Some(Broken::Imported) => Taken::Read,
                 // Another journal may have gone on with it.
                 None | Some(Broken::OtherKey) => {
@@ -141,8 +156,13 @@ impl SqliteJournal {
                     return Err(of_run(&run, "its row was changed since it was exported; export it again"));
                 }
             };
-            // Before the run is there, as that of a run that begins: no run is without one.
-            let head = files.heads.create(&run, key, beginning, false)?;
+            let position = row.position()?;
+            // Before the run is there, as that of a run that begins: no run is without one. The head of a run that
+            // vanished stays as it is until the run is there again.
+            let head = match &known {
+                Some(known) => files.heads.open(&run, key, known, position)?,
+                None => files.heads.create(&run, key, beginning, false)?,
+            };
             open.commit(files, Durability::Synced, |connection| {
                 pruned::forget(connection, &run)?;
                 files.check_key(connection, row.request_key.as_ref())?;
@@ -163,7 +183,7 @@ impl SqliteJournal {
                 }
                 Ok(())
             })?;
-            head.write(key, row.position()?, Durability::Synced)?;
+            head.write(key, position, Durability::Synced)?;
             Ok(taken)
         });
         taken.await
@@ -179,6 +199,42 @@ enum Taken {
     Own,
     /// It can be read.
     Read,
+}
+
+/// Refuses a run of which this journal knew more entries, or others. `links` has what each entry follows.
+fn fits_head(
+    files: &Files,
+    run: &RunId,
+    row: &RunRow,
+    links: &[Digest],
+    known: Option<&Head>,
+) -> Result<(), Fault> {
+    let Some(known) = known.map(|known| known.committed) else {
+        // A head of two records that another key made, or that was changed, is evidence of a run.
+        return match files.heads.is_whole(&file_name(run)) {
+            false => Ok(()),
+            true => {
+                let place = files.heads.path(run);
+                let other = "the record of how far it had come here was changed, or made with another key; import it into another journal, or move the record away";
+                Err(of_run(run, &format!("{other}: {}", place.display())))
+            }
+        };
+    };
+    let has = row.position()?;
+    let at = usize::try_from(known.entries).ok();
+    let hash = if known.entries == has.entries { Some(&has.hash) } else { at.and_then(|at| links.get(at)) };
+    if hash == Some(&known.hash) {
+        return Ok(());
+    }
+    let (has, had) = (has.entries, known.entries);
+    let message = if has < had {
+        format!(
+            "the export has {has} of its entries, and this journal had {had}; import a later export, or import this one into another journal"
+        )
+    } else {
+        "this journal had other entries of it; import it into another journal".to_owned()
+    };
+    Err(of_run(run, &message))
 }
 
 fn of_run(run: &RunId, message: &str) -> Fault {
@@ -317,9 +373,24 @@ impl Source {
             Fault::Journal(JournalError::Corrupt { message, .. }) => (line, message),
             _ => (line, CHANGED.to_owned()),
         })?;
+        let is_over = row.stop.is_some() && is_over(&row.run, spec, parsed);
         self.runs += 1;
-        Ok(Ready { line, row, blobs, beginning, entries, links })
+        Ok(Ready { line, row, blobs, beginning, entries, links, is_over })
     }
+}
+
+/// Whether these entries lead to the end of a run: one that has stopped may still have to settle or to be saved.
+fn is_over(run: &RunId, spec: RunSpec, entries: Vec<Entry>) -> bool {
+    let recorded = Recorded {
+        spec: Arc::new(spec),
+        manifest: "".into(),
+        origin: None,
+        entries,
+        unverified: None,
+        imported: false,
+        since_last_ms: None,
+    };
+    replay(run, &recorded).is_ok_and(|state| state.is_done())
 }
 
 fn from<T: serde::de::DeserializeOwned>(text: &str) -> serde_json::Result<T> {

@@ -66,13 +66,13 @@ impl Locks {
         }
     }
 
-    /// Whether a process holds a run's lock. Asking takes it from nobody: askers share it, and who wants it waits for
-    /// them. Where that cannot be found out, nobody is taken to hold it.
+    /// Whether a process may hold a run's lock. Asking takes it from no process: askers share it, and a process that wants
+    /// it waits for them. Where that cannot be found out, as with a file of another user, it counts as held.
     pub(super) fn is_held(&self, run: &RunId) -> bool {
         match File::open(self.path(run)) {
-            Ok(file) => matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)),
+            Ok(file) => file.try_lock_shared().is_err(),
             // Its owner removes it at the end.
-            Err(_) => false,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
         }
     }
 
@@ -174,6 +174,20 @@ mod tests {
             }
         });
         assert_eq!(fs::read_dir(&locks.folder).unwrap().count(), 0);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_lock_that_cannot_be_asked_about_counts_as_held() {
+        // I-29, L22: the run of another user may be live, and what it has reserved is not settled from outside.
+        let folder = tempfile::tempdir().unwrap();
+        let (locks, run) = (Locks::beside(&folder.path().join("journal.db")), RunId::new("r1"));
+        assert!(!locks.is_held(&run), "there is no folder yet");
+        fs::create_dir(&locks.folder).unwrap();
+        assert!(!locks.is_held(&run), "there is no file yet");
+        // Links in a circle can be opened by no user, also not by root.
+        std::os::unix::fs::symlink(locks.path(&run), locks.path(&run)).unwrap();
+        assert!(locks.is_held(&run));
     }
 
     #[test]

@@ -372,6 +372,15 @@ impl Files {
 #[async_trait]
 impl Journal for SqliteJournal {
     async fn create(&self, header: &Header, first: &Arc<Entry>) -> Result<Box<dyn RunWriter>, JournalError> {
+        self.create_announcing(header, first, Vec::new()).await
+    }
+
+    async fn create_announcing(
+        &self,
+        header: &Header,
+        first: &Arc<Entry>,
+        messages: Vec<HookMessage>,
+    ) -> Result<Box<dyn RunWriter>, JournalError> {
         let (header, first, sync, limit) = (header.clone(), Arc::clone(first), self.sync, self.limit);
         let prepared = self.reading(move |files, connection| {
             let run = header.run.clone();
@@ -396,6 +405,7 @@ impl Journal for SqliteJournal {
         });
         let (held, opening, entry) = prepared.await?;
         let mut writer = Writer::new(self, held);
+        writer.announce(messages);
         let durability = sync.of(Durability::Committed);
         writer.commit(Follows::Beginning(Box::new(opening)), vec![entry], durability).await?;
         Ok(Box::new(writer))
@@ -546,6 +556,10 @@ impl RunWriter for Writer {
                     break;
                 }
             }
+        }
+        if refused.is_some() {
+            // They are of the last entry, which is not there.
+            self.messages.clear();
         }
         // The entries before one that is refused are whole.
         if !texts.is_empty() {

@@ -152,7 +152,7 @@ impl SqliteJournal {
             let _lock = files.lock(&run, None)?;
             let head = files.head(&run)?;
             open.commit(files, Durability::Synced, |connection| {
-                let Some(row) = RunRow::find(connection, &run)? else {
+                let Some(mut row) = RunRow::find(connection, &run)? else {
                     return Err(files.gone(connection, &run)?.into());
                 };
                 match row.check(key) {
@@ -176,6 +176,10 @@ impl SqliteJournal {
                     };
                 if let Some(why) = why {
                     return Err(JournalError::Kept { run: run.clone(), why }.into());
+                }
+                if is_imported {
+                    // A run of another journal made its key taken here, and gives it back.
+                    row.request_key = None;
                 }
                 bury(connection, &row, key)?;
                 for table in ["summaries", "entries", "runs"] {
