@@ -107,7 +107,7 @@ fn an_imported_run_does_not_count_as_done() {
     let ran = other.run(&args(&tickets(&other, 1), &["--no-save"]));
     assert_eq!(ran.code, 6, "{}{}", ran.out, ran.err);
     // The whole reason, in the table and on standard error.
-    let why = "does not count as done: it was imported, and may have gone on where it is from";
+    let why = "does not count as done: it was imported";
     let remedy = "use another journal for the batch (--journal)";
     assert!(ran.out.contains(why) && ran.out.contains(remedy), "{}", ran.out);
     assert!(ran.err.contains("item B-0: failed: run ") && ran.err.contains(remedy), "{}", ran.err);

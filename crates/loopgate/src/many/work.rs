@@ -192,6 +192,9 @@ impl Worker {
                 Ok(Attached::Ended(ended)) if ended.unverified.is_some() => {
                     expect_own(&ended.started.run, ended.unverified.as_ref())?;
                 }
+                Err(StartError::ImportedRequest { run, .. }) => {
+                    expect_own(&run, Some(&Arc::from("it was imported")))?;
+                }
                 Ok(Attached::Ended(ended)) if self.begins_again(&ended.outcome) && !is_noted => {
                     before = Some(ended.outcome.run.clone());
                     nth += 1;
