@@ -75,7 +75,7 @@ pub struct Domain {
     /// Where outcomes are saved: a file with placeholders for the ids of item and run, or an address, and how much of
     /// the evidence is saved. `None`: nowhere.
     pub save: Option<DetailedTarget>,
-    /// What its runs may cost together, by day and by month. Empty: there is no such budget.
+    /// What its runs may cost together, by day and by month. Empty: its runs share no budget.
     pub budgets: Vec<SharedBudget>,
     /// Which entries of its runs a journal in a file syncs to the disk.
     pub sync: SyncPolicy,

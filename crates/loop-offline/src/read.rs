@@ -39,7 +39,7 @@ pub(super) struct Tool<'a> {
     pub(super) name: &'a str,
     pub(super) hints: &'a str,
     pub(super) parameters: Vec<Parameter<'a>>,
-    /// Whether it may change something, or asks a person: then it is no read.
+    /// Whether it looks something up, may change something, or asks a person.
     pub(super) use_of: Use,
 }
 

@@ -19,9 +19,9 @@ pub struct BatchLine {
     pub done_before: bool,
     /// The run's id. Null if none was begun.
     pub run: Option<String>,
-    /// The class of its outcome. Null if there is no outcome.
+    /// The class of its outcome. Null if the run has no outcome.
     pub class: Option<String>,
-    /// The reason why it stopped. Null if there is no outcome.
+    /// The reason why it stopped. Null if the run has no outcome.
     pub reason: Option<String>,
     /// The exit code that `loopgate run` would have for it.
     pub exit_code: u8,

@@ -92,6 +92,7 @@ mod explain;
 mod files;
 mod forecast;
 mod handle;
+mod hmac;
 pub mod hooks;
 pub mod journal;
 mod listed;

@@ -191,7 +191,7 @@ impl FilterArgs {
     /// Refuses a name that no run of any journal can have, except for the reasons of the domains in this one.
     fn check_reasons(&self, lines: &[RunLine]) -> Result<(), Failure> {
         let reasons = StopReason::ALL.iter().map(StopReason::name);
-        let classes = CLASSES.iter().map(|class| class.name());
+        let classes = StopClass::ALL.iter().map(|class| class.name());
         let states = ListedState::ALL.iter().map(|state| state.name());
         let own = lines.iter().filter_map(|line| line.stop.as_ref()).map(StopReason::name);
         let known: Vec<&str> = classes.chain(states).chain(reasons).chain(own).collect();
@@ -205,7 +205,7 @@ impl FilterArgs {
                     format!("did you mean `{name}`?")
                 }
                 _ => {
-                    let classes: Vec<&str> = CLASSES.iter().map(|class| class.name()).collect();
+                    let classes: Vec<&str> = StopClass::ALL.iter().map(|class| class.name()).collect();
                     format!(
                         "give an outcome ({}), a state (running, waiting, interrupted, damaged) or a stop reason",
                         classes.join(", ")
@@ -226,16 +226,6 @@ async fn waits(journal: &dyn Journal, run: &RunId) -> bool {
     let state = journal.read(run).await.ok().and_then(|recorded| replay(run, &recorded).ok());
     state.is_some_and(|state| !state.requested().is_empty())
 }
-
-const CLASSES: [StopClass; 7] = [
-    StopClass::Answered,
-    StopClass::Partial,
-    StopClass::Refused,
-    StopClass::NeedsHuman,
-    StopClass::Failed,
-    StopClass::InDoubt,
-    StopClass::Cancelled,
-];
 
 /// How much of an item's id is listed, in characters.
 const MAX_ID_CHARS: usize = 60;

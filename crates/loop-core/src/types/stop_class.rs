@@ -24,6 +24,17 @@ pub enum StopClass {
 }
 
 impl StopClass {
+    /// Every class, in order of declaration.
+    pub const ALL: [Self; 7] = [
+        Self::Answered,
+        Self::Partial,
+        Self::Refused,
+        Self::NeedsHuman,
+        Self::Failed,
+        Self::InDoubt,
+        Self::Cancelled,
+    ];
+
     /// The exit code of a program that ends with this class.
     pub fn exit_code(self) -> u8 {
         match self {

@@ -5,17 +5,6 @@ use loop_core::{StopClass, StopReason, Verdict};
 use crate::case::{AnswerKind, CASE_VERSION, Case, CaseError, MockStatus};
 use crate::trace;
 
-/// Every class of a stop.
-const CLASSES: [StopClass; 7] = [
-    StopClass::Answered,
-    StopClass::Partial,
-    StopClass::Refused,
-    StopClass::NeedsHuman,
-    StopClass::Failed,
-    StopClass::InDoubt,
-    StopClass::Cancelled,
-];
-
 /// The reasons that a name of a case means: one of ours, one of S4's (S4-21, S4-72), or one of the domain's own (S4-35).
 pub(crate) fn reasons(name: &str) -> Vec<StopReason> {
     match name {
@@ -207,9 +196,9 @@ fn expected(case: &Case, origin: &str) -> Result<(), CaseError> {
         }
     }
     if let Some(class) = &expected.class
-        && CLASSES.iter().all(|known| known.name() != class)
+        && StopClass::ALL.iter().all(|known| known.name() != class)
     {
-        let known = CLASSES.map(StopClass::name).join(", ");
+        let known = StopClass::ALL.map(StopClass::name).join(", ");
         return wrong(
             "/expected/class".to_owned(),
             format!("there is no class `{class}`; there are {known}"),

@@ -1,6 +1,6 @@
 //! The signature of a message, as <https://www.standardwebhooks.com> defines it.
 
-use sha2::{Digest as _, Sha256};
+use crate::hmac::hmac;
 
 /// The value of `webhook-signature`: `v1,` and the HMAC-SHA-256 over id, time and body, in Base64. A secret of the form
 /// `whsec_BASE64` is its decoded bytes, any other is its own bytes.
@@ -9,23 +9,6 @@ pub fn signature(secret: &str, id: &str, unix_s: u64, body: &str) -> String {
     let key = decoded.unwrap_or_else(|| secret.as_bytes().to_vec());
     let message = format!("{id}.{unix_s}.{body}");
     format!("v1,{}", encoded(&hmac(&key, message.as_bytes())))
-}
-
-fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
-    let digested: [u8; 32];
-    let key = if key.len() > BLOCK {
-        digested = Sha256::digest(key).into();
-        &digested[..]
-    } else {
-        key
-    };
-    let padded = |pad: u8| {
-        let mut block = [pad; BLOCK];
-        block.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
-        block
-    };
-    let inner = Sha256::new().chain_update(padded(0x36)).chain_update(message).finalize();
-    Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize().into()
 }
 
 fn encoded(bytes: &[u8]) -> String {
@@ -61,8 +44,6 @@ fn decoded(text: &str) -> Option<Vec<u8>> {
 }
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-/// Bytes that SHA-256 takes at a time.
-const BLOCK: usize = 64;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -85,8 +66,5 @@ mod tests {
             assert_eq!(back.unwrap_or_default(), text.as_bytes(), "{text}");
         }
         assert_eq!(decoded("a b"), None);
-        // RFC 4231, test case 6: a key that is longer than a block.
-        let mac = hmac(&[0xaa; 131], b"Test Using Larger Than Block-Size Key - Hash Key First");
-        assert_eq!(mac[..4], [0x60, 0xe4, 0x31, 0x59]);
     }
 }

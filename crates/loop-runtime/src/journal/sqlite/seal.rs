@@ -6,10 +6,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::files;
+use crate::hmac::hmac;
 
 /// A journal's key.
 #[derive(Clone)]
@@ -110,16 +110,6 @@ pub(super) enum Broken {
     Imported,
 }
 
-fn hmac(key: &[u8; BYTES], message: &[u8]) -> [u8; BYTES] {
-    let padded = |pad: u8| {
-        let mut block = [pad; BLOCK];
-        block.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
-        block
-    };
-    let inner = Sha256::new().chain_update(padded(0x36)).chain_update(message).finalize();
-    Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize().into()
-}
-
 /// Whether two texts are the same, in a time that does not tell where they differ.
 fn same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |seen, (a, b)| seen | (a ^ b)) == 0
@@ -132,8 +122,6 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Bytes of a key and of what SHA-256 gives.
 const BYTES: usize = 32;
-/// Bytes that SHA-256 takes at a time.
-const BLOCK: usize = 64;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
