@@ -12,7 +12,7 @@ use crate::rooms;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-pub(crate) const ARROWS: [(&str, &[&str]); 17] = [
+pub(crate) const ARROWS: [(&str, &[&str]); 18] = [
     ("loop-core", &[]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
@@ -36,6 +36,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 17] = [
         ],
     ),
     ("loop-eval", &["loop-core", "loop-domain", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"]),
+    ("loop-server", &["loop-core", "loop-domain", "loop-eval", "loop-runtime"]),
     (
         "loopgate",
         &[
@@ -49,6 +50,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 17] = [
             "loop-prices",
             "loop-prompts",
             "loop-runtime",
+            "loop-server",
             "loop-tools",
         ],
     ),
