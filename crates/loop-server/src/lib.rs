@@ -3,8 +3,10 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`caller`] | who sends a request, and what they may do |
+//! | [`doors`] | who gets in: tokens, sessions, `Host` and `Origin`, limits, the audit log |
 //! | `problem` (feature `http`) | what a refused request gets, as RFC 9457 says |
 
 pub mod caller;
+pub mod doors;
 #[cfg(feature = "http")]
 pub mod problem;
