@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `api` (feature `http`) | the HTTP API, and its OpenAPI document |
 //! | [`caller`] | who sends a request, and what they may do |
+//! | [`doors`] | who gets in: tokens, sessions, `Host` and `Origin`, limits, the audit log |
 //! | [`engine`] | the queue, and the runs under way |
 //! | `problem` (feature `http`) | what a refused request gets, as RFC 9457 says |
 //! | `server` (feature `http`) | connections and their limits |
@@ -11,6 +12,7 @@
 #[cfg(feature = "http")]
 pub mod api;
 pub mod caller;
+pub mod doors;
 pub mod engine;
 mod log;
 #[cfg(feature = "http")]

@@ -1,5 +1,6 @@
 //! Journals: the append-only list of a run's events and notes, durable before anything follows from them.
 
+mod audited;
 mod memory;
 mod none;
 mod sqlite;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::expire::expire;
 use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
 pub use crate::parts::replay;
+pub use audited::{AuditAction, AuditEntry, AuditFilter, AuditLine, AuditResult};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
 pub use sqlite::{

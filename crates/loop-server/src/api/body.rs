@@ -33,9 +33,9 @@ pub(super) fn query<T: DeserializeOwned>(text: Option<&str>) -> Result<T, Proble
 
 fn serde_urlencoded<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let uri: axum::http::Uri = format!("/?{text}").parse().map_err(|_| "not a query".to_owned())?;
-    axum::extract::Query::try_from_uri(&uri)
-        .map(|axum::extract::Query(value)| value)
-        .map_err(|error| error.body_text().trim_start_matches("Failed to deserialize query string: ").to_owned())
+    axum::extract::Query::try_from_uri(&uri).map(|axum::extract::Query(value)| value).map_err(|error| {
+        error.body_text().trim_start_matches("Failed to deserialize query string: ").to_owned()
+    })
 }
 
 /// How long a caller prefers to wait for the run (RFC 7240), at most [`MAX_WAIT`].

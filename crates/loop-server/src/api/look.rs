@@ -75,7 +75,9 @@ fn json(api: &Api, domain: &str, value: &impl Serialize) -> Result<Response, Pro
 /// Whether JSON is named and Markdown is not named before it.
 fn accepts_json(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let mut kinds = values.flat_map(|value| value.split(',')).map(|kind| kind.split(';').next().unwrap_or_default().trim());
+    let mut kinds = values
+        .flat_map(|value| value.split(','))
+        .map(|kind| kind.split(';').next().unwrap_or_default().trim());
     kinds.find(|kind| matches!(*kind, "application/json" | "text/markdown" | "text/plain" | "text/*"))
         == Some("application/json")
 }

@@ -190,8 +190,7 @@ impl LiveRun {
 
     /// Waits until it has ended, or waits for a person.
     pub(super) async fn rests(&mut self) {
-        let is_at_rest =
-            |live: &Live| !matches!(live.phase, RunPhase::Queued | RunPhase::Running);
+        let is_at_rest = |live: &Live| !matches!(live.phase, RunPhase::Queued | RunPhase::Running);
         // An error: it has ended.
         _ = self.live.wait_for(is_at_rest).await;
     }

@@ -10,6 +10,7 @@
 //! each run had come is kept beside the journal as well, so that a run which was rolled back, or lost its newest entries,
 //! is noticed before anything is done again.
 
+mod audit;
 mod budgets;
 mod clock;
 mod export;
