@@ -81,7 +81,7 @@ impl Exchange {
         if state.pieces.is_empty() {
             return state.poll_end(cx).map(|end| end.map(|()| false));
         }
-        pieces.append(&mut state.pieces);
+        hand_over(&mut state.pieces, pieces);
         state.bytes = 0;
         let task = state.task.take();
         drop(state);
@@ -128,6 +128,15 @@ impl State {
         }
         wait(&mut self.caller, cx);
         Poll::Pending
+    }
+}
+
+/// Moves pieces on. Where none wait, the lists change places, so that they grow once in a call.
+fn hand_over(from: &mut Vec<Bytes>, to: &mut Vec<Bytes>) {
+    if to.is_empty() {
+        std::mem::swap(from, to);
+    } else {
+        to.append(from);
     }
 }
 
@@ -182,7 +191,7 @@ async fn run(sent: impl Future<Output = Result<Response, reqwest::Error>>, sende
         let is_over = end.is_some();
         sender.put(|state| {
             state.head = head.take().or_else(|| state.head.take());
-            state.pieces.append(&mut body.pieces);
+            hand_over(&mut body.pieces, &mut state.pieces);
             state.bytes += std::mem::take(&mut body.bytes);
             state.end = end;
         });
