@@ -220,6 +220,9 @@ impl Body {
                 Poll::Ready(Ok(Some(piece))) => {
                     self.has_yielded = false;
                     self.bytes += piece.len();
+                    if self.pieces.len() == self.pieces.capacity() && self.pieces.len() >= FEW {
+                        self.pieces.reserve(MANY);
+                    }
                     self.pieces.push(piece);
                 }
                 Poll::Ready(end) => return Poll::Ready(Some(end.map(drop).map_err(Interrupted::Http))),
@@ -235,6 +238,9 @@ impl Body {
     }
 }
 
+/// From so many pieces on, room is made for many more.
+const FEW: usize = 4;
+const MANY: usize = 60;
 /// How many bytes may wait for the caller before the connection is held back.
 const MAX_WAITING: usize = 64 << 10;
 

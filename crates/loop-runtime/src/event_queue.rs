@@ -50,10 +50,15 @@ impl<T> Shared<T> {
 impl<T> Sender<T> {
     /// Queues a value. Where the receiver is gone, the value is dropped.
     pub(crate) fn send(&self, value: T) {
+        let mut state = self.0.lock();
+        // Asked under the lock: what is queued after the receiver went would stay as long as a sender does.
         if self.is_closed() {
             return;
         }
-        let mut state = self.0.lock();
+        // More than a few come together, such as all events of a reply.
+        if state.values.len() == state.values.capacity() && state.values.len() >= FEW {
+            state.values.reserve(MANY);
+        }
         state.values.push_back(value);
         let receiver = state.receiver.take();
         drop(state);
@@ -156,6 +161,8 @@ impl Wake for Parked {
 
 /// So many values leave their room behind in an empty queue.
 const FEW: usize = 4;
+/// So many more are made room for where it is more than a few.
+const MANY: usize = 60;
 
 #[cfg(test)]
 mod tests {

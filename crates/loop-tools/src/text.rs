@@ -95,8 +95,10 @@ pub(crate) fn cut(text: &str, cap: usize) -> Option<String> {
 fn has_unsafe(text: &str) -> bool {
     let mut rest = text;
     loop {
-        let plain: usize =
-            rest.as_bytes().chunks(CHUNK).take_while(|chunk| is_plain(chunk)).map(<[u8]>::len).sum();
+        let (chunks, end) = rest.as_bytes().as_chunks::<CHUNK>();
+        let whole = chunks.iter().take_while(|chunk| is_plain(*chunk)).count();
+        let is_all = whole == chunks.len() && is_plain(end);
+        let plain = if is_all { rest.len() } else { whole * CHUNK };
         // Between a plain chunk and the next there is never the middle of a character.
         rest = rest.get(plain..).unwrap_or_default();
         if rest.is_empty() {
