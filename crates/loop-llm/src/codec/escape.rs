@@ -76,15 +76,6 @@ pub(crate) fn is_sound(json: &str) -> bool {
 
 /// How many bytes at the beginning need no escape: all before the first quote, backslash or control character.
 pub(crate) fn plain(bytes: &[u8]) -> usize {
-    let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
-    // Without a branch for each byte, so that the compiler looks at sixteen together.
-    let has_none = |chunk: &&[u8; 32]| !chunk.iter().fold(false, |found, byte| found | is_special(byte));
-    let long = 32 * bytes.as_chunks::<32>().0.iter().take_while(has_none).count();
-    long + plain_near(bytes.get(long..).unwrap_or_default())
-}
-
-/// The same, where the first of them is near, or the end is.
-fn plain_near(bytes: &[u8]) -> usize {
     let mut before = 0;
     for pair in bytes.as_chunks::<16>().0 {
         if let [one, two] = pair.as_chunks().0 {
