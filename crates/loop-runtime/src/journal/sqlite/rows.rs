@@ -396,9 +396,12 @@ pub(super) fn lines(connection: &Connection, key: Option<&Key>) -> Result<Vec<Ru
     while let Some(row) = rows.next()? {
         let read = RunRow::read(row).and_then(|found| {
             let stop = match &found.stop {
-                Some(name) => {
-                    Some(parse::<StopReason>(&serde_json::to_string(name)?, "stop reason", &found.run, found.count())?)
-                }
+                Some(name) => Some(parse::<StopReason>(
+                    &serde_json::to_string(name)?,
+                    "stop reason",
+                    &found.run,
+                    found.count(),
+                )?),
                 None => None,
             };
             Ok((stop, found))
