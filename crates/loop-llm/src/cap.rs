@@ -74,7 +74,7 @@ impl OutputCap {
             }
         }
         for call in &mut reply.tool_calls {
-            call.name = word(&call.name);
+            keep_word(&mut call.name);
             if call.id.len() > MAX_WORD {
                 // A result that refers to a shortened id would not match the call in the provider's own turn.
                 call.id = "".into();
@@ -90,13 +90,14 @@ impl OutputCap {
             &mut reply.request,
         ];
         for text in words.into_iter().flatten() {
-            *text = word(text);
+            keep_word(text);
         }
         if let Some(detail) = &mut reply.stop_detail {
             *detail = short(detail, MAX_DETAIL);
         }
         reply.warnings.truncate(MAX_WARNINGS);
-        reply.warnings.iter_mut().for_each(|warning| *warning = short(warning, MAX_DETAIL));
+        let long = reply.warnings.iter_mut().filter(|warning| warning.len() > MAX_DETAIL);
+        long.for_each(|warning| *warning = short(warning, MAX_DETAIL));
         reply
     }
 
@@ -123,6 +124,13 @@ impl OutputCap {
 /// An id, a name or a stop reason, cut to 256 bytes.
 pub(crate) fn word(text: &str) -> Arc<str> {
     short(text, MAX_WORD)
+}
+
+/// The same, without a copy where nothing is cut.
+fn keep_word(text: &mut Arc<str>) {
+    if text.len() > MAX_WORD {
+        *text = word(text);
+    }
 }
 
 /// A message of a provider, cut to 4 KiB.

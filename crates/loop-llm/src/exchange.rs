@@ -81,7 +81,7 @@ impl Exchange {
         if state.pieces.is_empty() {
             return state.poll_end(cx).map(|end| end.map(|()| false));
         }
-        pieces.append(&mut state.pieces);
+        hand_over(&mut state.pieces, pieces);
         state.bytes = 0;
         let task = state.task.take();
         drop(state);
@@ -128,6 +128,15 @@ impl State {
         }
         wait(&mut self.caller, cx);
         Poll::Pending
+    }
+}
+
+/// Moves pieces on. Where none wait, the lists change places, so that they grow once in a call.
+fn hand_over(from: &mut Vec<Bytes>, to: &mut Vec<Bytes>) {
+    if to.is_empty() {
+        std::mem::swap(from, to);
+    } else {
+        to.append(from);
     }
 }
 
@@ -182,7 +191,7 @@ async fn run(sent: impl Future<Output = Result<Response, reqwest::Error>>, sende
         let is_over = end.is_some();
         sender.put(|state| {
             state.head = head.take().or_else(|| state.head.take());
-            state.pieces.append(&mut body.pieces);
+            hand_over(&mut body.pieces, &mut state.pieces);
             state.bytes += std::mem::take(&mut body.bytes);
             state.end = end;
         });
@@ -211,6 +220,9 @@ impl Body {
                 Poll::Ready(Ok(Some(piece))) => {
                     self.has_yielded = false;
                     self.bytes += piece.len();
+                    if self.pieces.len() == self.pieces.capacity() && self.pieces.len() >= FEW {
+                        self.pieces.reserve(MANY);
+                    }
                     self.pieces.push(piece);
                 }
                 Poll::Ready(end) => return Poll::Ready(Some(end.map(drop).map_err(Interrupted::Http))),
@@ -226,6 +238,9 @@ impl Body {
     }
 }
 
+/// From so many pieces on, room is made for many more.
+const FEW: usize = 4;
+const MANY: usize = 60;
 /// How many bytes may wait for the caller before the connection is held back.
 const MAX_WAITING: usize = 64 << 10;
 

@@ -610,7 +610,9 @@ impl Driver {
         let begun = InFlight { dispatch, ..InFlight::with(&token) };
         self.in_flight.insert((command.key, command.attempt), begun);
         let model = self.parts.models.of(self.run.auxiliary_tier());
-        let hear = self.hear(command.key, command.attempt);
+        let (key, attempt) = (command.key, command.attempt);
+        // Only a question to a model is heard of.
+        let hear = || self.hear(key, attempt);
         let (registry, credentials) = (self.parts.registry.clone(), (*self.parts.credentials).clone());
         let call = Dispatch::new(&self.run, command, (model, &self.parts.prompts, &registry), token, hear);
         let call = call.run(registry, credentials);

@@ -12,8 +12,8 @@ use std::task::{Context, Poll, ready};
 use futures::Stream;
 use loop_core::{Approver, CommandKey, Digest, PersonAnswer, RunId, StopMode};
 use loop_llm::LlmErrorKind;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::event_queue::{Receiver, Sender, event_queue};
 use crate::journal::Entry;
 
 /// Something that happened in a run. Exhaustive by intent: an observer decides about each kind.
@@ -158,7 +158,7 @@ pub(crate) struct Approval {
 /// What happens in one run, in order, from the first event on. As a stream or by [`recv`](Self::recv).
 #[derive(Debug)]
 pub struct Events {
-    receiver: UnboundedReceiver<Box<Queued>>,
+    receiver: Receiver<Queued>,
     load: Arc<Load>,
     /// What comes after the count that was given out.
     held: Option<RunEvent>,
@@ -175,12 +175,12 @@ pub(crate) struct Feed {
 struct Place {
     run: RunId,
     /// Without a bound of its own, since the end of a run must be told however full it is; [`Load`] holds it down.
-    sender: UnboundedSender<Box<Queued>>,
+    sender: Sender<Queued>,
     load: Arc<Load>,
     lost: Lost,
 }
 
-/// An event under way. Channels hold it boxed: each allocates space for 32 values at once.
+/// An event under way.
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub(crate) run: RunId,
@@ -218,7 +218,7 @@ impl Events {
     }
 
     fn with_load(run: &RunId, load: Load) -> (Feed, Self) {
-        let (sender, receiver) = unbounded_channel();
+        let (sender, receiver) = event_queue();
         let load = Arc::new(load);
         (Feed::new(run, sender, Arc::clone(&load)), Self { receiver, load, held: None })
     }
@@ -234,7 +234,7 @@ impl Events {
         if self.held.is_none() && self.load.waiting.load(Ordering::Acquire) == 0 {
             return None;
         }
-        self.held.take().or_else(|| self.receiver.try_recv().ok().map(|queued| self.unpacked(*queued)))
+        self.held.take().or_else(|| self.receiver.try_recv().map(|queued| self.unpacked(queued)))
     }
 
     fn unpacked(&mut self, queued: Queued) -> RunEvent {
@@ -257,12 +257,12 @@ impl Stream for Events {
             return Poll::Ready(Some(event));
         }
         let queued = ready!(self.receiver.poll_recv(context));
-        Poll::Ready(queued.map(|queued| self.unpacked(*queued)))
+        Poll::Ready(queued.map(|queued| self.unpacked(queued)))
     }
 }
 
 impl Feed {
-    pub(crate) fn new(run: &RunId, sender: UnboundedSender<Box<Queued>>, load: Arc<Load>) -> Self {
+    pub(crate) fn new(run: &RunId, sender: Sender<Queued>, load: Arc<Load>) -> Self {
         Self { place: Arc::new(Place { run: run.clone(), sender, load, lost: Lost::default() }) }
     }
 
@@ -289,7 +289,7 @@ impl Place {
     fn queue(&self, lost: Option<RunEvent>, event: RunEvent) {
         self.load.added(&event);
         // Whoever has gone in this moment hears nothing.
-        let _ = self.sender.send(Box::new(Queued { run: self.run.clone(), lost, event }));
+        self.sender.send(Queued { run: self.run.clone(), lost, event });
     }
 
     fn leave_out(&self, event: &RunEvent) {

@@ -5,22 +5,40 @@ use sha2::{Digest as _, Sha256};
 /// Bytes that SHA-256 takes at a time.
 const BLOCK: usize = 64;
 
-/// The HMAC of a message under a key of any length.
+/// A key of any length, digested once for all messages.
+#[derive(Clone)]
+pub(crate) struct HmacKey {
+    inner: Sha256,
+    outer: Sha256,
+}
+
+impl HmacKey {
+    pub(crate) fn new(key: &[u8]) -> Self {
+        let digested: [u8; 32];
+        let key = if key.len() > BLOCK {
+            digested = Sha256::digest(key).into();
+            &digested[..]
+        } else {
+            key
+        };
+        let padded = |pad: u8| {
+            let mut block = [pad; BLOCK];
+            block.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
+            Sha256::new_with_prefix(block)
+        };
+        Self { inner: padded(0x36), outer: padded(0x5c) }
+    }
+
+    /// The HMAC of a message.
+    pub(crate) fn of(&self, message: &[u8]) -> [u8; 32] {
+        let inner = self.inner.clone().chain_update(message).finalize();
+        self.outer.clone().chain_update(inner).finalize().into()
+    }
+}
+
+/// The HMAC of one message under a key of any length.
 pub(crate) fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
-    let digested: [u8; 32];
-    let key = if key.len() > BLOCK {
-        digested = Sha256::digest(key).into();
-        &digested[..]
-    } else {
-        key
-    };
-    let padded = |pad: u8| {
-        let mut block = [pad; BLOCK];
-        block.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
-        block
-    };
-    let inner = Sha256::new().chain_update(padded(0x36)).chain_update(message).finalize();
-    Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize().into()
+    HmacKey::new(key).of(message)
 }
 
 #[cfg(test)]
@@ -32,5 +50,17 @@ mod tests {
         // RFC 4231, test case 6.
         let mac = hmac(&[0xaa; 131], b"Test Using Larger Than Block-Size Key - Hash Key First");
         assert_eq!(mac[..4], [0x60, 0xe4, 0x31, 0x59]);
+    }
+
+    #[test]
+    fn a_key_makes_the_same_of_each_message_however_often_it_is_asked() {
+        let key = HmacKey::new(b"Jefe");
+        for message in
+            [&b"what do ya want for nothing?"[..], b"", b"another", b"what do ya want for nothing?"]
+        {
+            assert_eq!(key.of(message), hmac(b"Jefe", message));
+        }
+        // RFC 4231, test case 2.
+        assert_eq!(key.of(b"what do ya want for nothing?")[..4], [0x5b, 0xdc, 0xc1, 0x46]);
     }
 }

@@ -86,6 +86,7 @@ mod conversation;
 mod diff;
 mod driver;
 mod eager;
+mod event_queue;
 mod events;
 mod expire;
 mod explain;

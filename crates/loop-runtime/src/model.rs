@@ -385,6 +385,9 @@ async fn drain(
         }
         match event {
             ModelEvent::TextDelta { text } => {
+                if received.text.is_empty() {
+                    received.text.reserve(TEXT_BYTES);
+                }
                 received.text.push_str(&text);
                 if !is_beyond {
                     received.show_text(&text, hear);
@@ -489,5 +492,7 @@ fn failure(error: LlmError, received: StreamProgress, cap: OutputCap) -> ModelFa
 
 /// A wait that a person would want to know of.
 const LONG_WAIT: Duration = Duration::from_secs(10);
+/// Room for the text of a reply, from its first piece on.
+const TEXT_BYTES: usize = 256;
 /// After how many pieces a stream lets others run.
 const PIECES_A_TURN: u32 = 64;

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use loop_core::RunId;
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::event_queue::{Receiver, Sender, event_queue};
 use crate::events::{Feed, Load, MAX_TEXT_BYTES, Queued, RunEvent};
 
 /// Hears what happens in a loop's runs. A closure over the run's name and the event is one.
@@ -40,7 +40,7 @@ pub struct Observed {
 
 /// An observer with its thread and its queue. The thread ends when the loop and its runs are gone.
 pub(crate) struct Watcher {
-    sender: UnboundedSender<Box<Queued>>,
+    sender: Sender<Queued>,
     load: Arc<Load>,
     progress: Arc<Progress>,
 }
@@ -54,7 +54,7 @@ struct Progress {
 
 impl Watcher {
     pub(crate) fn new(observer: Arc<dyn Observer>) -> Self {
-        let (sender, receiver) = unbounded_channel();
+        let (sender, receiver) = event_queue();
         let (load, progress) = (Arc::new(Load::new(MAX_TEXT_BYTES)), Arc::<Progress>::default());
         let (own_load, own_progress) = (Arc::clone(&load), Arc::clone(&progress));
         // A thread rather than a task: the end of a runtime waits for its blocking tasks, but not for this.
@@ -97,19 +97,14 @@ impl fmt::Debug for Watcher {
     }
 }
 
-fn listen(
-    observer: &dyn Observer,
-    mut receiver: UnboundedReceiver<Box<Queued>>,
-    load: &Load,
-    progress: &Progress,
-) {
+fn listen(observer: &dyn Observer, mut receiver: Receiver<Queued>, load: &Load, progress: &Progress) {
     let hear = |run: &RunId, event: &RunEvent| {
         if std::panic::catch_unwind(AssertUnwindSafe(|| observer.observe(run, event))).is_err() {
             progress.panics.fetch_add(1, Ordering::Relaxed);
         }
     };
     while let Some(queued) = receiver.blocking_recv() {
-        let Queued { run, lost, event } = *queued;
+        let Queued { run, lost, event } = queued;
         load.taken(&event);
         if let Some(lost) = lost {
             hear(&run, &lost);

@@ -878,9 +878,9 @@ pub(crate) fn fresh_id(now: std::time::SystemTime) -> uuid::Uuid {
 
 /// Sixteen random digits: nothing that a tool or an item could guess.
 fn nonce() -> Arc<str> {
-    // The last 62 bits of a version 4 UUID are random, and the two before them are not.
-    let fresh = || uuid::Uuid::new_v4().as_u128() as u32;
-    format!("{:08x}{:08x}", fresh(), fresh()).into()
+    // The first and the last 32 bits of a version 4 UUID are random.
+    let random = uuid::Uuid::new_v4().as_u128();
+    format!("{:08x}{:08x}", (random >> 96) as u32, random as u32).into()
 }
 
 #[cfg(test)]

@@ -38,14 +38,13 @@ impl Dispatch {
         command: RunTool,
         (model, prompts, registry): (&Arc<dyn ChatModel>, &Arc<Prompts>, &Registry),
         cancel: CancellationToken,
-        hear: Hear,
+        hear: impl FnOnce() -> Hear,
     ) -> Self {
         let item = &run.started().item;
         // Parallel other calls of the batch never share it, every retry of one action reuses it (S4-30).
         let key = run.idempotency_key(&command.key);
-        let mut context = ToolContext::new(item.scope.clone(), Arc::clone(&item.title), Arc::clone(&key))
-            .with_trace(Arc::clone(run.trace_id()))
-            .with_cancel(cancel);
+        let (title, trace) = (Arc::clone(&item.title), Arc::clone(run.trace_id()));
+        let mut context = ToolContext::of_run(item.scope.clone(), title, Arc::clone(&key), trace, cancel);
         if registry.reads_results(&command.tool) {
             context = context.with_results(run.evidence().iter().map(earlier).collect());
         }
@@ -55,7 +54,7 @@ impl Dispatch {
                 prompts: Arc::clone(prompts),
                 id: Arc::clone(&run.spec().model(run.auxiliary_tier()).model),
                 budget,
-                hear,
+                hear: hear(),
                 meta: RequestMeta {
                     run: Arc::clone(&run.id().0),
                     key,

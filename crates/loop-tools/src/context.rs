@@ -44,15 +44,27 @@ impl ToolContext {
     /// Its trace is the run that the key begins with.
     pub fn new(scope: Scope, item_title: impl Into<Arc<str>>, key: impl Into<Arc<str>>) -> Self {
         let key = key.into();
+        let trace: Arc<str> = key.split('/').next().unwrap_or_default().into();
+        Self::of_run(scope, item_title, key, trace, CancellationToken::new())
+    }
+
+    /// A context without a model to ask, under this trace; the tool gets a child of the token.
+    pub fn of_run(
+        scope: Scope,
+        item_title: impl Into<Arc<str>>,
+        key: impl Into<Arc<str>>,
+        trace: impl Into<Arc<str>>,
+        cancel: CancellationToken,
+    ) -> Self {
         Self {
             scope,
             item_title: item_title.into(),
-            trace: key.split('/').next().unwrap_or_default().into(),
-            key,
+            trace: trace.into(),
+            key: key.into(),
             ask: None,
             sub_call_ms: SUB_CALL_MS,
             results: EarlierResults::default(),
-            cancel: CancellationToken::new(),
+            cancel,
             deadline: None,
         }
     }

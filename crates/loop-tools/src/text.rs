@@ -60,6 +60,10 @@ pub(crate) fn is_blank(text: &str) -> bool {
 
 /// `text` cleaned, on one line, and cut to [`LINE_CHARS`].
 pub(crate) fn one_line(text: &str) -> String {
+    // Most texts are one such line already.
+    if text.len() <= LINE_CHARS && is_plain_line(text.as_bytes()) {
+        return text.to_owned();
+    }
     let (cleaned, _) = clean(text);
     let mut line = String::with_capacity(cleaned.len());
     for word in cleaned.split_whitespace() {
@@ -91,8 +95,10 @@ pub(crate) fn cut(text: &str, cap: usize) -> Option<String> {
 fn has_unsafe(text: &str) -> bool {
     let mut rest = text;
     loop {
-        let plain: usize =
-            rest.as_bytes().chunks(CHUNK).take_while(|chunk| is_plain(chunk)).map(<[u8]>::len).sum();
+        let (chunks, end) = rest.as_bytes().as_chunks::<CHUNK>();
+        let whole = chunks.iter().take_while(|chunk| is_plain(*chunk)).count();
+        let is_all = whole == chunks.len() && is_plain(end);
+        let plain = if is_all { rest.len() } else { whole * CHUNK };
         // Between a plain chunk and the next there is never the middle of a character.
         rest = rest.get(plain..).unwrap_or_default();
         if rest.is_empty() {
@@ -117,6 +123,13 @@ fn is_plain(chunk: &[u8]) -> bool {
     // Without a branch for each byte, so that many are looked at together.
     let unsafe_byte = |byte: u8| byte >= 0x7f || (byte < 0x20 && byte != b'\n' && byte != b'\t');
     !chunk.iter().fold(false, |found, byte| found | unsafe_byte(*byte))
+}
+
+/// Whether these are visible ASCII with single spaces between words, and nothing before or after them.
+fn is_plain_line(line: &[u8]) -> bool {
+    let is_visible = !line.iter().fold(false, |found, byte| found | !(0x20..0x7f).contains(byte));
+    let doubled = line.windows(2).fold(false, |found, pair| found | (pair == b"  "));
+    is_visible && !doubled && line.first() != Some(&b' ') && line.last() != Some(&b' ')
 }
 
 /// Whether a character can steer a terminal or a reader without being seen.
@@ -230,6 +243,10 @@ mod tests {
     #[test]
     fn a_line_is_one_line_and_bounded() {
         assert_eq!(one_line(" a\n b\t\u{200b}c "), "a b c");
+        for spaced in ["a b", " a b", "a b ", "a  b", "a\tb", "a\u{7f} b", "\u{a0}a b"] {
+            assert_eq!(one_line(spaced), "a b", "{spaced:?}");
+        }
+        assert_eq!(one_line(""), "");
         let long = one_line(&"é".repeat(LINE_CHARS + 1));
         assert_eq!(long.chars().count(), LINE_CHARS + 1);
         assert!(long.ends_with('…'));

@@ -8,13 +8,12 @@
 //! The exceptions are the capital letter and the punctuation at the start and end of a sentence.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use crate::repeats::fingerprint::CallFacts;
-use crate::types::{Digest, canonical, sorted};
+use crate::types::{Digest, canonical, push_number, sorted};
 
 /// The fingerprint that a read shares with its near-duplicates: the tool and the arguments, without page numbers, and
 /// with a search text as the set of its words. `None` for a call that may change something.
@@ -47,7 +46,9 @@ pub(super) fn fingerprint(call: &CallFacts<'_>, search: &[Arc<str>]) -> Option<D
 
 /// Appends a text with its length before it, so that adjacent texts cannot be confused.
 fn push_text(text: &str, out: &mut String) {
-    write!(out, "{}:{text}", text.len()).expect("a string takes all text");
+    push_number(text.len() as u64, out);
+    out.push(':');
+    out.push_str(text);
 }
 
 fn push_words(words: &BTreeSet<String>, out: &mut String) {

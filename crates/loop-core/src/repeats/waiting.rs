@@ -13,6 +13,9 @@ const MEMBERS_OF_FLAG: usize = 2;
 /// A result longer than this, in bytes, is not a progress report.
 const LONGEST: usize = 600;
 
+/// Most bytes of a text that is only a state.
+const LONGEST_STATE: usize = 60;
+
 /// Whether an observation reports work in progress.
 pub(crate) fn waits(observation: &Observation) -> bool {
     if observation.status != Status::Ok {
@@ -52,9 +55,12 @@ fn has_state(members: &Map<String, Value>) -> bool {
 /// Whether the whole text is a state such as `status: running`.
 fn says_so(text: &str) -> bool {
     let text = text.trim();
+    if text.len() > LONGEST_STATE {
+        return false;
+    }
     let (name, state) = text.split_once(':').unwrap_or(("", text));
     let is_named = ["", "status", "state"].contains(&name.trim().to_lowercase().as_str());
-    text.len() <= 60 && is_named && is_under_way(state)
+    is_named && is_under_way(state)
 }
 
 fn is_under_way(state: &str) -> bool {

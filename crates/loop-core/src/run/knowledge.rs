@@ -1,6 +1,5 @@
 //! Knowledge: the evidence that a run has read, its taint, and how much of it is compacted.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::gate::{JudgedAction, Verdict};
 use crate::reply::Echoes;
 use crate::spec::RunSpec;
-use crate::types::{Digest, Evidence, EvidenceId, Status, Taint};
+use crate::types::{Evidence, EvidenceId, Status, Taint};
 
 /// The observations, and what follows from having read them.
 ///
@@ -75,10 +74,9 @@ impl Knowledge {
     pub(super) fn has_new_since(&self, seen: u32) -> bool {
         let (old, new) = self.evidence.split_at(self.evidence.len().min(seen as usize));
         let content = |it: &Evidence| it.observation.status.is_citable().then_some(it.observation.digest);
-        if new.is_empty() {
-            return false;
-        }
-        let known: BTreeSet<Digest> = old.iter().filter_map(content).collect();
-        new.iter().filter_map(content).any(|digest| !known.contains(&digest))
+        // Usually the first of them is new, so that earlier evidence is looked through once.
+        new.iter()
+            .filter_map(content)
+            .any(|digest| old.iter().filter_map(content).all(|known| known != digest))
     }
 }

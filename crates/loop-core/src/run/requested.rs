@@ -7,7 +7,7 @@ use crate::run::command::{CallModel, Command, RunTool, Validate};
 use crate::run::phase::{Batch, Call, Phase, Stopping};
 use crate::run::stopping::grace_ends;
 use crate::types::planted::{self, Planted};
-use crate::types::{Action, CommandKey, Millis, Slot};
+use crate::types::{Action, CommandKey, KEY_BYTES, Millis, Slot};
 
 impl Run {
     /// The commands that the driver must carry out now. Calling it twice gives the same list. A command stays until it
@@ -78,7 +78,15 @@ impl Run {
     /// first, as the parent of this one, keeps the key of that run.
     pub fn idempotency_key(&self, key: &CommandKey) -> Arc<str> {
         let foreign = self.state.calls.foreign.get(key).map(Arc::clone);
-        foreign.unwrap_or_else(|| format!("{}/{key}", self.id()).into())
+        foreign.unwrap_or_else(|| {
+            let run = self.id().as_str();
+            // Asked for each dispatch of a tool.
+            let mut text = String::with_capacity(run.len() + 1 + KEY_BYTES);
+            text.push_str(run);
+            text.push('/');
+            key.push_to(&mut text);
+            text.into()
+        })
     }
 
     fn command_call(&self, call: &Call) -> Option<Command> {

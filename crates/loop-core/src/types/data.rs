@@ -151,7 +151,8 @@ const MAX_ESCAPED: usize = 6 + 2;
 
 /// A text as JSON.
 fn written(text: &str) -> String {
-    Value::from(text).to_string()
+    // The same bytes as `Value::from(text).to_string()`, without a copy of the text.
+    serde_json::to_string(text).expect("a text is always JSON, and memory takes it")
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ impl Digest {
     }
 
     /// As [`of`](Self::of), for bytes that are the concatenation of `parts`.
-    pub(crate) fn of_parts(tag: &str, parts: &[&[u8]]) -> Self {
+    pub fn of_parts(tag: &str, parts: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(b"loopgate/").update(tag.as_bytes()).update(&[0]);
         for part in parts {
@@ -114,12 +114,18 @@ impl FromStr for Digest {
 
     fn from_str(text: &str) -> Result<Self, InvalidDigest> {
         let mut bytes = [0; 32];
-        if text.len() != 64 || !text.is_ascii() {
+        if text.len() != 64 {
             return Err(InvalidDigest);
         }
-        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            let pair = std::str::from_utf8(pair).map_err(|_| InvalidDigest)?;
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| InvalidDigest)?;
+        let nibble = |digit: u8| match digit {
+            b'0'..=b'9' => Ok(digit - b'0'),
+            b'a'..=b'f' => Ok(digit - b'a' + 10),
+            b'A'..=b'F' => Ok(digit - b'A' + 10),
+            _ => Err(InvalidDigest),
+        };
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().as_chunks::<2>().0) {
+            let [high, low] = *pair;
+            *byte = nibble(high)? << 4 | nibble(low)?;
         }
         Ok(Self(bytes))
     }
@@ -158,6 +164,9 @@ mod tests {
         let digest = Digest::of("a", b"x");
         assert_ne!(digest, Digest::of("b", b"x"));
         assert_eq!(digest.to_string().parse::<Digest>(), Ok(digest));
-        assert!("00".parse::<Digest>().is_err());
+        assert_eq!(digest.to_string().to_uppercase().parse::<Digest>(), Ok(digest));
+        for wrong in ["00", &"+f".repeat(32), &"g0".repeat(32), &"é".repeat(32), &"0".repeat(65)] {
+            assert!(wrong.parse::<Digest>().is_err(), "{wrong}");
+        }
     }
 }

@@ -11,6 +11,7 @@ mod arguments;
 mod canonical;
 mod confidence;
 mod data;
+mod decimal;
 mod defaults;
 mod effect;
 mod evidence;
@@ -65,6 +66,8 @@ pub use totals::Totals;
 pub use usage::{CallExtent, Received, Usage};
 
 pub(crate) use canonical::{canonical_text, sorted};
+pub(crate) use decimal::push_number;
 pub(crate) use defaults::is_default;
 pub(crate) use members::Written;
 pub(crate) use similar::similar_names;
+pub(crate) use slot::KEY_BYTES;

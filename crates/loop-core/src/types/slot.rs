@@ -8,6 +8,8 @@ use serde::Deserializer;
 use serde::Serialize;
 use serde::Serializer;
 
+use crate::types::decimal::push_number;
+
 /// The purpose of a command within its pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Slot {
@@ -50,19 +52,35 @@ impl CommandKey {
 
 impl fmt::Display for CommandKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pass = self.pass;
-        match self.slot {
-            Slot::Select => write!(f, "{pass}/select"),
-            Slot::Main => write!(f, "{pass}/main"),
-            Slot::Repair => write!(f, "{pass}/repair"),
-            Slot::Final => write!(f, "{pass}/final"),
-            Slot::Action(n) => write!(f, "{pass}/action-{n}"),
-            Slot::Validate => write!(f, "{pass}/validate"),
-            Slot::Save => write!(f, "{pass}/save"),
-            Slot::Inherited(n) => write!(f, "{pass}/inherited-{n}"),
+        let mut text = String::with_capacity(KEY_BYTES);
+        self.push_to(&mut text);
+        f.write_str(&text)
+    }
+}
+
+impl CommandKey {
+    /// Appends the key as it is displayed.
+    pub(crate) fn push_to(&self, out: &mut String) {
+        push_number(self.pass.into(), out);
+        let (slot, number) = match self.slot {
+            Slot::Select => ("/select", None),
+            Slot::Main => ("/main", None),
+            Slot::Repair => ("/repair", None),
+            Slot::Final => ("/final", None),
+            Slot::Action(n) => ("/action-", Some(n)),
+            Slot::Validate => ("/validate", None),
+            Slot::Save => ("/save", None),
+            Slot::Inherited(n) => ("/inherited-", Some(n)),
+        };
+        out.push_str(slot);
+        if let Some(number) = number {
+            push_number(number.into(), out);
         }
     }
 }
+
+/// Usual most bytes of a key.
+pub(crate) const KEY_BYTES: usize = 24;
 
 impl FromStr for CommandKey {
     type Err = InvalidKey;

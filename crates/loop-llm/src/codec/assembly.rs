@@ -218,6 +218,9 @@ impl Assembly {
             return Ok(());
         }
         self.received += piece.len();
+        if call.arguments.is_empty() {
+            call.arguments.reserve(ARGUMENTS_BYTES);
+        }
         call.arguments.push_str(piece);
         self.tell_call(at, /*is_over*/ false);
         Ok(())
@@ -566,6 +569,10 @@ impl Assembly {
     fn tell(&mut self, event: ModelEvent) {
         self.is_kept_alive = false;
         self.received += 1;
+        // Events that come one by one are taken one by one; those of a whole reply come together.
+        if self.items.len() == self.items.capacity() && self.items.len() >= FEW_ITEMS {
+            self.items.reserve(MANY_ITEMS);
+        }
         self.items.push_back(Ok(event));
     }
 
@@ -577,6 +584,9 @@ impl Assembly {
 
     fn add_text(&mut self, piece: &str) {
         if !piece.is_empty() {
+            if self.text.is_empty() {
+                self.text.reserve(TEXT_BYTES);
+            }
             self.text.push_str(piece);
             self.tell(ModelEvent::TextDelta { text: piece.into() });
         }
@@ -626,3 +636,10 @@ fn severity(stop: ReplyEnd) -> u8 {
 pub(super) fn interrupted(kind: LlmErrorKind, message: &str) -> LlmError {
     LlmError::new(kind, crate::error::ErrorPhase::Stream, message)
 }
+
+/// From so many events on, room is made for many.
+const FEW_ITEMS: usize = 4;
+const MANY_ITEMS: usize = 60;
+/// Room for a text, and for the arguments of a call, from their first piece on.
+const TEXT_BYTES: usize = 256;
+const ARGUMENTS_BYTES: usize = 64;

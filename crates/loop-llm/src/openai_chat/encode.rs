@@ -253,7 +253,7 @@ fn tools(
         let message = "this model takes tools only on the Responses interface, or at the effort none";
         return Err(LlmError::unsendable(LlmErrorKind::Unsupported, message));
     }
-    let mut json = Json::default();
+    let mut json = Json::with_capacity(TOOL_BYTES * request.tools.len());
     for (nth, tool) in request.tools.iter().enumerate() {
         json.raw(if nth == 0 { "[" } else { "," });
         json.raw("{\"type\":\"function\",\"function\":{\"name\":").text(&wire_name(&tool.name));
@@ -335,6 +335,8 @@ fn sampling(
 
 /// The assistant's turn between results and a user's message, for servers that require one.
 const BRIDGE: &str = "{\"role\":\"assistant\",\"content\":\"OK.\"}";
+/// Usual bytes of a tool in a request.
+const TOOL_BYTES: usize = 384;
 /// Replaces an image that a result cannot contain.
 const PICTURE: &str = "[picture below]";
 const PICTURE_AFTER_TEXT: &str = "\n[picture below]";

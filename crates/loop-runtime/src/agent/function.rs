@@ -141,6 +141,12 @@ impl<T: Serialize + 'static> ToolReturn<Serialized> for T {
             Err(Ok(Err(error))) => return failed(tool, error),
             Err(Err(value)) => value,
         };
+        // Neither is a plain text copied to be looked at.
+        let value = match downcast::<T, String>(value).map_err(downcast::<T, Result<String, String>>) {
+            Ok(text) | Err(Ok(Ok(text))) => return returned(tool, Value::String(text)),
+            Err(Ok(Err(error))) => return failed(tool, error),
+            Err(Err(value)) => value,
+        };
         let shape = value.serialize(Probe);
         let json = match serde_json::to_value(&value) {
             Ok(json) => json,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Digest, Note, RunId, StopReason, canonical};
+use loop_core::{Digest, EventKind, Note, RunId, StopReason, canonical};
 use rusqlite::types::{FromSql, Value};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::Serialize;
@@ -378,7 +378,7 @@ pub(super) struct Text {
 impl Text {
     /// Refuses an entry that takes more bytes than `limit`.
     pub(super) fn of(run: &RunId, entry: &Entry, limit: u64) -> Result<Self, Fault> {
-        let (event, notes) = (json(&entry.event)?, json(&entry.notes)?);
+        let (event, notes) = (json_of(&entry.event, room(entry))?, json_of(&entry.notes, NOTES_BYTES)?);
         let bytes = (event.len() + notes.len()) as u64;
         if bytes > limit {
             return Err(JournalError::TooLarge { run: run.clone(), seq: entry.seq, bytes, limit }.into());
@@ -406,9 +406,12 @@ pub(super) fn lines_where(
     while let Some(row) = rows.next()? {
         let read = RunRow::read(row).and_then(|found| {
             let stop = match &found.stop {
-                Some(name) => {
-                    Some(parse::<StopReason>(&json(name)?, "stop reason", &found.run, found.count())?)
-                }
+                Some(name) => Some(parse::<StopReason>(
+                    &serde_json::to_string(name)?,
+                    "stop reason",
+                    &found.run,
+                    found.count(),
+                )?),
                 None => None,
             };
             Ok((stop, found))
@@ -491,13 +494,9 @@ pub(super) fn root(
 
 /// The hash of an entry, which the next one carries.
 pub(super) fn link(prev: &Digest, epoch: i64, event: &str, notes: &str) -> Digest {
-    let mut bytes = prev.0.to_vec();
-    bytes.extend(epoch.to_be_bytes());
+    let (epoch, length) = (epoch.to_be_bytes(), (event.len() as u64).to_be_bytes());
     // With its length before it, no byte of the event can pass for one of the notes.
-    bytes.extend((event.len() as u64).to_be_bytes());
-    bytes.extend(event.as_bytes());
-    bytes.extend(notes.as_bytes());
-    Digest::of("journal-entry", &bytes)
+    Digest::of_parts("journal-entry", &[&prev.0, &epoch, &length, event.as_bytes(), notes.as_bytes()])
 }
 
 pub(super) fn cell<T: FromSql>(row: &Row<'_>, column: usize, run: &RunId, seq: u64) -> Result<T, Fault> {
@@ -509,14 +508,34 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str, what: &str, run: &RunId, se
         .map_err(|error| corrupt(run, seq, format!("the {what} cannot be read: {error}")))
 }
 
-fn json<T: Serialize>(value: &T) -> Result<String, Fault> {
-    Ok(serde_json::to_string(value)?)
+/// Usual upper bound of the bytes of an entry's event.
+fn room(entry: &Entry) -> usize {
+    let text = match &entry.event.kind {
+        // What is read, and the data, which is written as JSON in a JSON text.
+        EventKind::ToolFinished { observation, .. } => {
+            let data = observation.data.as_text().map_or(observation.data.len(), |text| text.len());
+            (observation.markdown.len() + data) * 9 / 8
+        }
+        EventKind::ModelReplied { reply, .. } => reply.text.len() * 9 / 8,
+        _ => 0,
+    };
+    text + EVENT_BYTES
+}
+
+/// JSON in a text that has room for so many bytes from the start.
+fn json_of<T: Serialize>(value: &T, room: usize) -> Result<String, Fault> {
+    let mut json = Vec::with_capacity(room);
+    serde_json::to_writer(&mut json, value)?;
+    String::from_utf8(json).map_err(|error| Fault::Stated(error.to_string()))
 }
 
 pub(super) fn corrupt(run: &RunId, seq: u64, message: impl Into<String>) -> Fault {
     JournalError::Corrupt { run: run.clone(), seq, message: message.into() }.into()
 }
 
+/// Bytes of an event without its texts, and of usual notes.
+const EVENT_BYTES: usize = 768;
+const NOTES_BYTES: usize = 256;
 const TAG: &str = "run";
 const IMPORTED_TAG: &str = "imported-run";
 pub(super) const CHANGED: &str = "changed since it was written; the run cannot be resumed from it";

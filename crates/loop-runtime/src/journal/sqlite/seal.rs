@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 use crate::files;
-use crate::hmac::hmac;
+use crate::hmac::HmacKey;
 
 /// A journal's key.
 #[derive(Clone)]
 pub(super) struct Key {
-    bytes: [u8; BYTES],
+    hmac: HmacKey,
     /// Names the key without telling it.
     name: String,
 }
@@ -52,7 +52,9 @@ impl Key {
     }
 
     fn of(bytes: [u8; BYTES]) -> Self {
-        Self { bytes, name: hex(&hmac(&bytes, b"name")[..4]) }
+        let hmac = HmacKey::new(&bytes);
+        let [first, second, third, fourth, ..] = hmac.of(b"name");
+        Self { name: hex(&[first, second, third, fourth]), hmac }
     }
 
     /// Makes a key where there is none. The caller is alone.
@@ -81,12 +83,17 @@ impl Key {
     /// The seal of these fields under a tag: the key's name and an HMAC-SHA-256. With their lengths before them, no
     /// byte of one field can pass for one of the next.
     pub(super) fn seal(&self, tag: &str, fields: &[&str]) -> String {
-        let mut message = Vec::new();
-        for field in std::iter::once(&tag).chain(fields) {
+        let all = || std::iter::once(&tag).chain(fields);
+        let mut message = Vec::with_capacity(all().map(|field| 8 + field.len()).sum());
+        for field in all() {
             message.extend((field.len() as u64).to_be_bytes());
             message.extend(field.as_bytes());
         }
-        format!("{}-{}", self.name, hex(&hmac(&self.bytes, &message)))
+        let mut seal = String::with_capacity(self.name.len() + 1 + 2 * BYTES);
+        seal.push_str(&self.name);
+        seal.push('-');
+        push_hex(&self.hmac.of(&message), &mut seal);
+        seal
     }
 
     /// Why a seal does not hold; `None` where it does.
@@ -116,8 +123,17 @@ fn same(one: &[u8], other: &[u8]) -> bool {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]).collect()
+    let mut text = String::with_capacity(2 * bytes.len());
+    push_hex(bytes, &mut text);
+    text
+}
+
+fn push_hex(bytes: &[u8], text: &mut String) {
+    let digit = |nibble: u8| char::from(if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 });
+    for byte in bytes {
+        text.push(digit(byte >> 4));
+        text.push(digit(byte & 0xf));
+    }
 }
 
 /// Bytes of a key and of what SHA-256 gives.
@@ -133,7 +149,7 @@ mod tests {
         // RFC 4231, test case 2: a key is padded with zeros.
         let mut key = [0; BYTES];
         key[..4].copy_from_slice(b"Jefe");
-        let reported = hex(&hmac(&key, b"what do ya want for nothing?"));
+        let reported = hex(&HmacKey::new(&key).of(b"what do ya want for nothing?"));
         assert_eq!(reported, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
     }
 

@@ -1,0 +1,237 @@
+//! A queue of events without a bound of its own: many senders, one receiver.
+//!
+//! Its values are in one buffer that grows with what waits, and that is given back once all of it was taken. A channel
+//! would allocate for each value, or hold room for 32 of them in every run.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker, ready};
+use std::thread::Thread;
+
+use tokio::task::coop::poll_proceed;
+
+/// A queue, and its two sides.
+pub(crate) fn event_queue<T>() -> (Sender<T>, Receiver<T>) {
+    let state = Mutex::new(State { values: VecDeque::new(), receiver: None });
+    let shared = Arc::new(Shared { state, senders: AtomicUsize::new(1), is_closed: AtomicBool::new(false) });
+    (Sender(Arc::clone(&shared)), Receiver(shared))
+}
+
+/// Puts values into the queue.
+#[derive(Debug)]
+pub(crate) struct Sender<T>(Arc<Shared<T>>);
+
+/// Takes values out of the queue.
+#[derive(Debug)]
+pub(crate) struct Receiver<T>(Arc<Shared<T>>);
+
+#[derive(Debug)]
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    senders: AtomicUsize,
+    /// Whether the receiver is gone.
+    is_closed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    values: VecDeque<T>,
+    /// Wakes the receiver.
+    receiver: Option<Waker>,
+}
+
+impl<T> Shared<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Sender<T> {
+    /// Queues a value. Where the receiver is gone, the value is dropped.
+    pub(crate) fn send(&self, value: T) {
+        let mut state = self.0.lock();
+        // Asked under the lock: what is queued after the receiver went would stay as long as a sender does.
+        if self.is_closed() {
+            return;
+        }
+        // More than a few come together, such as all events of a reply.
+        if state.values.len() == state.values.capacity() && state.values.len() >= FEW {
+            state.values.reserve(MANY);
+        }
+        state.values.push_back(value);
+        let receiver = state.receiver.take();
+        drop(state);
+        if let Some(receiver) = receiver {
+            receiver.wake();
+        }
+    }
+
+    /// Whether the receiver is gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.is_closed.load(Ordering::Acquire)
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.0.senders.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        if self.0.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let receiver = self.0.lock().receiver.take();
+            if let Some(receiver) = receiver {
+                receiver.wake();
+            }
+        }
+    }
+}
+
+impl<T> Receiver<T> {
+    /// The next value, if it is there.
+    pub(crate) fn try_recv(&mut self) -> Option<T> {
+        self.0.lock().next()
+    }
+
+    /// The next value; `None` when all senders are gone and everything was taken.
+    pub(crate) fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
+        // A queue that is never empty must not keep the task from giving way.
+        let turn = ready!(poll_proceed(context));
+        let mut state = self.0.lock();
+        // Asked before the values: a sender that goes queues nothing after that.
+        let is_over = self.0.senders.load(Ordering::Acquire) == 0;
+        match state.next() {
+            None if !is_over => {
+                match &mut state.receiver {
+                    Some(waker) => waker.clone_from(context.waker()),
+                    receiver => *receiver = Some(context.waker().clone()),
+                }
+                Poll::Pending
+            }
+            next => {
+                turn.made_progress();
+                Poll::Ready(next)
+            }
+        }
+    }
+
+    /// The same, on a thread that waits.
+    pub(crate) fn blocking_recv(&mut self) -> Option<T> {
+        let waker = Waker::from(Arc::new(Parked(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            match self.poll_recv(&mut context) {
+                Poll::Ready(next) => return next,
+                Poll::Pending => std::thread::park(),
+            }
+        }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.0.is_closed.store(true, Ordering::Release);
+        let left = std::mem::take(&mut self.0.lock().values);
+        drop(left);
+    }
+}
+
+impl<T> State<T> {
+    fn next(&mut self) -> Option<T> {
+        let next = self.values.pop_front();
+        if next.is_some() && self.values.is_empty() && self.values.capacity() > FEW {
+            self.values = VecDeque::new();
+        }
+        next
+    }
+}
+
+/// Wakes a thread.
+struct Parked(Thread);
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// So many values leave their room behind in an empty queue.
+const FEW: usize = 4;
+/// So many more are made room for where it is more than a few.
+const MANY: usize = 60;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::future::poll_fn;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn values_come_in_order_and_the_end_after_them() {
+        let (sender, mut receiver) = event_queue();
+        let other = sender.clone();
+        (0..100).for_each(|n| if n % 2 == 0 { sender.send(n) } else { other.send(n) });
+        drop(sender);
+        for n in 0..100 {
+            assert_eq!(poll_fn(|context| receiver.poll_recv(context)).await, Some(n));
+        }
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(receiver.poll_recv(&mut context).is_pending());
+        drop(other);
+        assert_eq!(receiver.poll_recv(&mut context), Poll::Ready(None));
+    }
+
+    #[tokio::test]
+    async fn a_task_that_waits_is_woken_by_a_value_and_by_the_end() {
+        let (sender, mut receiver) = event_queue();
+        let heard = tokio::spawn(async move {
+            let mut heard = Vec::new();
+            while let Some(value) = poll_fn(|context| receiver.poll_recv(context)).await {
+                heard.push(value);
+            }
+            heard
+        });
+        for value in 0..3 {
+            tokio::task::yield_now().await;
+            sender.send(value);
+        }
+        tokio::task::yield_now().await;
+        drop(sender);
+        assert_eq!(heard.await.unwrap(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_thread_that_waits_hears_all_and_the_end() {
+        let (sender, mut receiver) = event_queue();
+        let thread = std::thread::spawn(move || std::iter::from_fn(|| receiver.blocking_recv()).sum::<u32>());
+        (1..=1_000).for_each(|n| sender.send(n));
+        drop(sender);
+        assert_eq!(thread.join().unwrap(), 500_500);
+    }
+
+    #[test]
+    fn without_a_receiver_nothing_is_kept() {
+        let (sender, receiver) = event_queue();
+        let value = Arc::new(());
+        sender.send(Arc::clone(&value));
+        assert!(!sender.is_closed());
+        drop(receiver);
+        assert!(sender.is_closed());
+        sender.send(Arc::clone(&value));
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
+
+    #[test]
+    fn an_empty_queue_gives_its_room_back() {
+        let (sender, mut receiver) = event_queue();
+        (0..64).for_each(|n| sender.send(n));
+        while receiver.try_recv().is_some() {}
+        assert!(receiver.0.lock().values.capacity() <= FEW);
+    }
+}
