@@ -1,1 +1,11 @@
 //! The tests of the server, as one program.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
+
+#[cfg(feature = "http")]
+mod api;
+mod bench;
+mod engine;
+#[cfg(feature = "http")]
+mod events;
+#[cfg(feature = "http")]
+mod openapi;
