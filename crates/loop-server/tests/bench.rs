@@ -9,6 +9,7 @@ use loop_core::RunId;
 use loop_domain::{Domain, LoadOptions};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest};
 use loop_runtime::Runner;
+use loop_runtime::hooks::{Hook, HookEvent, HookMessage, HookSender, Hooks};
 use loop_runtime::journal::{Journal, SqliteJournal};
 use loop_runtime::models::{Models, Offline};
 use loop_server::engine::{Engine, EngineLimits, NewRun, RunnerSource, ServedDomain};
@@ -78,9 +79,29 @@ impl Source {
         Runner::new((*domain.spec).clone(), (*domain.registry).clone(), models)
             .with_prompts(Arc::clone(&domain.prompts))
             .with_secrets(domain.secrets())
-            .with_hooks(domain.hooks().clone())
+            .with_hooks(hooks(domain))
             .with_journal(Arc::clone(&self.journal) as Arc<dyn Journal>)
             .leave_when_waiting()
+    }
+}
+
+/// A hook of the domain `other`, which receives nothing.
+fn hooks(domain: &Domain) -> Hooks {
+    let desk = Hook {
+        name: "desk".into(),
+        on: vec![HookEvent::Ended],
+        sender: Arc::new(Away),
+        timeout: Duration::from_secs(5),
+    };
+    Hooks::new((&*domain.spec.domain == "other").then_some(desk))
+}
+
+struct Away;
+
+#[async_trait]
+impl HookSender for Away {
+    async fn send(&self, _: &HookMessage) -> Result<(), String> {
+        Err("it is away".to_owned())
     }
 }
 
