@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use loop_core::{Approver, CommandKey, Digest, Outcome, PersonAnswer, PersonRequest, RunId, Started, StopMode};
+use loop_core::{
+    Approver, CommandKey, Digest, Outcome, PersonAnswer, PersonRequest, RunId, Started, StopMode,
+};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinHandle};
 

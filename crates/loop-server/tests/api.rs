@@ -34,7 +34,10 @@ impl Answered {
         assert_eq!(self.status, status, "{}", self.text);
         assert_eq!(self.headers["content-type"], "application/problem+json");
         let problem = self.json();
-        assert_eq!((&problem["type"], &problem["status"]), (&json!(format!("/problems/{kind}")), &json!(status)));
+        assert_eq!(
+            (&problem["type"], &problem["status"]),
+            (&json!(format!("/problems/{kind}")), &json!(status))
+        );
         let detail = problem["detail"].as_str().unwrap();
         assert!(!detail.contains('\n') && !detail.contains("/tmp") && !detail.contains(".db"), "{detail}");
         assert_eq!(self.headers.contains_key("retry-after"), problem.get("retry_after").is_some());
@@ -155,8 +158,14 @@ async fn every_route_answers_what_the_document_says_and_nothing_else() {
     client.post(&ada, "/v1/runs", json!({ "item": " " })).await.refuses(422, "invalid");
     client.post(&ada, "/v1/runs", json!({ "item": ASKS, "priority": 101 })).await.refuses(422, "invalid");
     client.post(&root, "/v1/runs", json!({ "item": ASKS })).await.refuses(422, "invalid");
-    client.post(&ada, "/v1/runs", json!({ "domain": "other", "item": ASKS })).await.refuses(404, "unknown-domain");
-    client.post(&root, "/v1/runs", json!({ "domain": "no", "item": ASKS })).await.refuses(404, "unknown-domain");
+    client
+        .post(&ada, "/v1/runs", json!({ "domain": "other", "item": ASKS }))
+        .await
+        .refuses(404, "unknown-domain");
+    client
+        .post(&root, "/v1/runs", json!({ "domain": "no", "item": ASKS }))
+        .await
+        .refuses(404, "unknown-domain");
     let setting = json!({ "item": ASKS, "settings": { "limits.passes": 1 } });
     client.post(&ada, "/v1/runs", setting).await.refuses(422, "setting");
     let long = json!({ "item": "x".repeat(7 << 20) });
@@ -226,10 +235,8 @@ async fn every_route_answers_what_the_document_says_and_nothing_else() {
     }
     // The number of readers has a test of its own, and the stub that replies here asks no question: see `serve` of the
     // command's tests.
-    let expected = BTreeMap::from([
-        ("answer_question".to_owned(), vec![202]),
-        ("read_events".to_owned(), vec![429]),
-    ]);
+    let expected =
+        BTreeMap::from([("answer_question".to_owned(), vec![202]), ("read_events".to_owned(), vec![429])]);
     assert_eq!(missing, expected);
 }
 
@@ -249,11 +256,9 @@ async fn people(client: &Client, [root, ada, bob, eve, stranger]: [&Caller; 5], 
     client.send(None, "GET /v1/pending", &[], "").await.refuses(401, "unauthorised");
 
     let (key, binding) = (&action["action"], &action["binding"]);
-    for (path, mut body) in [
-        ("approve", json!({})),
-        ("deny", json!({ "why": "not today" })),
-        ("answer", json!({ "text": "42" })),
-    ] {
+    for (path, mut body) in
+        [("approve", json!({})), ("deny", json!({ "why": "not today" })), ("answer", json!({ "text": "42" }))]
+    {
         let path = format!("{one}/{path}");
         body["key"] = key.clone();
         body["binding"] = binding.clone();
@@ -275,8 +280,14 @@ async fn people(client: &Client, [root, ada, bob, eve, stranger]: [&Caller; 5], 
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         body
     };
-    client.post(eve, &format!("{one}/answer"), decision(json!({ "text": "42" }))).await.refuses(409, "decision");
-    client.post(eve, &format!("{one}/answer"), decision(json!({ "text": " " }))).await.refuses(422, "invalid");
+    client
+        .post(eve, &format!("{one}/answer"), decision(json!({ "text": "42" })))
+        .await
+        .refuses(409, "decision");
+    client
+        .post(eve, &format!("{one}/answer"), decision(json!({ "text": " " })))
+        .await
+        .refuses(422, "invalid");
     client.post(eve, &format!("{one}/deny"), decision(json!({ "why": " " }))).await.refuses(422, "invalid");
 
     // Instructions, and a resume of what waits.
@@ -288,7 +299,10 @@ async fn people(client: &Client, [root, ada, bob, eve, stranger]: [&Caller; 5], 
     client.post(ada, &instruct, json!({ "text": "x".repeat(7 << 20) })).await.refuses(413, "too-large");
     client.send(None, &format!("POST {instruct}"), &[], "").await.refuses(401, "unauthorised");
     assert_eq!(client.post(ada, &instruct, json!({ "text": "be brief" })).await.status, 202);
-    client.post(ada, &format!("/v1/runs/{over}/instructions"), json!({ "text": "x" })).await.refuses(409, "state");
+    client
+        .post(ada, &format!("/v1/runs/{over}/instructions"), json!({ "text": "x" }))
+        .await
+        .refuses(409, "state");
     client.post(ada, &format!("{one}/resume"), Value::Null).await.refuses(409, "state");
     client.post(bob, &format!("{one}/resume"), Value::Null).await.refuses(403, "forbidden");
     client.post(stranger, &format!("{one}/resume"), Value::Null).await.refuses(404, "unknown-run");
@@ -326,7 +340,8 @@ async fn people(client: &Client, [root, ada, bob, eve, stranger]: [&Caller; 5], 
 async fn system(client: &Client, [root, ada, stranger]: [&Caller; 3]) {
     let names = async |who: &Caller| {
         let domains = client.get(who, "/v1/domains").await.json();
-        let names = domains["domains"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned());
+        let names =
+            domains["domains"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned());
         names.collect::<Vec<_>>()
     };
     assert_eq!(names(root).await, ["crm", "other"]);
@@ -353,7 +368,10 @@ async fn system(client: &Client, [root, ada, stranger]: [&Caller; 3]) {
     assert_eq!(client.send(Some(root), "POST /v1/runs", &headers, &body).await.json()["state"], "ended");
     let messages = client.get(root, "/v1/outbox").await.json();
     let [message] = &messages["messages"].as_array().unwrap()[..] else { panic!("{messages}") };
-    assert_eq!((&message["hook"], &message["event"], &message["failures"]), (&json!("desk"), &json!("ended"), &json!(1)));
+    assert_eq!(
+        (&message["hook"], &message["event"], &message["failures"]),
+        (&json!("desk"), &json!("ended"), &json!(1))
+    );
     let of_crm = caller("op", &[Role::Admin], Some(&["crm"]));
     assert_eq!(client.get(&of_crm, "/v1/outbox").await.json()["messages"], json!([]));
     let drop = format!("DELETE /v1/outbox/{}", message["id"].as_str().unwrap());

@@ -89,7 +89,10 @@ async fn the_queue_is_bounded_by_domain_and_in_all() {
     all.push(submit("small").await.unwrap());
     let full = submit("small").await.unwrap_err();
     assert!(matches!(&full, EngineError::Full { domain: Some(_), bound: 1 }), "{full:?}");
-    assert_eq!(full.to_string(), "1 submissions wait for small, which is the maximum; send the request again later");
+    assert_eq!(
+        full.to_string(),
+        "1 submissions wait for small, which is the maximum; send the request again later"
+    );
     // The other domain has a place, and then the bound of all of them counts.
     all.push(submit("crm").await.unwrap());
     queued(1).await;
@@ -121,7 +124,8 @@ async fn a_key_is_its_callers_own_and_names_one_request() {
     // Many at once are one.
     let key = |n: usize| NewRun { key: Some(format!("key {}", n % 3)), ..asks(ASKS) };
     let many = futures::future::join_all((0..30).map(|n| engine.submit(key(n)))).await;
-    let runs: std::collections::BTreeSet<_> = many.iter().map(|it| it.as_ref().unwrap().run.clone()).collect();
+    let runs: std::collections::BTreeSet<_> =
+        many.iter().map(|it| it.as_ref().unwrap().run.clone()).collect();
     assert_eq!((runs.len(), many.iter().filter(|it| it.as_ref().unwrap().is_new).count()), (3, 3));
 }
 
@@ -209,10 +213,8 @@ async fn a_caller_sets_what_the_domain_lets_them_and_only_tightens() {
     let (bench, gate) = (Bench::new(), Gate::open());
     bench.domain("open", "[limits]\npasses = 4\n[serve]\ncaller_may_set = [\"limits.passes\"]\n");
     let engine = bench.engine_of(&["open"], &gate, limits()).await;
-    let with = |key: &str, value: &str| NewRun {
-        settings: vec![(key.to_owned(), value.to_owned())],
-        ..asks(ASKS)
-    };
+    let with =
+        |key: &str, value: &str| NewRun { settings: vec![(key.to_owned(), value.to_owned())], ..asks(ASKS) };
     let submitted = engine.submit(with("limits.passes", "1")).await.unwrap();
     ended(&engine, &submitted).await;
     assert_eq!(engine.read(&submitted.run).await.unwrap().1.spec().limits.passes, 1);
@@ -339,7 +341,8 @@ fn a_crash_between_the_start_of_a_run_and_its_record_leaves_one_run() {
 fn a_row_that_another_program_changed_is_never_begun() {
     let bench = Bench::new();
     let run = process(async || {
-        let engine = bench.engine_of(&["crm"], &Gate::closed(), EngineLimits { max_runs: 0, ..limits() }).await;
+        let engine =
+            bench.engine_of(&["crm"], &Gate::closed(), EngineLimits { max_runs: 0, ..limits() }).await;
         engine.submit(asks(ASKS)).await.unwrap().run
     });
     let other = rusqlite::Connection::open(bench.path()).unwrap();

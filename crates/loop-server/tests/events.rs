@@ -93,7 +93,8 @@ async fn a_reader_that_never_reads_holds_one_page() {
     let engine = bench.engine(&gate).await;
     let run = engine.submit(asks(ASKS)).await.unwrap().run;
     let request = |last: &str| {
-        let mut request = Request::get(format!("/v1/runs/{run}/events?after={last}")).body(Body::empty()).unwrap();
+        let mut request =
+            Request::get(format!("/v1/runs/{run}/events?after={last}")).body(Body::empty()).unwrap();
         request.extensions_mut().insert(reader());
         request
     };

@@ -26,8 +26,10 @@ fn every_reference_of_the_document_leads_somewhere_and_every_operation_has_its_o
         let pointer = reference.strip_prefix('#').unwrap();
         assert!(document.pointer(pointer).is_some(), "{reference}");
     }
-    let operations = document["paths"].as_object().unwrap().values().flat_map(|it| it.as_object().unwrap().values());
-    let mut names: Vec<&str> = operations.map(|operation| operation["operationId"].as_str().unwrap()).collect();
+    let operations =
+        document["paths"].as_object().unwrap().values().flat_map(|it| it.as_object().unwrap().values());
+    let mut names: Vec<&str> =
+        operations.map(|operation| operation["operationId"].as_str().unwrap()).collect();
     let count = names.len();
     names.sort_unstable();
     names.dedup();

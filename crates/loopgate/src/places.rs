@@ -50,7 +50,11 @@ fn load_with(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<D
 }
 
 /// How a domain is loaded by these arguments.
-pub(crate) fn options(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<LoadOptions, Failure> {
+pub(crate) fn options(
+    args: &DomainArgs,
+    record: Option<&Path>,
+    cwd: PathBuf,
+) -> Result<LoadOptions, Failure> {
     let mut options = LoadOptions { profile: args.profile.clone(), cwd, ..LoadOptions::default() };
     options.record = record.map(Path::to_owned);
     options.prices = prices();

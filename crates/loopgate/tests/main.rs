@@ -56,6 +56,8 @@ mod resume;
 mod scripts;
 mod secrets;
 mod selection;
+#[cfg(all(feature = "server", target_os = "linux"))]
+mod serve;
 mod sim;
 mod terminal;
 mod tickets;

@@ -33,16 +33,17 @@ pub(super) fn query<T: DeserializeOwned>(text: Option<&str>) -> Result<T, Proble
 
 fn serde_urlencoded<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let uri: axum::http::Uri = format!("/?{text}").parse().map_err(|_| "not a query".to_owned())?;
-    axum::extract::Query::try_from_uri(&uri)
-        .map(|axum::extract::Query(value)| value)
-        .map_err(|error| error.body_text().trim_start_matches("Failed to deserialize query string: ").to_owned())
+    axum::extract::Query::try_from_uri(&uri).map(|axum::extract::Query(value)| value).map_err(|error| {
+        error.body_text().trim_start_matches("Failed to deserialize query string: ").to_owned()
+    })
 }
 
 /// How long a caller prefers to wait for the run (RFC 7240), at most [`MAX_WAIT`].
 pub(super) fn wait_of(headers: &HeaderMap) -> Option<Duration> {
     let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
-    let mut wishes = values.flat_map(|value| value.split([',', ';']));
-    let seconds = wishes.find_map(|wish| wish.trim().strip_prefix("wait=")?.trim().parse::<u64>().ok())?;
+    let mut preferences = values.flat_map(|value| value.split([',', ';']));
+    let seconds = preferences
+        .find_map(|preference| preference.trim().strip_prefix("wait=")?.trim().parse::<u64>().ok())?;
     Some(Duration::from_secs(seconds).min(MAX_WAIT))
 }
 

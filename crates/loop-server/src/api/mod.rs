@@ -50,7 +50,8 @@ pub(crate) struct Api {
 pub fn router(engine: Engine) -> Router {
     let largest = engine.domains().map(|domain| domain.domain.item_bytes_max()).max().unwrap_or_default();
     // In JSON a byte may take six.
-    let max_body = usize::try_from(largest).unwrap_or(usize::MAX).saturating_mul(6).saturating_add(BODY_BYTES);
+    let max_body =
+        usize::try_from(largest).unwrap_or(usize::MAX).saturating_mul(6).saturating_add(BODY_BYTES);
     let metrics = Arc::new(Metrics::new());
     let api = Api {
         engine,

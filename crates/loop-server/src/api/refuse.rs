@@ -41,7 +41,8 @@ pub(super) fn problem(error: EngineError) -> Problem {
         }
         EngineError::Answer { .. } => (StatusCode::CONFLICT, "decision", "Decision does not count"),
         EngineError::Journal(_) => {
-            let journal = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "journal", "Journal not available", detail);
+            let journal =
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "journal", "Journal not available", detail);
             return journal.retry_after(RETRY_S);
         }
     };

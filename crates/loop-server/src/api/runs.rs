@@ -10,7 +10,7 @@ use loop_core::{Digest, RunId};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::access::{Deed, Known};
+use super::access::{Access, Known};
 use super::refuse::problem;
 use super::types::{SubmitRequest, SubmittedItem};
 use super::{Api, body};
@@ -54,7 +54,9 @@ pub(super) async fn submit(
         (key, value)
     });
     let key = match headers.get("idempotency-key") {
-        Some(key) => Some(key.to_str().map_err(|_| invalid("Idempotency-Key: it is not ASCII; use another"))?),
+        Some(key) => {
+            Some(key.to_str().map_err(|_| invalid("Idempotency-Key: it is not ASCII; use another"))?)
+        }
         None => None,
     };
     let new = NewRun {
@@ -98,7 +100,7 @@ pub(super) async fn one(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let run = known.run(&api, &id, Deed::Read).await?;
+    let run = known.run(&api, &id, Access::Read).await?;
     waited(&api, &run, &headers).await;
     let view = api.engine.view(&run).await.map_err(problem)?;
     Ok(tagged(&headers, &view))
@@ -108,9 +110,10 @@ pub(super) async fn one(
 fn tagged(headers: &HeaderMap, view: &RunView) -> Response {
     let text = serde_json::to_vec(view).unwrap_or_default();
     let tag = format!("\"{}\"", Digest::of("view", &text).short());
-    let is_known = headers.get_all(header::IF_NONE_MATCH).iter().any(|known| {
-        known.to_str().is_ok_and(|known| known.split(',').any(|known| known.trim() == tag))
-    });
+    let is_known = headers
+        .get_all(header::IF_NONE_MATCH)
+        .iter()
+        .any(|known| known.to_str().is_ok_and(|known| known.split(',').any(|known| known.trim() == tag)));
     let mut response = match is_known {
         true => StatusCode::NOT_MODIFIED.into_response(),
         false => ([(header::CONTENT_TYPE, "application/json")], text).into_response(),

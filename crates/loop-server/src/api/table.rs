@@ -51,7 +51,12 @@ fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-fn parameter(within: &'static str, name: &'static str, schema: SchemaOf, describe: &'static str) -> Parameter {
+fn parameter(
+    within: &'static str,
+    name: &'static str,
+    schema: SchemaOf,
+    describe: &'static str,
+) -> Parameter {
     Parameter { name, within, describe, schema }
 }
 
@@ -60,7 +65,12 @@ fn run_id() -> Parameter {
 }
 
 fn prefer() -> Parameter {
-    parameter("header", "Prefer", schema::<String>, "`wait=30`: the answer waits up to so many seconds, at most 60, until the run has ended or waits for a person.")
+    parameter(
+        "header",
+        "Prefer",
+        schema::<String>,
+        "`wait=30`: the answer waits up to so many seconds, at most 60, until the run has ended or waits for a person.",
+    )
 }
 
 fn answer<T: JsonSchema>(status: u16, describe: &'static str) -> Answer {
@@ -85,7 +95,12 @@ pub(super) fn routes() -> Vec<Route> {
             id: "submit_run",
             summary: "Submit a work item. Accepted means journaled: its run begins, once, even if the server is killed",
             parameters: vec![
-                parameter("header", "Idempotency-Key", schema::<String>, "Two requests of a caller with one key are one request: the second returns the run of the first. At most 200 characters."),
+                parameter(
+                    "header",
+                    "Idempotency-Key",
+                    schema::<String>,
+                    "Two requests of a caller with one key are one request: the second returns the run of the first. At most 200 characters.",
+                ),
                 prefer(),
             ],
             body: Some(schema::<SubmitRequest>),
@@ -105,7 +120,11 @@ pub(super) fn routes() -> Vec<Route> {
                 query("domain", schema::<String>, "Only runs of this domain."),
                 query("state", schema::<RunState>, "Only runs in this state."),
                 query("reason", schema::<String>, "Only runs with this stop reason."),
-                query("since", schema::<u64>, "Only runs that began at this time or later, in milliseconds since 1970 (UTC)."),
+                query(
+                    "since",
+                    schema::<u64>,
+                    "Only runs that began at this time or later, in milliseconds since 1970 (UTC).",
+                ),
                 query("until", schema::<u64>, "Only runs that began before this time."),
                 query("tag", schema::<String>, "Only runs with this tag."),
                 query("text", schema::<String>, "Only runs whose item's id or title has this text."),
@@ -122,7 +141,11 @@ pub(super) fn routes() -> Vec<Route> {
             path: "/v1/runs/{run}",
             id: "get_run",
             summary: "Look at a run: its state, why it stopped, what it cost",
-            parameters: vec![run_id(), prefer(), parameter("header", "If-None-Match", schema::<String>, "The `ETag` of an earlier answer.")],
+            parameters: vec![
+                run_id(),
+                prefer(),
+                parameter("header", "If-None-Match", schema::<String>, "The `ETag` of an earlier answer."),
+            ],
             body: None,
             answers: vec![answer::<RunView>(200, "The run."), empty(304, "It is as it was.")],
             problems: &[404],
@@ -138,7 +161,10 @@ pub(super) fn routes() -> Vec<Route> {
             answers: vec![Answer {
                 status: 200,
                 describe: "The document.",
-                content: vec![("text/markdown", schema::<String>), ("application/json", schema::<DocumentView>)],
+                content: vec![
+                    ("text/markdown", schema::<String>),
+                    ("application/json", schema::<DocumentView>),
+                ],
             }],
             problems: &[404],
             handler: || get(look::document),
@@ -161,7 +187,12 @@ pub(super) fn routes() -> Vec<Route> {
             summary: "Read the events of a run as they happen (server-sent events), from the first or from the one after `Last-Event-ID`",
             parameters: vec![
                 run_id(),
-                parameter("header", "Last-Event-ID", schema::<String>, "The id of the last event that you have. Default: none."),
+                parameter(
+                    "header",
+                    "Last-Event-ID",
+                    schema::<String>,
+                    "The id of the last event that you have. Default: none.",
+                ),
                 query("after", schema::<u64>, "The same, for clients that cannot set the header."),
             ],
             body: None,
@@ -307,10 +338,7 @@ pub(super) fn routes() -> Vec<Route> {
             summary: "Say whether the server accepts work",
             parameters: Vec::new(),
             body: None,
-            answers: vec![
-                answer::<HealthView>(200, "It does."),
-                answer::<HealthView>(503, "It is ending."),
-            ],
+            answers: vec![answer::<HealthView>(200, "It does."), answer::<HealthView>(503, "It is ending.")],
             problems: &[],
             handler: || get(system::ready),
         },

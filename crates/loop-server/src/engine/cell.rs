@@ -26,7 +26,7 @@ pub enum RunPhase {
 
 /// A piece of a reply that is still being received. It is not journaled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LiveText {
+pub struct ReplyPiece {
     /// The call's key.
     pub call: Arc<str>,
     /// The try, from 1. Each try begins the text anew.
@@ -57,7 +57,7 @@ pub(super) struct Cell {
     /// Its place in the order of arrival.
     pub(super) nth: i64,
     live: watch::Sender<Live>,
-    texts: broadcast::Sender<LiveText>,
+    texts: broadcast::Sender<ReplyPiece>,
     inside: Mutex<Inside>,
 }
 
@@ -109,7 +109,7 @@ impl Cell {
         self.live.send_modify(|live| live.entries = live.entries.max(entries));
     }
 
-    pub(super) fn tell(&self, text: LiveText) {
+    pub(super) fn tell(&self, text: ReplyPiece) {
         // No one may listen.
         _ = self.texts.send(text);
     }
@@ -152,7 +152,7 @@ impl Cell {
 #[derive(Debug)]
 pub struct LiveRun {
     live: watch::Receiver<Live>,
-    texts: broadcast::Receiver<LiveText>,
+    texts: broadcast::Receiver<ReplyPiece>,
 }
 
 impl LiveRun {
@@ -176,7 +176,7 @@ impl LiveRun {
     ///
     /// # Errors
     /// When pieces were left out, or nothing more comes.
-    pub async fn next(&mut self) -> Result<Option<LiveText>, u64> {
+    pub async fn next(&mut self) -> Result<Option<ReplyPiece>, u64> {
         tokio::select! {
             biased;
             changed = self.live.changed() => changed.map(|()| None).map_err(|_| 0),
@@ -190,8 +190,7 @@ impl LiveRun {
 
     /// Waits until it has ended, or waits for a person.
     pub(super) async fn rests(&mut self) {
-        let is_at_rest =
-            |live: &Live| !matches!(live.phase, RunPhase::Queued | RunPhase::Running);
+        let is_at_rest = |live: &Live| !matches!(live.phase, RunPhase::Queued | RunPhase::Running);
         // An error: it has ended.
         _ = self.live.wait_for(is_at_rest).await;
     }

@@ -61,7 +61,9 @@ pub enum EngineError {
         key: String,
     },
     /// The binding is not the one of the action: the caller has not seen what would run.
-    #[error("binding: it is not that of {key}, so it is not what you were shown; GET /v1/pending shows what waits now")]
+    #[error(
+        "binding: it is not that of {key}, so it is not what you were shown; GET /v1/pending shows what waits now"
+    )]
     Binding {
         /// The action's key.
         key: String,

@@ -52,7 +52,8 @@ impl Line {
     /// Takes the first job whose domain has a place.
     pub(super) fn next(&mut self, has_place: impl Fn(&str) -> bool) -> Option<Job> {
         let heads = self.of_domain.iter().filter(|(domain, _)| has_place(domain));
-        let heads = heads.filter_map(|(domain, jobs)| Some((jobs.first_key_value()?.0.clone(), Arc::clone(domain))));
+        let heads =
+            heads.filter_map(|(domain, jobs)| Some((jobs.first_key_value()?.0.clone(), Arc::clone(domain))));
         let (key, domain) = heads.min()?;
         self.of_domain.get_mut(&domain)?.remove(&key)
     }

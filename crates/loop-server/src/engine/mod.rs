@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use cell::Cell;
-pub use cell::{LiveRun, LiveText, RunPhase};
+pub use cell::{LiveRun, ReplyPiece, RunPhase};
 pub use error::EngineError;
 use line::{Line, Places};
 pub use people::PersonDecision;

@@ -87,7 +87,9 @@ impl Engine {
         if is_sealed {
             state.line.push(Job { run: submission.run, domain: submission.domain, order });
         } else {
-            cell.set_trouble(Some("its row in the queue was changed by another program, so it is not begun".into()));
+            cell.set_trouble(Some(
+                "its row in the queue was changed by another program, so it is not begun".into(),
+            ));
             cell.set_phase(RunPhase::Interrupted);
         }
         Ok(())

@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{
-    AnswerFault, Approver, CommandKey, EventKind, PersonAnswer, Phase, Run, RunId, StopMode,
-};
+use loop_core::{AnswerFault, Approver, CommandKey, EventKind, PersonAnswer, Phase, Run, RunId, StopMode};
 use loop_runtime::journal::{Journal as _, Recorded, expire, replay};
 
 use super::cell::{Cell, Known};
@@ -167,7 +165,8 @@ impl Engine {
             && state.requested().iter().all(|requested| requested.deadline > now)
         {
             return Err(EngineError::State(
-                "the run waits for a person; decide what GET /v1/pending lists, and it continues by itself".to_owned(),
+                "the run waits for a person; decide what GET /v1/pending lists, and it continues by itself"
+                    .to_owned(),
             ));
         }
         let line = self.inner.journal.line(run).await?.ok_or(EngineError::UnknownRun)?;

@@ -81,7 +81,8 @@ impl Engine {
         }
         settings::check_named(domain, &body.settings)?;
         if !body.settings.is_empty() {
-            let runner = inner.source.of_new(domain, &body.settings, &body.tags).map_err(EngineError::Setting)?;
+            let runner =
+                inner.source.of_new(domain, &body.settings, &body.tags).map_err(EngineError::Setting)?;
             settings::check_tightened(&domain.runner.spec().limits, &runner.spec().limits)?;
             check_begins(&runner)?;
         }
@@ -113,9 +114,9 @@ impl Engine {
     fn named(&self, name: Option<&str>) -> Result<&ServedDomain, EngineError> {
         let domains = &self.inner.domains;
         match name {
-            Some(name) => {
-                domains.get(name).ok_or_else(|| EngineError::UnknownDomain { name: name.chars().take(80).collect() })
-            }
+            Some(name) => domains
+                .get(name)
+                .ok_or_else(|| EngineError::UnknownDomain { name: name.chars().take(80).collect() }),
             None if domains.len() == 1 => domains.values().next().ok_or(EngineError::NoDomain),
             None => Err(EngineError::NoDomain),
         }
@@ -174,7 +175,8 @@ fn check_begins(runner: &Runner) -> Result<(), EngineError> {
 fn named(what: &str, text: &str) -> Result<Arc<str>, EngineError> {
     let is_plain = |c: char| is_clean(c) && !matches!(c, '\n' | '\t');
     if text.trim().is_empty() || text.chars().count() > 200 || !text.chars().all(is_plain) {
-        let message = format!("{what}: it is blank, longer than 200 characters or not one plain line; correct it");
+        let message =
+            format!("{what}: it is blank, longer than 200 characters or not one plain line; correct it");
         return Err(EngineError::Invalid(message));
     }
     Ok(text.trim().into())

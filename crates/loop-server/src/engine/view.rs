@@ -259,7 +259,8 @@ impl Engine {
     pub async fn pending(&self, sees: impl Fn(&str) -> bool) -> Result<Vec<PendingAction>, EngineError> {
         let waiting: Vec<Arc<Cell>> = {
             let state = self.inner.state();
-            let waits = |cell: &&Arc<Cell>| matches!(cell.phase(), RunPhase::Waiting { .. } | RunPhase::Running);
+            let waits =
+                |cell: &&Arc<Cell>| matches!(cell.phase(), RunPhase::Waiting { .. } | RunPhase::Running);
             state.cells.values().filter(waits).filter(|cell| sees(&cell.domain)).cloned().collect()
         };
         let mut pending = Vec::new();
@@ -299,7 +300,8 @@ impl Engine {
         let fits = |cell: &&Arc<Cell>| {
             let has = |text: &str| {
                 let text = text.to_ascii_lowercase();
-                cell.item.to_ascii_lowercase().contains(&text) || cell.title.to_ascii_lowercase().contains(&text)
+                cell.item.to_ascii_lowercase().contains(&text)
+                    || cell.title.to_ascii_lowercase().contains(&text)
             };
             cell.phase() == RunPhase::Queued
                 && query.domains.as_ref().is_none_or(|domains| domains.contains(&cell.domain))
@@ -327,9 +329,13 @@ impl Engine {
         let (mut until, mut trouble) = (None, cell.and_then(Cell::trouble).map(|why| why.to_string()));
         let state = match (line, cell.map(Cell::phase)) {
             (RunLine { trouble: Some(_), .. }, _) => {
-                trouble = Some("its entries cannot be read; the operator finds the reason with `loopgate verify`".into());
+                trouble = Some(
+                    "its entries cannot be read; the operator finds the reason with `loopgate verify`".into(),
+                );
                 RunState::Damaged
             }
+            // Another process has ended it.
+            (RunLine { stop: Some(_), .. }, Some(RunPhase::Waiting { .. })) => RunState::Ended,
             (_, Some(RunPhase::Waiting { until_unix_ms: ELSEWHERE })) => RunState::Running,
             (_, Some(RunPhase::Waiting { until_unix_ms })) => {
                 until = Some(until_unix_ms);
@@ -404,7 +410,9 @@ fn tags(origin: Option<&str>) -> Vec<String> {
         #[serde(default)]
         tags: Vec<String>,
     }
-    origin.and_then(|origin| serde_json::from_str(origin).ok()).map_or_else(Vec::new, |found: Tags| found.tags)
+    origin
+        .and_then(|origin| serde_json::from_str(origin).ok())
+        .map_or_else(Vec::new, |found: Tags| found.tags)
 }
 
 /// How many actions a list has.

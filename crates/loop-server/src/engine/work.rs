@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::cell::Cell;
 use super::line::{Job, JobOrder};
 use super::submit::Body;
-use super::{Engine, EngineError, LiveText, RunPhase};
+use super::{Engine, EngineError, ReplyPiece, RunPhase};
 
 /// What a job comes to.
 enum Came {
@@ -39,8 +39,9 @@ impl Engine {
                 if places.all() >= inner.limits.max_runs {
                     return;
                 }
-                let has_place =
-                    |name: &str| inner.domains.get(name).is_some_and(|domain| places.of(name) < domain.max_runs);
+                let has_place = |name: &str| {
+                    inner.domains.get(name).is_some_and(|domain| places.of(name) < domain.max_runs)
+                };
                 let Some(job) = line.next(has_place) else { return };
                 places.take(&job.domain);
                 (job.clone(), state.cells.get(&job.run).cloned())
@@ -59,7 +60,9 @@ impl Engine {
         cell.set_phase(RunPhase::Running);
         self.inner.tasks.spawn(async move {
             let came = if is_new { engine.begin(&cell).await } else { engine.resume_job(&cell).await };
-            engine.settle(&cell, came.unwrap_or_else(|why| Came::Stays { phase: RunPhase::Interrupted, why })).await;
+            engine
+                .settle(&cell, came.unwrap_or_else(|why| Came::Stays { phase: RunPhase::Interrupted, why }))
+                .await;
             drop(place);
         });
     }
@@ -96,8 +99,9 @@ impl Engine {
         if queued.submission.body.is_empty() {
             return self.resume_job(cell).await;
         }
-        let body: Body = serde_json::from_str(&queued.submission.body)
-            .map_err(|error| EngineError::NotResumed(format!("its row in the queue cannot be read: {error}")))?;
+        let body: Body = serde_json::from_str(&queued.submission.body).map_err(|error| {
+            EngineError::NotResumed(format!("its row in the queue cannot be read: {error}"))
+        })?;
         let domain = inner.domains.get(&cell.domain).ok_or(EngineError::UnknownRun)?;
         let runner =
             inner.source.of_new(domain, &body.settings, &body.tags).map_err(EngineError::NotResumed)?;
@@ -156,7 +160,9 @@ impl Engine {
                 self.drive(cell, handle).await
             }
             // It is looked at again.
-            Err(StartError::Journal(JournalError::Busy { .. })) => Ok(Came::Waits { until_unix_ms: ELSEWHERE }),
+            Err(StartError::Journal(JournalError::Busy { .. })) => {
+                Ok(Came::Waits { until_unix_ms: ELSEWHERE })
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -173,7 +179,7 @@ impl Engine {
                 match event {
                     RunEvent::Recorded(entry) => watched.set_entries(entry.seq + 1),
                     RunEvent::Text { key, attempt, text } => {
-                        watched.tell(LiveText { call: key.to_string().into(), attempt, text });
+                        watched.tell(ReplyPiece { call: key.to_string().into(), attempt, text });
                     }
                     RunEvent::Part { .. } | RunEvent::Call { .. } | RunEvent::Lost { .. } => {}
                 }
@@ -235,7 +241,12 @@ impl Engine {
             }
             let waiting: Vec<Arc<Cell>> = {
                 let state = self.inner.state();
-                state.cells.values().filter(|cell| matches!(cell.phase(), RunPhase::Waiting { .. })).cloned().collect()
+                state
+                    .cells
+                    .values()
+                    .filter(|cell| matches!(cell.phase(), RunPhase::Waiting { .. }))
+                    .cloned()
+                    .collect()
             };
             if waiting.is_empty() {
                 continue;

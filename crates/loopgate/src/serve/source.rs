@@ -67,7 +67,8 @@ impl Runners {
         }
         let not_now = |why: String| {
             stream::note(format!("loopgate: a submission with settings: {why}"));
-            "the domain cannot be loaded with them now; the operator finds the reason in the server's log".to_owned()
+            "the domain cannot be loaded with them now; the operator finds the reason in the server's log"
+                .to_owned()
         };
         let options = places::options(&args, None, self.cwd.clone()).map_err(|failure| failure.line())?;
         let domain = Domain::load(&args.domain, &options).map_err(|error| match error {

@@ -104,7 +104,8 @@ impl SqliteJournal {
     ) -> Result<Vec<Entry>, JournalError> {
         let run = run.clone();
         self.reading(move |_, connection| {
-            let list = "SELECT seq, event, notes FROM entries WHERE run = ?1 AND seq >= ?2 ORDER BY seq LIMIT ?3";
+            let list =
+                "SELECT seq, event, notes FROM entries WHERE run = ?1 AND seq >= ?2 ORDER BY seq LIMIT ?3";
             let mut list = connection.prepare_cached(list)?;
             let first = i64::try_from(seq).unwrap_or(i64::MAX);
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -147,7 +148,8 @@ impl RunQuery {
             add("unix_ms < ?", time(until));
         }
         if let Some(tag) = &self.tag {
-            let condition = "json_valid(origin) AND EXISTS (SELECT 1 FROM json_each(origin, '$.tags') WHERE value = ?)";
+            let condition =
+                "json_valid(origin) AND EXISTS (SELECT 1 FROM json_each(origin, '$.tags') WHERE value = ?)";
             add(condition, tag.to_string().into());
         }
         if let Some(text) = &self.text {

@@ -236,7 +236,8 @@ impl SqliteJournal {
             let Some(QueuedSubmission { submission, is_sealed: true, .. }) = find else { return Ok(()) };
             // What the run began with is in its first entry now.
             let submission = Submission { body: "".into(), ..submission };
-            let advance = "UPDATE submissions SET state = max(state, ?2), body = '', seal = ?3 WHERE run = ?1";
+            let advance =
+                "UPDATE submissions SET state = max(state, ?2), body = '', seal = ?3 WHERE run = ?1";
             let seal = seal(&submission, key);
             connection.prepare_cached(advance)?.execute(params![run.as_str(), state as i64, seal])?;
             Ok(())
@@ -318,7 +319,9 @@ fn read(row: &Row<'_>, key: Option<&Key>) -> rusqlite::Result<QueuedSubmission> 
         body: row.get(7)?,
     };
     let is_sealed = parsed.is_ok()
-        && key.is_some_and(|key| key.check(&found, TAG, &fields(&submission).each_ref().map(|f| &**f)).is_none());
+        && key.is_some_and(|key| {
+            key.check(&found, TAG, &fields(&submission).each_ref().map(|f| &**f)).is_none()
+        });
     let state = match row.get(10)? {
         0 => SubmissionState::Queued,
         1 => SubmissionState::Begun,
