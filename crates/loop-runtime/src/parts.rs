@@ -383,6 +383,11 @@ impl Runner {
         self.with(|parts| parts.hooks = hooks)
     }
 
+    /// Its hooks.
+    pub fn hooks(&self) -> &Hooks {
+        &self.parts.hooks
+    }
+
     /// The same loop with callbacks, which are called on the run's own task.
     pub fn with_callbacks(self, callbacks: Callbacks) -> Self {
         self.with(|parts| parts.callbacks = Arc::new(callbacks))

@@ -1,6 +1,7 @@
 //! An engine over a journal in a folder of its own, with a model that replies only as often as the test lets it.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub struct Gate {
     pub calls: Semaphore,
     /// The tags of the runs, in the order in which they began.
     pub began: Mutex<Vec<String>>,
+    /// Whether the receiver of hooks takes messages.
+    pub takes: AtomicBool,
 }
 
 impl Gate {
@@ -46,7 +49,7 @@ impl Gate {
     }
 
     fn of(calls: usize) -> Arc<Self> {
-        Arc::new(Self { inner: Offline::new(), calls: Semaphore::new(calls), began: Mutex::default() })
+        Arc::new(Self { inner: Offline::new(), calls: Semaphore::new(calls), began: Mutex::default(), takes: AtomicBool::new(false) })
     }
 }
 
@@ -79,29 +82,29 @@ impl Source {
         Runner::new((*domain.spec).clone(), (*domain.registry).clone(), models)
             .with_prompts(Arc::clone(&domain.prompts))
             .with_secrets(domain.secrets())
-            .with_hooks(hooks(domain))
+            .with_hooks(hooks(domain, &self.gate))
             .with_journal(Arc::clone(&self.journal) as Arc<dyn Journal>)
             .leave_when_waiting()
     }
 }
 
-/// A hook of the domain `other`, which receives nothing.
-fn hooks(domain: &Domain) -> Hooks {
+/// A hook of the domain `other`, which receives what the gate takes.
+fn hooks(domain: &Domain, gate: &Arc<Gate>) -> Hooks {
     let desk = Hook {
         name: "desk".into(),
         on: vec![HookEvent::Ended],
-        sender: Arc::new(Away),
+        sender: Arc::new(Desk(Arc::clone(gate))),
         timeout: Duration::from_secs(5),
     };
     Hooks::new((&*domain.spec.domain == "other").then_some(desk))
 }
 
-struct Away;
+struct Desk(Arc<Gate>);
 
 #[async_trait]
-impl HookSender for Away {
+impl HookSender for Desk {
     async fn send(&self, _: &HookMessage) -> Result<(), String> {
-        Err("it is away".to_owned())
+        if self.0.takes.load(Ordering::Relaxed) { Ok(()) } else { Err("it is away".to_owned()) }
     }
 }
 
@@ -178,7 +181,7 @@ impl Bench {
 }
 
 pub fn limits() -> EngineLimits {
-    EngineLimits { max_runs: 2, max_queued: 100, poll: Duration::from_millis(5) }
+    EngineLimits { max_runs: 2, max_queued: 100, poll: Duration::from_millis(5), deliver: Duration::from_millis(5) }
 }
 
 /// A submission of a text.

@@ -186,6 +186,22 @@ async fn an_answer_that_another_process_journaled_continues_the_run() {
 }
 
 #[tokio::test]
+async fn a_message_of_a_hook_that_failed_is_delivered_once_it_is_due_again() {
+    let (bench, gate) = (Bench::new(), Gate::open());
+    bench.domain("other", "");
+    let engine = bench.engine_of(&["other"], &gate, limits()).await;
+    let submitted = engine.submit(asks(ASKS)).await.unwrap();
+    ended(&engine, &submitted).await;
+    let left = engine.journal().outbox().await.unwrap();
+    assert_eq!((left.len(), left[0].failures), (1, 1));
+    gate.takes.store(true, std::sync::atomic::Ordering::Relaxed);
+    // The pause is over.
+    let other = rusqlite::Connection::open(bench.path()).unwrap();
+    assert_eq!(other.execute("UPDATE outbox SET next_ms = 1", []).unwrap(), 1);
+    until(async || engine.journal().outbox().await.unwrap().is_empty()).await;
+}
+
+#[tokio::test]
 async fn a_run_is_stopped_wherever_it_is() {
     let (bench, gate) = (Bench::new(), Gate::closed());
     let engine = bench.engine_of(&["crm"], &gate, EngineLimits { max_runs: 1, ..limits() }).await;

@@ -58,6 +58,8 @@ mod secrets;
 mod selection;
 #[cfg(all(feature = "server", target_os = "linux"))]
 mod serve;
+#[cfg(all(feature = "server", target_os = "linux"))]
+mod serve_client;
 mod sim;
 mod terminal;
 mod tickets;

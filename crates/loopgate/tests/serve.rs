@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 /// How long a test waits for what has to happen.
 const LONG: Duration = Duration::from_secs(60);
 
-struct Server {
+pub struct Server {
     child: Child,
-    address: String,
+    pub address: String,
     err: BufReader<ChildStderr>,
 }
 
@@ -56,7 +56,7 @@ fn ask(address: &str, line: &str, headers: &str, body: &str) -> Option<Answered>
 }
 
 impl Server {
-    fn start(shell: &Shell, args: &[&str]) -> Self {
+    pub fn start(shell: &Shell, args: &[&str]) -> Self {
         let all = [&["serve", "--listen", "127.0.0.1:0"], args].concat();
         let mut child = shell.command(&all).spawn().unwrap();
         let mut err = BufReader::new(child.stderr.take().unwrap());
@@ -71,7 +71,7 @@ impl Server {
         ask(&self.address, line, headers, body).unwrap_or_else(|| panic!("{line}: no answer"))
     }
 
-    fn get(&self, path: &str) -> Value {
+    pub fn get(&self, path: &str) -> Value {
         let answered = self.ask(&format!("GET {path}"), "", "");
         assert_eq!(answered.status, 200, "{path}: {answered:?}");
         answered.json()
@@ -107,7 +107,7 @@ impl Server {
     }
 
     /// Ends it as a service manager does. Returns its exit code, and what it told.
-    fn end(mut self) -> (i32, String) {
+    pub fn end(mut self) -> (i32, String) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         let mut told = String::new();
         self.err.read_to_string(&mut told).unwrap();

@@ -160,7 +160,7 @@ impl Reader {
                     self.frames.push_back(format!("event: lost\ndata: {data}\n\n").into());
                 }
             },
-            () = engine.draining() => self.is_over = true,
+            () = engine.left() => self.is_over = true,
             () = tokio::time::sleep(pause) => {
                 // Another process may have continued it, or this one has begun to drive it.
                 if self.live.is_none() {

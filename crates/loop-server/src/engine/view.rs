@@ -135,7 +135,7 @@ impl Engine {
                 self.seen(&line, cell.as_deref(), summaries.get(run).copied().unwrap_or_default()).await
             }
             (Some(cell), None) => queued(cell),
-            (None, None) => return self.left(run).await,
+            (None, None) => return self.not_served(run).await,
         };
         if view.caller.is_none()
             && let Some(queued) = self.inner.journal.submission(run).await?
@@ -148,7 +148,7 @@ impl Engine {
     }
 
     /// A submission that this process does not have: its domain is not served now.
-    async fn left(&self, run: &RunId) -> Result<RunView, EngineError> {
+    async fn not_served(&self, run: &RunId) -> Result<RunView, EngineError> {
         let queued = self.inner.journal.submission(run).await?.ok_or(EngineError::UnknownRun)?;
         let submission = queued.submission;
         if submission.body.is_empty() {

@@ -8,6 +8,7 @@ use loop_core::{Phase, RunId, Started, StopMode};
 use loop_runtime::journal::{Journal as _, JournalError, SubmissionState, replay};
 use loop_runtime::observe::RunEvent;
 use loop_runtime::run::{Driven, Handle, StartError};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::cell::Cell;
@@ -231,6 +232,7 @@ impl Engine {
 
     /// Looks at the runs that wait until the engine is left: their time may be over, and another process may have answered.
     pub(super) async fn look_after_waits(self) {
+        let mut delivered = Instant::now();
         loop {
             tokio::select! {
                 () = self.inner.left.cancelled() => return,
@@ -238,6 +240,11 @@ impl Engine {
             }
             if self.is_draining() {
                 continue;
+            }
+            if delivered.elapsed() >= self.inner.limits.deliver {
+                // What fails is due again.
+                _ = self.deliver_due().await;
+                delivered = Instant::now();
             }
             let waiting: Vec<Arc<Cell>> = {
                 let state = self.inner.state();
@@ -292,3 +299,5 @@ impl Drop for Place {
 pub(super) const ELSEWHERE: u64 = 0;
 /// How long an engine waits before it looks at runs that wait again, where nothing else is said.
 pub(super) const POLL: Duration = Duration::from_secs(1);
+/// How often messages are delivered again, where nothing else is said.
+pub(super) const DELIVER: Duration = Duration::from_secs(30);
