@@ -9,3 +9,5 @@ mod engine;
 mod events;
 #[cfg(feature = "http")]
 mod openapi;
+#[cfg(feature = "http")]
+mod server;
