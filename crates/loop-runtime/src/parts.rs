@@ -451,19 +451,6 @@ impl Runner {
         &self.parts
     }
 
-    /// An id for a run that has not begun. No other run has it, and ids follow the order of time.
-    pub fn new_id() -> RunId {
-        RunId::new(fresh_id(std::time::SystemTime::now()).to_string())
-    }
-
-    /// Whether a run can begin: each limit of cost has the prices that it needs.
-    ///
-    /// # Errors
-    /// If the price of a model is unknown.
-    pub fn check_price(&self) -> Result<(), StartError> {
-        self.parts.check_price()
-    }
-
     /// Its journal.
     pub fn journal(&self) -> &Arc<dyn Journal> {
         &self.parts.journal

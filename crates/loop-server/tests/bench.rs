@@ -49,7 +49,12 @@ impl Gate {
     }
 
     fn of(calls: usize) -> Arc<Self> {
-        Arc::new(Self { inner: Offline::new(), calls: Semaphore::new(calls), began: Mutex::default(), takes: AtomicBool::new(false) })
+        Arc::new(Self {
+            inner: Offline::new(),
+            calls: Semaphore::new(calls),
+            began: Mutex::default(),
+            takes: AtomicBool::new(false),
+        })
     }
 }
 
@@ -181,7 +186,12 @@ impl Bench {
 }
 
 pub fn limits() -> EngineLimits {
-    EngineLimits { max_runs: 2, max_queued: 100, poll: Duration::from_millis(5), deliver: Duration::from_millis(5) }
+    EngineLimits {
+        max_runs: 2,
+        max_queued: 100,
+        poll: Duration::from_millis(5),
+        deliver: Duration::from_millis(5),
+    }
 }
 
 /// A submission of a text.
