@@ -225,6 +225,22 @@ async fn a_run_is_stopped_wherever_it_is() {
 }
 
 #[tokio::test]
+async fn a_run_of_the_command_that_waits_is_pending_and_a_decision_here_continues_it() {
+    let (bench, gate) = (Bench::new(), Gate::open());
+    let engine = bench.engine(&gate).await;
+    let runner = engine.domains().next().unwrap().runner.clone();
+    let runner = runner.with_origin(r#"{"domain": "crm", "settings": []}"#);
+    let item = loop_core::WorkItem::message("T-1", "Bob", WRITES);
+    let outcome = runner.run(item).await.unwrap();
+    let [action] = &engine.pending(|name| name == "crm").await.unwrap()[..] else { panic!("it waits") };
+    assert_eq!(engine.view(&outcome.run).await.unwrap().state, "waiting");
+    assert!(engine.pending(|name| name == "other").await.unwrap().is_empty());
+    let denial = PersonDecision::Deny { why: "no".into() };
+    engine.decide(&outcome.run, &action.request.action, &action.request.binding, denial).await.unwrap();
+    until(async || engine.view(&outcome.run).await.unwrap().state == "ended").await;
+}
+
+#[tokio::test]
 async fn a_caller_sets_what_the_domain_lets_them_and_only_tightens() {
     let (bench, gate) = (Bench::new(), Gate::open());
     bench.domain("open", "[limits]\npasses = 4\n[serve]\ncaller_may_set = [\"limits.passes\"]\n");

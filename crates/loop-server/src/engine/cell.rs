@@ -1,6 +1,6 @@
 //! A run that has not ended, as this process knows it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use loop_core::{RunId, StopMode};
 use loop_runtime::run::Remote;
@@ -57,7 +57,8 @@ pub(super) struct Cell {
     /// Its place in the order of arrival.
     pub(super) nth: i64,
     live: watch::Sender<Live>,
-    texts: broadcast::Sender<ReplyPiece>,
+    /// Made for the first one who listens.
+    texts: OnceLock<broadcast::Sender<ReplyPiece>>,
     inside: Mutex<Inside>,
 }
 
@@ -89,7 +90,7 @@ impl Cell {
         let Known { run, domain, caller, priority, unix_ms, item, title, tags, phase, nth, stop } = known;
         let live = watch::Sender::new(Live { phase, entries: 0 });
         let inside = Mutex::new(Inside { stop, ..Inside::default() });
-        let texts = broadcast::Sender::new(MAX_TEXTS);
+        let texts = OnceLock::new();
         Self { run, domain, caller, priority, unix_ms, item, title, tags, nth, live, texts, inside }
     }
 
@@ -110,12 +111,15 @@ impl Cell {
     }
 
     pub(super) fn tell(&self, text: ReplyPiece) {
-        // No one may listen.
-        _ = self.texts.send(text);
+        if let Some(texts) = self.texts.get() {
+            // The listeners may be gone.
+            _ = texts.send(text);
+        }
     }
 
     pub(super) fn live(&self) -> LiveRun {
-        LiveRun { live: self.live.subscribe(), texts: self.texts.subscribe() }
+        let texts = self.texts.get_or_init(|| broadcast::Sender::new(MAX_TEXTS));
+        LiveRun { live: self.live.subscribe(), texts: texts.subscribe() }
     }
 
     pub(super) fn remote(&self) -> Option<Remote> {
@@ -197,4 +201,4 @@ impl LiveRun {
 }
 
 /// How many pieces of a reply a slow reader may be behind.
-const MAX_TEXTS: usize = 256;
+const MAX_TEXTS: usize = 128;

@@ -213,6 +213,14 @@ impl Engine {
         self.dispatch();
     }
 
+    /// Puts a submission whose run could not begin into the line again.
+    pub(super) fn begin_again(&self, cell: &Arc<Cell>) {
+        let (run, domain) = (cell.run.clone(), Arc::clone(&cell.domain));
+        cell.set_phase(RunPhase::Queued);
+        self.inner.state().line.push(Job { run, domain, order: JobOrder::begin(cell.priority, cell.nth) });
+        self.dispatch();
+    }
+
     /// Begins a run that is to be stopped before it begins: it takes no money, so it need not wait for its turn.
     pub(super) fn begin_stopped(&self, cell: &Arc<Cell>, how: StopMode) {
         cell.set_stop(how);
