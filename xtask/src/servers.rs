@@ -27,7 +27,7 @@ struct Suite {
 
 /// The features of a package are the same in all suites, so that it is built once.
 const CONNECTORS: (&str, &str) = ("loop-connectors", "command,files,http,mcp,postgres");
-const LOOPGATE: (&str, &str) = ("loopgate", "mcp-server");
+const LOOPGATE: (&str, &str) = ("loopgate", "mcp-server,server");
 
 const SUITES: &[Suite] = &[
     Suite {
@@ -38,6 +38,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "mcp", fetch: mcp_servers, tests: &[(CONNECTORS, "mcp::"), (LOOPGATE, "mcp_servers::")] },
     Suite { name: "mcp-clients", fetch: mcp_clients, tests: &[(LOOPGATE, "mcp_clients::")] },
     Suite { name: "api", fetch: python, tests: &[(LOOPGATE, "api::")] },
+    Suite { name: "openapi", fetch: openapi_client, tests: &[(LOOPGATE, "serve_client::")] },
 ];
 
 /// The versions of the official MCP clients.
@@ -52,6 +53,15 @@ const NPM_SERVERS: [&str; 3] = [
 ];
 const PYTHON_SERVERS: [&str; 3] =
     ["mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19", "mcp-server-fetch==2026.10.24"];
+
+/// The generator of clients from OpenAPI documents.
+const OPENAPI_CLIENT: &str = "openapi-python-client==0.29.1";
+
+/// The generator of clients from PyPI, in an environment of its own.
+fn openapi_client(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
+    let python = python_packages(shell, folder, "openapi-python-client", &[OPENAPI_CLIENT])?;
+    Ok(vec![("LOOPGATE_OPENAPI_PYTHON", python.display().to_string())])
+}
 
 /// The inspector from npm, and the Python SDK from PyPI in an environment of its own.
 fn mcp_clients(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {

@@ -383,6 +383,11 @@ impl Runner {
         self.with(|parts| parts.hooks = hooks)
     }
 
+    /// Its hooks.
+    pub fn hooks(&self) -> &Hooks {
+        &self.parts.hooks
+    }
+
     /// The same loop with callbacks, which are called on the run's own task.
     pub fn with_callbacks(self, callbacks: Callbacks) -> Self {
         self.with(|parts| parts.callbacks = Arc::new(callbacks))
@@ -444,19 +449,6 @@ impl Runner {
 
     pub(crate) fn parts(&self) -> &Parts {
         &self.parts
-    }
-
-    /// An id for a run that has not begun. No other run has it, and ids follow the order of time.
-    pub fn new_id() -> RunId {
-        RunId::new(fresh_id(std::time::SystemTime::now()).to_string())
-    }
-
-    /// Whether a run can begin: each limit of cost has the prices that it needs.
-    ///
-    /// # Errors
-    /// If the price of a model is unknown.
-    pub fn check_price(&self) -> Result<(), StartError> {
-        self.parts.check_price()
     }
 
     /// Its journal.

@@ -14,7 +14,7 @@ use crate::agent::AgentRequest;
 use crate::driver::{Opening, Pace};
 use crate::handle::Handle;
 use crate::journal::{JournalError, Recorded};
-use crate::parts::{Runner, StartError, replay};
+use crate::parts::{Runner, StartError, fresh_id, replay};
 use crate::stream::RunStream;
 use crate::take_over::From;
 
@@ -76,6 +76,19 @@ enum Of {
 }
 
 impl Runner {
+    /// An id for a run that has not begun. No other run has it, and ids follow the order of time.
+    pub fn new_id() -> RunId {
+        RunId::new(fresh_id(std::time::SystemTime::now()).to_string())
+    }
+
+    /// Whether a run can begin: each limit of cost has the prices that it needs.
+    ///
+    /// # Errors
+    /// If the price of a model is unknown.
+    pub fn check_price(&self) -> Result<(), StartError> {
+        self.parts().check_price()
+    }
+
     /// A request that runs a work item; awaited, it gives the outcome.
     ///
     /// A run may begin others: inside a tool, after an outcome, one for each of its findings.

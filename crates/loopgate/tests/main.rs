@@ -56,6 +56,10 @@ mod resume;
 mod scripts;
 mod secrets;
 mod selection;
+#[cfg(all(feature = "server", target_os = "linux"))]
+mod serve;
+#[cfg(all(feature = "server", target_os = "linux"))]
+mod serve_client;
 mod sim;
 mod terminal;
 mod tickets;

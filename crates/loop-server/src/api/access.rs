@@ -12,7 +12,7 @@ use crate::problem::Problem;
 
 /// What a route does with a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum Access {
     /// It shows the run.
     Read,
     /// It stops the run, continues it, or gives it an instruction: for its submitter.
@@ -49,7 +49,7 @@ impl Known {
     }
 
     /// The id of a run, if the caller may do this with it.
-    pub(super) async fn run(&self, api: &Api, id: &str, deed: Deed) -> Result<RunId, Problem> {
+    pub(super) async fn run(&self, api: &Api, id: &str, access: Access) -> Result<RunId, Problem> {
         let (run, caller) = (RunId::new(id), &self.0);
         let Some((domain, owner)) = api.engine.owner(&run).await.map_err(super::refuse::problem)? else {
             return Err(unknown_run());
@@ -58,10 +58,10 @@ impl Known {
             return Err(unknown_run());
         }
         let is_own = owner.is_some_and(|owner| owner == caller.name);
-        let (may, role) = match deed {
-            Deed::Read => (caller.may(Role::Read, &domain), Role::Read),
-            Deed::Decide => (caller.may(Role::Approve, &domain), Role::Approve),
-            Deed::Steer => {
+        let (may, role) = match access {
+            Access::Read => (caller.may(Role::Read, &domain), Role::Read),
+            Access::Decide => (caller.may(Role::Approve, &domain), Role::Approve),
+            Access::Steer => {
                 let is_admin = caller.may(Role::Admin, &domain);
                 (is_admin || is_own && caller.may(Role::Submit, &domain), Role::Submit)
             }
@@ -69,8 +69,8 @@ impl Known {
         match may {
             true => Ok(run),
             // Only a caller who may read it is told that it is there.
-            false if caller.may(Role::Read, &domain) || is_own => Err(match deed {
-                Deed::Steer if caller.may(Role::Submit, &domain) => others(),
+            false if caller.may(Role::Read, &domain) || is_own => Err(match access {
+                Access::Steer if caller.may(Role::Submit, &domain) => others(),
                 _ => forbidden(role),
             }),
             false => Err(unknown_run()),

@@ -41,8 +41,9 @@ fn serde_urlencoded<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 /// How long a caller prefers to wait for the run (RFC 7240), at most [`MAX_WAIT`].
 pub(super) fn wait_of(headers: &HeaderMap) -> Option<Duration> {
     let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
-    let mut wishes = values.flat_map(|value| value.split([',', ';']));
-    let seconds = wishes.find_map(|wish| wish.trim().strip_prefix("wait=")?.trim().parse::<u64>().ok())?;
+    let mut preferences = values.flat_map(|value| value.split([',', ';']));
+    let seconds = preferences
+        .find_map(|preference| preference.trim().strip_prefix("wait=")?.trim().parse::<u64>().ok())?;
     Some(Duration::from_secs(seconds).min(MAX_WAIT))
 }
 

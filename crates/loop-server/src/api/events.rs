@@ -17,10 +17,10 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::access::{Deed, Known};
+use super::access::{Access, Known};
 use super::refuse::problem;
 use super::{Api, body};
-use crate::engine::{LiveRun, LiveText, RunPhase};
+use crate::engine::{LiveRun, ReplyPiece, RunPhase};
 use crate::problem::Problem;
 
 #[derive(Debug, Default, Deserialize)]
@@ -37,7 +37,7 @@ pub(super) async fn events(
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let run = known.run(&api, &id, Deed::Read).await?;
+    let run = known.run(&api, &id, Access::Read).await?;
     let query: EventQuery = body::query(query.as_deref())?;
     let last = match headers.get("last-event-id") {
         None => query.after,
@@ -148,7 +148,7 @@ impl Reader {
         };
         tokio::select! {
             next = next => match next {
-                Ok(Some(LiveText { call, attempt, text })) => {
+                Ok(Some(ReplyPiece { call, attempt, text })) => {
                     let data = json!({ "call": call, "attempt": attempt, "text": text });
                     self.frames.push_back(format!("event: text\ndata: {data}\n\n").into());
                 }
@@ -160,7 +160,7 @@ impl Reader {
                     self.frames.push_back(format!("event: lost\ndata: {data}\n\n").into());
                 }
             },
-            () = engine.draining() => self.is_over = true,
+            () = engine.left() => self.is_over = true,
             () = tokio::time::sleep(pause) => {
                 // Another process may have continued it, or this one has begun to drive it.
                 if self.live.is_none() {

@@ -10,7 +10,7 @@ use loop_runtime::tools::ToolUses;
 use serde::Serialize;
 
 use super::Api;
-use super::access::{Deed, Known};
+use super::access::{Access, Known};
 use super::refuse::problem;
 use super::types::DocumentView;
 use crate::problem::Problem;
@@ -22,7 +22,7 @@ pub(super) async fn document(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let run = known.run(&api, &id, Deed::Read).await?;
+    let run = known.run(&api, &id, Access::Read).await?;
     let (recorded, state) = api.engine.read(&run).await.map_err(problem)?;
     let markdown = match state.outcome().and_then(|outcome| outcome.answer.as_ref()) {
         Some(answer) => answer.to_string(),
@@ -45,7 +45,7 @@ pub(super) async fn outcome(
     known: Known,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let run = known.run(&api, &id, Deed::Read).await?;
+    let run = known.run(&api, &id, Access::Read).await?;
     let (recorded, state) = api.engine.read(&run).await.map_err(problem)?;
     let outcome = state.outcome().ok_or_else(|| {
         let detail = "the run has not ended; GET it with `Prefer: wait=30` to wait for its end";
@@ -59,6 +59,7 @@ fn report(recorded: &Recorded, state: &loop_core::Run, outcome: &loop_core::Outc
     recorded.entries.iter().for_each(|entry| uses.hear(entry, &recorded.spec));
     Report::new(state.started(), outcome)
         .with_evidence(outcome, EvidenceDetail::Full)
+        .with_domain(&state.spec().domain)
         .with_tools(uses.all())
         .with_people(PeopleReport::of(recorded))
 }

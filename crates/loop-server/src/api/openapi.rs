@@ -81,7 +81,8 @@ pub fn document() -> Value {
 /// The statuses of the problems that a route may come to, in order.
 fn problems(route: &Route) -> Vec<u16> {
     let of_callers = OF_CALLERS.into_iter().filter(|_| route.has_caller());
-    let mut problems: Vec<u16> = route.problems.iter().copied().chain(of_callers).collect();
+    let of_roles = [403].into_iter().filter(|_| route.has_role());
+    let mut problems: Vec<u16> = route.problems.iter().copied().chain(of_callers).chain(of_roles).collect();
     problems.sort_unstable();
     problems
 }

@@ -9,11 +9,11 @@ use axum::response::{IntoResponse, Response};
 use loop_core::{Approver, RunId, StopMode};
 use serde::Deserialize;
 
-use super::access::{Deed, Known};
+use super::access::{Access, Known};
 use super::refuse::problem;
 use super::runs::invalid;
 use super::types::{
-    AnswerRequest, ApproveRequest, DenyRequest, InstructRequest, PendingList, StopAt, StopRequest,
+    AnswerRequest, ApproveRequest, DenyRequest, InstructRequest, PendingList, StopRequest, StopWhen,
 };
 use super::{Api, body};
 use crate::caller::Role;
@@ -27,11 +27,11 @@ pub(super) async fn stop(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, Problem> {
-    let run = known.run(&api, &id, Deed::Steer).await?;
+    let run = known.run(&api, &id, Access::Steer).await?;
     let StopRequest { mode } = body::json(&api, body).await?;
     let how = match mode {
-        StopAt::Gate => StopMode::AtGate,
-        StopAt::Now => StopMode::Now,
+        StopWhen::Gate => StopMode::AtGate,
+        StopWhen::Now => StopMode::Now,
     };
     api.engine.stop(&run, how).await.map_err(problem)?;
     accepted(&api, &run).await
@@ -43,7 +43,7 @@ pub(super) async fn resume(
     known: Known,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let run = known.run(&api, &id, Deed::Steer).await?;
+    let run = known.run(&api, &id, Access::Steer).await?;
     api.engine.resume(&run).await.map_err(problem)?;
     accepted(&api, &run).await
 }
@@ -55,7 +55,7 @@ pub(super) async fn instruct(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, Problem> {
-    let run = known.run(&api, &id, Deed::Steer).await?;
+    let run = known.run(&api, &id, Access::Steer).await?;
     let InstructRequest { text } = body::json(&api, body).await?;
     api.engine.instruct(&run, text.trim().into()).await.map_err(problem)?;
     accepted(&api, &run).await
@@ -68,7 +68,7 @@ pub(super) async fn approve(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, Problem> {
-    let run = known.run(&api, &id, Deed::Decide).await?;
+    let run = known.run(&api, &id, Access::Decide).await?;
     let ApproveRequest { key, binding } = body::json(&api, body).await?;
     // The door has checked the token, so two tokens are two people.
     let name = &known.0.name;
@@ -84,7 +84,7 @@ pub(super) async fn deny(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, Problem> {
-    let run = known.run(&api, &id, Deed::Decide).await?;
+    let run = known.run(&api, &id, Access::Decide).await?;
     let DenyRequest { key, binding, why } = body::json(&api, body).await?;
     let why = match why.as_deref().map(str::trim) {
         None => "a person refused it",
@@ -103,7 +103,7 @@ pub(super) async fn answer(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, Problem> {
-    let run = known.run(&api, &id, Deed::Decide).await?;
+    let run = known.run(&api, &id, Access::Decide).await?;
     let AnswerRequest { key, binding, text } = body::json(&api, body).await?;
     if text.trim().is_empty() {
         return Err(invalid("text: it is blank; give the answer, or deny the action"));
@@ -137,8 +137,8 @@ pub(super) async fn pending(
     let query: PendingQuery = body::query(query.as_deref())?;
     let pending = match query.run {
         Some(id) => {
-            let deed = if known.0.is(Role::Approve) { Deed::Decide } else { Deed::Read };
-            let run = known.run(&api, &id, deed).await?;
+            let access = if known.0.is(Role::Approve) { Access::Decide } else { Access::Read };
+            let run = known.run(&api, &id, access).await?;
             match api.engine.pending_of(&run).await {
                 Ok(pending) => pending,
                 // It has not begun.

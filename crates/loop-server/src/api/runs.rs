@@ -10,7 +10,7 @@ use loop_core::{Digest, RunId};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::access::{Deed, Known};
+use super::access::{Access, Known};
 use super::refuse::problem;
 use super::types::{SubmitRequest, SubmittedItem};
 use super::{Api, body};
@@ -100,7 +100,7 @@ pub(super) async fn one(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let run = known.run(&api, &id, Deed::Read).await?;
+    let run = known.run(&api, &id, Access::Read).await?;
     waited(&api, &run, &headers).await;
     let view = api.engine.view(&run).await.map_err(problem)?;
     Ok(tagged(&headers, &view))

@@ -44,8 +44,8 @@ pub(super) struct Answer {
     pub(super) content: Vec<(&'static str, SchemaOf)>,
 }
 
-/// Problems of every route that has a caller: no caller, another role, a full or failing server.
-pub(super) const OF_CALLERS: [u16; 3] = [401, 403, 503];
+/// Problems of every route that has a caller: no caller, a server that is ending or failing.
+pub(super) const OF_CALLERS: [u16; 2] = [401, 503];
 
 fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
@@ -380,6 +380,11 @@ fn any_object(_: &mut SchemaGenerator) -> Schema {
 }
 
 impl Route {
+    /// Whether it asks for a role of the caller.
+    pub(super) fn has_role(&self) -> bool {
+        self.has_caller() && self.path != "/v1/domains"
+    }
+
     /// Whether it asks who the caller is.
     pub(super) fn has_caller(&self) -> bool {
         !matches!(self.path, "/healthz" | "/readyz" | "/openapi.json")

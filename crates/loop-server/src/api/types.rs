@@ -46,13 +46,13 @@ pub struct StopRequest {
     /// `gate`: nothing new is started, and it stops when everything in flight has settled. `now`: what is in flight is
     /// cancelled. Default: `gate`.
     #[serde(default)]
-    pub mode: StopAt,
+    pub mode: StopWhen,
 }
 
 /// When a run stops.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum StopAt {
+pub enum StopWhen {
     /// At its next gate.
     #[default]
     Gate,

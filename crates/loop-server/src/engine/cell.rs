@@ -1,6 +1,6 @@
 //! A run that has not ended, as this process knows it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use loop_core::{RunId, StopMode};
 use loop_runtime::run::Remote;
@@ -26,7 +26,7 @@ pub enum RunPhase {
 
 /// A piece of a reply that is still being received. It is not journaled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LiveText {
+pub struct ReplyPiece {
     /// The call's key.
     pub call: Arc<str>,
     /// The try, from 1. Each try begins the text anew.
@@ -57,7 +57,8 @@ pub(super) struct Cell {
     /// Its place in the order of arrival.
     pub(super) nth: i64,
     live: watch::Sender<Live>,
-    texts: broadcast::Sender<LiveText>,
+    /// Made for the first one who listens.
+    texts: OnceLock<broadcast::Sender<ReplyPiece>>,
     inside: Mutex<Inside>,
 }
 
@@ -89,7 +90,7 @@ impl Cell {
         let Known { run, domain, caller, priority, unix_ms, item, title, tags, phase, nth, stop } = known;
         let live = watch::Sender::new(Live { phase, entries: 0 });
         let inside = Mutex::new(Inside { stop, ..Inside::default() });
-        let texts = broadcast::Sender::new(MAX_TEXTS);
+        let texts = OnceLock::new();
         Self { run, domain, caller, priority, unix_ms, item, title, tags, nth, live, texts, inside }
     }
 
@@ -109,13 +110,16 @@ impl Cell {
         self.live.send_modify(|live| live.entries = live.entries.max(entries));
     }
 
-    pub(super) fn tell(&self, text: LiveText) {
-        // No one may listen.
-        _ = self.texts.send(text);
+    pub(super) fn tell(&self, text: ReplyPiece) {
+        if let Some(texts) = self.texts.get() {
+            // The listeners may be gone.
+            _ = texts.send(text);
+        }
     }
 
     pub(super) fn live(&self) -> LiveRun {
-        LiveRun { live: self.live.subscribe(), texts: self.texts.subscribe() }
+        let texts = self.texts.get_or_init(|| broadcast::Sender::new(MAX_TEXTS));
+        LiveRun { live: self.live.subscribe(), texts: texts.subscribe() }
     }
 
     pub(super) fn remote(&self) -> Option<Remote> {
@@ -152,7 +156,7 @@ impl Cell {
 #[derive(Debug)]
 pub struct LiveRun {
     live: watch::Receiver<Live>,
-    texts: broadcast::Receiver<LiveText>,
+    texts: broadcast::Receiver<ReplyPiece>,
 }
 
 impl LiveRun {
@@ -176,7 +180,7 @@ impl LiveRun {
     ///
     /// # Errors
     /// When pieces were left out, or nothing more comes.
-    pub async fn next(&mut self) -> Result<Option<LiveText>, u64> {
+    pub async fn next(&mut self) -> Result<Option<ReplyPiece>, u64> {
         tokio::select! {
             biased;
             changed = self.live.changed() => changed.map(|()| None).map_err(|_| 0),
@@ -197,4 +201,4 @@ impl LiveRun {
 }
 
 /// How many pieces of a reply a slow reader may be behind.
-const MAX_TEXTS: usize = 256;
+const MAX_TEXTS: usize = 128;

@@ -6,6 +6,8 @@
 //! | `cell` | a run that has not ended, as this process knows it |
 //! | `error` | why the engine refuses |
 //! | `line` | which run begins next |
+//! | `open` | the start: what an earlier process left |
+//! | `outbox` | messages of hooks that are due again |
 //! | `people` | stops, instructions, approvals and answers |
 //! | `settings` | what a caller may change |
 //! | `submit` | from a request to a row of the queue |
@@ -16,6 +18,7 @@ mod cell;
 mod error;
 mod line;
 mod open;
+mod outbox;
 mod people;
 mod settings;
 mod submit;
@@ -37,7 +40,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use cell::Cell;
-pub use cell::{LiveRun, LiveText, RunPhase};
+pub use cell::{LiveRun, ReplyPiece, RunPhase};
 pub use error::EngineError;
 use line::{Line, Places};
 pub use people::PersonDecision;
@@ -101,11 +104,13 @@ pub struct EngineLimits {
     /// How often the journal is looked at for runs that wait: whether their time is over, and whether another process
     /// answered for them.
     pub poll: Duration,
+    /// How often the journal is looked at for messages of hooks that are due again.
+    pub deliver: Duration,
 }
 
 impl Default for EngineLimits {
     fn default() -> Self {
-        Self { max_runs: 4, max_queued: 1_000, poll: work::POLL }
+        Self { max_runs: 4, max_queued: 1_000, poll: work::POLL, deliver: work::DELIVER }
     }
 }
 
@@ -222,6 +227,11 @@ impl Engine {
     /// Waits until the engine drains.
     pub async fn draining(&self) {
         self.inner.draining.cancelled().await;
+    }
+
+    /// Waits until the engine has drained.
+    pub async fn left(&self) {
+        self.inner.left.cancelled().await;
     }
 
     /// What this process knows of a run that has not ended: its phase, and how many entries it has. `None`: it has ended, or

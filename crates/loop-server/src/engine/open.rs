@@ -63,7 +63,7 @@ impl Engine {
             (None, Some(line)) => (Arc::clone(&line.item), Arc::clone(&line.title), Vec::new()),
             (None, None) => ("".into(), "".into(), Vec::new()),
         };
-        let has_begun = state != SubmissionState::Queued || line.is_some();
+        let has_begun = state != SubmissionState::Queued;
         let known = Known {
             run: submission.run.clone(),
             domain: Arc::clone(&submission.domain),

@@ -156,6 +156,13 @@ impl Engine {
         {
             return Ok(());
         }
+        if let Some(cell) = self.inner.cell(run)
+            && self.inner.journal.line(run).await?.is_none()
+        {
+            // It could not begin.
+            self.begin_again(&cell);
+            return Ok(());
+        }
         let (recorded, state) = self.open_run(run).await?;
         if state.is_done() {
             return Err(over(run));

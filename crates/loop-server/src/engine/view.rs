@@ -135,7 +135,7 @@ impl Engine {
                 self.seen(&line, cell.as_deref(), summaries.get(run).copied().unwrap_or_default()).await
             }
             (Some(cell), None) => queued(cell),
-            (None, None) => return self.left(run).await,
+            (None, None) => return self.not_served(run).await,
         };
         if view.caller.is_none()
             && let Some(queued) = self.inner.journal.submission(run).await?
@@ -148,7 +148,7 @@ impl Engine {
     }
 
     /// A submission that this process does not have: its domain is not served now.
-    async fn left(&self, run: &RunId) -> Result<RunView, EngineError> {
+    async fn not_served(&self, run: &RunId) -> Result<RunView, EngineError> {
         let queued = self.inner.journal.submission(run).await?.ok_or(EngineError::UnknownRun)?;
         let submission = queued.submission;
         if submission.body.is_empty() {
@@ -263,9 +263,18 @@ impl Engine {
                 |cell: &&Arc<Cell>| matches!(cell.phase(), RunPhase::Waiting { .. } | RunPhase::Running);
             state.cells.values().filter(waits).filter(|cell| sees(&cell.domain)).cloned().collect()
         };
+        let mut runs: Vec<RunId> = waiting.iter().map(|cell| cell.run.clone()).collect();
+        // Those of the command, which were not submitted here.
+        let query = RunQuery { ended: Some(false), ..RunQuery::default() };
+        let others = self.inner.journal.page(&query, MAX_OTHERS).await?.into_iter().filter(|line| {
+            !line.is_written && !line.is_imported && line.trouble.is_none() && sees(&line.domain)
+        });
+        runs.extend(others.map(|line| line.run).filter(|run| self.inner.cell(run).is_none()));
+        runs.sort_unstable();
         let mut pending = Vec::new();
-        for cell in waiting {
-            if let Ok(actions) = self.pending_of(&cell.run).await {
+        for run in runs {
+            // One that cannot be read hides no other.
+            if let Ok(actions) = self.pending_of(&run).await {
                 pending.extend(actions);
             }
             if pending.len() >= MAX_PENDING {
@@ -334,6 +343,8 @@ impl Engine {
                 );
                 RunState::Damaged
             }
+            // Another process has ended it.
+            (RunLine { stop: Some(_), .. }, Some(RunPhase::Waiting { .. })) => RunState::Ended,
             (_, Some(RunPhase::Waiting { until_unix_ms: ELSEWHERE })) => RunState::Running,
             (_, Some(RunPhase::Waiting { until_unix_ms })) => {
                 until = Some(until_unix_ms);
@@ -415,3 +426,5 @@ fn tags(origin: Option<&str>) -> Vec<String> {
 
 /// How many actions a list has.
 const MAX_PENDING: usize = 500;
+/// How many runs of the command are looked at for it.
+const MAX_OTHERS: usize = 200;

@@ -8,12 +8,13 @@ use loop_core::{Phase, RunId, Started, StopMode};
 use loop_runtime::journal::{Journal as _, JournalError, SubmissionState, replay};
 use loop_runtime::observe::RunEvent;
 use loop_runtime::run::{Driven, Handle, StartError};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::cell::Cell;
 use super::line::{Job, JobOrder};
 use super::submit::Body;
-use super::{Engine, EngineError, LiveText, RunPhase};
+use super::{Engine, EngineError, ReplyPiece, RunPhase};
 
 /// What a job comes to.
 enum Came {
@@ -179,7 +180,7 @@ impl Engine {
                 match event {
                     RunEvent::Recorded(entry) => watched.set_entries(entry.seq + 1),
                     RunEvent::Text { key, attempt, text } => {
-                        watched.tell(LiveText { call: key.to_string().into(), attempt, text });
+                        watched.tell(ReplyPiece { call: key.to_string().into(), attempt, text });
                     }
                     RunEvent::Part { .. } | RunEvent::Call { .. } | RunEvent::Lost { .. } => {}
                 }
@@ -212,6 +213,14 @@ impl Engine {
         self.dispatch();
     }
 
+    /// Puts a submission whose run could not begin into the line again.
+    pub(super) fn begin_again(&self, cell: &Arc<Cell>) {
+        let (run, domain) = (cell.run.clone(), Arc::clone(&cell.domain));
+        cell.set_phase(RunPhase::Queued);
+        self.inner.state().line.push(Job { run, domain, order: JobOrder::begin(cell.priority, cell.nth) });
+        self.dispatch();
+    }
+
     /// Begins a run that is to be stopped before it begins: it takes no money, so it need not wait for its turn.
     pub(super) fn begin_stopped(&self, cell: &Arc<Cell>, how: StopMode) {
         cell.set_stop(how);
@@ -231,6 +240,7 @@ impl Engine {
 
     /// Looks at the runs that wait until the engine is left: their time may be over, and another process may have answered.
     pub(super) async fn look_after_waits(self) {
+        let mut delivered = Instant::now();
         loop {
             tokio::select! {
                 () = self.inner.left.cancelled() => return,
@@ -238,6 +248,11 @@ impl Engine {
             }
             if self.is_draining() {
                 continue;
+            }
+            if delivered.elapsed() >= self.inner.limits.deliver {
+                // What fails is due again.
+                _ = self.deliver_due().await;
+                delivered = Instant::now();
             }
             let waiting: Vec<Arc<Cell>> = {
                 let state = self.inner.state();
@@ -292,3 +307,5 @@ impl Drop for Place {
 pub(super) const ELSEWHERE: u64 = 0;
 /// How long an engine waits before it looks at runs that wait again, where nothing else is said.
 pub(super) const POLL: Duration = Duration::from_secs(1);
+/// How often messages are delivered again, where nothing else is said.
+pub(super) const DELIVER: Duration = Duration::from_secs(30);

@@ -72,7 +72,9 @@ pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
         Failure::new(format!("--listen {}: {error}; choose another port, or 0 for any free one", args.listen))
     })?;
     let limits = EngineLimits { max_runs: jobs, max_queued: queued, ..EngineLimits::default() };
-    let engine = Engine::open(journal, served, Arc::new(runners), limits).await?;
+    let opened = Engine::open(journal, served, Arc::new(runners), limits).await;
+    let engine =
+        opened.map_err(|error| Failure::new(error.for_operator().unwrap_or_else(|| error.to_string())))?;
     stream::note(format!("serving: http://{}/v1", server.address()?));
     let ending = server.ending();
     let router = api::router(engine.clone()).layer(axum::Extension(person_here()));

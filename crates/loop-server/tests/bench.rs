@@ -1,0 +1,203 @@
+//! An engine over a journal in a folder of its own, with a model that replies only as often as the test lets it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use loop_core::RunId;
+use loop_domain::{Domain, LoadOptions};
+use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest};
+use loop_runtime::Runner;
+use loop_runtime::hooks::{Hook, HookEvent, HookMessage, HookSender, Hooks};
+use loop_runtime::journal::{Journal, SqliteJournal};
+use loop_runtime::models::{Models, Offline};
+use loop_server::engine::{Engine, EngineLimits, NewRun, RunnerSource, ServedDomain};
+use tempfile::TempDir;
+use tokio::sync::Semaphore;
+
+/// A request that the offline stub answers at once.
+pub const ASKS: &str = "Who is Bob?";
+/// A request that leads to an action which a person has to approve.
+pub const WRITES: &str = "Find Bob and update his company to EPAM";
+
+/// The folder of a journal and of domains.
+pub struct Bench {
+    pub folder: TempDir,
+}
+
+/// What the model of all runs of a bench does.
+#[derive(Debug)]
+pub struct Gate {
+    inner: Offline,
+    /// One permit for each call.
+    pub calls: Semaphore,
+    /// The tags of the runs, in the order in which they began.
+    pub began: Mutex<Vec<String>>,
+    /// Whether the receiver of hooks takes messages.
+    pub takes: AtomicBool,
+}
+
+impl Gate {
+    pub fn open() -> Arc<Self> {
+        Self::of(100_000)
+    }
+
+    pub fn closed() -> Arc<Self> {
+        Self::of(0)
+    }
+
+    fn of(calls: usize) -> Arc<Self> {
+        Arc::new(Self {
+            inner: Offline::new(),
+            calls: Semaphore::new(calls),
+            began: Mutex::default(),
+            takes: AtomicBool::new(false),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Gated(Arc<Gate>);
+
+#[async_trait]
+impl ChatModel for Gated {
+    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        self.0.calls.acquire().await.unwrap().forget();
+        self.0.inner.stream(request).await
+    }
+}
+
+#[derive(Debug)]
+pub struct Source {
+    folder: PathBuf,
+    journal: Arc<SqliteJournal>,
+    gate: Arc<Gate>,
+}
+
+impl Source {
+    fn load(&self, domain: &str, settings: &[(String, String)]) -> Result<Domain, String> {
+        let options = LoadOptions { set: settings.to_vec(), ..LoadOptions::default() };
+        Domain::load(self.folder.join(domain), &options).map_err(|error| error.to_string())
+    }
+
+    fn runner(&self, domain: &Domain) -> Runner {
+        let models = Models::one(Arc::new(Gated(Arc::clone(&self.gate))));
+        Runner::new((*domain.spec).clone(), (*domain.registry).clone(), models)
+            .with_prompts(Arc::clone(&domain.prompts))
+            .with_secrets(domain.secrets())
+            .with_hooks(hooks(domain, &self.gate))
+            .with_journal(Arc::clone(&self.journal) as Arc<dyn Journal>)
+            .leave_when_waiting()
+    }
+}
+
+/// A hook of the domain `other`, which receives what the gate takes.
+fn hooks(domain: &Domain, gate: &Arc<Gate>) -> Hooks {
+    let desk = Hook {
+        name: "desk".into(),
+        on: vec![HookEvent::Ended],
+        sender: Arc::new(Desk(Arc::clone(gate))),
+        timeout: Duration::from_secs(5),
+    };
+    Hooks::new((&*domain.spec.domain == "other").then_some(desk))
+}
+
+struct Desk(Arc<Gate>);
+
+#[async_trait]
+impl HookSender for Desk {
+    async fn send(&self, _: &HookMessage) -> Result<(), String> {
+        if self.0.takes.load(Ordering::Relaxed) { Ok(()) } else { Err("it is away".to_owned()) }
+    }
+}
+
+#[async_trait]
+impl RunnerSource for Source {
+    fn of_new(
+        &self,
+        domain: &ServedDomain,
+        settings: &[(String, String)],
+        tags: &[String],
+    ) -> Result<Runner, String> {
+        if settings.is_empty() {
+            self.gate.began.lock().unwrap().extend(tags.iter().cloned());
+        }
+        let runner = match settings {
+            [] => domain.runner.clone(),
+            settings => self.runner(&self.load(domain.name(), settings)?),
+        };
+        let origin = serde_json::json!({ "domain": &**domain.name(), "settings": settings, "tags": tags });
+        Ok(runner.with_origin(origin.to_string()))
+    }
+
+    async fn of_run(&self, run: &RunId) -> Result<Runner, String> {
+        let recorded = self.journal.read(run).await.map_err(|error| error.to_string())?;
+        let origin: serde_json::Value = serde_json::from_str(recorded.origin.as_deref().unwrap()).unwrap();
+        let settings: Vec<(String, String)> = serde_json::from_value(origin["settings"].clone()).unwrap();
+        Ok(self.runner(&self.load(origin["domain"].as_str().unwrap(), &settings)?))
+    }
+}
+
+impl Bench {
+    pub fn new() -> Self {
+        let bench = Self { folder: tempfile::tempdir().unwrap() };
+        bench.domain("crm", "");
+        bench
+    }
+
+    /// A copy of the people register under this name, with more settings.
+    pub fn domain(&self, name: &str, more: &str) {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/crm");
+        let to = self.folder.path().join(name);
+        std::fs::create_dir_all(&to).unwrap();
+        std::fs::copy(from.join("crm.sql"), to.join("crm.sql")).unwrap();
+        let text = std::fs::read_to_string(from.join("loopgate.toml")).unwrap();
+        let text = text.replacen("name = \"crm\"", &format!("name = \"{name}\""), 1);
+        std::fs::write(to.join("loopgate.toml"), format!("{text}\n{more}")).unwrap();
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("journal.db")
+    }
+
+    pub async fn engine(&self, gate: &Arc<Gate>) -> Engine {
+        self.engine_of(&["crm"], gate, limits()).await
+    }
+
+    pub async fn engine_of(&self, names: &[&str], gate: &Arc<Gate>, limits: EngineLimits) -> Engine {
+        let journal = Arc::new(SqliteJournal::open(self.path()).unwrap());
+        let source = Source {
+            folder: self.folder.path().to_owned(),
+            journal: Arc::clone(&journal),
+            gate: Arc::clone(gate),
+        };
+        let served = names.iter().map(|name| {
+            let domain = source.load(name, &[]).unwrap();
+            let runner = source.runner(&domain);
+            let max_runs = domain.max_runs().map_or(limits.max_runs, |max| max as usize);
+            let max_queued = domain.max_queued().map_or(limits.max_queued, u64::from);
+            ServedDomain { domain, runner, max_runs, max_queued }
+        });
+        let served = served.collect();
+        Engine::open(journal, served, Arc::new(source), limits).await.unwrap()
+    }
+}
+
+pub fn limits() -> EngineLimits {
+    EngineLimits {
+        max_runs: 2,
+        max_queued: 100,
+        poll: Duration::from_millis(5),
+        deliver: Duration::from_millis(5),
+    }
+}
+
+/// A submission of a text.
+pub fn asks(item: &str) -> NewRun {
+    NewRun { item: item.to_owned(), caller: "ada".into(), ..NewRun::default() }
+}
+
+/// How long a test waits for what has to happen.
+pub const LONG: Duration = Duration::from_secs(30);

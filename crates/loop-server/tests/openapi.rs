@@ -1,0 +1,52 @@
+//! The OpenAPI document: it is committed, and it is one that a validator of OpenAPI accepts as far as its shape goes.
+
+use std::path::Path;
+
+use loop_server::api;
+use serde_json::Value;
+
+#[test]
+fn the_document_is_the_committed_one() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema/openapi.json");
+    let document = serde_json::to_string_pretty(&api::document()).unwrap() + "\n";
+    if std::env::var_os("UPDATE_OPENAPI").is_some() {
+        std::fs::write(&path, &document).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(committed == document, "{} is stale; run this test with UPDATE_OPENAPI=1", path.display());
+}
+
+#[test]
+fn every_reference_of_the_document_leads_somewhere_and_every_operation_has_its_own_name() {
+    let document = api::document();
+    let mut references = Vec::new();
+    collect(&document, &mut references);
+    assert!(references.len() > 20);
+    for reference in references {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+    let operations =
+        document["paths"].as_object().unwrap().values().flat_map(|it| it.as_object().unwrap().values());
+    let mut names: Vec<&str> =
+        operations.map(|operation| operation["operationId"].as_str().unwrap()).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}
+
+fn collect(value: &Value, references: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (key, member) in members {
+                match (key.as_str(), member) {
+                    ("$ref", Value::String(reference)) => references.push(reference.clone()),
+                    (_, member) => collect(member, references),
+                }
+            }
+        }
+        Value::Array(elements) => elements.iter().for_each(|element| collect(element, references)),
+        _ => {}
+    }
+}
