@@ -17,7 +17,7 @@
 //! | `attempts` | how many refused logins are answered and recorded |
 //! | `audit` | who did what, from where |
 //! | `body`, `headers`, `form` | limits of bodies, headers of responses, fields of forms |
-//! | `listen`, `stall` | the socket side |
+//! | `listen`, `stall`, `strict` | the socket side |
 
 #[cfg(feature = "http")]
 mod attempts;
@@ -44,6 +44,8 @@ mod secret;
 mod sessions;
 #[cfg(feature = "http")]
 mod stall;
+#[cfg(feature = "http")]
+mod strict;
 pub mod tokens;
 #[cfg(feature = "http")]
 mod watched;
