@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -210,7 +211,7 @@ impl Inside {
             if let Known { identity: Identity { csrf: Some(_), .. }, session: Some(session) } = &known {
                 check_site(request.headers(), name, is_change)?;
                 if is_change {
-                    request = check_csrf(request, session).await?;
+                    request = check_csrf(request, session, limits.body_time.min(FORM_TIME)).await?;
                 }
             }
             if let Some(session) = known.session {
@@ -489,7 +490,7 @@ fn check_site(headers: &HeaderMap, name: &Name, is_change: bool) -> Result<(), R
 }
 
 /// A change with a cookie sends back what the page of the session was given.
-async fn check_csrf(request: Request, session: &str) -> Result<Request, Refused> {
+async fn check_csrf(request: Request, session: &str, time: Duration) -> Result<Request, Refused> {
     let missing = || forbidden("the form has expired or is not of this session; load its page again");
     if let Some(given) = request.headers().get("x-csrf-token") {
         let is_own = given.to_str().is_ok_and(|given| is_csrf_of(session, given));
@@ -501,7 +502,7 @@ async fn check_csrf(request: Request, session: &str) -> Result<Request, Refused>
         return Err(missing());
     }
     let (parts, body) = request.into_parts();
-    let (body, fate) = limited(body, MAX_FORM, FORM_TIME);
+    let (body, fate) = limited(body, MAX_FORM, time);
     let bytes = to_bytes(body, usize::MAX).await.map_err(|_| match fate.cut() {
         Some(cut) => Refused { is_closed: true, ..cut_body(cut).into() },
         None => malformed(StatusCode::BAD_REQUEST, "the body is not whole; send it again"),
@@ -515,7 +516,7 @@ async fn check_csrf(request: Request, session: &str) -> Result<Request, Refused>
 
 /// Bytes of a form, which is read before its session is trusted.
 const MAX_FORM: u64 = 256 << 10;
-const FORM_TIME: std::time::Duration = std::time::Duration::from_secs(10);
+const FORM_TIME: Duration = Duration::from_secs(10);
 
 fn cut_body(cut: Cut) -> Problem {
     match cut {
