@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::extract::{Extension, Path, State};
+use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -15,7 +15,8 @@ use loop_runtime::journal::SqliteJournal;
 use loop_server::caller::{Caller, Role};
 use loop_server::doors::tokens::{NewToken, TokenFile};
 use loop_server::doors::{
-    Audit, DoorLimits, Doors, DoorsConfig, Hosts, Identity, TokenListener, WatchedTokens, serve,
+    Audit, AuditPage, AuditQuery, DoorLimits, Doors, DoorsConfig, Hosts, Identity, TokenListener,
+    WatchedTokens, serve,
 };
 use loop_server::problem::Problem;
 use tempfile::TempDir;
@@ -104,7 +105,7 @@ impl Server {
         .unwrap();
         assert!(file.remove("removed").unwrap());
         let changes = Arc::new(AtomicU32::new(0));
-        let router = doors.guard(routes(&changes).merge(Audit::of(Arc::clone(&journal)).routes()));
+        let router = doors.guard(routes(&changes, &Audit::of(Arc::clone(&journal))));
         let (leave, left) = oneshot::channel();
         let shutdown = async move { drop(left.await) };
         let task = tokio::spawn(serve(socket, router, limits, proxies, shutdown));
@@ -165,17 +166,27 @@ impl Server {
     }
 }
 
-fn routes(changes: &Arc<AtomicU32>) -> Router {
+fn routes(changes: &Arc<AtomicU32>, audit: &Audit) -> Router {
     Router::new()
         .route("/", get(home))
         .route("/v1/runs", get(list).post(submit))
         .route("/v1/runs/{run}/approve", post(approve))
+        .route("/v1/audit", get(audit))
         .route("/healthz", get(|| async { "ok" }))
         .route("/assets/style.css", get(|| async { "body {}" }))
         .route("/v1/panic", get(panics))
         .route("/v1/slow", get(|| async { tokio::time::sleep(Duration::from_secs(3_600)).await }))
         .route("/v1/large", get(|| async { vec![b'x'; 64 << 20] }))
         .with_state(Arc::clone(changes))
+        .layer(Extension(audit.clone()))
+}
+
+async fn audit(
+    Extension(log): Extension<Audit>,
+    Extension(caller): Extension<Caller>,
+    query: Query<AuditQuery>,
+) -> Result<Json<AuditPage>, Problem> {
+    log.page(&caller, query.0).await.map(Json)
 }
 
 async fn panics() -> &'static str {
