@@ -57,8 +57,8 @@ pub struct DoorsConfig {
 pub enum NotADoor {
     /// Other machines reach the address, and there are no tokens.
     #[error(
-        "--listen {0}: other machines reach this address, so tokens are required; give --tokens FILE, or listen on \
-         127.0.0.1"
+        "--listen {0}: other machines reach this address, so tokens are required; give --tokens FILE, or use a loopback \
+         address such as 127.0.0.1:8787"
     )]
     WithoutTokens(SocketAddr),
 }

@@ -19,8 +19,8 @@ pub(super) async fn bind(args: &ServeArgs) -> Result<TcpListener, Failure> {
     let at = args.listen;
     if !at.ip().is_loopback() && args.tokens.is_none() {
         return Err(Failure::new(format!(
-            "--listen {at}: other machines reach this address, so tokens are required; give --tokens FILE, or listen on \
-             127.0.0.1"
+            "--listen {at}: other machines reach this address, so tokens are required; give --tokens FILE, or use a loopback \
+             address such as 127.0.0.1:8787"
         )));
     }
     if at.ip().is_unspecified() && args.public_hosts.is_empty() {
