@@ -173,7 +173,8 @@ fn an_approval_names_the_token_and_two_people_are_two_tokens() {
     let folder = shell.copy_of("examples/crm");
     let domain = folder.join("loopgate.toml");
     let text = fs::read_to_string(&domain).unwrap();
-    fs::write(&domain, text + "\n[gate]\napprovals = 2\n").unwrap();
+    assert!(text.contains("[gate]\n"));
+    fs::write(&domain, text.replace("[gate]\n", "[gate]\napprovals = 2\n")).unwrap();
     let server = Server::start(&shell, &[path(&folder), "--tokens", path(&file)]);
     let body = json!({ "item": "Find Bob and update his company to EPAM" }).to_string();
     let (status, view) = server.json("POST /v1/runs", &ci, &body);
