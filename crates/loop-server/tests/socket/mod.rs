@@ -171,7 +171,7 @@ fn routes(changes: &Arc<AtomicU32>, audit: &Audit) -> Router {
         .route("/", get(home))
         .route("/v1/runs", get(list).post(submit))
         .route("/v1/runs/{run}/approve", post(approve))
-        .route("/v1/audit", get(audit))
+        .route("/v1/audit", get(audited))
         .route("/healthz", get(|| async { "ok" }))
         .route("/assets/style.css", get(|| async { "body {}" }))
         .route("/v1/panic", get(panics))
@@ -181,7 +181,7 @@ fn routes(changes: &Arc<AtomicU32>, audit: &Audit) -> Router {
         .layer(Extension(audit.clone()))
 }
 
-async fn audit(
+async fn audited(
     Extension(log): Extension<Audit>,
     Extension(caller): Extension<Caller>,
     query: Query<AuditQuery>,
