@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use loop_core::RunId;
-use loop_runtime::journal::{AuditEntry, AuditFilter, AuditLine};
-use serde_json::json;
+use loop_runtime::journal::{AuditEntry, AuditFilter, AuditLine, AuditReport};
 
 use crate::args::JournalArgs;
 use crate::failure::Failure;
@@ -41,8 +40,8 @@ pub(crate) async fn audit(args: AuditArgs) -> Result<ExitCode, Failure> {
     let lines = journal.audit_lines(&filter).await?;
     let broken = journal.broken_audit().await?;
     if args.json {
-        let value = json!({ "version": 1, "broken": broken, "entries": lines });
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&value)?));
+        let report = AuditReport { version: 1, broken, entries: lines };
+        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&report)?));
     } else {
         let mut text = String::new();
         lines.iter().rev().for_each(|line| in_words(&mut text, line));

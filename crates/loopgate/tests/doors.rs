@@ -262,3 +262,51 @@ fn a_budget_of_a_token_ends_its_runs_and_not_those_of_others() {
     let origin: Value = serde_json::from_str(&origin).unwrap();
     assert_eq!(origin["token"], json!({ "name": "rich", "day": 5_000_000_000_000_u64 }));
 }
+
+#[test]
+fn a_run_of_another_tenant_is_one_that_does_not_exist() {
+    // K15: on each route, with each role.
+    let shell = Shell::new();
+    let file = shell.state.path().join("tokens.toml");
+    let owner = token(&shell, &file, "owner", &["--role", "admin", "--domain", "crm"]);
+    let other = token(&shell, &file, "other", &["--role", "admin", "--domain", "helpdesk"]);
+    let server = Server::start(&shell, &["examples/crm", "examples/helpdesk", "--tokens", path(&file)]);
+    let body = json!({ "item": "Find Bob and update his company to EPAM" }).to_string();
+    let (status, view) = server.json("POST /v1/runs", &owner, &body);
+    assert_eq!(status, 202, "one domain is seen, so it is the domain: {view}");
+    let run = view["run"].as_str().unwrap();
+    let action = &server.json("GET /v1/pending", &owner, "").1["pending"][0];
+    let shown = json!({ "key": action["action"], "binding": action["binding"], "text": "yes" });
+    let bodies = [
+        ("", "GET"),
+        ("/document", "GET"),
+        ("/outcome", "GET"),
+        ("/events", "GET"),
+        ("/stop", "POST"),
+        ("/resume", "POST"),
+        ("/instructions", "POST"),
+        ("/approve", "POST"),
+        ("/deny", "POST"),
+        ("/answer", "POST"),
+    ];
+    for (route, method) in bodies {
+        let body = match (method, route) {
+            ("GET", _) | (_, "/resume") => String::new(),
+            (_, "/stop") => json!({ "mode": "now" }).to_string(),
+            (_, "/instructions") => json!({ "text": "stop" }).to_string(),
+            (_, "/answer") => shown.to_string(),
+            _ => json!({ "key": shown["key"], "binding": shown["binding"] }).to_string(),
+        };
+        let of = |run: &str| server.json(&format!("{method} /v1/runs/{run}{route}"), &other, &body);
+        let (foreign, missing) = (of(run), of("01a21627-0000-7000-8000-000000000000"));
+        assert_eq!(foreign, missing, "{route}");
+        assert_eq!(foreign.0, 404, "{route}: {}", foreign.1);
+    }
+    assert_eq!(server.json("GET /v1/runs", &other, "").1["runs"], json!([]));
+    assert_eq!(server.json("GET /v1/pending", &other, "").1["pending"], json!([]));
+    let domains = server.json("GET /v1/domains", &other, "").1;
+    assert!(!domains.to_string().contains("crm"), "{domains}");
+    assert_eq!(server.json("GET /v1/audit", &other, "").0, 403, "the log is of all domains");
+    assert_eq!(server.json(&format!("GET /v1/runs/{run}"), &owner, "").1["state"], "waiting");
+    server.end();
+}

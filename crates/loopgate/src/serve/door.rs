@@ -48,10 +48,10 @@ pub(super) fn doors(
     limits: DoorLimits,
 ) -> Result<Doors, Failure> {
     let tokens = args.tokens.as_ref().map(|file| {
-        let told = Arc::new(|error: &loop_server::doors::tokens::TokenError| {
+        let reported = Arc::new(|error: &loop_server::doors::tokens::TokenError| {
             stream::note(format!("loopgate: --tokens {error}; the tokens that were read before stay valid"));
         });
-        WatchedTokens::open(TokenFile::at(file), told)
+        WatchedTokens::open(TokenFile::at(file), reported)
     });
     let tokens = tokens.transpose().map_err(|error| Failure::new(format!("--tokens {error}")))?;
     if !listen.ip().is_loopback() {
