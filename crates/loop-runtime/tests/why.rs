@@ -148,6 +148,7 @@ fn the_schemas_are_those_of_the_types() {
         ("batch-line", schemars::schema_for!(BatchLine)),
         ("hook", schemars::schema_for!(loop_runtime::hooks::HookBody)),
         ("runs", schemars::schema_for!(ListedRuns)),
+        ("audit", schemars::schema_for!(loop_runtime::journal::AuditReport)),
         ("journal-stats", schemars::schema_for!(StatsReport)),
     ];
     for (name, schema) in schemas {

@@ -7,7 +7,6 @@
 //! | [`doors`] | who gets in: tokens, sessions, `Host` and `Origin`, limits, the audit log |
 //! | [`engine`] | the queue, and the runs under way |
 //! | `problem` (feature `http`) | what a refused request gets, as RFC 9457 says |
-//! | `server` (feature `http`) | connections and their limits |
 
 #[cfg(feature = "http")]
 pub mod api;
@@ -19,7 +18,5 @@ mod log;
 mod metrics;
 #[cfg(feature = "http")]
 pub mod problem;
-#[cfg(feature = "http")]
-pub mod server;
 
 pub use log::log_to;

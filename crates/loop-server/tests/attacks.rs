@@ -279,7 +279,7 @@ fn smuggling(t: &mut Table) {
         "a header that continues on the next line",
         &of("GET /v1/runs", &[ADMIN, "X-A: 1\r\n Transfer-Encoding: chunked"], ""),
     );
-    t.raw("a null byte in a header", &of("GET /v1/runs", &[ADMIN, "X-A: 1\02"], ""));
+    t.raw("a null byte in a header", &of("GET /v1/runs", &[ADMIN, "X-A: 1\u{0}2"], ""));
     t.raw("a bare CR in a header", &of("GET /v1/runs", &[ADMIN, "X-A: 1\rX-B: 2"], ""));
     t.raw("a bare LF behind a header", &of("GET /v1/runs", &[ADMIN, "X-A: 1\nX-B: 2"], ""));
     t.raw("lines that end with LF alone", &of("GET /v1/runs", &[ADMIN], "").replace("\r\n", "\n"));
@@ -372,7 +372,7 @@ fn filled(server: &Server, names: &Names, text: &str) -> String {
 #[tokio::test]
 async fn only_legal_requests_get_something() {
     let mut rows: Vec<(&'static str, &'static str, String)> = Vec::new();
-    let mut legal = 0;
+    let (mut legal, mut wrong) = (0, Vec::new());
     let mut server = Server::start(Setup::default()).await;
     for (at, attack) in table().into_iter().enumerate() {
         // Refused logins are limited, which is a row of its own.
@@ -389,14 +389,19 @@ async fn only_legal_requests_get_something() {
         let before = server.changes();
         let reply = server.send(filled(&server, &names, &bytes).as_bytes()).await;
         check(&server, what, &reply, is_legal);
+        if (200..400).contains(&reply.status) != is_legal {
+            wrong.push(format!("{what}: {} {}", reply.status, reply.body));
+        }
         if !is_legal {
-            assert_eq!(server.changes(), before, "{what}: changed something");
             let code = server.request(&format!("GET /login?code={}", names.fresh), &[]).await;
-            assert_eq!(code.status, 303, "{what}: used a code up");
+            if server.changes() != before || code.status != 303 {
+                wrong.push(format!("{what}: changed something, or used a code up"));
+            }
         }
         legal += usize::from(is_legal);
         rows.push((group, what, got(&reply)));
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
     rows.extend(slow().await);
     assert!(rows.len() - legal >= 60, "{}", rows.len());
     let page = page(&rows, legal);
@@ -409,8 +414,6 @@ async fn only_legal_requests_get_something() {
 }
 
 fn check(server: &Server, what: &str, reply: &Reply, is_legal: bool) {
-    let is_good = (200..400).contains(&reply.status);
-    assert_eq!(is_good, is_legal, "{what}: {reply:?}");
     let whole = format!("{:?} {}", reply.headers, reply.body);
     let folder = server.folder.path().display().to_string();
     for leak in ["panicked", "src/", "lgt_secret", "/work/", &folder, "RUST_BACKTRACE", "serde", "column"] {
@@ -430,7 +433,10 @@ fn check(server: &Server, what: &str, reply: &Reply, is_legal: bool) {
     assert_eq!(reply.header("x-content-type-options"), "nosniff", "{what}");
     assert_eq!(reply.header("cache-control"), "no-store", "{what}");
     assert_eq!(reply.header("referrer-policy"), "no-referrer", "{what}");
-    if !is_legal && !reply.body.is_empty() && reply.header("content-type") != "text/html; charset=utf-8" {
+    if reply.status >= 400
+        && !reply.body.is_empty()
+        && reply.header("content-type") != "text/html; charset=utf-8"
+    {
         assert_eq!(reply.header("content-type"), "application/problem+json", "{what}: {reply:?}");
         assert!(!reply.kind().is_empty(), "{what}: {reply:?}");
     }

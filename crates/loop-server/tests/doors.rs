@@ -171,7 +171,7 @@ fn shown(line: &AuditLine) -> String {
 }
 
 #[tokio::test]
-async fn too_many_refused_logins_are_not_recorded_and_lock_nobody_out() {
+async fn too_many_refused_logins_are_not_recorded_and_a_valid_token_gets_in() {
     let server = Server::start(Setup::default()).await;
     let guess = "Authorization: Bearer lgt_guess";
     for _ in 0..MAX_FAILURES {

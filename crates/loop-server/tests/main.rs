@@ -1,20 +1,12 @@
-//! The tests of the server.
-
-#![cfg(feature = "http")]
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod attacks;
-mod doors;
-mod socket;
 //! The tests of the server, as one program.
+#![cfg(feature = "http")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
-#[cfg(feature = "http")]
+
 mod api;
+mod attacks;
 mod bench;
+mod doors;
 mod engine;
-#[cfg(feature = "http")]
 mod events;
-#[cfg(feature = "http")]
 mod openapi;
-#[cfg(feature = "http")]
-mod server;
+mod socket;

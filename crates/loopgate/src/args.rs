@@ -51,6 +51,11 @@ pub(crate) enum Command {
     /// Look after the journal: its size, deleting old runs, exporting and importing runs
     #[command(subcommand)]
     Journal(crate::journal::JournalCommand),
+    /// Look after the file of tokens that lets callers into `serve`
+    #[command(subcommand)]
+    Tokens(crate::tokens::TokensCommand),
+    /// List what callers of `serve` did, from where, and who was refused
+    Audit(crate::audit::AuditArgs),
     /// List the messages of hooks that are not delivered, or deliver them
     Hooks(crate::hooks::HooksArgs),
     /// Save the outcome of a run that has ended to the domain's save target

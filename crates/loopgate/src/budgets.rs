@@ -9,14 +9,15 @@ use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger, Span, Take
 use loop_runtime::journal::{Journal, SqliteJournal};
 use serde::{Deserialize, Serialize};
 
-/// The loop with this journal, and with the budgets that the journal keeps: those of the domain, and that of a batch.
+/// The loop with this journal, and with the budgets that the journal keeps: those of the domain, and that of a batch or of
+/// a token.
 pub(crate) fn on_journal(
     runner: Runner,
     domain: &Domain,
     journal: &Arc<SqliteJournal>,
-    batch: Option<SharedBudget>,
+    more: impl IntoIterator<Item = SharedBudget>,
 ) -> Runner {
-    let budgets = domain.budgets.iter().cloned().chain(batch);
+    let budgets = domain.budgets.iter().cloned().chain(more);
     let shared = SharedBudgets::new(Arc::clone(journal) as Arc<dyn SharedLedger>, budgets);
     runner.with_journal(Arc::clone(journal) as Arc<dyn Journal>).with_shared_budgets(shared)
 }
@@ -58,5 +59,26 @@ impl BatchOrigin {
 
     pub(crate) fn budget(&self) -> SharedBudget {
         SharedBudget { span: Span::Batch, of: Arc::clone(&self.id), limit: PicoUsd(self.limit) }
+    }
+}
+
+/// The budget of the token with which a run was submitted, as the run's origin names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TokenOrigin {
+    /// The token's name.
+    name: Arc<str>,
+    /// The limit of a day, in pico-dollars.
+    day: u64,
+}
+
+impl TokenOrigin {
+    #[cfg(feature = "server")]
+    pub(crate) fn of(budget: &SharedBudget) -> Self {
+        Self { name: Arc::clone(&budget.of), day: budget.limit.0 }
+    }
+
+    pub(crate) fn budget(&self) -> SharedBudget {
+        SharedBudget { span: Span::TokenDay, of: Arc::clone(&self.name), limit: PicoUsd(self.day) }
     }
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod attach;
+mod audit;
 mod backtest;
 mod budgets;
 mod cache;
@@ -54,6 +55,7 @@ mod show;
 mod sim;
 mod status;
 mod stream;
+mod tokens;
 mod tools;
 mod tune;
 mod verify;
@@ -96,6 +98,8 @@ fn main() -> ExitCode {
             Command::Sim(args) => sim::sim(&args),
             Command::Runs(args) => runs::runs(*args).await,
             Command::Journal(command) => journal::journal(command).await,
+            Command::Tokens(command) => tokens::tokens(command),
+            Command::Audit(args) => audit::audit(args).await,
             Command::Hooks(args) => hooks::hooks(args).await,
             Command::Save(args) => save::save(args).await,
             Command::Tools(tools) => tools::tools(tools).await,

@@ -15,7 +15,7 @@ use loop_runtime::{
 use serde::{Deserialize, Serialize};
 
 use crate::args::{DomainArgs, GoOnArgs, ResumeArgs, SettingArgs};
-use crate::budgets::BatchOrigin;
+use crate::budgets::{BatchOrigin, TokenOrigin};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::run::{Driving, Signals};
@@ -46,6 +46,9 @@ pub(crate) struct Origin {
     /// The budget of the batch that it is of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     batch: Option<BatchOrigin>,
+    /// The budget of the token with which a server was asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token: Option<TokenOrigin>,
     /// The tags of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tags: Vec<String>,
@@ -82,6 +85,7 @@ impl Origin {
             saves,
             asks,
             batch: None,
+            token: None,
             tags: Vec::new(),
         })
     }
@@ -94,6 +98,12 @@ impl Origin {
     /// The budget of the batch that the run is of. `None`: it is of none.
     pub(crate) fn batch(&self) -> Option<&BatchOrigin> {
         self.batch.as_ref()
+    }
+
+    /// The same, of a run that was submitted with a token of this budget.
+    #[cfg(feature = "server")]
+    pub(crate) fn of_token(self, token: Option<TokenOrigin>) -> Self {
+        Self { token, ..self }
     }
 
     /// The same with these tags.
@@ -290,8 +300,10 @@ impl Found {
         // A setting of this process, not of the run: the run is resumed under any of them.
         let journal = SqliteJournal::clone(&self.journal).with_sync(go_on.sync.policy(&domain));
         let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
-        let batch = origin.and_then(|origin| origin.batch).map(|batch| batch.budget());
-        let runner = budgets::on_journal(runner, &domain, &Arc::new(journal), batch);
+        let (batch, token) = origin.map_or((None, None), |origin| (origin.batch, origin.token));
+        let batch = batch.map(|batch| batch.budget());
+        let more = batch.into_iter().chain(token.map(|token| token.budget()));
+        let runner = budgets::on_journal(runner, &domain, &Arc::new(journal), more);
         Ok((domain, runner.leave_when_waiting()))
     }
 

@@ -11,6 +11,8 @@ mod chat;
 mod command;
 mod common;
 mod doctor;
+#[cfg(all(unix, feature = "server"))]
+mod doors;
 mod eval;
 mod explain;
 mod fork;

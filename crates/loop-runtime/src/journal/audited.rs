@@ -116,6 +116,17 @@ pub struct AuditLine {
     pub entry: Option<AuditEntry>,
 }
 
+/// What `loopgate audit --json` prints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct AuditReport {
+    /// The version of this form.
+    pub version: u32,
+    /// The first entry of the whole log for which the journal's key does not vouch. Null: there is none.
+    pub broken: Option<u64>,
+    /// The entries that were asked for, newest first.
+    pub entries: Vec<AuditLine>,
+}
+
 /// Which entries are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::expire::expire;
 use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
 pub use crate::parts::replay;
-pub use audited::{AuditAction, AuditEntry, AuditFilter, AuditLine, AuditResult};
+pub use audited::{AuditAction, AuditEntry, AuditFilter, AuditLine, AuditReport, AuditResult};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
 pub use sqlite::{

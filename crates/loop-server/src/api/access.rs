@@ -1,13 +1,18 @@
 //! Who may do what. A run of a domain that the caller does not see is one that does not exist.
 
+use std::convert::Infallible;
+use std::sync::Arc;
+
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use loop_core::RunId;
+use loop_core::{Approver, RunId};
+use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult};
 
 use super::Api;
 use super::refuse::unknown_run;
 use crate::caller::{Caller, Role};
+use crate::doors::Identity;
 use crate::problem::Problem;
 
 /// What a route does with a run.
@@ -32,6 +37,80 @@ impl<S: Send + Sync> FromRequestParts<S> for Known {
         parts.extensions.get::<Caller>().cloned().map(Self).ok_or_else(unauthorised)
     }
 }
+
+/// What the door has checked of a caller: who approves, from where, within which budget. A router without a door has
+/// nothing of it.
+#[derive(Clone, Debug)]
+pub(super) struct Checked(pub(super) Option<Identity>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Checked {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(parts.extensions.get::<Identity>().cloned()))
+    }
+}
+
+impl Checked {
+    /// Who approves.
+    pub(super) fn approver(&self, known: &Known) -> Approver {
+        match &self.0 {
+            Some(identity) => identity.approver(None),
+            // Nothing was checked, so it does not count where two people have to approve.
+            None => Approver { account: "".into(), user: Arc::clone(&known.0.name), claim: None },
+        }
+    }
+
+    /// Records what the caller did to a run, or was refused. It is done already: an entry that cannot be written is
+    /// reported to the operator.
+    pub(super) async fn record<T>(&self, api: &Api, of: Of<'_>, done: &Result<T, Problem>) {
+        let Some(identity) = &self.0 else { return };
+        let (result, detail) = match done {
+            Ok(_) => (AuditResult::Done, None),
+            Err(problem) if problem.status >= 500 => (AuditResult::Failed, Some(&problem.detail)),
+            Err(problem) => (AuditResult::Refused, Some(&problem.detail)),
+        };
+        let short = |text: &str| -> Arc<str> { text.chars().take(MAX_AUDITED).collect::<String>().into() };
+        let entry = AuditEntry {
+            run: of.run.map(|run| RunId::new(&*short(run))),
+            key: of.key.map(short),
+            binding: of.binding.map(short),
+            detail: detail.map(|detail| short(detail)),
+            ..identity.entry(of.action, result)
+        };
+        if let Err(error) = api.audit.note(entry).await {
+            crate::log::note(format!(
+                "an entry of the audit log is lost: {} of {}: {error}",
+                of.action.name(),
+                identity.account
+            ));
+        }
+    }
+}
+
+/// What an entry of the audit log is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Of<'a> {
+    pub(super) action: AuditAction,
+    pub(super) run: Option<&'a str>,
+    pub(super) key: Option<&'a str>,
+    pub(super) binding: Option<&'a str>,
+}
+
+impl<'a> Of<'a> {
+    /// Of a run.
+    pub(super) fn run(action: AuditAction, run: &'a str) -> Self {
+        Self { action, run: Some(run), key: None, binding: None }
+    }
+
+    /// Of an action or a question of a run, as it was shown.
+    pub(super) fn shown(self, key: &'a str, binding: &'a str) -> Self {
+        Self { key: Some(key), binding: Some(binding), ..self }
+    }
+}
+
+/// Characters of a text of the caller in an entry of the audit log.
+const MAX_AUDITED: usize = 300;
 
 impl Known {
     /// Fails where the caller does not have a role in any domain.

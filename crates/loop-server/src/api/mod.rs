@@ -25,6 +25,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::Semaphore;
 
+use crate::doors::Audit;
 use crate::engine::Engine;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
@@ -37,6 +38,7 @@ pub use types::*;
 pub(crate) struct Api {
     engine: Engine,
     metrics: Arc<Metrics>,
+    audit: Audit,
     /// The bytes of the longest body.
     max_body: usize,
     /// Requests that wait for a run.
@@ -48,14 +50,13 @@ pub(crate) struct Api {
 
 /// The routes of the API over an engine. The door has to be in front of it: see [`Caller`](crate::caller::Caller).
 pub fn router(engine: Engine) -> Router {
-    let largest = engine.domains().map(|domain| domain.domain.item_bytes_max()).max().unwrap_or_default();
-    // In JSON a byte may take six.
-    let max_body =
-        usize::try_from(largest).unwrap_or(usize::MAX).saturating_mul(6).saturating_add(BODY_BYTES);
+    let max_body = max_body(&engine);
+    let audit = Audit::of(Arc::clone(engine.journal()));
     let metrics = Arc::new(Metrics::new());
     let api = Api {
         engine,
         metrics: Arc::clone(&metrics),
+        audit,
         max_body,
         waiting: Arc::new(Semaphore::new(MAX_WAITING)),
         readers: Arc::new(Semaphore::new(MAX_READERS)),
@@ -73,6 +74,13 @@ pub fn router(engine: Engine) -> Router {
             async move { metrics.timed(request, next).await }
         }))
         .with_state(api)
+}
+
+/// The bytes of the longest body that a request can have.
+pub fn max_body(engine: &Engine) -> usize {
+    let largest = engine.domains().map(|domain| domain.domain.item_bytes_max()).max().unwrap_or_default();
+    // In JSON a byte may take six.
+    usize::try_from(largest).unwrap_or(usize::MAX).saturating_mul(6).saturating_add(BODY_BYTES)
 }
 
 async fn not_found() -> Response {

@@ -1,19 +1,18 @@
 //! What people say to runs, and what waits for them.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use loop_core::{Approver, RunId, StopMode};
+use loop_core::{RunId, StopMode};
+use loop_runtime::journal::AuditAction;
 use serde::Deserialize;
 
-use super::access::{Access, Known};
+use super::access::{Access, Checked, Known, Of};
 use super::refuse::problem;
 use super::runs::invalid;
 use super::types::{
-    AnswerRequest, ApproveRequest, DenyRequest, InstructRequest, PendingList, StopRequest, StopWhen,
+    AnswerRequest, ApproveRequest, DenyRequest, InstructRequest, PendingList, StopWhen, StopRequest,
 };
 use super::{Api, body};
 use crate::caller::Role;
@@ -24,93 +23,128 @@ use crate::problem::Problem;
 pub(super) async fn stop(
     State(api): State<Api>,
     known: Known,
+    checked: Checked,
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, Problem> {
-    let run = known.run(&api, &id, Access::Steer).await?;
-    let StopRequest { mode } = body::json(&api, body).await?;
-    let how = match mode {
-        StopWhen::Gate => StopMode::AtGate,
-        StopWhen::Now => StopMode::Now,
+    let done = async {
+        let run = known.run(&api, &id, Access::Steer).await?;
+        let StopRequest { mode } = body::json(&api, body).await?;
+        let how = match mode {
+            StopWhen::Gate => StopMode::AtGate,
+            StopWhen::Now => StopMode::Now,
+        };
+        api.engine.stop(&run, how).await.map_err(problem)?;
+        Ok(run)
     };
-    api.engine.stop(&run, how).await.map_err(problem)?;
-    accepted(&api, &run).await
+    let done = done.await;
+    checked.record(&api, Of::run(AuditAction::Stop, &id), &done).await;
+    accepted(&api, &done?).await
 }
 
 /// `POST /v1/runs/{run}/resume`.
 pub(super) async fn resume(
     State(api): State<Api>,
     known: Known,
+    checked: Checked,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let run = known.run(&api, &id, Access::Steer).await?;
-    api.engine.resume(&run).await.map_err(problem)?;
-    accepted(&api, &run).await
+    let done = async {
+        let run = known.run(&api, &id, Access::Steer).await?;
+        api.engine.resume(&run).await.map_err(problem)?;
+        Ok(run)
+    };
+    let done = done.await;
+    checked.record(&api, Of::run(AuditAction::Resume, &id), &done).await;
+    accepted(&api, &done?).await
 }
 
 /// `POST /v1/runs/{run}/instructions`.
 pub(super) async fn instruct(
     State(api): State<Api>,
     known: Known,
+    checked: Checked,
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, Problem> {
-    let run = known.run(&api, &id, Access::Steer).await?;
-    let InstructRequest { text } = body::json(&api, body).await?;
-    api.engine.instruct(&run, text.trim().into()).await.map_err(problem)?;
-    accepted(&api, &run).await
+    let done = async {
+        let run = known.run(&api, &id, Access::Steer).await?;
+        let InstructRequest { text } = body::json(&api, body).await?;
+        api.engine.instruct(&run, text.trim().into()).await.map_err(problem)?;
+        Ok(run)
+    };
+    let done = done.await;
+    checked.record(&api, Of::run(AuditAction::Instruct, &id), &done).await;
+    accepted(&api, &done?).await
 }
 
 /// `POST /v1/runs/{run}/approve`.
 pub(super) async fn approve(
     State(api): State<Api>,
     known: Known,
+    checked: Checked,
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, Problem> {
-    let run = known.run(&api, &id, Access::Decide).await?;
     let ApproveRequest { key, binding } = body::json(&api, body).await?;
-    // The door has checked the token, so two tokens are two people.
-    let name = &known.0.name;
-    let by = Approver { account: format!("token {name}").into(), user: Arc::clone(name), claim: None };
-    api.engine.decide(&run, &key, &binding, PersonDecision::Approve { by }).await.map_err(problem)?;
-    accepted(&api, &run).await
+    let done = async {
+        let run = known.run(&api, &id, Access::Decide).await?;
+        // The door has checked the token, so two tokens are two people.
+        let approval = PersonDecision::Approve { by: checked.approver(&known) };
+        api.engine.decide(&run, &key, &binding, approval).await.map_err(problem)?;
+        Ok(run)
+    };
+    let done = done.await;
+    checked.record(&api, Of::run(AuditAction::Approve, &id).shown(&key, &binding), &done).await;
+    accepted(&api, &done?).await
 }
 
 /// `POST /v1/runs/{run}/deny`.
 pub(super) async fn deny(
     State(api): State<Api>,
     known: Known,
+    checked: Checked,
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, Problem> {
-    let run = known.run(&api, &id, Access::Decide).await?;
     let DenyRequest { key, binding, why } = body::json(&api, body).await?;
     let why = match why.as_deref().map(str::trim) {
         None => "a person refused it",
         Some("") => return Err(invalid("why: it is blank; say why, or leave it out")),
         Some(why) => why,
     };
-    let denial = PersonDecision::Deny { why: why.into() };
-    api.engine.decide(&run, &key, &binding, denial).await.map_err(problem)?;
-    accepted(&api, &run).await
+    let done = async {
+        let run = known.run(&api, &id, Access::Decide).await?;
+        let denial = PersonDecision::Deny { why: why.into() };
+        api.engine.decide(&run, &key, &binding, denial).await.map_err(problem)?;
+        Ok(run)
+    };
+    let done = done.await;
+    checked.record(&api, Of::run(AuditAction::Deny, &id).shown(&key, &binding), &done).await;
+    accepted(&api, &done?).await
 }
 
 /// `POST /v1/runs/{run}/answer`.
 pub(super) async fn answer(
     State(api): State<Api>,
     known: Known,
+    checked: Checked,
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, Problem> {
-    let run = known.run(&api, &id, Access::Decide).await?;
     let AnswerRequest { key, binding, text } = body::json(&api, body).await?;
     if text.trim().is_empty() {
         return Err(invalid("text: it is blank; give the answer, or deny the action"));
     }
-    let answer = PersonDecision::Answer { text: text.trim().into() };
-    api.engine.decide(&run, &key, &binding, answer).await.map_err(problem)?;
-    accepted(&api, &run).await
+    let done = async {
+        let run = known.run(&api, &id, Access::Decide).await?;
+        let answer = PersonDecision::Answer { text: text.trim().into() };
+        api.engine.decide(&run, &key, &binding, answer).await.map_err(problem)?;
+        Ok(run)
+    };
+    let done = done.await;
+    checked.record(&api, Of::run(AuditAction::Answer, &id).shown(&key, &binding), &done).await;
+    accepted(&api, &done?).await
 }
 
 async fn accepted(api: &Api, run: &RunId) -> Result<Response, Problem> {
@@ -137,8 +171,8 @@ pub(super) async fn pending(
     let query: PendingQuery = body::query(query.as_deref())?;
     let pending = match query.run {
         Some(id) => {
-            let access = if known.0.is(Role::Approve) { Access::Decide } else { Access::Read };
-            let run = known.run(&api, &id, access).await?;
+            let deed = if known.0.is(Role::Approve) { Access::Decide } else { Access::Read };
+            let run = known.run(&api, &id, deed).await?;
             match api.engine.pending_of(&run).await {
                 Ok(pending) => pending,
                 // It has not begun.

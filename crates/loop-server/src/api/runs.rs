@@ -7,10 +7,11 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use loop_core::{Digest, RunId};
+use loop_runtime::journal::AuditAction;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::access::{Access, Known};
+use super::access::{Access, Checked, Known, Of};
 use super::refuse::problem;
 use super::types::{SubmitRequest, SubmittedItem};
 use super::{Api, body};
@@ -22,6 +23,7 @@ use crate::problem::Problem;
 pub(super) async fn submit(
     State(api): State<Api>,
     known: Known,
+    checked: Checked,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -67,8 +69,16 @@ pub(super) async fn submit(
         priority: request.priority,
         settings: settings.collect(),
         tags: request.tags,
+        budget: checked.0.as_ref().and_then(|identity| identity.budget.clone()),
     };
-    let Submitted { run, is_new } = api.engine.submit(new).await.map_err(problem)?;
+    let submitted = api.engine.submit(new).await.map_err(problem);
+    let id = submitted.as_ref().ok().map(|submitted| submitted.run.as_str());
+    let of = Of { action: AuditAction::Submit, run: id, key: None, binding: None };
+    // What a full queue refuses is not recorded: it is not done, and there may be much of it.
+    if submitted.is_ok() {
+        checked.record(&api, of, &submitted).await;
+    }
+    let Submitted { run, is_new } = submitted?;
     if is_new {
         api.metrics.submitted();
     }

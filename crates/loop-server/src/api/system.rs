@@ -1,15 +1,16 @@
 //! Domains, the outbox, health, and figures.
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use loop_runtime::journal::Journal as _;
+use loop_runtime::journal::{AuditAction, Journal as _};
 
 use super::Api;
-use super::access::Known;
+use super::access::{Checked, Known, Of};
 use super::refuse::problem;
 use super::types::{DomainList, DomainView, HealthView, OutboxList, OutboxMessage};
 use crate::caller::Role;
+use crate::doors::AuditQuery;
 use crate::problem::Problem;
 
 /// `GET /v1/domains`.
@@ -58,6 +59,7 @@ pub(super) async fn outbox(State(api): State<Api>, known: Known) -> Result<Respo
 pub(super) async fn drop_message(
     State(api): State<Api>,
     known: Known,
+    checked: Checked,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     known.expect(Role::Admin)?;
@@ -72,10 +74,25 @@ pub(super) async fn drop_message(
     if !sees(&api, &known, &found.message.run).await? {
         return Err(unknown());
     }
-    match journal.drop_message(&id).await.map_err(|error| problem(error.into()))? {
-        true => Ok(StatusCode::NO_CONTENT.into_response()),
-        false => Err(unknown()),
-    }
+    let dropped = match journal.drop_message(&id).await.map_err(|error| problem(error.into())) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(unknown()),
+        Err(problem) => Err(problem),
+    };
+    let run = Some(found.message.run.as_str());
+    let of = Of { action: AuditAction::DropMessage, run, key: Some(&id), binding: None };
+    checked.record(&api, of, &dropped).await;
+    dropped.map(|()| StatusCode::NO_CONTENT.into_response())
+}
+
+/// `GET /v1/audit`.
+pub(super) async fn audit(
+    State(api): State<Api>,
+    known: Known,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let query: AuditQuery = super::body::query(query.as_deref())?;
+    Ok(axum::Json(api.audit.page(&known.0, query).await?).into_response())
 }
 
 /// Whether the caller sees the domain of a run.

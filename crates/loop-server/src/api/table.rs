@@ -9,6 +9,7 @@ use super::types::{
     OutboxList, PendingList, StopRequest, SubmitRequest,
 };
 use super::{Api, events, look, people, runs, system};
+use crate::doors::AuditPage;
 use crate::engine::{RunPage, RunState, RunView};
 
 /// A row of the table.
@@ -319,6 +320,21 @@ pub(super) fn routes() -> Vec<Route> {
             answers: vec![empty(204, "It is dropped.")],
             problems: &[404],
             handler: || delete(system::drop_message),
+        },
+        Route {
+            method: "GET",
+            path: "/v1/audit",
+            id: "list_audit",
+            summary: "List who did what, from where, and who was refused, newest first: for an admin of all domains",
+            parameters: vec![
+                query("before", schema::<u64>, "Only entries before this number."),
+                query("run", schema::<String>, "Only entries of this run."),
+                query("limit", schema::<u64>, "How many entries, from 1 to 1000. Default: 100."),
+            ],
+            body: None,
+            answers: vec![answer::<AuditPage>(200, "A page of the log.")],
+            problems: &[400],
+            handler: || get(system::audit),
         },
         Route {
             method: "GET",

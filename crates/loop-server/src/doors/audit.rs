@@ -1,13 +1,9 @@
-//! The audit log of the server, in the journal's file, and the route that lists it.
+//! The audit log of the server, in the journal's file.
 
 use std::fmt;
 use std::sync::Arc;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Query, State};
 use axum::http::StatusCode;
-use axum::routing::get;
-use axum::{Json, Router};
 use loop_core::RunId;
 use loop_runtime::journal::{AuditEntry, AuditFilter, AuditLine, JournalError, SqliteJournal};
 use schemars::JsonSchema;
@@ -50,9 +46,33 @@ impl Audit {
         }
     }
 
-    /// `GET /v1/audit`: entries, newest first, for an admin of all domains.
-    pub fn routes(&self) -> Router {
-        Router::new().route("/v1/audit", get(list)).with_state(self.clone())
+    /// Entries, newest first, for an admin of all domains.
+    ///
+    /// # Errors
+    /// For another caller, for a limit that is out of bounds, and if the log cannot be read.
+    pub async fn page(&self, caller: &Caller, query: AuditQuery) -> Result<AuditPage, Problem> {
+        if !caller.is(Role::Admin) || caller.domains.is_some() {
+            let detail = "the audit log is for an admin of all domains; use a token with the role admin and no domains";
+            return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail));
+        }
+        let AuditQuery { before, run, limit } = query;
+        let limit = limit.unwrap_or(100);
+        if !(1..=1_000).contains(&limit) {
+            let detail = "limit: it is not from 1 to 1000; correct it";
+            return Err(Problem::new(StatusCode::BAD_REQUEST, "query", "Query not understood", detail));
+        }
+        let Some(journal) = &self.journal else {
+            return Ok(AuditPage { entries: Vec::new(), before: None });
+        };
+        let filter = AuditFilter { before, run: run.map(RunId::new), limit };
+        // Its message has the journal's path.
+        let entries = journal.audit_lines(&filter).await.map_err(|_| {
+            let detail = "the audit log cannot be read now; try again, and ask the operator if it lasts";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "journal", "Journal not available", detail)
+        })?;
+        let is_full = entries.len() as u64 == u64::from(limit);
+        let before = entries.last().filter(|_| is_full).map(|line| line.seq);
+        Ok(AuditPage { entries, before })
     }
 }
 
@@ -75,38 +95,4 @@ pub struct AuditPage {
     pub entries: Vec<AuditLine>,
     /// What to give as `before` for the next page. Null: there may be no more.
     pub before: Option<u64>,
-}
-
-async fn list(
-    State(audit): State<Audit>,
-    Extension(caller): Extension<Caller>,
-    query: Result<Query<AuditQuery>, QueryRejection>,
-) -> Result<Json<AuditPage>, Problem> {
-    if !caller.is(Role::Admin) || caller.domains.is_some() {
-        let detail =
-            "the audit log is for an admin of all domains; use a token with the role admin and no domains";
-        return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail));
-    }
-    let wrong = || {
-        let detail =
-            "the query has `before` and `limit` (1 to 1000), which are numbers, and `run`; correct it";
-        Problem::new(StatusCode::BAD_REQUEST, "bad-request", "Not a valid request", detail)
-    };
-    let Ok(Query(AuditQuery { before, run, limit })) = query else { return Err(wrong()) };
-    let limit = limit.unwrap_or(100);
-    if !(1..=1_000).contains(&limit) {
-        return Err(wrong());
-    }
-    let Some(journal) = &audit.journal else {
-        return Ok(Json(AuditPage { entries: Vec::new(), before: None }));
-    };
-    let filter = AuditFilter { before, run: run.map(RunId::new), limit };
-    // Its message has the journal's path.
-    let entries = journal.audit_lines(&filter).await.map_err(|_| {
-        let detail = "the audit log cannot be read now; try again, and ask the operator if it lasts";
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "Not available", detail)
-    })?;
-    let is_full = entries.len() as u64 == u64::from(limit);
-    let before = entries.last().filter(|_| is_full).map(|line| line.seq);
-    Ok(Json(AuditPage { entries, before }))
 }

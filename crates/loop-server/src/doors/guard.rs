@@ -3,11 +3,12 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use loop_core::Approver;
@@ -18,6 +19,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use super::attempts::Attempts;
 use super::audit::Audit;
 use super::body::{Cut, limited};
+use super::foreign::as_problem;
 use super::form;
 use super::headers;
 use super::hosts::{Hosts, Name};
@@ -26,7 +28,8 @@ use super::listen::{DoorLimits, Peer};
 use super::login;
 use super::secret::{NoRandomBytes, Secret};
 use super::sessions::{Holder, Sessions, csrf_of, is_csrf_of};
-use super::tokens::{TOKEN_PREFIX, Token};
+use super::shape::check_form;
+use super::tokens::Token;
 use super::watched::{Match, WatchedTokens};
 use crate::caller::{Caller, Role};
 use crate::problem::Problem;
@@ -56,8 +59,8 @@ pub struct DoorsConfig {
 pub enum NotADoor {
     /// Other machines reach the address, and there are no tokens.
     #[error(
-        "--listen {0}: other machines reach this address, so tokens are required; give --tokens FILE, or listen on \
-         127.0.0.1"
+        "--listen {0}: other machines reach this address, so tokens are required; give --tokens FILE, or use a loopback \
+         address such as 127.0.0.1:8787"
     )]
     WithoutTokens(SocketAddr),
 }
@@ -168,6 +171,11 @@ pub(super) struct Refused {
 }
 
 impl Refused {
+    /// The same, after which the connection is closed.
+    pub(super) fn closing(self) -> Self {
+        Self { is_closed: true, ..self }
+    }
+
     /// What the caller gets.
     pub(super) fn problem(&self) -> &Problem {
         &self.problem
@@ -181,12 +189,17 @@ impl From<Problem> for Refused {
 }
 
 /// A request with a form that cannot be trusted: what follows it on the connection cannot be either.
-fn malformed(status: StatusCode, detail: &'static str) -> Refused {
+pub(super) fn malformed(status: StatusCode, detail: &'static str) -> Refused {
     let problem = Problem::new(status, "bad-request", "Not a valid request", detail);
     Refused { problem, is_closed: true, asks_token: false }
 }
 
-fn refused(status: StatusCode, name: &'static str, title: &'static str, detail: &'static str) -> Refused {
+pub(super) fn refused(
+    status: StatusCode,
+    name: &'static str,
+    title: &'static str,
+    detail: &'static str,
+) -> Refused {
     Problem::new(status, name, title, detail).into()
 }
 
@@ -210,7 +223,7 @@ impl Inside {
             if let Known { identity: Identity { csrf: Some(_), .. }, session: Some(session) } = &known {
                 check_site(request.headers(), name, is_change)?;
                 if is_change {
-                    request = check_csrf(request, session).await?;
+                    request = check_csrf(request, session, limits.body_time.min(FORM_TIME)).await?;
                 }
             }
             if let Some(session) = known.session {
@@ -389,70 +402,6 @@ fn unauthorized(detail: &'static str) -> Refused {
     Refused { problem, is_closed: false, asks_token: true }
 }
 
-/// What two programs could read in two ways, and what no route needs.
-fn check_form(request: &Request, limits: &DoorLimits) -> Result<(), Refused> {
-    let (uri, headers) = (request.uri(), request.headers());
-    if request.version() < Version::HTTP_10 || uri.authority().is_some() || !uri.path().starts_with('/') {
-        let detail = "the target of the request is not a path; send it as `GET /path HTTP/1.1`";
-        return Err(malformed(StatusCode::BAD_REQUEST, detail));
-    }
-    if uri.path_and_query().is_some_and(|target| target.as_str().len() > limits.target_bytes) {
-        return Err(malformed(StatusCode::URI_TOO_LONG, "the path and query are too long; shorten them"));
-    }
-    if !is_plain_path(uri.path()) {
-        let detail = "the path has a segment `.` or `..`, or an encoded `.`, `/`, `\\` or control character; send it plainly";
-        return Err(malformed(StatusCode::BAD_REQUEST, detail));
-    }
-    if !matches!(
-        *request.method(),
-        Method::GET | Method::HEAD | Method::POST | Method::DELETE | Method::OPTIONS
-    ) {
-        let detail = "the server knows GET, HEAD, POST, DELETE and OPTIONS; use one of them";
-        return Err(malformed(StatusCode::METHOD_NOT_ALLOWED, detail));
-    }
-    if headers.contains_key(header::TRANSFER_ENCODING) {
-        let detail = "a body is sent with Content-Length and without Transfer-Encoding; send its length";
-        return Err(malformed(StatusCode::LENGTH_REQUIRED, detail));
-    }
-    let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
-    let length =
-        lengths.next().map(|length| length.to_str().ok().and_then(|length| length.parse::<u64>().ok()));
-    if length == Some(None) || lengths.next().is_some() {
-        return Err(malformed(
-            StatusCode::BAD_REQUEST,
-            "the header Content-Length is not one number; send it once",
-        ));
-    }
-    let length = length.flatten().unwrap_or_default();
-    if length > 0 && matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
-        return Err(malformed(
-            StatusCode::BAD_REQUEST,
-            "a request with this method has no body; leave it out",
-        ));
-    }
-    if length > limits.body_bytes {
-        return Err(Refused { is_closed: true, ..cut_body(Cut::TooLarge).into() });
-    }
-    if uri.query().is_some_and(|query| query.contains(TOKEN_PREFIX)) {
-        let detail = "a token in the address ends up in logs; send it as `Authorization: Bearer TOKEN`, and replace this one";
-        return Err(refused(StatusCode::BAD_REQUEST, "bad-request", "Not a valid request", detail));
-    }
-    Ok(())
-}
-
-/// Whether every program reads the same segments in a path.
-fn is_plain_path(path: &str) -> bool {
-    let lower = path.to_ascii_lowercase();
-    let control = |at: usize| {
-        let high = lower.as_bytes().get(at + 1);
-        matches!(high, Some(b'0' | b'1')) || lower.get(at + 1..at + 3) == Some("7f")
-    };
-    let is_encoded = ["%2e", "%2f", "%5c", "%25"].iter().any(|bad| lower.contains(bad))
-        || lower.match_indices('%').any(|(at, _)| control(at));
-    let is_dotted = path.split('/').any(|segment| segment == "." || segment == "..");
-    !is_encoded && !is_dotted && !path.contains('\\') && !path.contains("//")
-}
-
 fn is_open_to_all(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz") || path.starts_with("/assets/")
 }
@@ -489,7 +438,7 @@ fn check_site(headers: &HeaderMap, name: &Name, is_change: bool) -> Result<(), R
 }
 
 /// A change with a cookie sends back what the page of the session was given.
-async fn check_csrf(request: Request, session: &str) -> Result<Request, Refused> {
+async fn check_csrf(request: Request, session: &str, time: Duration) -> Result<Request, Refused> {
     let missing = || forbidden("the form has expired or is not of this session; load its page again");
     if let Some(given) = request.headers().get("x-csrf-token") {
         let is_own = given.to_str().is_ok_and(|given| is_csrf_of(session, given));
@@ -501,9 +450,9 @@ async fn check_csrf(request: Request, session: &str) -> Result<Request, Refused>
         return Err(missing());
     }
     let (parts, body) = request.into_parts();
-    let (body, fate) = limited(body, MAX_FORM, FORM_TIME);
+    let (body, fate) = limited(body, MAX_FORM, time);
     let bytes = to_bytes(body, usize::MAX).await.map_err(|_| match fate.cut() {
-        Some(cut) => Refused { is_closed: true, ..cut_body(cut).into() },
+        Some(cut) => Refused::from(cut_body(cut)).closing(),
         None => malformed(StatusCode::BAD_REQUEST, "the body is not whole; send it again"),
     })?;
     let given = std::str::from_utf8(&bytes).ok().and_then(|form| form::field(form, "csrf"));
@@ -515,9 +464,9 @@ async fn check_csrf(request: Request, session: &str) -> Result<Request, Refused>
 
 /// Bytes of a form, which is read before its session is trusted.
 const MAX_FORM: u64 = 256 << 10;
-const FORM_TIME: std::time::Duration = std::time::Duration::from_secs(10);
+const FORM_TIME: Duration = Duration::from_secs(10);
 
-fn cut_body(cut: Cut) -> Problem {
+pub(super) fn cut_body(cut: Cut) -> Problem {
     match cut {
         Cut::TooLarge => {
             let detail = "the body is larger than the server takes; send a smaller one";
@@ -548,50 +497,4 @@ fn wants_page(request: &Request) -> bool {
 
 fn is_api(uri: &Uri) -> bool {
     uri.path().starts_with("/v1/")
-}
-
-/// What the library refuses by itself, such as an unknown path, as a problem: with a status and no text of its own.
-fn as_problem(response: Response) -> Response {
-    let status = response.status();
-    let is_ours = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| {
-        let kind = kind.as_bytes();
-        kind.starts_with(b"application/") || kind.starts_with(b"text/html")
-    });
-    if is_ours || !status.is_client_error() && !status.is_server_error() {
-        return response;
-    }
-    let (name, title, detail) = match status {
-        StatusCode::NOT_FOUND => {
-            ("not-found", "Not found", "there is nothing at this path; see /openapi.json")
-        }
-        StatusCode::METHOD_NOT_ALLOWED => (
-            "method",
-            "Not a method of this path",
-            "the header Allow names the methods of this path; use one of them",
-        ),
-        StatusCode::UNSUPPORTED_MEDIA_TYPE => (
-            "media-type",
-            "Not a type of this path",
-            "send the body as /openapi.json says, with its Content-Type",
-        ),
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            ("too-large", "Too large", "the body is larger than the server takes; send less")
-        }
-        _ if status.is_client_error() => {
-            ("bad-request", "Not a valid request", "the request is not as /openapi.json says; correct it")
-        }
-        _ => (
-            "internal",
-            "Internal error",
-            "the server failed on this request; the operator finds the reason in its output",
-        ),
-    };
-    let (parts, _) = response.into_parts();
-    let mut problem = Problem::new(status, name, title, detail).into_response();
-    for kept in [header::ALLOW, header::RETRY_AFTER, header::CONNECTION] {
-        if let Some(value) = parts.headers.get(&kept) {
-            problem.headers_mut().insert(kept, value.clone());
-        }
-    }
-    problem
 }

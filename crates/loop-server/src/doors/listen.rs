@@ -59,7 +59,7 @@ impl Default for DoorLimits {
             header_time: Duration::from_secs(10),
             body_bytes: 2 << 20,
             body_time: Duration::from_secs(30),
-            answer_time: Duration::from_secs(60),
+            answer_time: Duration::from_secs(90),
             stall_time: Duration::from_secs(20),
             drain_time: Duration::from_secs(10),
         }
@@ -101,6 +101,8 @@ pub async fn serve(
         };
         match Places::take(&places, peer.ip()) {
             Some(place) => {
+                // A piece of an answer is not held back for the next one.
+                let _ = stream.set_nodelay(true);
                 let (http, router, leaving) = (http.clone(), router.clone(), leaving.clone());
                 let stream = Stalling::new(stream, limits.stall_time);
                 connections.spawn(async move {

@@ -36,9 +36,10 @@ async fn by_code(
 ) -> Response {
     let inside = &doors.inside;
     let has_tokens = inside.config.tokens.is_some();
-    let code = request.uri().query().and_then(|query| form::field(query, "code"));
-    let Some(code) = code else {
-        return page(StatusCode::OK, "Log in", &how(has_tokens), has_tokens);
+    let query = request.uri().query().unwrap_or_default();
+    let Some(code) = form::field(query, "code") else {
+        let status = if query.is_empty() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+        return page(status, "Log in", &how(has_tokens), has_tokens);
     };
     // What only looks at a link does not use it up.
     let is_look = request.method() == Method::HEAD || request.headers().contains_key("sec-purpose");

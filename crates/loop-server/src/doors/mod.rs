@@ -12,12 +12,13 @@
 //! | `watched` | the tokens of a server that runs |
 //! | `sessions` | one-time codes and sessions |
 //! | `hosts` | the names of the server and the origins of its pages |
-//! | `guard` | the checks of every request, in their order |
+//! | `guard`, `shape` | the checks of every request, in their order |
+//! | `foreign` | refusals of the library, as problems |
 //! | `login` | a code or a token for a session, and back |
 //! | `attempts` | how many refused logins are answered and recorded |
 //! | `audit` | who did what, from where |
 //! | `body`, `headers`, `form` | limits of bodies, headers of responses, fields of forms |
-//! | `listen`, `stall` | the socket side |
+//! | `listen`, `stall`, `strict` | the socket side |
 
 #[cfg(feature = "http")]
 mod attempts;
@@ -25,6 +26,8 @@ mod attempts;
 mod audit;
 #[cfg(feature = "http")]
 mod body;
+#[cfg(feature = "http")]
+mod foreign;
 #[cfg(feature = "http")]
 mod form;
 #[cfg(feature = "http")]
@@ -43,7 +46,11 @@ mod secret;
 #[cfg(feature = "http")]
 mod sessions;
 #[cfg(feature = "http")]
+mod shape;
+#[cfg(feature = "http")]
 mod stall;
+#[cfg(feature = "http")]
+mod strict;
 pub mod tokens;
 #[cfg(feature = "http")]
 mod watched;

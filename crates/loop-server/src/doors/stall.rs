@@ -1,4 +1,5 @@
-//! A connection whose client does not read: a write that makes no progress for too long is an error.
+//! A connection as the server reads and writes it: a write that makes no progress for too long is an error, since its client
+//! does not read; and a head that could be read in two ways is made one that nothing reads.
 
 use std::io;
 use std::pin::Pin;
@@ -8,17 +9,20 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// A stream with a limit on stalled writes.
+use super::strict::HeadCheck;
+
+/// A stream with a limit on stalled writes, and with strict heads.
 pub(super) struct Stalling<S> {
     inner: S,
     limit: Duration,
     timer: Pin<Box<Sleep>>,
     is_stalled: bool,
+    heads: HeadCheck,
 }
 
 impl<S> Stalling<S> {
     pub(super) fn new(inner: S, limit: Duration) -> Self {
-        Self { inner, limit, timer: Box::pin(sleep(limit)), is_stalled: false }
+        Self { inner, limit, timer: Box::pin(sleep(limit)), is_stalled: false, heads: HeadCheck::default() }
     }
 
     fn watch<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -43,7 +47,18 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stalling<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().inner).poll_read(context, buffer)
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.inner).poll_read(context, buffer);
+        let refused = buffer.filled().get(before..).and_then(|read| this.heads.feed(read));
+        if let Some(at) = refused.map(|at| before + at) {
+            // No head has a null byte: the reader refuses it, and closes the connection.
+            if let Some(byte) = buffer.filled_mut().get_mut(at) {
+                *byte = 0;
+            }
+            buffer.set_filled(at + 1);
+        }
+        read
     }
 }
 

@@ -1,3 +1,5 @@
+//! The file of tokens: what is added is read back, and what cannot be used is refused.
+
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use super::*;

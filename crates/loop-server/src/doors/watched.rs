@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::secret::SecretHash;
 use super::tokens::{Token, TokenError, TokenFile};
 
-/// What is told when the file cannot be used any more.
+/// What is reported when the file cannot be used any more.
 pub type TokenListener = Arc<dyn Fn(&TokenError) + Send + Sync>;
 
 /// The tokens of a file.
@@ -46,7 +46,7 @@ impl fmt::Debug for WatchedTokens {
 }
 
 impl WatchedTokens {
-    /// Reads the file. The listener is told of each change of it that cannot be used; the last good list then stays.
+    /// Reads the file. Each change of it that cannot be used is reported to the listener; the last good list then stays.
     ///
     /// # Errors
     /// If the file cannot be used now.
@@ -145,33 +145,33 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::at(folder.path().join("tokens.toml"));
         let (ci, team) = (file.add(new("ci")).unwrap(), file.add(new("team")).unwrap());
-        let told = Arc::new(Mutex::new(Vec::new()));
+        let reported = Arc::new(Mutex::new(Vec::new()));
         let listener: TokenListener = {
-            let told = Arc::clone(&told);
-            Arc::new(move |error| told.lock().unwrap().push(error.to_string()))
+            let reported = Arc::clone(&reported);
+            Arc::new(move |error| reported.lock().unwrap().push(error.to_string()))
         };
         let watched = WatchedTokens::open(file.clone(), listener).unwrap();
         assert!(matches!(watched.find(ci.reveal()), Match::Valid(_)));
         assert!(file.remove("ci").unwrap());
         assert_eq!(watched.find(ci.reveal()), Match::Unknown);
         assert_eq!(watched.again(&ci.hash()), Match::Unknown);
-        assert!(told.lock().unwrap().is_empty());
+        assert!(reported.lock().unwrap().is_empty());
         let good = fs::read_to_string(file.path()).unwrap();
         fs::write(file.path(), "[[token").unwrap();
         assert!(matches!(watched.find(team.reveal()), Match::Valid(_)));
         assert!(matches!(watched.find(team.reveal()), Match::Valid(_)));
-        assert_eq!(told.lock().unwrap().len(), 1, "each change is told once");
+        assert_eq!(reported.lock().unwrap().len(), 1, "each change is reported once");
         fs::remove_file(file.path()).unwrap();
         assert!(matches!(watched.find(team.reveal()), Match::Valid(_)));
-        assert_eq!(told.lock().unwrap().len(), 2);
+        assert_eq!(reported.lock().unwrap().len(), 2);
         // Made anew with the rights that the test's umask gives: other users can read it.
         fs::write(file.path(), good.replace("team", "other")).unwrap();
         assert!(matches!(watched.find(team.reveal()), Match::Valid(token) if &*token.name == "team"));
-        assert_eq!(told.lock().unwrap().len(), 3);
+        assert_eq!(reported.lock().unwrap().len(), 3);
     }
 
     #[test]
-    fn an_expired_token_is_told_from_an_unknown_one() {
+    fn an_expired_token_is_not_an_unknown_one() {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::at(folder.path().join("tokens.toml"));
         let expires = Some("2027-01-01T00:00:00Z".parse().unwrap());

@@ -35,6 +35,7 @@ use async_trait::async_trait;
 use loop_core::RunId;
 use loop_domain::Domain;
 use loop_runtime::Runner;
+use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger};
 use loop_runtime::journal::{QueueBounds, QueueLock, SqliteJournal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -86,6 +87,24 @@ pub trait RunnerSource: Send + Sync + fmt::Debug {
         settings: &[(String, String)],
         tags: &[String],
     ) -> Result<Runner, String>;
+
+    /// The same, of a run that counts against a budget of its caller too. A source whose runs are resumed by their origin
+    /// records the budget there.
+    ///
+    /// # Errors
+    /// As [`of_new`](Self::of_new).
+    fn of_new_within(
+        &self,
+        domain: &ServedDomain,
+        settings: &[(String, String)],
+        tags: &[String],
+        budget: &SharedBudget,
+        ledger: Arc<dyn SharedLedger>,
+    ) -> Result<Runner, String> {
+        let runner = self.of_new(domain, settings, tags)?;
+        let shared = runner.shared_budgets().cloned().unwrap_or_else(|| SharedBudgets::new(ledger, []));
+        Ok(runner.with_shared_budgets(shared.and(budget.clone())))
+    }
 
     /// The runner of a run, as its origin says.
     ///

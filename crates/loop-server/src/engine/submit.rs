@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use loop_core::{Digest, RunId, WorkItem, canonical, is_clean};
+use loop_core::{Digest, PicoUsd, RunId, WorkItem, canonical, is_clean};
 use loop_runtime::Runner;
+use loop_runtime::budget::{SharedBudget, SharedLedger, Span};
 use loop_runtime::journal::{Accepted, QueuedSubmission, Submission};
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,8 @@ pub struct NewRun {
     pub settings: Vec<(String, String)>,
     /// Tags of the run.
     pub tags: Vec<String>,
+    /// What the runs of the caller may cost together, besides the budgets of the domain. `None`: no more than those.
+    pub budget: Option<SharedBudget>,
 }
 
 /// A run that was asked for.
@@ -48,6 +51,24 @@ pub(super) struct Body {
     pub(super) settings: Vec<(String, String)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) tags: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) budget: Option<CallerBudget>,
+}
+
+/// A budget of the caller of a run, as the queue keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CallerBudget {
+    /// The token's name.
+    token: Arc<str>,
+    /// How much its runs may take in a day, in pico-dollars.
+    day: u64,
+}
+
+impl CallerBudget {
+    pub(super) fn budget(&self) -> SharedBudget {
+        SharedBudget { span: Span::TokenDay, of: Arc::clone(&self.token), limit: PicoUsd(self.day) }
+    }
 }
 
 const VERSION: u32 = 1;
@@ -66,7 +87,7 @@ impl Engine {
         let mut item =
             domain.domain.item(&new.item, "item").map_err(|error| EngineError::Item(error.to_string()))?;
         item.caller = Some(Arc::clone(&new.caller));
-        let body = Body { version: VERSION, item, settings: new.settings, tags };
+        let body = Body { version: VERSION, item, settings: new.settings, tags, budget: None };
         // Nothing that is journaled holds a secret. What is masked here is masked in the run as well.
         let text = serde_json::to_string(&body).map_err(|error| EngineError::Item(error.to_string()))?;
         let text = domain.runner.secrets().mask_json(&text).into_owned();
@@ -80,13 +101,19 @@ impl Engine {
             return Err(EngineError::Draining);
         }
         settings::check_named(domain, &body.settings)?;
-        if !body.settings.is_empty() {
-            let runner =
-                inner.source.of_new(domain, &body.settings, &body.tags).map_err(EngineError::Setting)?;
+        let mut body: Body =
+            serde_json::from_str(&text).map_err(|error| EngineError::Item(error.to_string()))?;
+        // The operator sets it, so the same request with another budget is the same request.
+        body.budget = new.budget.map(|budget| CallerBudget { token: budget.of, day: budget.limit.0 });
+        let text = match body.budget {
+            Some(_) => serde_json::to_string(&body).map_err(|error| EngineError::Item(error.to_string()))?,
+            None => text,
+        };
+        if !body.settings.is_empty() || body.budget.is_some() {
+            let runner = self.runner_of(domain, &body).map_err(EngineError::Setting)?;
             settings::check_tightened(&domain.runner.spec().limits, &runner.spec().limits)?;
             check_begins(&runner)?;
         }
-        let body: Body = serde_json::from_str(&text).map_err(|error| EngineError::Item(error.to_string()))?;
         let submission = Submission {
             run: Runner::new_id(),
             domain: Arc::clone(domain.name()),
@@ -107,6 +134,19 @@ impl Engine {
                 Err(EngineError::Full { domain: of_domain.then(|| domain.name().to_string()), bound })
             }
             Err(earlier) => again(&earlier, digest),
+        }
+    }
+
+    /// The runner of a submission.
+    pub(super) fn runner_of(&self, domain: &ServedDomain, body: &Body) -> Result<Runner, String> {
+        let Self { inner } = self;
+        let Body { settings, tags, budget, .. } = body;
+        match budget {
+            None => inner.source.of_new(domain, settings, tags),
+            Some(budget) => {
+                let ledger = Arc::clone(&inner.journal) as Arc<dyn SharedLedger>;
+                inner.source.of_new_within(domain, settings, tags, &budget.budget(), ledger)
+            }
         }
     }
 

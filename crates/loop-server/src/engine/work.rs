@@ -104,8 +104,7 @@ impl Engine {
             EngineError::NotResumed(format!("its row in the queue cannot be read: {error}"))
         })?;
         let domain = inner.domains.get(&cell.domain).ok_or(EngineError::UnknownRun)?;
-        let runner =
-            inner.source.of_new(domain, &body.settings, &body.tags).map_err(EngineError::NotResumed)?;
+        let runner = self.runner_of(domain, &body).map_err(EngineError::NotResumed)?;
         let stop = queued.stop.or(cell.stop());
         let cancel = CancellationToken::new();
         let request = runner.run(body.item).with_id(cell.run.clone());

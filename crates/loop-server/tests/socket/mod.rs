@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::extract::{Extension, Path, State};
+use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -15,7 +15,8 @@ use loop_runtime::journal::SqliteJournal;
 use loop_server::caller::{Caller, Role};
 use loop_server::doors::tokens::{NewToken, TokenFile};
 use loop_server::doors::{
-    Audit, DoorLimits, Doors, DoorsConfig, Hosts, Identity, TokenListener, WatchedTokens, serve,
+    Audit, AuditPage, AuditQuery, DoorLimits, Doors, DoorsConfig, Hosts, Identity, TokenListener,
+    WatchedTokens, serve,
 };
 use loop_server::problem::Problem;
 use tempfile::TempDir;
@@ -25,7 +26,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// The tokens of a server, by name: what each may do, and where.
-pub const TOKENS: [(&str, &[Role], Option<&str>); 5] = [
+pub(crate) const TOKENS: [(&str, &[Role], Option<&str>); 5] = [
     ("submitter", &[Role::Submit], None),
     ("reader", &[Role::Read], Some("crm")),
     ("approver", &[Role::Approve, Role::Read], Some("helpdesk")),
@@ -34,29 +35,29 @@ pub const TOKENS: [(&str, &[Role], Option<&str>); 5] = [
 ];
 
 /// A name that a proxy has for the server.
-pub const PUBLIC: &str = "loops.example.org";
+pub(crate) const PUBLIC: &str = "loops.example.org";
 
-pub struct Server {
-    pub at: SocketAddr,
-    pub doors: Doors,
-    pub journal: Arc<SqliteJournal>,
-    pub file: TokenFile,
-    pub secrets: BTreeMap<&'static str, String>,
+pub(crate) struct Server {
+    pub(crate) at: SocketAddr,
+    pub(crate) doors: Doors,
+    pub(crate) journal: Arc<SqliteJournal>,
+    pub(crate) file: TokenFile,
+    pub(crate) secrets: BTreeMap<&'static str, String>,
     /// How often a route changed something.
-    pub changes: Arc<AtomicU32>,
+    pub(crate) changes: Arc<AtomicU32>,
     /// What was told of the file of tokens.
-    pub told: Arc<Mutex<Vec<String>>>,
+    pub(crate) told: Arc<Mutex<Vec<String>>>,
     leave: Option<oneshot::Sender<()>>,
-    pub task: JoinHandle<()>,
-    pub folder: TempDir,
+    pub(crate) task: JoinHandle<()>,
+    pub(crate) folder: TempDir,
 }
 
 /// What a test changes of a server.
-pub struct Setup {
-    pub limits: DoorLimits,
-    pub has_tokens: bool,
+pub(crate) struct Setup {
+    pub(crate) limits: DoorLimits,
+    pub(crate) has_tokens: bool,
     /// Whether the client counts as a proxy of the configuration.
-    pub is_behind_proxy: bool,
+    pub(crate) is_behind_proxy: bool,
 }
 
 impl Default for Setup {
@@ -66,7 +67,7 @@ impl Default for Setup {
 }
 
 impl Server {
-    pub async fn start(setup: Setup) -> Self {
+    pub(crate) async fn start(setup: Setup) -> Self {
         let Setup { limits, has_tokens, is_behind_proxy } = setup;
         let folder = tempfile::tempdir().unwrap();
         let journal = Arc::new(SqliteJournal::open(folder.path().join("journal.db")).unwrap());
@@ -104,7 +105,7 @@ impl Server {
         .unwrap();
         assert!(file.remove("removed").unwrap());
         let changes = Arc::new(AtomicU32::new(0));
-        let router = doors.guard(routes(&changes).merge(Audit::of(Arc::clone(&journal)).routes()));
+        let router = doors.guard(routes(&changes, &Audit::of(Arc::clone(&journal))));
         let (leave, left) = oneshot::channel();
         let shutdown = async move { drop(left.await) };
         let task = tokio::spawn(serve(socket, router, limits, proxies, shutdown));
@@ -112,24 +113,24 @@ impl Server {
     }
 
     /// Begins to end the server.
-    pub fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         drop(self.leave.take());
     }
 
-    pub fn changes(&self) -> u32 {
+    pub(crate) fn changes(&self) -> u32 {
         self.changes.load(Ordering::SeqCst)
     }
 
-    pub fn bearer(&self, name: &str) -> String {
+    pub(crate) fn bearer(&self, name: &str) -> String {
         format!("Authorization: Bearer {}", self.secrets[name])
     }
 
-    pub async fn connect(&self) -> TcpStream {
+    pub(crate) async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.at).await.unwrap()
     }
 
     /// Sends these bytes on a connection of their own.
-    pub async fn send(&self, bytes: &[u8]) -> Reply {
+    pub(crate) async fn send(&self, bytes: &[u8]) -> Reply {
         let mut stream = self.connect().await;
         // The server may have closed the connection before it has read all.
         let _ = stream.write_all(bytes).await;
@@ -137,25 +138,25 @@ impl Server {
     }
 
     /// Sends a request with `Host`, and with these headers.
-    pub async fn request(&self, line: &str, headers: &[&str]) -> Reply {
+    pub(crate) async fn request(&self, line: &str, headers: &[&str]) -> Reply {
         self.send(self.text(line, headers, "").as_bytes()).await
     }
 
     /// Posts a form.
-    pub async fn post(&self, path: &str, headers: &[&str], form: &str) -> Reply {
+    pub(crate) async fn post(&self, path: &str, headers: &[&str], form: &str) -> Reply {
         let length = format!("Content-Length: {}", form.len());
         let kind = "Content-Type: application/x-www-form-urlencoded";
         let headers: Vec<&str> = headers.iter().copied().chain([kind, &length]).collect();
         self.send(self.text(&format!("POST {path}"), &headers, form).as_bytes()).await
     }
 
-    pub fn text(&self, line: &str, headers: &[&str], body: &str) -> String {
+    pub(crate) fn text(&self, line: &str, headers: &[&str], body: &str) -> String {
         let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
         format!("{line} HTTP/1.1\r\nHost: {}\r\n{headers}Connection: close\r\n\r\n{body}", self.at)
     }
 
     /// A session of the person at this machine: its cookie, and what its forms send back.
-    pub async fn session(&self) -> (String, String) {
+    pub(crate) async fn session(&self) -> (String, String) {
         let code = self.doors.invite().unwrap().unwrap();
         let reply = self.request(&format!("GET /login?code={}", code.reveal()), &[]).await;
         assert_eq!(reply.status, 303, "{reply:?}");
@@ -165,17 +166,27 @@ impl Server {
     }
 }
 
-fn routes(changes: &Arc<AtomicU32>) -> Router {
+fn routes(changes: &Arc<AtomicU32>, audit: &Audit) -> Router {
     Router::new()
         .route("/", get(home))
         .route("/v1/runs", get(list).post(submit))
         .route("/v1/runs/{run}/approve", post(approve))
+        .route("/v1/audit", get(audited))
         .route("/healthz", get(|| async { "ok" }))
         .route("/assets/style.css", get(|| async { "body {}" }))
         .route("/v1/panic", get(panics))
         .route("/v1/slow", get(|| async { tokio::time::sleep(Duration::from_secs(3_600)).await }))
         .route("/v1/large", get(|| async { vec![b'x'; 64 << 20] }))
         .with_state(Arc::clone(changes))
+        .layer(Extension(audit.clone()))
+}
+
+async fn audited(
+    Extension(log): Extension<Audit>,
+    Extension(caller): Extension<Caller>,
+    query: Query<AuditQuery>,
+) -> Result<Json<AuditPage>, Problem> {
+    log.page(&caller, query.0).await.map(Json)
 }
 
 async fn panics() -> &'static str {
@@ -251,17 +262,17 @@ fn unknown() -> Problem {
 
 /// What the server has answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reply {
+pub(crate) struct Reply {
     /// 0: the connection was closed without an answer.
-    pub status: u16,
+    pub(crate) status: u16,
     /// Names in lower case.
-    pub headers: BTreeMap<String, String>,
-    pub body: String,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: String,
 }
 
 impl Reply {
     /// Reads until the server closes the connection.
-    pub async fn read(stream: &mut TcpStream) -> Self {
+    pub(crate) async fn read(stream: &mut TcpStream) -> Self {
         let mut bytes = Vec::new();
         let read = async {
             let mut part = [0; 16 << 10];
@@ -289,17 +300,17 @@ impl Reply {
         }
     }
 
-    pub fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
 
     /// The cookie that the reply sets, as a header of the next request.
-    pub fn cookie(&self) -> String {
+    pub(crate) fn cookie(&self) -> String {
         format!("Cookie: {}", self.header("set-cookie").split(';').next().unwrap())
     }
 
     /// The kind of the problem, without `/problems/`.
-    pub fn kind(&self) -> String {
+    pub(crate) fn kind(&self) -> String {
         let problem: serde_json::Value = serde_json::from_str(&self.body).unwrap_or_default();
         problem["type"].as_str().unwrap_or_default().trim_start_matches("/problems/").to_owned()
     }

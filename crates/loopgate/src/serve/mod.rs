@@ -1,11 +1,13 @@
 //! `loopgate serve`: domains behind an HTTP API.
 
 #[cfg(feature = "server")]
+mod door;
+#[cfg(feature = "server")]
 mod source;
 #[cfg(feature = "server")]
 mod start;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -21,6 +23,15 @@ pub(crate) struct ServeArgs {
     /// Address and port; port 0 is any free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8787")]
     pub(crate) listen: SocketAddr,
+    /// The file of tokens (`loopgate tokens add`); without it only the person at this machine gets in
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
+    /// A name by which a proxy forwards to the server, as browsers show it
+    #[arg(long = "public-host", value_name = "NAME")]
+    pub(crate) public_hosts: Vec<String>,
+    /// The address of a proxy whose X-Forwarded-For names the client
+    #[arg(long = "proxy", value_name = "ADDRESS")]
+    pub(crate) proxies: Vec<IpAddr>,
     /// Maximum number of runs under way at a time, in all domains together; see `[serve] max_runs` for one domain
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: u16,

@@ -8,10 +8,12 @@ use async_trait::async_trait;
 use loop_core::RunId;
 use loop_domain::{Domain, DomainError};
 use loop_runtime::Runner;
+use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger};
 use loop_runtime::journal::{Journal as _, SqliteJournal};
 use loop_server::engine::{RunnerSource, ServedDomain};
 
 use crate::args::{DomainArgs, GoOnArgs, SyncArgs};
+use crate::budgets::TokenOrigin;
 use crate::failure::Failure;
 use crate::resume::{Found, Origin};
 use crate::{budgets, panics, places, saving, stream};
@@ -40,9 +42,14 @@ impl Runners {
         budgets::on_journal(runner, domain, &Arc::new(journal), /*batch*/ None).leave_when_waiting()
     }
 
-    fn origin(&self, args: &DomainArgs, tags: &[String]) -> Result<String, Failure> {
+    fn origin(
+        &self,
+        args: &DomainArgs,
+        tags: &[String],
+        token: Option<TokenOrigin>,
+    ) -> Result<String, Failure> {
         let origin = Origin::of_folder(args, self.cwd.clone(), self.saves, /*asks*/ false)?;
-        origin.with_tags(tags.to_vec()).text()
+        origin.with_tags(tags.to_vec()).of_token(token).text()
     }
 
     fn known(&self, origin: &str) -> Option<Runner> {
@@ -57,11 +64,30 @@ impl Runners {
         known.insert(origin, runner.clone());
     }
 
+    /// The runner of a new run, whose origin names the token's budget.
+    fn new_runner(
+        &self,
+        domain: &ServedDomain,
+        settings: &[(String, String)],
+        tags: &[String],
+        token: Option<TokenOrigin>,
+    ) -> Result<Runner, String> {
+        let args = self.domains.get(domain.name()).ok_or("the domain is not served")?;
+        let runner = match settings {
+            [] => domain.runner.clone(),
+            settings => self.with_settings(args, settings)?,
+        };
+        let set = settings.iter().map(|(key, value)| format!("{key}={value}"));
+        let args = DomainArgs { set: args.set.iter().cloned().chain(set).collect(), ..copy(args) };
+        let origin = self.origin(&args, tags, token).map_err(|failure| failure.line())?;
+        Ok(runner.with_origin(origin))
+    }
+
     /// The runner of a domain with the settings of a caller.
     fn with_settings(&self, args: &DomainArgs, settings: &[(String, String)]) -> Result<Runner, String> {
         let set = settings.iter().map(|(key, value)| format!("{key}={value}"));
         let args = DomainArgs { set: args.set.iter().cloned().chain(set).collect(), ..copy(args) };
-        let origin = self.origin(&args, &[]).map_err(|failure| failure.line())?;
+        let origin = self.origin(&args, &[], None).map_err(|failure| failure.line())?;
         if let Some(runner) = self.known(&origin) {
             return Ok(runner);
         }
@@ -104,15 +130,20 @@ impl RunnerSource for Runners {
         settings: &[(String, String)],
         tags: &[String],
     ) -> Result<Runner, String> {
-        let args = self.domains.get(domain.name()).ok_or("the domain is not served")?;
-        let runner = match settings {
-            [] => domain.runner.clone(),
-            settings => self.with_settings(args, settings)?,
-        };
-        let set = settings.iter().map(|(key, value)| format!("{key}={value}"));
-        let args = DomainArgs { set: args.set.iter().cloned().chain(set).collect(), ..copy(args) };
-        let origin = self.origin(&args, tags).map_err(|failure| failure.line())?;
-        Ok(runner.with_origin(origin))
+        self.new_runner(domain, settings, tags, None)
+    }
+
+    fn of_new_within(
+        &self,
+        domain: &ServedDomain,
+        settings: &[(String, String)],
+        tags: &[String],
+        budget: &SharedBudget,
+        ledger: Arc<dyn SharedLedger>,
+    ) -> Result<Runner, String> {
+        let runner = self.new_runner(domain, settings, tags, Some(TokenOrigin::of(budget)))?;
+        let shared = runner.shared_budgets().cloned().unwrap_or_else(|| SharedBudgets::new(ledger, []));
+        Ok(runner.with_shared_budgets(shared.and(budget.clone())))
     }
 
     async fn of_run(&self, run: &RunId) -> Result<Runner, String> {
@@ -138,7 +169,7 @@ impl RunnerSource for Runners {
 pub(super) async fn keep_all(runners: &Runners, served: &[ServedDomain]) -> Result<(), Failure> {
     for domain in served {
         if let Some(args) = runners.domains.get(domain.name()) {
-            runners.keep(runners.origin(args, &[])?, &domain.runner);
+            runners.keep(runners.origin(args, &[], None)?, &domain.runner);
         }
     }
     // It has to be readable before the first run is.

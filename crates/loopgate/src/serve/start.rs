@@ -1,31 +1,25 @@
 //! The start and the end of the server.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loop_runtime::journal::SyncPolicy;
 use loop_server::api;
-use loop_server::caller::{Caller, Role};
+use loop_server::doors;
 use loop_server::engine::{Engine, EngineLimits, ServedDomain};
-use loop_server::server::{Server, ServerLimits};
+use tokio_util::sync::CancellationToken;
 
-use super::ServeArgs;
 use super::source::{Runners, keep_all};
+use super::{ServeArgs, door};
 use crate::args::{DomainArgs, GoOnArgs};
 use crate::failure::Failure;
 use crate::run::Signals;
 use crate::{places, stream};
 
 pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
-    if !args.listen.ip().is_loopback() {
-        return Err(Failure::new(format!(
-            "--listen {}: other machines reach this address, and the server has no tokens; use a loopback address such as \
-             127.0.0.1:8787",
-            args.listen
-        )));
-    }
+    let listener = door::bind(&args).await?;
     let mut signals = Signals::new()?;
     loop_server::log_to(|line| stream::note(format!("loopgate: {line}")));
     let cwd = places::cwd()?;
@@ -68,17 +62,17 @@ pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
         })
         .collect();
     keep_all(&runners, &served).await?;
-    let server = Server::bind(args.listen, ServerLimits::default()).await.map_err(|error| {
-        Failure::new(format!("--listen {}: {error}; choose another port, or 0 for any free one", args.listen))
-    })?;
     let limits = EngineLimits { max_runs: jobs, max_queued: queued, ..EngineLimits::default() };
-    let opened = Engine::open(journal, served, Arc::new(runners), limits).await;
+    let opened = Engine::open(Arc::clone(&journal), served, Arc::new(runners), limits).await;
     let engine =
         opened.map_err(|error| Failure::new(error.for_operator().unwrap_or_else(|| error.to_string())))?;
-    stream::note(format!("serving: http://{}/v1", server.address()?));
-    let ending = server.ending();
-    let router = api::router(engine.clone()).layer(axum::Extension(person_here()));
-    let serving = tokio::spawn(server.serve(router, CLOSE_LIMIT));
+    let (at, limits) = (listener.local_addr()?, door::limits(&engine));
+    let doors = door::doors(&args, at, &journal, limits.clone())?;
+    let router = doors.guard(api::router(engine.clone()));
+    let ending = CancellationToken::new();
+    let shutdown = ending.clone().cancelled_owned();
+    door::announce(&doors, at)?;
+    let serving = tokio::spawn(doors::serve(listener, router, limits, args.proxies.clone(), shutdown));
     signals.next().await;
     stream::note(format!(
         "ending:  no new work is begun; runs under way have {} s to end, and a second signal ends the server at once",
@@ -94,11 +88,6 @@ pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The person at this machine, for as long as the server has no other callers.
-fn person_here() -> Caller {
-    Caller { name: "local".into(), roles: BTreeSet::from([Role::Admin]), domains: None }
-}
-
 fn strictest(policies: &[SyncPolicy]) -> SyncPolicy {
     if policies.contains(&SyncPolicy::Full) {
         SyncPolicy::Full
@@ -108,6 +97,3 @@ fn strictest(policies: &[SyncPolicy]) -> SyncPolicy {
         SyncPolicy::Effects
     }
 }
-
-/// How long answers that have begun may take when the server ends.
-const CLOSE_LIMIT: Duration = Duration::from_secs(5);

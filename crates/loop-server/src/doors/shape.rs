@@ -1,0 +1,73 @@
+//! The form of a request: what two programs could read in two ways, and what no route needs, is refused.
+
+use axum::extract::Request;
+use axum::http::{Method, StatusCode, Version, header};
+
+use super::body::Cut;
+use super::guard::{Refused, cut_body, malformed, refused};
+use super::listen::DoorLimits;
+use super::tokens::TOKEN_PREFIX;
+
+/// What two programs could read in two ways, and what no route needs.
+pub(super) fn check_form(request: &Request, limits: &DoorLimits) -> Result<(), Refused> {
+    let (uri, headers) = (request.uri(), request.headers());
+    if request.version() < Version::HTTP_10 || uri.authority().is_some() || !uri.path().starts_with('/') {
+        let detail = "the target of the request is not a path; send it as `GET /path HTTP/1.1`";
+        return Err(malformed(StatusCode::BAD_REQUEST, detail));
+    }
+    if uri.path_and_query().is_some_and(|target| target.as_str().len() > limits.target_bytes) {
+        return Err(malformed(StatusCode::URI_TOO_LONG, "the path and query are too long; shorten them"));
+    }
+    if !is_plain_path(uri.path()) {
+        let detail = "the path has a segment `.` or `..`, or an encoded `.`, `/`, `\\` or control character; send it plainly";
+        return Err(malformed(StatusCode::BAD_REQUEST, detail));
+    }
+    if !matches!(
+        *request.method(),
+        Method::GET | Method::HEAD | Method::POST | Method::DELETE | Method::OPTIONS
+    ) {
+        let detail = "the server knows GET, HEAD, POST, DELETE and OPTIONS; use one of them";
+        return Err(malformed(StatusCode::METHOD_NOT_ALLOWED, detail));
+    }
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        let detail = "a body is sent with Content-Length and without Transfer-Encoding; send its length";
+        return Err(malformed(StatusCode::LENGTH_REQUIRED, detail));
+    }
+    let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
+    let length =
+        lengths.next().map(|length| length.to_str().ok().and_then(|length| length.parse::<u64>().ok()));
+    if length == Some(None) || lengths.next().is_some() {
+        return Err(malformed(
+            StatusCode::BAD_REQUEST,
+            "the header Content-Length is not one number; send it once",
+        ));
+    }
+    let length = length.flatten().unwrap_or_default();
+    if length > 0 && matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+        return Err(malformed(
+            StatusCode::BAD_REQUEST,
+            "a request with this method has no body; leave it out",
+        ));
+    }
+    if length > limits.body_bytes {
+        return Err(Refused::from(cut_body(Cut::TooLarge)).closing());
+    }
+    if uri.query().is_some_and(|query| query.contains(TOKEN_PREFIX)) {
+        let detail = "a token in the address ends up in logs; send it as `Authorization: Bearer TOKEN`, and replace this one";
+        return Err(refused(StatusCode::BAD_REQUEST, "bad-request", "Not a valid request", detail));
+    }
+    Ok(())
+}
+
+/// Whether every program reads the same segments in a path.
+fn is_plain_path(path: &str) -> bool {
+    let lower = path.to_ascii_lowercase();
+    let control = |at: usize| {
+        let high = lower.as_bytes().get(at + 1);
+        matches!(high, Some(b'0' | b'1')) || lower.get(at + 1..at + 3) == Some("7f")
+    };
+    let is_encoded = ["%2e", "%2f", "%5c", "%25"].iter().any(|bad| lower.contains(bad))
+        || lower.match_indices('%').any(|(at, _)| control(at));
+    let is_dotted = path.split('/').any(|segment| segment == "." || segment == "..");
+    !is_encoded && !is_dotted && !path.contains('\\') && !path.contains("//")
+}

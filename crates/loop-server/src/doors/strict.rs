@@ -1,0 +1,156 @@
+//! What the library that reads HTTP tolerates, and a server behind a proxy must not: a line that ends with LF alone, and a
+//! length that is given twice. The proxy may have read such a request in another way.
+
+/// Follows the bytes of a connection from head to head. It decides nothing about framing: what it takes for a body wrongly
+/// is not checked, or is refused.
+#[derive(Debug, Default)]
+pub(super) struct HeadCheck {
+    part: Part,
+}
+
+#[derive(Debug)]
+enum Part {
+    Head(Head),
+    /// So many bytes of a body are left.
+    Body(u64),
+    /// A body without a length: the server answers and closes the connection.
+    Unknown,
+}
+
+#[derive(Debug, Default)]
+struct Head {
+    /// The beginning of the line under way, in lower case.
+    line: Vec<u8>,
+    lines: usize,
+    has_cr: bool,
+    length: Option<u64>,
+    is_unknown: bool,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self::Head(Head::default())
+    }
+}
+
+impl HeadCheck {
+    /// The place of the first byte that is refused. `None`: all can be handed on.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut at = 0;
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            match &mut self.part {
+                Part::Unknown => return None,
+                Part::Body(left) => {
+                    let taken = usize::try_from(*left).map_or(rest.len(), |left| left.min(rest.len()));
+                    *left -= taken as u64;
+                    at += taken;
+                    if *left == 0 {
+                        self.part = Part::default();
+                    }
+                }
+                Part::Head(head) => {
+                    let byte = rest.first().copied().unwrap_or_default();
+                    match head.take(byte) {
+                        Line::UnderWay => {}
+                        Line::Refused => return Some(at),
+                        Line::Last if head.is_unknown => self.part = Part::Unknown,
+                        Line::Last => {
+                            self.part = match head.length.unwrap_or_default() {
+                                0 => Part::default(),
+                                length => Part::Body(length),
+                            };
+                        }
+                    }
+                    at += 1;
+                }
+            }
+        }
+        None
+    }
+}
+
+enum Line {
+    UnderWay,
+    /// The head is whole.
+    Last,
+    Refused,
+}
+
+impl Head {
+    fn take(&mut self, byte: u8) -> Line {
+        if byte != b'\n' {
+            if self.line.len() < LONGEST {
+                self.line.push(byte.to_ascii_lowercase());
+            }
+            self.has_cr = byte == b'\r';
+            return Line::UnderWay;
+        }
+        if !self.has_cr {
+            return Line::Refused;
+        }
+        self.has_cr = false;
+        let line = std::mem::take(&mut self.line);
+        if line == b"\r" {
+            // Empty lines before a request are skipped.
+            return if self.lines == 0 { Line::UnderWay } else { Line::Last };
+        }
+        self.lines += 1;
+        if line.starts_with(b"transfer-encoding") {
+            self.is_unknown = true;
+        }
+        let Some(length) = line.strip_prefix(b"content-length:") else { return Line::UnderWay };
+        let length = std::str::from_utf8(length).ok().and_then(|length| length.trim().parse().ok());
+        match (length, self.length) {
+            (Some(length), None) => {
+                self.length = Some(length);
+                Line::UnderWay
+            }
+            _ => Line::Refused,
+        }
+    }
+}
+
+/// Longer than any line that is looked at.
+const LONGEST: usize = 64;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// The place where a text is refused: in one piece, and byte by byte.
+    #[track_caller]
+    fn check(text: &str, expected: Option<&str>) {
+        let expected = expected.map(|before| before.len());
+        assert_eq!(HeadCheck::default().feed(text.as_bytes()), expected, "{text:?}");
+        let mut check = HeadCheck::default();
+        let one_by_one = text.bytes().position(|byte| check.feed(&[byte]).is_some());
+        assert_eq!(one_by_one, expected, "{text:?}, byte by byte");
+    }
+
+    #[test]
+    fn a_line_ends_with_cr_lf_and_a_length_is_there_once() {
+        // K15
+        check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", None);
+        check(
+            "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\n",
+            Some("\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1"),
+        );
+        check("GET / HTTP/1.1\n\n", Some("GET / HTTP/1.1"));
+        check("GET / HTTP/1.1\r\nA: 1\nB: 2\r\n\r\n", Some("GET / HTTP/1.1\r\nA: 1"));
+        check("GET / HTTP/1.1\r\nA: 1\r\n\n", Some("GET / HTTP/1.1\r\nA: 1\r\n"));
+        let twice = "POST / HTTP/1.1\r\nContent-Length: 2\r\ncontent-length:2\r";
+        check(&format!("{twice}\n\r\n{{}}"), Some(twice));
+    }
+
+    #[test]
+    fn a_body_is_not_looked_at_and_the_next_head_is() {
+        let post = "POST / HTTP/1.1\r\nContent-LENGTH:  3 \r\n\r\n";
+        check(&format!("{post}\n\n\n"), None);
+        check(&format!("{post}\n\n\nGET / HTTP/1.1\n"), Some(&format!("{post}\n\n\nGET / HTTP/1.1")));
+        // It is answered, and the connection closed.
+        check("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\n\n", None);
+        let long = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "x".repeat(10_000));
+        check(&format!("{long}GET /\n"), Some(&format!("{long}GET /")));
+    }
+}

@@ -1,0 +1,312 @@
+//! The doors of `loopgate serve` as a process: tokens, the address for the person at this machine, the audit log, and a
+//! budget of a token.
+
+use crate::common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, ChildStderr};
+use std::time::Duration;
+
+use common::Shell;
+use common::provider::{Provider, text};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+struct Server {
+    child: Child,
+    address: String,
+    /// The address for the person at this machine.
+    open: String,
+    err: BufReader<ChildStderr>,
+}
+
+struct Answered {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Server {
+    fn start(shell: &Shell, args: &[&str]) -> Self {
+        let all = [&["serve", "--listen", "127.0.0.1:0", "--no-save"], args].concat();
+        let mut child = shell.command(&all).spawn().unwrap();
+        let mut err = BufReader::new(child.stderr.take().unwrap());
+        let mut line = |prefix: &str| {
+            let mut line = String::new();
+            err.read_line(&mut line).unwrap();
+            line.trim().strip_prefix(prefix).unwrap_or_else(|| panic!("{line}")).to_owned()
+        };
+        let address = line("serving: http://").strip_suffix("/v1").unwrap().to_owned();
+        let open = line("open:    ").split(' ').next().unwrap().to_owned();
+        Self { child, address, open, err }
+    }
+
+    fn ask(&self, line: &str, headers: &str, body: &str) -> Answered {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let (address, length) = (&self.address, body.len());
+        let text = format!(
+            "{line} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+        );
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Answered { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    /// Asks with a token, and reads JSON.
+    fn json(&self, line: &str, token: &str, body: &str) -> (u16, Value) {
+        let headers = format!("Authorization: Bearer {token}\r\nPrefer: wait=60\r\n");
+        let Answered { status, body, .. } = self.ask(line, &headers, body);
+        (status, serde_json::from_str(&body).unwrap())
+    }
+
+    fn end(mut self) -> String {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        let mut told = String::new();
+        self.err.read_to_string(&mut told).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{told}");
+        told
+    }
+}
+
+/// Adds a token, and returns it.
+#[track_caller]
+fn token(shell: &Shell, file: &Path, name: &str, args: &[&str]) -> String {
+    let ran = shell.run(&[&["tokens", "add", name, "--file", path(file)], args].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    ran.out.trim_end().to_owned()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn tokens_are_added_listed_and_removed() {
+    // K13
+    let shell = Shell::new();
+    let file = shell.state.path().join("tokens.toml");
+    let args =
+        ["--role", "submit", "--role", "read", "--domain", "crm", "--expires", "30d", "--day-usd", "2.5"];
+    let secret = token(&shell, &file, "ci", &args);
+    assert!(secret.starts_with("lgt_") && secret.len() == 68, "{secret}");
+    token(&shell, &file, "ops", &["--role", "admin"]);
+    let ran = shell.run(&["tokens", "list", "--file", path(&file)]);
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert!(lines[0].starts_with("ci  submit, read  crm, $2.500000 a day  expires 20"), "{}", ran.out);
+    assert_eq!(lines[1], "ops  admin  all domains  does not expire");
+    let listed = shell.json(&["tokens", "list", "--json", "--file", path(&file)]);
+    assert_eq!(listed["tokens"][0]["roles"], json!(["submit", "read"]));
+    let whole = format!("{}{listed}{}", ran.out, fs::read_to_string(&file).unwrap());
+    assert!(!whole.contains(&secret[4..]));
+    assert!(!format!("{}{listed}", ran.out).contains("sha256"), "nor its hash in the lists");
+    let add = |name: &str, more: &[&str]| {
+        shell.run(&[&["tokens", "add", name, "--file", path(&file), "--role", "read"], more].concat())
+    };
+    add("ci", &[]).fails_with(&["tokens.toml", "there is a token `ci` already"]);
+    add("a b", &[]).fails_with(&["1 to 64 letters"]);
+    add("free", &["--day-usd", "0"]).fails_with(&["--day-usd 0 lets no run call a model"]);
+    assert_eq!(shell.run(&["tokens", "remove", "ci", "--file", path(&file)]).code, 0);
+    let gone = shell.run(&["tokens", "remove", "ci", "--file", path(&file)]);
+    gone.fails_with(&["there is no token ci", "tokens list"]);
+    fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let read = shell.run(&["tokens", "list", "--file", path(&file)]);
+    read.fails_with(&["other users can read it (mode 644)", "chmod 600"]);
+    let serve = shell.run(&["serve", "examples/crm", "--listen", "127.0.0.1:0", "--tokens", path(&file)]);
+    serve.fails_with(&["--tokens", "other users can read it"]);
+}
+
+#[test]
+fn an_address_that_other_machines_reach_needs_tokens_and_a_name() {
+    // K15
+    let shell = Shell::new();
+    let file = shell.state.path().join("tokens.toml");
+    token(&shell, &file, "ops", &["--role", "admin"]);
+    let serve = |args: &[&str]| shell.run(&[&["serve", "examples/crm", "--listen"], args].concat());
+    serve(&["0.0.0.0:0"]).fails_with(&["--listen 0.0.0.0:0", "give --tokens FILE"]);
+    serve(&["192.0.2.1:0"]).fails_with(&["--listen 192.0.2.1:0", "give --tokens FILE"]);
+    serve(&["0.0.0.0:0", "--tokens", path(&file)]).fails_with(&["--listen 0.0.0.0:0", "--public-host NAME"]);
+    let wrong = ["127.0.0.1:0", "--public-host", "https://a/b"];
+    serve(&wrong).fails_with(&["--public-host https://a/b", "expected NAME"]);
+}
+
+#[test]
+fn the_person_at_this_machine_gets_in_by_the_printed_address_once() {
+    // K15
+    let shell = Shell::new();
+    let server = Server::start(&shell, &["examples/helpdesk"]);
+    assert_eq!(server.ask("GET /v1/runs", "", "").status, 401, "also on loopback");
+    let target = server.open.strip_prefix(&format!("http://{}", server.address)).unwrap().to_owned();
+    let login = server.ask(&format!("GET {target}"), "", "");
+    assert_eq!(login.status, 303, "{}", login.head);
+    let cookie = login.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+    let cookie = cookie.split(';').next().unwrap();
+    let runs = server.ask("GET /v1/runs", &format!("Cookie: {cookie}\r\n"), "");
+    assert_eq!(runs.status, 200, "{}", runs.body);
+    let again = server.ask(&format!("GET {target}"), "", "");
+    assert!(again.status == 403 && again.body.contains("loopgate serve"), "{}", again.body);
+    server.end();
+    let audit = shell.run(&["audit"]);
+    let lines: Vec<&str> = audit.out.lines().collect();
+    assert!(
+        lines[0].starts_with("1  ") && lines[0].ends_with(" from 127.0.0.1  login  done"),
+        "{}",
+        audit.out
+    );
+    assert!(lines[1].contains("an unknown caller from 127.0.0.1  login  refused: the code"), "{}", audit.out);
+}
+
+#[test]
+fn an_approval_names_the_token_and_two_people_are_two_tokens() {
+    // U4, K8: the audit log has who and from where.
+    let shell = Shell::new();
+    let file = shell.state.path().join("tokens.toml");
+    let ci = token(&shell, &file, "ci", &["--role", "submit", "--role", "read"]);
+    let [ada, bob] =
+        ["ada", "bob"].map(|name| token(&shell, &file, name, &["--role", "approve", "--role", "read"]));
+    let folder = shell.copy_of("examples/crm");
+    let domain = folder.join("loopgate.toml");
+    let text = fs::read_to_string(&domain).unwrap();
+    assert!(text.contains("[gate]\n"));
+    fs::write(&domain, text.replace("[gate]\n", "[gate]\napprovals = 2\n")).unwrap();
+    let server = Server::start(&shell, &[path(&folder), "--tokens", path(&file)]);
+    let body = json!({ "item": "Find Bob and update his company to EPAM" }).to_string();
+    let (status, view) = server.json("POST /v1/runs", &ci, &body);
+    assert_eq!((status, view["state"].as_str()), (202, Some("waiting")), "{view}");
+    let run = view["run"].as_str().unwrap();
+    let (_, pending) = server.json("GET /v1/pending", &ada, "");
+    let action = &pending["pending"][0];
+    let body = json!({ "key": action["action"], "binding": action["binding"] }).to_string();
+    let approve = |token: &str| server.json(&format!("POST /v1/runs/{run}/approve"), token, &body).0;
+    assert_eq!(approve(&ci), 403, "its role is not approve");
+    assert_eq!((approve(&ada), approve(&ada)), (202, 409), "one token is one person");
+    assert_eq!(approve(&bob), 202);
+    let (_, view) = server.json(&format!("GET /v1/runs/{run}"), &ci, "");
+    assert_eq!(view["state"], "ended", "{view}");
+    server.end();
+    let shown = shell.run(&["show", run]);
+    assert!(shown.out.contains("ada (token ada)") && shown.out.contains("bob (token bob)"), "{}", shown.out);
+    let audit = shell.json(&["audit", "--json", "--run", run]);
+    let entries: Vec<Value> =
+        audit["entries"].as_array().unwrap().iter().rev().map(|line| line["entry"].clone()).collect();
+    let told: Vec<[&str; 4]> = entries
+        .iter()
+        .map(|entry| ["account", "action", "result", "from"].map(|key| entry[key].as_str().unwrap()))
+        .collect();
+    let from = "127.0.0.1";
+    assert_eq!(
+        told,
+        [
+            ["token ci", "submit", "done", from],
+            ["token ci", "approve", "refused", from],
+            ["token ada", "approve", "done", from],
+            ["token ada", "approve", "refused", from],
+            ["token bob", "approve", "done", from],
+        ]
+    );
+    assert_eq!((&entries[2]["key"], &entries[2]["binding"]), (&action["action"], &action["binding"]));
+    assert_eq!(audit["broken"], Value::Null);
+    // A journal that another program has changed.
+    let connection = rusqlite::Connection::open(shell.state.path().join("loopgate/journal.db")).unwrap();
+    let change = "DROP TRIGGER audit_is_not_changed; UPDATE audit SET body = replace(body, 'bob', 'eve');";
+    connection.execute_batch(change).unwrap();
+    let audit = shell.run(&["audit"]);
+    assert_eq!(audit.code, 1);
+    assert!(
+        audit.out.contains("NOT SEALED") && audit.err.contains("entry 5 of the audit log"),
+        "{}",
+        audit.err
+    );
+}
+
+#[test]
+fn a_budget_of_a_token_ends_its_runs_and_not_those_of_others() {
+    // S4-55: a limit over runs.
+    let shell = Shell::new();
+    let file = shell.state.path().join("tokens.toml");
+    let [poor, rich] = [("poor", "0.000001"), ("rich", "5")].map(|(name, usd)| {
+        token(&shell, &file, name, &["--role", "submit", "--role", "read", "--day-usd", usd])
+    });
+    let provider = Provider::replying(vec![text("m", "Done.")]);
+    let domain = shell.file(
+        "priced/loopgate.toml",
+        &format!(
+            "version = 1\nname = \"priced\"\ngoal = \"Answer.\"\n[protocol]\ntype = \"conversation\"\n[models.base]\n\
+             provider = \"compatible\"\nmodel = \"m\"\nbase_url = \"{}\"\n\
+             price = {{ input_usd_per_million = 1, output_usd_per_million = 4 }}\n",
+            provider.url
+        ),
+    );
+    let folder = domain.parent().unwrap();
+    let server = Server::start(&shell, &[path(folder), "--tokens", path(&file)]);
+    let submit = |token: &str| server.json("POST /v1/runs", token, "{\"item\":\"A question\"}").1;
+    let (stopped, answered) = (submit(&poor), submit(&rich));
+    assert_eq!(stopped["reason"], "shared_budget_exceeded", "{stopped}");
+    assert_eq!(answered["state"], "ended", "{answered}");
+    assert_ne!(answered["reason"], "shared_budget_exceeded", "{answered}");
+    server.end();
+    let connection = rusqlite::Connection::open(shell.state.path().join("loopgate/journal.db")).unwrap();
+    let spent = "SELECT budget FROM shared_budgets WHERE spent > 0";
+    let budgets: String = connection.query_row(spent, [], |row| row.get(0)).unwrap();
+    assert!(budgets.starts_with("token_day 20") && budgets.ends_with(" rich"), "{budgets}");
+    // A run that is resumed by itself keeps to it: the origin names it.
+    let run = answered["run"].as_str().unwrap();
+    let origin = "SELECT origin FROM runs WHERE run = ?1";
+    let origin: String = connection.query_row(origin, [run], |row| row.get(0)).unwrap();
+    let origin: Value = serde_json::from_str(&origin).unwrap();
+    assert_eq!(origin["token"], json!({ "name": "rich", "day": 5_000_000_000_000_u64 }));
+}
+
+#[test]
+fn a_run_of_another_tenant_is_one_that_does_not_exist() {
+    // K15: on each route, with each role.
+    let shell = Shell::new();
+    let file = shell.state.path().join("tokens.toml");
+    let owner = token(&shell, &file, "owner", &["--role", "admin", "--domain", "crm"]);
+    let other = token(&shell, &file, "other", &["--role", "admin", "--domain", "helpdesk"]);
+    let server = Server::start(&shell, &["examples/crm", "examples/helpdesk", "--tokens", path(&file)]);
+    let body = json!({ "item": "Find Bob and update his company to EPAM" }).to_string();
+    let (status, view) = server.json("POST /v1/runs", &owner, &body);
+    assert_eq!(status, 202, "one domain is seen, so it is the domain: {view}");
+    let run = view["run"].as_str().unwrap();
+    let action = &server.json("GET /v1/pending", &owner, "").1["pending"][0];
+    let shown = json!({ "key": action["action"], "binding": action["binding"], "text": "yes" });
+    let bodies = [
+        ("", "GET"),
+        ("/document", "GET"),
+        ("/outcome", "GET"),
+        ("/events", "GET"),
+        ("/stop", "POST"),
+        ("/resume", "POST"),
+        ("/instructions", "POST"),
+        ("/approve", "POST"),
+        ("/deny", "POST"),
+        ("/answer", "POST"),
+    ];
+    for (route, method) in bodies {
+        let body = match (method, route) {
+            ("GET", _) | (_, "/resume") => String::new(),
+            (_, "/stop") => json!({ "mode": "now" }).to_string(),
+            (_, "/instructions") => json!({ "text": "stop" }).to_string(),
+            (_, "/answer") => shown.to_string(),
+            _ => json!({ "key": shown["key"], "binding": shown["binding"] }).to_string(),
+        };
+        let of = |run: &str| server.json(&format!("{method} /v1/runs/{run}{route}"), &other, &body);
+        let (foreign, missing) = (of(run), of("01a21627-0000-7000-8000-000000000000"));
+        assert_eq!(foreign, missing, "{route}");
+        assert_eq!(foreign.0, 404, "{route}: {}", foreign.1);
+    }
+    assert_eq!(server.json("GET /v1/runs", &other, "").1["runs"], json!([]));
+    assert_eq!(server.json("GET /v1/pending", &other, "").1["pending"], json!([]));
+    let domains = server.json("GET /v1/domains", &other, "").1;
+    assert!(!domains.to_string().contains("crm"), "{domains}");
+    assert_eq!(server.json("GET /v1/audit", &other, "").0, 403, "the log is of all domains");
+    assert_eq!(server.json(&format!("GET /v1/runs/{run}"), &owner, "").1["state"], "waiting");
+    server.end();
+}
