@@ -22,6 +22,8 @@ const LONG: Duration = Duration::from_secs(60);
 pub struct Server {
     child: Child,
     pub address: String,
+    /// A token of an administrator.
+    pub token: String,
     err: BufReader<ChildStderr>,
 }
 
@@ -57,18 +59,34 @@ fn ask(address: &str, line: &str, headers: &str, body: &str) -> Option<Answered>
 
 impl Server {
     pub fn start(shell: &Shell, args: &[&str]) -> Self {
-        let all = [&["serve", "--listen", "127.0.0.1:0"], args].concat();
+        let file = shell.state.path().join("tokens.toml");
+        let file = path(&file);
+        shell.run(&["tokens", "remove", "test", "--file", file]);
+        let added = shell.run(&["tokens", "add", "test", "--role", "admin", "--file", file]);
+        let token = added
+            .out
+            .split_whitespace()
+            .find(|word| word.starts_with("lgt_"))
+            .unwrap_or_else(|| panic!("{added:?}"));
+        let token = token.to_owned();
+        let all = [&["serve", "--listen", "127.0.0.1:0", "--tokens", file], args].concat();
         let mut child = shell.command(&all).spawn().unwrap();
         let mut err = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         err.read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("serving: http://").and_then(|it| it.strip_suffix("/v1"));
         let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
-        Self { child, address, err }
+        Self { child, address, token, err }
+    }
+
+    /// The header of a caller who may do everything.
+    fn authorization(&self) -> String {
+        format!("authorization: Bearer {}\r\ncontent-type: application/json\r\n", self.token)
     }
 
     fn ask(&self, line: &str, headers: &str, body: &str) -> Answered {
-        ask(&self.address, line, headers, body).unwrap_or_else(|| panic!("{line}: no answer"))
+        ask(&self.address, line, &format!("{}{headers}", self.authorization()), body)
+            .unwrap_or_else(|| panic!("{line}: no answer"))
     }
 
     pub fn get(&self, path: &str) -> Value {
@@ -247,11 +265,12 @@ fn a_kill_with_runs_in_flight_loses_nothing_and_does_nothing_twice() {
     let jobs = runs.to_string();
     let args = [path(&folder), "--jobs", &jobs, "--max-queued", "100000"];
     let server = Server::start(&shell, &args);
-    let address = server.address.clone();
+    let (address, authorization) = (server.address.clone(), server.authorization());
     let accepted = Mutex::new(BTreeSet::new());
     let submit = |n: usize| {
         let body = json!({ "item": format!("Question {n}") }).to_string();
-        let answered = ask(&address, "POST /v1/runs", &format!("idempotency-key: key {n}\r\n"), &body)?;
+        let answered =
+            ask(&address, "POST /v1/runs", &format!("{authorization}idempotency-key: key {n}\r\n"), &body)?;
         assert_eq!(answered.status, 202, "{answered:?}");
         accepted.lock().unwrap().insert(answered.json()["run"].as_str().unwrap().to_owned());
         Some(())

@@ -25,7 +25,7 @@ fn a_generated_client_submits_waits_and_approves() {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     let script = common::root().join("crates/loopgate/tests/clients/openapi_client.py");
     let mut client = Command::new(python);
-    client.arg(script).arg(format!("http://{}", server.address)).env("PYTHONPATH", &made);
+    client.arg(script).arg(format!("http://{}", server.address)).arg(&server.token).env("PYTHONPATH", &made);
     let ran: Ran = client.output().unwrap().into();
     let expected = "domains crm\nsubmitted waiting\nagain 200 True\npending update_user False\n\
                     wrong /problems/binding\napproved True\nended ended answered 0\ndocument Updated Bob.\n\

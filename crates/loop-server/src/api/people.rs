@@ -12,7 +12,7 @@ use super::access::{Access, Checked, Known, Of};
 use super::refuse::problem;
 use super::runs::invalid;
 use super::types::{
-    AnswerRequest, ApproveRequest, DenyRequest, InstructRequest, PendingList, StopWhen, StopRequest,
+    AnswerRequest, ApproveRequest, DenyRequest, InstructRequest, PendingList, StopRequest, StopWhen,
 };
 use super::{Api, body};
 use crate::caller::Role;

@@ -1,12 +1,12 @@
 """A client that openapi-python-client generated, against `loopgate serve`: one line on standard output for each thing that
 was seen.
 
-openapi_client.py URL
+openapi_client.py URL TOKEN
 """
 
 import sys
 
-from loopgate_client import Client
+from loopgate_client import AuthenticatedClient
 from loopgate_client.api.default import (
     approve_action,
     get_document,
@@ -21,7 +21,7 @@ from loopgate_client.models.approve_request import ApproveRequest
 from loopgate_client.models.problem import Problem
 from loopgate_client.models.submit_request import SubmitRequest
 
-client = Client(base_url=sys.argv[1], timeout=90)
+client = AuthenticatedClient(base_url=sys.argv[1], token=sys.argv[2], timeout=90)
 print("domains", *[domain.name for domain in list_domains.sync(client=client).domains])
 asked = SubmitRequest(item="Find Bob and update his company to EPAM", tags=["generated"])
 run = submit_run.sync(client=client, body=asked, prefer="wait=60", idempotency_key="k")
