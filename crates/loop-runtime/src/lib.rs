@@ -108,6 +108,7 @@ pub mod report;
 mod request;
 mod retention;
 pub mod save;
+mod sent;
 mod served;
 mod shared;
 mod sink;
