@@ -3,8 +3,10 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`caller`] | who sends a request, and what they may do |
+//! | [`pages`] | what a run did and why, for people |
 //! | `problem` (feature `http`) | what a refused request gets, as RFC 9457 says |
 
 pub mod caller;
+pub mod pages;
 #[cfg(feature = "http")]
 pub mod problem;
