@@ -169,7 +169,8 @@ fn cited(html: &mut String, text: &str, cites: Cites<'_>) {
     while let Some((before, after)) = rest.split_once('[') {
         html.push_str(&escaped(before));
         html.push('[');
-        let end = after.find(|c: char| !matches!(c, 'E' | '0'..='9' | ',' | ';' | ' ')).unwrap_or(after.len());
+        let end =
+            after.find(|c: char| !matches!(c, 'E' | '0'..='9' | ',' | ';' | ' ')).unwrap_or(after.len());
         let (inside, following) = after.split_at(end);
         rest = after;
         if !following.starts_with(']') {

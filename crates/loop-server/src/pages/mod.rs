@@ -4,12 +4,20 @@
 //! writes the page of `loopgate show RUN --html` and the page of the server. Every text from outside goes through one
 //! function that leaves no markup in it and spells what is not seen.
 
+mod approve;
+mod backtest;
+mod compare;
 mod run;
+mod runs;
 mod shell;
 mod span;
 mod text;
 
+pub use approve::{ApproveForm, ApprovePage, Notice, approve};
+pub use backtest::backtest;
+pub use compare::{ComparePage, compare};
 pub use run::{RunPage, RunView, run};
+pub use runs::{RUNS_PER_PAGE, RunsFilter, RunsPage, runs};
 pub use shell::{Place, SCRIPT, SERVER_POLICY, STYLE};
 pub use span::Span;
 pub use text::CutText;

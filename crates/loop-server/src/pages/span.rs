@@ -59,6 +59,11 @@ impl<T: PartialEq> Changing<T> {
         }
     }
 
+    /// The first event at which there is a value.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.values.first().map(|(span, _)| span.from)
+    }
+
     pub(super) fn last(&self) -> Option<&T> {
         self.values.last().map(|(_, value)| value)
     }

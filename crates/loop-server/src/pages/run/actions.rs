@@ -7,7 +7,7 @@ use loop_core::{JudgedAction, Verdict};
 use maud::{Markup, html};
 
 use super::Seen;
-use super::shown::{Shown, anchor};
+use super::shown::{Shown, anchor, nothing};
 use crate::pages::span::Changing;
 use crate::pages::text::{CutText, Room, rest, t};
 
@@ -133,9 +133,8 @@ impl Actions {
 
     pub(super) fn html(&self, shown: &Shown) -> Markup {
         html! {
-            @if self.lines.is_empty() {
-                p { "The model requested nothing." }
-            } @else {
+            (nothing(shown, self.lines.first().map(|line| line.from), "The model has requested nothing."))
+            @if !self.lines.is_empty() {
                 ol.cards {
                     @for line in &self.lines {
                         li id={ "a" (anchor(line.key)) } data-from=(line.from) hidden[shown.is_before(line.from)] {

@@ -79,7 +79,7 @@ impl Calls {
                 self.begin(
                     (*key, *attempt),
                     Callee::Model,
-                    format!("{} {}", slot(key.slot), tier.name()),
+                    format!("{} ({})", slot(key.slot), tier.name()),
                     now,
                 );
             }
@@ -243,7 +243,7 @@ impl Calls {
     /// What is open when nothing more comes has not ended: a request to a person that expired, a call that was given up.
     pub(super) fn end(&mut self, run: &Run) {
         let Some(ms) = self.times.last().copied() else { return };
-        if run.outcome().is_none() {
+        if !run.is_done() {
             return;
         }
         let point = Point { at: self.times.len().saturating_sub(1) as u64, ms };

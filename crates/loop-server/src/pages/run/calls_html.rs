@@ -4,8 +4,8 @@ use loop_core::Slot;
 use maud::{Markup, html};
 
 use super::calls::{CallLine, Callee, Calls, Point};
-use super::shown::{Shown, anchor};
-use crate::pages::text::{counted, duration, t};
+use super::shown::{Shown, anchor, nothing};
+use crate::pages::text::{duration, t};
 
 /// The length of the axis.
 const WIDTH: f64 = 1_000.0;
@@ -81,13 +81,13 @@ impl Calls {
                 }
                 span { i.k-wait {} "waited" } span { i.k-bad {} "failed" }
             }
-            @if self.lines.is_empty() { p { "Nothing was called." } }
+            (nothing(shown, self.lines.iter().map(|line| line.due.map_or(line.began.at, |due| due.at)).min(), "Nothing was called."))
             @for (pass, lines) in &passes {
-                @let from = lines.first().map_or(0, |line| line.began.at);
+                @let from = lines.iter().map(|line| line.due.map_or(line.began.at, |due| due.at)).min().unwrap_or(0);
                 div.pass data-from=(from) hidden[shown.is_before(from)] {
                     h3 { @if *pass == 0 { "Before the first pass" } @else { "Pass " (pass) } }
                     table.calls {
-                        caption { (counted(lines.len() as u64, "call", "calls")) }
+                        caption { "Calls" }
                         thead { tr {
                             th scope="col" { "call" }
                             th scope="col" { "began" }

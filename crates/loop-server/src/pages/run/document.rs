@@ -9,7 +9,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::Seen;
 use super::evidence::EvidencePart;
-use super::shown::Shown;
+use super::shown::{Shown, nothing};
 use crate::pages::span::Changing;
 use crate::pages::text::{CutText, Room, cut, rest, t};
 
@@ -30,7 +30,7 @@ pub(super) struct DocumentPart {
     outputs: Vec<Changing<OutputState>>,
     missing: Changing<Vec<Arc<str>>>,
     room: Room,
-    has_sections: bool,
+    title: &'static str,
 }
 
 impl Default for DocumentPart {
@@ -41,7 +41,7 @@ impl Default for DocumentPart {
             outputs: Vec::new(),
             missing: Changing::default(),
             room: Room::new(ROOM),
-            has_sections: true,
+            title: "Document",
         }
     }
 }
@@ -80,6 +80,14 @@ impl DocumentPart {
         let is_merged = seen.entry.notes.iter().any(|note| matches!(note, Note::Merged { .. }));
         if is_merged || seen.at == 0 {
             self.merged(seen);
+        }
+        if seen.at == 0 {
+            let protocol = &seen.run.spec().protocol;
+            self.title = match (protocol.output().is_some(), protocol.properties().states_confidence) {
+                (true, _) => "Output",
+                (false, true) => "Document",
+                (false, false) => "Answer",
+            };
         }
         self.missing.set(seen.at, if seen.run.passes().is_empty() { Vec::new() } else { seen.run.missing() });
         for (n, attempt) in seen.run.attempts().iter().enumerate() {
@@ -154,15 +162,17 @@ impl DocumentPart {
     pub(super) fn end(&mut self, run: &Run) {
         let place = |id: &str| run.document().sections.iter().position(|section| &*section.id == id);
         self.sections.sort_by_key(|history| place(&history.id).unwrap_or(usize::MAX));
-        self.has_sections = run.spec().protocol.properties().states_confidence;
     }
 
     pub(super) fn title(&self) -> &'static str {
-        match (self.outputs.is_empty(), self.has_sections) {
-            (false, _) => "Output",
-            (true, true) => "Document",
-            (true, false) => "Answer",
-        }
+        self.title
+    }
+
+    /// The event with which there is something. `None`: there is nothing.
+    fn first(&self) -> Option<u64> {
+        let sections = self.sections.iter().filter_map(|it| it.versions.first());
+        let outputs = self.outputs.iter().filter_map(Changing::first);
+        sections.chain(outputs).chain(self.answer.as_ref().map(|(from, _)| *from)).min()
     }
 
     pub(super) fn html(&self, shown: &Shown, evidence: &EvidencePart) -> Markup {
@@ -180,11 +190,11 @@ impl DocumentPart {
                     (PreEscaped(markdown_html(&answer.text, &cites)))
                 }
                 (rest(answer, &shown.rest))
-            } @else if self.sections.is_empty() && self.outputs.is_empty() {
-                p { "There is nothing yet." }
             }
+            (nothing(shown, self.first(), "There is nothing yet."))
             @for (n, output) in self.outputs.iter().enumerate() {
-                h3 { "Attempt " (n + 1) }
+                @let from = output.first().unwrap_or(0);
+                h3 data-from=(from) hidden[shown.is_before(from)] { "Attempt " (n + 1) }
                 @for (span, output) in output.iter() {
                     div data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
                         p { strong.pill.(if output.state == "valid" { "good" } else { "plain" }) { (output.state) } " " (t(&output.why)) }
@@ -229,13 +239,13 @@ impl SectionHistory {
             @if self.versions.len() > 1 {
                 @let from = self.versions.iter().nth(1).map_or(0, |(span, _)| span.from);
                 details.more data-from=(from) hidden[shown.is_before(from)] {
-                    summary { "How `" (t(&self.id)) "` changed" }
+                    summary { "How “" (t(&self.heading)) "” changed" }
                     ol.history {
                         @for (span, version) in self.versions.iter() {
                             li data-from=(span.from) hidden[shown.is_before(span.from)] {
                                 "Pass " (version.pass) ", event "
                                 a href="#slider" data-at=(span.from) { (span.from) }
-                                @if version.diff.is_empty() && span.from != self.versions.iter().next().map_or(0, |(span, _)| span.from) {
+                                @if version.diff.is_empty() && span.from != self.versions.first().unwrap_or(0) {
                                     ": other citations, or too long to compare"
                                 }
                                 (diff_html(&version.diff))

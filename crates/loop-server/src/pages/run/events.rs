@@ -47,7 +47,7 @@ impl Events {
     pub(super) fn slider(&self, shown: &Shown) -> Markup {
         let Shown { at, last, place, .. } = shown;
         html! {
-            form.slider #slider method="get" role="group" aria-label="The run at an event" {
+            form.slider #slider method="get" aria-label="The run at an event" {
                 label for="at" { "Event" }
                 div.steps {
                     button.scripted type="button" data-step="-1" aria-label="Event before" hidden { "‹" }
@@ -75,7 +75,7 @@ impl Events {
     pub(super) fn html(&self, shown: &Shown) -> Markup {
         html! {
             details.more {
-                summary { (self.lines.len()) " events, in their order" }
+                summary { "All events in their order" }
                 div.wide tabindex="0" role="region" aria-label="Events" {
                     table {
                         thead { tr {

@@ -8,7 +8,7 @@ use loop_runtime::journal::Recorded;
 use loop_runtime::tools::markdown_of;
 use maud::{Markup, html};
 
-use super::shown::{Shown, anchor};
+use super::shown::{Shown, anchor, nothing};
 use crate::pages::text::{CutText, Room, rest, t};
 
 /// Bytes of all evidence that a page shows, and of one result and its parameters.
@@ -108,7 +108,7 @@ impl EvidencePart {
                     @for warning in &line.warnings { p.quiet { (t(warning)) } }
                 }
             }
-            @if self.lines.is_empty() { p { "No tool returned anything." } }
+            (nothing(shown, self.lines.iter().map(|line| line.from).min(), "No tool has returned anything."))
         }
     }
 }

@@ -6,7 +6,7 @@ use loop_runtime::report::{Continuation, LimitUse, Why, WhyCondition, decided};
 use maud::{Markup, html};
 
 use super::Seen;
-use super::shown::Shown;
+use super::shown::{Shown, nothing};
 use crate::pages::text::t;
 
 #[derive(Debug, Default)]
@@ -126,7 +126,7 @@ impl GatePart {
 
     pub(super) fn html(&self, shown: &Shown) -> Markup {
         html! {
-            @if self.decisions.is_empty() { p { "The gate has decided nothing yet." } }
+            (nothing(shown, self.decisions.first().map(|line| line.at), "The gate has decided nothing yet."))
             @for line in &self.decisions { (line.html(shown)) }
             @if let Some((at, continuation)) = &self.continuation {
                 div.decision data-from=(at) hidden[shown.is_before(*at)] {
@@ -237,7 +237,7 @@ fn continued(continuation: &Continuation) -> Markup {
             p { "Then: " (t(next)) "." @if *at_least { " The next call is checked against the same limit again, and may need more." } }
         },
         Continuation::NoSetting { reason, explanation } => html! {
-            p { "No setting decides `" (t(reason)) "`. " (t(explanation)) }
+            p { "No setting decides " code { (t(reason)) } ". " (t(explanation)) }
         },
         Continuation::Unknown { why } => html! { p { "It cannot be computed: " (t(why)) "." } },
     }

@@ -70,7 +70,7 @@ impl Status {
 }
 
 /// A cost as it is shown among others.
-pub(super) fn cost(cost: &Cost) -> String {
+pub(in crate::pages) fn cost(cost: &Cost) -> String {
     if cost.total().is_none() && cost.known == PicoUsd::default() {
         "unknown".to_owned()
     } else {

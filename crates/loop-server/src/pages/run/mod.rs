@@ -29,6 +29,10 @@ use super::shell::{self, Place};
 use super::text::t;
 use shown::Shown;
 
+pub(super) use document::diff_html;
+pub(super) use head::{cost, look_of};
+pub(super) use shown::anchor;
+
 /// What a page of a run is made with besides the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunView<'a> {

@@ -6,7 +6,8 @@ use maud::{Markup, html};
 
 use super::Seen;
 use super::head::cost;
-use super::shown::Shown;
+use super::shown::{Shown, nothing};
+use crate::pages::span::Changing;
 use crate::pages::text::{grouped, t};
 
 /// Width and height of the picture.
@@ -16,7 +17,7 @@ const HEIGHT: f64 = 120.0;
 #[derive(Debug, Default)]
 pub(super) struct Money {
     lines: Vec<Line>,
-    limit: Option<PicoUsd>,
+    limit: Changing<Option<PicoUsd>>,
     /// What the announced call leaves for the final pass, computed on the state before it.
     held: PicoUsd,
     spent: Vec<Charge>,
@@ -33,6 +34,12 @@ struct Line {
     held: PicoUsd,
     left: Option<PicoUsd>,
     is_priced: bool,
+}
+
+impl Line {
+    fn total(&self) -> u64 {
+        self.spent.0.saturating_add(self.reserved.0).saturating_add(self.held.0)
+    }
 }
 
 /// A call that was charged.
@@ -77,7 +84,8 @@ impl Money {
         }
         let own = run.spec().limits.cost.map(|limit| limit.0);
         let shared = run.shared_limit().map(|limit| limit.0);
-        self.limit = own.into_iter().chain(shared).min().map(PicoUsd);
+        let limit = own.into_iter().chain(shared).min().map(PicoUsd);
+        self.limit.set(seen.at, limit);
         if run.outcome().is_some() {
             self.held = PicoUsd(0);
         }
@@ -90,8 +98,7 @@ impl Money {
             spent_text: cost(&spent),
             reserved,
             held: self.held,
-            left: self
-                .limit
+            left: limit
                 .map(|limit| PicoUsd(limit.0.saturating_sub(spent.known.0).saturating_sub(reserved.0))),
             is_priced: reserve.cost.is_some(),
         };
@@ -106,31 +113,30 @@ impl Money {
 
     pub(super) fn html(&self, shown: &Shown) -> Markup {
         html! {
-            p {
-                @match self.limit {
-                    Some(limit) => { "Limit: " strong { (limit.to_string()) } "." }
-                    None => { "There is no limit of cost." }
+            @for (span, limit) in self.limit.iter() {
+                p data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
+                    @match limit {
+                        Some(limit) => { "Limit: " strong { (limit.to_string()) } "." }
+                        None => { "There is no limit of cost." }
+                    }
                 }
             }
-            @if self.is_free() {
-                p { "Nothing was spent or reserved." }
-            } @else {
-                (self.picture(shown))
-                (self.table(shown))
+            @let first = self.lines.iter().find(|line| line.total() > 0).map(|line| line.at);
+            (nothing(shown, first, "Nothing was spent or reserved."))
+            @if let Some(unpriced) = self.lines.iter().find(|line| !line.is_priced) {
+                p.notice data-from=(unpriced.at) hidden[shown.is_before(unpriced.at)] {
+                    "The price of a model is not known, so its calls have no cost here."
+                }
             }
+            @if first.is_some() { (self.picture(shown)) (self.table(shown)) }
             (self.charges(shown))
         }
     }
 
-    fn is_free(&self) -> bool {
-        self.lines.iter().all(|line| line.spent.0 + line.reserved.0 + line.held.0 == 0 && line.is_priced)
-    }
-
     fn picture(&self, shown: &Shown) -> Markup {
-        let top = |line: &Line| line.spent.0.saturating_add(line.reserved.0).saturating_add(line.held.0);
-        let largest = self.lines.iter().map(top).max().unwrap_or(0);
+        let largest = self.lines.iter().map(Line::total).max().unwrap_or(0);
         // A limit that is far away would press everything down to the ground.
-        let limit = self.limit.filter(|limit| limit.0 <= largest.saturating_mul(4));
+        let limit = self.limit.last().copied().flatten().filter(|limit| limit.0 <= largest.saturating_mul(4));
         let largest = limit.map_or(largest, |limit| limit.0.max(largest)).max(1) as f64 * 1.05;
         let events = (shown.last + 1) as f64;
         let y = |amount: u64| HEIGHT - amount as f64 / largest * HEIGHT;
@@ -147,7 +153,7 @@ impl Money {
                     g data-from=(line.at) hidden[shown.is_before(line.at)] {
                         (bar("m-spent", (from, width), y(0), y(line.spent.0)))
                         (bar("m-reserved", (from, width), y(line.spent.0), y(line.spent.plus(line.reserved).0)))
-                        (bar("m-held", (from, width), y(line.spent.plus(line.reserved).0), y(top(line))))
+                        (bar("m-held", (from, width), y(line.spent.plus(line.reserved).0), y(line.total())))
                     }
                 }
                 @if let Some(limit) = limit {

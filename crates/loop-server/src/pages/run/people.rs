@@ -4,7 +4,7 @@ use loop_core::{CommandKey, EventKind, Millis, PersonAnswer, PersonRequest, poli
 use maud::{Markup, html};
 
 use super::Seen;
-use super::shown::{Shown, anchor};
+use super::shown::{Shown, anchor, nothing};
 use crate::pages::text::{CutText, Room, rest, t};
 
 /// Bytes of all parameters that a page shows. Those of a request that waits are shown whole on its own page.
@@ -144,8 +144,8 @@ impl People {
 
     pub(super) fn html(&self, shown: &Shown) -> Markup {
         html! {
-            @if self.lines.is_empty() { p { "No person had anything to do with this run." } }
-            ol.cards.plain {
+            (nothing(shown, self.lines.first().map(|line| line.from), "No person has had anything to do with this run."))
+            @if !self.lines.is_empty() { ol.cards.plain {
                 @for line in &self.lines {
                     li data-from=(line.from) hidden[shown.is_before(line.from)] {
                         p.quiet { "after " (line.at.in_seconds()) " s, event " (line.from) }
@@ -156,7 +156,7 @@ impl People {
                         }
                     }
                 }
-            }
+            } }
         }
     }
 }

@@ -9,7 +9,7 @@ use loop_runtime::spec::Prompts;
 use maud::{Markup, html};
 
 use super::Seen;
-use super::shown::{Shown, anchor};
+use super::shown::{Shown, anchor, nothing};
 use crate::pages::text::{CutText, Room, grouped, rest, t};
 
 /// Bytes of all prompts and replies that a page shows, and of one part of a prompt and one reply.
@@ -132,7 +132,7 @@ impl PromptPart {
 
     pub(super) fn html(&self, shown: &Shown) -> Markup {
         html! {
-            @if self.calls.is_empty() { p { "No model was called." } }
+            (nothing(shown, self.calls.first().map(|line| line.at), "No model was called."))
             @if let Some(why) = self.why_not { p.notice { (why) } }
             @for line in &self.calls {
                 details.prompt id=[(line.attempt == 1).then(|| format!("p{}", anchor(line.key)))] data-from=(line.at) hidden[shown.is_before(line.at)] {

@@ -1,6 +1,7 @@
 //! At which event a page is, and what is hidden for that.
 
 use loop_core::CommandKey;
+use maud::{Markup, html};
 
 use super::super::shell::Place;
 use super::super::span::Span;
@@ -27,7 +28,15 @@ impl Shown {
     }
 }
 
+/// What is there in place of a part that is empty, until the event with which something is in it.
+pub(super) fn nothing(shown: &Shown, until: Option<u64>, text: &str) -> Markup {
+    let span = Span { from: 0, until };
+    html! {
+        @if until != Some(0) { p data-from="0" data-until=[until] hidden[shown.hides(span)] { (text) } }
+    }
+}
+
 /// The name of a place on the page for an action or call: `2/action-0` is `c2-action-0`.
-pub(super) fn anchor(key: CommandKey) -> String {
+pub(in crate::pages) fn anchor(key: CommandKey) -> String {
     format!("c{}", key.to_string().replace('/', "-"))
 }
