@@ -50,7 +50,7 @@
       });
     }
     for (const element of run.querySelectorAll(".scripted")) element.hidden = false;
-    document.getElementById("newest").hidden = last === at && run.hasAttribute("data-ended");
+    document.getElementById("newest").hidden = last === at;
   };
 
   const remember = () => {

@@ -214,7 +214,7 @@ impl Calls {
         }
         let (key, attempt) = id;
         let due = if callee == Callee::Person { None } else { self.due.remove(&key) };
-        let due = due.filter(|(due, _)| due.at < now.at);
+        let due = due.filter(|(due, _)| due.ms < now.ms);
         self.open.insert(id, self.lines.len());
         self.lines.push(CallLine {
             key,

@@ -81,9 +81,9 @@ impl Calls {
                 }
                 span { i.k-wait {} "waited" } span { i.k-bad {} "failed" }
             }
-            (nothing(shown, self.lines.iter().map(|line| line.due.map_or(line.began.at, |due| due.at)).min(), "Nothing was called."))
+            (nothing(shown, self.lines.iter().map(|line| line.began.at).min(), "Nothing was called."))
             @for (pass, lines) in &passes {
-                @let from = lines.iter().map(|line| line.due.map_or(line.began.at, |due| due.at)).min().unwrap_or(0);
+                @let from = lines.iter().map(|line| line.began.at).min().unwrap_or(0);
                 div.pass data-from=(from) hidden[shown.is_before(from)] {
                     h3 { @if *pass == 0 { "Before the first pass" } @else { "Pass " (pass) } }
                     table.calls {
@@ -103,7 +103,6 @@ impl Calls {
     }
 
     fn row(&self, line: &CallLine, axis: &Axis, shown: &Shown) -> Markup {
-        let from = line.due.map_or(line.began.at, |due| due.at);
         let began = line.began.at;
         let x = axis.place(line.began);
         let ends = line.end.as_ref().map(|end| (end, (axis.place(end.point) - x).max(LEAST)));
@@ -116,7 +115,7 @@ impl Calls {
             _ => None,
         };
         html! {
-            tr data-from=(from) hidden[shown.is_before(from)] {
+            tr data-from=(began) hidden[shown.is_before(began)] {
                 th scope="row" {
                     @match detail {
                         Some(part) => { a href={ "#" (part) (anchor(line.key)) } { (t(&line.name)) } }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{Evidence, EvidenceId, Note, Run, Status};
-use loop_runtime::journal::Recorded;
 use loop_runtime::tools::markdown_of;
 use maud::{Markup, html};
 
+use super::Seen;
 use super::shown::{Shown, anchor, nothing};
 use crate::pages::text::{CutText, Room, rest, t};
 
@@ -19,6 +19,8 @@ const MAX_PARAMETERS: usize = 4 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct EvidencePart {
     lines: Vec<Line>,
+    since: BTreeMap<EvidenceId, u64>,
+    shortened: BTreeMap<EvidenceId, u64>,
 }
 
 #[derive(Debug)]
@@ -39,24 +41,29 @@ struct Line {
 }
 
 impl EvidencePart {
-    pub(super) fn of(recorded: &Recorded, run: &Run) -> Self {
-        let (mut settled, mut shortened) = (BTreeMap::new(), BTreeMap::new());
-        for entry in &recorded.entries {
-            for note in &entry.notes {
-                match note {
-                    Note::ActionSettled { evidence, .. } => _ = settled.insert(*evidence, entry.seq),
-                    Note::EvidenceShortened { evidence } => _ = shortened.insert(*evidence, entry.seq),
-                    _ => {}
-                }
+    /// A result counts once all calls of its pass have settled, so it is there from that event on.
+    pub(super) fn see(&mut self, seen: &Seen<'_>) {
+        for evidence in seen.run.evidence().iter().rev() {
+            if self.since.contains_key(&evidence.id) {
+                break;
+            }
+            self.since.insert(evidence.id, seen.at);
+        }
+        for note in &seen.entry.notes {
+            if let Note::EvidenceShortened { evidence } = note {
+                self.shortened.insert(*evidence, seen.at);
             }
         }
+    }
+
+    pub(super) fn end(&mut self, run: &Run) {
         let mut room = Room::new(ROOM);
         let line = |evidence: &Evidence| {
             let Evidence { id, key, tool, parameters, observation, .. } = evidence;
             let policy = run.spec().tool(tool).map(|tool| &tool.policy);
             Line {
-                from: settled.get(id).copied().unwrap_or_default(),
-                shortened: shortened.get(id).copied(),
+                from: self.since.get(id).copied().unwrap_or_default(),
+                shortened: self.shortened.get(id).copied(),
                 id: *id,
                 key: *key,
                 tool: Arc::clone(tool),
@@ -69,7 +76,7 @@ impl EvidencePart {
                 warnings: observation.warnings.clone(),
             }
         };
-        Self { lines: run.evidence().iter().map(line).collect() }
+        self.lines = run.evidence().iter().map(line).collect();
     }
 
     /// Where the citation of a number leads.

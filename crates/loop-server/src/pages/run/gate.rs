@@ -12,7 +12,9 @@ use crate::pages::text::t;
 #[derive(Debug, Default)]
 pub(super) struct GatePart {
     decisions: Vec<Line>,
-    /// What would have continued the run, from the event with which it stopped.
+    /// The event with which the run had its outcome. `None`: it has none.
+    ended: Option<u64>,
+    /// What would have continued the run, from that event on.
     continuation: Option<(u64, Continuation)>,
 }
 
@@ -34,6 +36,9 @@ struct Line {
 
 impl GatePart {
     pub(super) fn see(&mut self, seen: &Seen<'_>) {
+        if seen.run.outcome().is_some() {
+            self.ended.get_or_insert(seen.at);
+        }
         for note in &seen.entry.notes {
             match note {
                 Note::GateDecided { pass, decision, .. } => {
@@ -116,10 +121,7 @@ impl GatePart {
     }
 
     pub(super) fn end(&mut self, id: &RunId, recorded: &Recorded, run: &Run) {
-        if run.outcome().is_none() {
-            return;
-        }
-        let at = self.decisions.iter().rev().find(|line| line.is_stop).map_or(0, |line| line.at);
+        let Some(at) = self.ended.filter(|_| run.outcome().is_some()) else { return };
         let continuation = Why::of(id, recorded).ok().and_then(|why| why.continuation);
         self.continuation = continuation.map(|continuation| (at, continuation));
     }

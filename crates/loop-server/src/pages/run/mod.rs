@@ -128,6 +128,7 @@ impl RunPage {
         self.gate.see(&seen);
         self.money.see(&seen);
         self.actions.see(&seen);
+        self.evidence.see(&seen);
         self.people.see(&seen);
         self.prompts.see(&seen);
         self.events.see(&seen);
@@ -138,8 +139,8 @@ impl RunPage {
         self.calls.end(run);
         self.document.end(run);
         self.gate.end(id, recorded, run);
-        self.evidence = evidence::EvidencePart::of(recorded, run);
-        self.prompts.end(id, recorded, view.prompts);
+        self.evidence.end(run);
+        self.prompts.end(recorded, run, view.prompts);
     }
 
     /// Whether the run has ended.

@@ -128,7 +128,9 @@ impl Money {
                     "The price of a model is not known, so its calls have no cost here."
                 }
             }
-            @if first.is_some() { (self.picture(shown)) (self.table(shown)) }
+            @if let Some(from) = first {
+                div data-from=(from) hidden[shown.is_before(from)] { (self.picture(shown)) (self.table(shown)) }
+            }
             (self.charges(shown))
         }
     }
@@ -144,7 +146,7 @@ impl Money {
         html! {
             p.legend {
                 span { i.m-spent {} "spent" } span { i.m-reserved {} "reserved" }
-                span { i.m-held {} "held back for the final pass" } span { i.m-limit {} "limit" }
+                span { i.m-held {} "held back for the final pass" } span { i.m-limit {} "limit, where it is near" }
             }
             svg.money viewBox="0 0 1000 122" preserveAspectRatio="none" role="img" aria-label="Money by event; the table below has the figures" {
                 @for (n, line) in self.lines.iter().enumerate() {
@@ -198,8 +200,8 @@ impl Money {
 
     fn charges(&self, shown: &Shown) -> Markup {
         html! {
-            @if !self.spent.is_empty() {
-                details.more {
+            @if let Some(from) = self.spent.first().map(|charge| charge.at) {
+                details.more data-from=(from) hidden[shown.is_before(from)] {
                     summary { "Each model call with its tokens and its cost" }
                     div.wide tabindex="0" role="region" aria-label="Charges" {
                         table {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::{CommandKey, EventKind, RunId};
+use loop_core::{CommandKey, EventKind, Run};
 use loop_runtime::journal::Recorded;
 use loop_runtime::report::{SentPrompt, sent_prompts};
 use loop_runtime::spec::Prompts;
@@ -108,18 +108,18 @@ impl PromptPart {
         }
     }
 
-    pub(super) fn end(&mut self, id: &RunId, recorded: &Recorded, prompts: Option<&Prompts>) {
+    pub(super) fn end(&mut self, recorded: &Recorded, run: &Run, prompts: Option<&Prompts>) {
         let Some(prompts) = prompts else {
             self.why_not = Some("The domain of this run is not at hand, so its prompts are not shown.");
             return;
         };
-        let Ok(sent) = sent_prompts(id, recorded, prompts) else { return };
-        if !sent.is_empty() && sent.iter().all(|prompt| prompt.parts.is_none()) {
+        if prompts.hash() != run.started().prompts {
             self.why_not = Some(
-                "The domain has other prompts or tools now than the run was begun with, so they are not shown.",
+                "The templates at hand are not those that the run was begun with, so its prompts are not shown.",
             );
             return;
         }
+        let Ok(sent) = sent_prompts(run.id(), recorded, prompts) else { return };
         let mut calls = self.calls.iter_mut();
         for SentPrompt { entry, shared_parts, parts, .. } in sent {
             let Some(line) = calls.find(|line| line.at == entry) else { break };
