@@ -113,6 +113,7 @@ impl Domain {
             let message = "one or two people approve an action; write 1 or 2";
             return Err(file.error(&["gate", "approvals"], message));
         }
+        file.check_serve()?;
         // A profile may ask no person where the domain asks two.
         let asks = file.config.gate.people.is_some_and(|people| people || options.profile.is_some());
         if file.config.gate.approvals == Some(2) && !asks {
@@ -260,6 +261,11 @@ impl Domain {
         self.file.config.item.max_bytes
     }
 
+    /// The word for a work item, for example `ticket`.
+    pub fn item_kind(&self) -> &str {
+        &self.file.config.item.kind
+    }
+
     /// A loop that runs this domain and saves where it says, with a journal in memory.
     pub fn to_loop(&self) -> Runner {
         let prepared = self.unsaved_loop();
@@ -288,6 +294,21 @@ impl Domain {
     /// Who is told when one of its runs waits for a person, ends or fails.
     pub fn hooks(&self) -> &Hooks {
         &self.hooks
+    }
+
+    /// The settings that a caller of a server may give for a run, as dotted keys. Empty: none.
+    pub fn caller_may_set(&self) -> &[String] {
+        &self.file.config.serve.caller_may_set
+    }
+
+    /// How many runs a server has under way at a time. `None`: as many as it has in all.
+    pub fn max_runs(&self) -> Option<u32> {
+        self.file.config.serve.max_runs
+    }
+
+    /// How many submissions wait in a server. `None`: as many as it has in all.
+    pub fn max_queued(&self) -> Option<u32> {
+        self.file.config.serve.max_queued
     }
 
     /// Whether the offline stub selects the tools before the first pass.

@@ -143,6 +143,30 @@ impl File {
         prices::read_prices(&found)
     }
 
+    /// Fails where `[serve]` lets a caller set what no setting can name, or lets nothing run.
+    pub(crate) fn check_serve(&self) -> Result<(), DomainError> {
+        let serve = &self.config.serve;
+        for key in &serve.caller_may_set {
+            let head = key.split('.').next().unwrap_or_default().trim();
+            if key.split('.').any(|step| step.trim().is_empty())
+                || ["profiles", "serve", "version"].contains(&head)
+            {
+                let message = format!(
+                    "`{key}` is not a setting that a caller can give; write one such as `limits.max_passes`"
+                );
+                return Err(self.error(&["serve", "caller_may_set"], message));
+            }
+        }
+        for (name, given) in [("max_runs", serve.max_runs), ("max_queued", serve.max_queued)] {
+            if given == Some(0) {
+                return Err(
+                    self.error(&["serve", name], "0 lets nothing run; give 1 or more, or leave the key out")
+                );
+            }
+        }
+        Ok(())
+    }
+
     /// Whether what stands at `path` comes from the preset.
     pub(crate) fn is_preset(&self, path: &[&str]) -> bool {
         matches!(self.tree.origin_of(path), Origin::Preset(_))

@@ -45,7 +45,7 @@ use crate::callbacks::{CallbackError, Caller};
 use crate::conversation::{self, Conversation};
 use crate::driver::sharing::Sharing;
 use crate::eager::EarlyCalls;
-use crate::events::{Answer, Control, Feed, RunEvent};
+use crate::events::{Answer, Approval, Control, Feed, RunEvent};
 use crate::hooks::{Before, HookMessage};
 use crate::journal::{Durability, Entry, JournalError, RunWriter};
 use crate::model::{self, Settled};
@@ -657,6 +657,11 @@ impl Driver {
             Control::Answer(answer) => {
                 let Answer { key, answer, binding } = *answer;
                 self.answered(key, answer, binding)
+            }
+            Control::Approve(approval) => {
+                let Approval { key, by, binding } = *approval;
+                let may = self.run.may_approve(self.clock.now(), &key, &by, Some(&binding));
+                may.is_ok().then_some(EventKind::ApprovedBy { key, by, binding: Some(binding) })
             }
             Control::Tell(text) => {
                 self.run.takes_instruction(&text).is_ok().then_some(EventKind::Instruction { text })

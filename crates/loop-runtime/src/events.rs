@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use futures::Stream;
-use loop_core::{CommandKey, Digest, PersonAnswer, RunId, StopMode};
+use loop_core::{Approver, CommandKey, Digest, PersonAnswer, RunId, StopMode};
 use loop_llm::LlmErrorKind;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -133,6 +133,7 @@ pub(crate) enum Control {
     Stop(StopMode),
     WithdrawStop,
     Answer(Box<Answer>),
+    Approve(Box<Approval>),
     Tell(Arc<str>),
 }
 
@@ -143,6 +144,15 @@ pub(crate) struct Answer {
     pub(crate) answer: PersonAnswer,
     /// What the person saw. `None`: they did not say.
     pub(crate) binding: Option<Digest>,
+}
+
+/// An approval of a known person.
+#[derive(Clone, Debug)]
+pub(crate) struct Approval {
+    pub(crate) key: CommandKey,
+    pub(crate) by: Approver,
+    /// What the person saw.
+    pub(crate) binding: Digest,
 }
 
 /// What happens in one run, in order, from the first event on. As a stream or by [`recv`](Self::recv).

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Digest, Outcome, PersonAnswer, PersonRequest, RunId, Started, StopMode};
+use loop_core::{
+    Approver, CommandKey, Digest, Outcome, PersonAnswer, PersonRequest, RunId, Started, StopMode,
+};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::driver::Ended;
-use crate::events::{Answer, Control, Events};
+use crate::events::{Answer, Approval, Control, Events};
 use crate::parts::Begun;
 
 /// How driving a run ended.
@@ -149,6 +151,12 @@ impl Remote {
     /// The same, for nothing but what `binding` names: what the person was shown (K8).
     pub fn answer_as_shown(&self, key: CommandKey, answer: PersonAnswer, binding: Digest) {
         self.send_answer(Answer { key, answer, binding: Some(binding) });
+    }
+
+    /// Approves an action as a known person, for nothing but what `binding` names. An approval that does not count, or not
+    /// yet, changes nothing.
+    pub fn approve_as(&self, key: CommandKey, by: Approver, binding: Digest) {
+        let _ = self.control.send(Control::Approve(Box::new(Approval { key, by, binding })));
     }
 
     fn send_answer(&self, answer: Answer) {

@@ -446,6 +446,19 @@ impl Runner {
         &self.parts
     }
 
+    /// An id for a run that has not begun. No other run has it, and ids follow the order of time.
+    pub fn new_id() -> RunId {
+        RunId::new(fresh_id(std::time::SystemTime::now()).to_string())
+    }
+
+    /// Whether a run can begin: each limit of cost has the prices that it needs.
+    ///
+    /// # Errors
+    /// If the price of a model is unknown.
+    pub fn check_price(&self) -> Result<(), StartError> {
+        self.parts.check_price()
+    }
+
     /// Its journal.
     pub fn journal(&self) -> &Arc<dyn Journal> {
         &self.parts.journal
@@ -466,15 +479,16 @@ impl Runner {
 
     /// A run that is ready to begin: with an item, and with the messages before it where there are any.
     pub(crate) async fn open(&self, item: WorkItem, history: Vec<Message>) -> Result<Opening, StartError> {
-        self.open_keyed(item, history, None).await
+        self.open_keyed(item, history, None, None).await
     }
 
-    /// The same, under the caller's request key.
+    /// The same, under the caller's request key, and with an id that was given out before.
     pub(crate) async fn open_keyed(
         &self,
         item: WorkItem,
         history: Vec<Message>,
         request_key: Option<Arc<str>>,
+        id: Option<RunId>,
     ) -> Result<Opening, StartError> {
         if history.is_empty() && item.is_blank() {
             return Err(StartError::Blank { kind: item.kind });
@@ -483,7 +497,7 @@ impl Runner {
         self.parts.check_price()?;
         let secrets = &self.parts.secrets;
         let (item, history) = (sink::item(secrets, item), sink::messages(secrets, history));
-        let id = RunId::new(fresh_id(std::time::SystemTime::now()).to_string());
+        let id = id.unwrap_or_else(Self::new_id);
         let parts = &self.parts;
         let facts = parts.facts(written(&history, parts)?);
         let header = Header { request_key, ..parts.header(&id, &facts, &item) };

@@ -32,6 +32,8 @@ pub struct RunRequest {
     runner: Runner,
     of: Of,
     cancel: Option<CancellationToken>,
+    /// The id of the new run. `None`: it gets one.
+    id: Option<RunId>,
 }
 
 /// What a request with a key led to.
@@ -94,7 +96,7 @@ impl Runner {
     /// # }
     /// ```
     pub fn run(&self, item: WorkItem) -> RunRequest {
-        RunRequest { runner: self.clone(), of: Of::Item(item, None), cancel: None }
+        RunRequest { runner: self.clone(), of: Of::Item(item, None), cancel: None, id: None }
     }
 
     /// A request that resumes a run whose driver is gone: what it had in flight is settled as lost, and it continues to
@@ -107,7 +109,7 @@ impl Runner {
     /// one of them, nothing of it is journaled.
     pub fn resume_with(&self, run: &RunId, stated: impl IntoIterator<Item = EventKind>) -> RunRequest {
         let of = Of::Resumed(run.clone(), stated.into_iter().collect());
-        RunRequest { runner: self.clone(), of, cancel: None }
+        RunRequest { runner: self.clone(), of, cancel: None, id: None }
     }
 
     /// A request for a fork: a new run that continues from what `run` was after the entry with this sequence number, by
@@ -134,7 +136,7 @@ impl Runner {
     }
 
     fn continued(&self, from: From) -> RunRequest {
-        RunRequest { runner: self.clone(), of: Of::Continued(from, None), cancel: None }
+        RunRequest { runner: self.clone(), of: Of::Continued(from, None), cancel: None, id: None }
     }
 
     /// A request that answers the last message of `history`, by the rules of this loop. What is said and done is appended
@@ -203,6 +205,13 @@ impl RunRequest {
         Self { of, ..self }
     }
 
+    /// The same request, whose new run has this id, which [`Runner::new_id`] gave out before: a program that journals the
+    /// request first can begin it again after a crash, and the journal refuses a second run of the id with
+    /// [`JournalError::Exists`]. A request that resumes, forks or retries a run ignores it.
+    pub fn with_id(self, id: RunId) -> Self {
+        Self { id: Some(id), ..self }
+    }
+
     /// The run that an earlier request with the same [key](Self::with_key) began. `None`: there is none, or this request
     /// has no key.
     ///
@@ -239,15 +248,15 @@ impl RunRequest {
     /// # Errors
     /// When the run cannot begin or cannot be resumed, or the key belongs to a run of another domain or another item.
     pub async fn attach(self) -> Result<Attached, StartError> {
-        let Self { runner, of, cancel } = self;
+        let Self { runner, of, cancel, id } = self;
         let (item, key) = match of {
             Of::Item(item, Some(key)) => (item, key),
             of => {
-                let request = Self { runner, of, cancel };
+                let request = Self { runner, of, cancel, id };
                 return Ok(Attached::Began(request.start().await?));
             }
         };
-        let opened = runner.open_keyed(item.clone(), Vec::new(), Some(key)).await;
+        let opened = runner.open_keyed(item.clone(), Vec::new(), Some(key), id).await;
         let (key, run) = match opened {
             Ok(opening) => {
                 return Ok(Attached::Began(Handle::spawn(runner.begin(opening, Pace::Own, cancel.as_ref()))));
@@ -260,7 +269,7 @@ impl RunRequest {
             let (started, outcome) = (state.started().clone(), Outcome::clone(outcome));
             return Ok(Attached::Ended(Box::new(EndedRun { started, outcome, unverified })));
         }
-        let request = Self { runner, of: Of::Resumed(run, Vec::new()), cancel };
+        let request = Self { runner, of: Of::Resumed(run, Vec::new()), cancel, id: None };
         match request.start().await {
             Ok(handle) => Ok(Attached::Resumed(handle)),
             Err(StartError::Journal(JournalError::Busy { run, pid })) => Ok(Attached::Elsewhere { run, pid }),
@@ -295,8 +304,8 @@ impl RunRequest {
     /// # Errors
     /// When the run cannot begin, or cannot be resumed.
     pub async fn start(self) -> Result<Handle, StartError> {
-        let Self { runner, of, cancel } = self;
-        let opening = of.open(&runner).await?;
+        let Self { runner, of, cancel, id } = self;
+        let opening = of.open(&runner, id).await?;
         Ok(Handle::spawn(runner.begin(opening, Pace::Own, cancel.as_ref())))
     }
 
@@ -328,8 +337,8 @@ impl RunRequest {
     /// # Errors
     /// When the run cannot begin, or cannot be resumed.
     pub async fn stream(self) -> Result<RunStream, StartError> {
-        let Self { runner, of, cancel } = self;
-        let opening = of.open(&runner).await?;
+        let Self { runner, of, cancel, id } = self;
+        let opening = of.open(&runner, id).await?;
         Ok(RunStream::new(runner.begin(opening, Pace::InStep, cancel.as_ref())))
     }
 
@@ -354,8 +363,8 @@ impl RunRequest {
     /// # Errors
     /// When the run cannot begin, or cannot be resumed.
     pub async fn recurse(self) -> Result<(Outcome, u32), StartError> {
-        let Self { runner, of, cancel } = self;
-        let opening = of.open(&runner).await?;
+        let Self { runner, of, cancel, id } = self;
+        let opening = of.open(&runner, id).await?;
         let (ended, depth) = runner.descend(opening, cancel.as_ref()).await;
         Ok((ended.outcome, depth))
     }
@@ -392,9 +401,9 @@ impl IntoFuture for RunRequest {
 }
 
 impl Of {
-    async fn open(self, runner: &Runner) -> Result<Opening, StartError> {
+    async fn open(self, runner: &Runner, id: Option<RunId>) -> Result<Opening, StartError> {
         match self {
-            Self::Item(item, key) => runner.open_keyed(item, Vec::new(), key).await,
+            Self::Item(item, key) => runner.open_keyed(item, Vec::new(), key, id).await,
             Self::Resumed(run, stated) => runner.reopen_with(&run, stated).await,
             Self::Continued(from, key) => runner.open_from(from, key).await,
         }

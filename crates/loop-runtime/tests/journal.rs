@@ -2,6 +2,8 @@
 
 #[path = "journal/audit.rs"]
 mod audit;
+#[path = "journal/audit_log.rs"]
+mod audit_log;
 #[path = "journal/cut.rs"]
 mod cut;
 #[path = "journal/damage.rs"]

@@ -288,6 +288,24 @@ async fn a_budget_that_is_used_up_ends_the_next_run_and_the_next_day_does_not() 
 }
 
 #[tokio::test]
+async fn a_budget_of_a_token_binds_the_runs_that_were_submitted_with_it() {
+    let ledger = Arc::new(MemoryLedger::new());
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let of = |token: &str, limit| {
+        let budget = SharedBudget { span: Span::TokenDay, of: token.into(), limit: PicoUsd(limit) };
+        day(u64::MAX, &ledger, NOON).and(budget)
+    };
+    let outcome = runner(&of("ci", 1_000_000), &journal).run(item()).await.unwrap();
+    assert_eq!(outcome.stop.primary.reason, StopReason::SharedBudgetExceeded);
+    let outcome = runner(&of("team", u64::MAX), &journal).run(item()).await.unwrap();
+    assert_eq!(outcome.stop.reason(), StopReason::Confident);
+    let taken = of("team", u64::MAX).taken().await.unwrap();
+    let spent: Vec<_> = taken.iter().map(|(budget, taken)| (budget.span, taken.spent)).collect();
+    let cost = outcome.totals.cost.known;
+    assert_eq!(spent, [(Span::Day, cost), (Span::TokenDay, cost)]);
+}
+
+#[tokio::test]
 async fn a_run_waits_for_the_money_of_another_and_then_continues() {
     let ledger = Arc::new(MemoryLedger::new());
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());

@@ -2,11 +2,26 @@
 //!
 //! | module | what is in it |
 //! |---|---|
+//! | `api` (feature `http`) | the HTTP API, and its OpenAPI document |
 //! | [`caller`] | who sends a request, and what they may do |
+//! | [`doors`] | who gets in: tokens, sessions, `Host` and `Origin`, limits, the audit log |
+//! | [`engine`] | the queue, and the runs under way |
 //! | [`pages`] | what a run did and why, for people |
 //! | `problem` (feature `http`) | what a refused request gets, as RFC 9457 says |
+//! | `server` (feature `http`) | connections and their limits |
 
+#[cfg(feature = "http")]
+pub mod api;
 pub mod caller;
+pub mod doors;
+pub mod engine;
+mod log;
+#[cfg(feature = "http")]
+mod metrics;
 pub mod pages;
 #[cfg(feature = "http")]
 pub mod problem;
+#[cfg(feature = "http")]
+pub mod server;
+
+pub use log::log_to;

@@ -64,6 +64,8 @@ pub(crate) enum Command {
     Model(ModelCommand),
     /// Offer a domain to MCP clients (editors, chat clients, agents) as tools and resources
     Mcp(Box<McpArgs>),
+    /// Serve domains over HTTP: submit, watch, approve; a durable queue
+    Serve(Box<crate::serve::ServeArgs>),
     /// Serve a domain's models on this machine, with the protocols of OpenAI, Anthropic and Gemini
     Mock(Box<crate::mock::MockArgs>),
     /// Check domain folders
@@ -147,8 +149,8 @@ pub(crate) struct GoOnArgs {
 }
 
 impl GoOnArgs {
-    /// How a run of a journal is resumed by the MCP server.
-    #[cfg(feature = "mcp-server")]
+    /// How a run of a journal is resumed by a server.
+    #[cfg(any(feature = "mcp-server", feature = "server"))]
     pub(crate) fn of_server(journal: &JournalArgs, sync: SyncArgs) -> Self {
         let json = JsonArgs::none();
         let (domain, base_urls, journal) = (None, Vec::new(), journal.clone());

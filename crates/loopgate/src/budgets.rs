@@ -30,6 +30,7 @@ pub(crate) async fn lines(runner: &Runner) -> Vec<String> {
             Span::Day => ("of this day by UTC", "[budget] day_usd"),
             Span::Month => ("of this month by UTC", "[budget] month_usd"),
             Span::Batch => ("of this batch", "--budget-usd"),
+            Span::TokenDay => ("of this token on this day by UTC", "day_usd of the token"),
         };
         let reserved = match taken.reserved.0 {
             0 => String::new(),

@@ -48,6 +48,7 @@ mod save;
 mod saving;
 mod screen;
 mod selection;
+mod serve;
 mod servers;
 mod show;
 mod sim;
@@ -101,6 +102,7 @@ fn main() -> ExitCode {
             Command::Models(args) => models::models(&args),
             Command::Model(command) => model::model(command).await,
             Command::Mcp(args) => mcp::mcp(*args).await,
+            Command::Serve(args) => serve::serve(*args).await,
             Command::Mock(mock) => mock::mock(*mock).await,
             Command::Domain(DomainCommand::Check(check)) => domain::check(&check),
             Command::Policy(PolicyCommand::Check(args)) => policy::check(&args),

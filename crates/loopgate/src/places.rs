@@ -49,7 +49,12 @@ fn load_with(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<D
     Ok(domain)
 }
 
-fn options(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<LoadOptions, Failure> {
+/// How a domain is loaded by these arguments.
+pub(crate) fn options(
+    args: &DomainArgs,
+    record: Option<&Path>,
+    cwd: PathBuf,
+) -> Result<LoadOptions, Failure> {
     let mut options = LoadOptions { profile: args.profile.clone(), cwd, ..LoadOptions::default() };
     options.record = record.map(Path::to_owned);
     options.prices = prices();

@@ -45,6 +45,7 @@ const COMMANDS: &[&str] = &[
     "guard score",
     "redteam",
     "mcp",
+    "serve",
     "mock",
     "model call",
     "model decode",

@@ -13,6 +13,7 @@ mod prices;
 mod protocol;
 mod providers;
 mod secrets;
+mod serve;
 mod servers;
 mod sources;
 mod stops;
@@ -45,6 +46,7 @@ pub(crate) use prices::{PriceConfig, PriceFileConfig, PriceRowConfig, PricesConf
 pub(crate) use protocol::{OutputConfig, ProtocolConfig, ProtocolKind, SchemaConfig};
 pub(crate) use providers::ProviderConfig;
 pub(crate) use secrets::SecretConfig;
+pub(crate) use serve::ServeConfig;
 pub(crate) use servers::ServerConfig;
 #[cfg(feature = "postgres")]
 pub(crate) use sources::TlsKind;
@@ -136,6 +138,9 @@ pub(crate) struct Config {
     /// How runs are kept in a journal file.
     #[serde(default)]
     pub(crate) journal: JournalConfig,
+    /// What the callers of a server may change, and how much of the domain runs at a time.
+    #[serde(default)]
+    pub(crate) serve: ServeConfig,
     /// Taken out of the tree before it is read; here so that it is no unknown key.
     #[serde(default, rename = "profiles")]
     #[schemars(skip)]

@@ -60,7 +60,7 @@ impl Driver {
                     Some(Control::Stop(StopMode::AtGate)) if !is_last => is_last = true,
                     Some(Control::Stop(_)) => return Err(SaveError { message: STOPPED.into(), retry: None }),
                     Some(Control::WithdrawStop) => is_last = false,
-                    Some(Control::Answer(..) | Control::Tell(_)) => {}
+                    Some(Control::Answer(..) | Control::Approve(_) | Control::Tell(_)) => {}
                     None => self.deaf = true,
                 },
             }

@@ -1,5 +1,6 @@
 //! Journals: the append-only list of a run's events and notes, durable before anything follows from them.
 
+mod audited;
 mod memory;
 mod none;
 mod sqlite;
@@ -16,11 +17,13 @@ use serde::{Deserialize, Serialize};
 pub use crate::expire::expire;
 use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
 pub use crate::parts::replay;
+pub use audited::{AuditAction, AuditEntry, AuditFilter, AuditLine, AuditResult};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
 pub use sqlite::{
-    BatchLock, EXPORT_VERSION, Exported, ImportedRuns, JournalStats, Keeps, Lost, NotImported, RunSummary,
-    Salvaged, SqliteJournal, SyncPolicy,
+    Accepted, BatchLock, EXPORT_VERSION, Exported, ImportedRuns, JournalStats, Keeps, Lost, NotImported,
+    QueueBounds, QueueLock, QueuedSubmission, RunQuery, RunSummary, Salvaged, SqliteJournal, Submission,
+    SubmissionState, SyncPolicy,
 };
 
 /// Where runs are recorded.
@@ -301,6 +304,12 @@ pub enum JournalError {
     /// Another process works this batch off.
     #[error("another process works this batch off (pid {pid}); wait for it, or stop it")]
     BatchBusy {
+        /// The id of that process.
+        pid: u32,
+    },
+    /// Another process serves this journal's queue.
+    #[error("another server uses this journal (pid {pid}); stop it, or serve another file with --journal")]
+    QueueBusy {
         /// The id of that process.
         pid: u32,
     },

@@ -116,15 +116,18 @@ pub enum Span {
     Month,
     /// All runs of a batch, whenever they run.
     Batch,
+    /// A day, from 00:00 UTC, of the runs that were submitted with one token of a server.
+    TokenDay,
 }
 
 impl Span {
-    /// Its name: `day`, `month` or `batch`.
+    /// Its name: `day`, `month`, `batch` or `token_day`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Day => "day",
             Self::Month => "month",
             Self::Batch => "batch",
+            Self::TokenDay => "token_day",
         }
     }
 }
@@ -134,7 +137,7 @@ impl Span {
 pub struct SharedBudget {
     /// How long it counts.
     pub span: Span,
-    /// Whose it is: the domain's name, or the batch's id.
+    /// Whose it is: the domain's name, the batch's id, or the token's name.
     pub of: Arc<str>,
     /// How much runs may take from it, in pico-dollars.
     pub limit: PicoUsd,
@@ -147,6 +150,7 @@ impl SharedBudget {
             Span::Day => format!("day {} {}", date(now, 10), self.of),
             Span::Month => format!("month {} {}", date(now, 7), self.of),
             Span::Batch => format!("batch {}", self.of),
+            Span::TokenDay => format!("token_day {} {}", date(now, 10), self.of),
         };
         BudgetLimit { id: id.into(), limit: self.limit }
     }
@@ -177,6 +181,12 @@ impl SharedBudgets {
     /// These budgets, kept in this ledger.
     pub fn new(ledger: Arc<dyn SharedLedger>, budgets: impl IntoIterator<Item = SharedBudget>) -> Self {
         Self { ledger, budgets: budgets.into_iter().collect(), clock: Arc::new(SystemTime::now) }
+    }
+
+    /// The same budgets and this one, for one run: another run may have others on the same ledger.
+    pub fn and(mut self, budget: SharedBudget) -> Self {
+        self.budgets.push(budget);
+        self
     }
 
     /// The same budgets by another clock, which says what day it is.
@@ -246,5 +256,6 @@ mod tests {
         assert_eq!(&*id(Span::Month, last), "month 2028-02 helpdesk");
         assert_eq!(&*id(Span::Month, next), "month 2028-03 helpdesk");
         assert_eq!(id(Span::Batch, last), id(Span::Batch, next));
+        assert_eq!(&*id(Span::TokenDay, last), "token_day 2028-02-29 helpdesk");
     }
 }

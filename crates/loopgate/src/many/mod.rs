@@ -174,6 +174,7 @@ async fn used_up(runner: &Runner) -> Result<Option<String>, Failure> {
             Span::Day => "it begins anew at 00:00 UTC; or raise budget.day_usd of the domain",
             Span::Month => "it begins anew with the next month; or raise budget.month_usd of the domain",
             Span::Batch => "raise --budget-usd",
+            Span::TokenDay => "it begins anew at 00:00 UTC; or raise day_usd of the token",
         };
         let (name, limit) = (budget.span.name(), budget.limit);
         format!(

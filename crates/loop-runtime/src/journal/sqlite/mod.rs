@@ -10,6 +10,7 @@
 //! each run had come is kept beside the journal as well, so that a run which was rolled back, or lost its newest entries,
 //! is noticed before anything is done again.
 
+mod audit;
 mod budgets;
 mod clock;
 mod export;
@@ -18,8 +19,10 @@ mod heads;
 mod import;
 mod lock;
 mod outbox;
+mod page;
 mod place;
 mod pruned;
+mod queue;
 mod read;
 mod rows;
 mod salvage;
@@ -49,8 +52,10 @@ use fault::Fault;
 use heads::{Head, Heads, Position};
 pub use import::{ImportedRuns, NotImported};
 use lock::{Locks, NotTaken, RunLock};
+pub use page::RunQuery;
 use place::Place;
 pub use pruned::Keeps;
+pub use queue::{Accepted, QueueBounds, QueueLock, QueuedSubmission, Submission, SubmissionState};
 use read::Stored;
 use rows::{Claim, Opening, RunRow, Text};
 pub use salvage::{Lost, Salvaged};

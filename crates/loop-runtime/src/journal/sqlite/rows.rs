@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::{Digest, Note, RunId, StopReason, canonical};
-use rusqlite::types::FromSql;
+use rusqlite::types::{FromSql, Value};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -389,9 +389,19 @@ impl Text {
 
 /// A line for every run, newest first. One that cannot be read hides no other.
 pub(super) fn lines(connection: &Connection, key: Option<&Key>) -> Result<Vec<RunLine>, Fault> {
-    let list = format!("SELECT {COLUMNS} FROM runs ORDER BY unix_ms DESC, run DESC");
+    lines_where(connection, "ORDER BY unix_ms DESC, run DESC", Vec::new(), key)
+}
+
+/// A line for each run that these conditions choose, in their order.
+pub(super) fn lines_where(
+    connection: &Connection,
+    conditions: &str,
+    values: Vec<Value>,
+    key: Option<&Key>,
+) -> Result<Vec<RunLine>, Fault> {
+    let list = format!("SELECT {COLUMNS} FROM runs {conditions}");
     let mut list = connection.prepare_cached(&list)?;
-    let mut rows = list.query([])?;
+    let mut rows = list.query(rusqlite::params_from_iter(values))?;
     let mut lines = Vec::new();
     while let Some(row) = rows.next()? {
         let read = RunRow::read(row).and_then(|found| {

@@ -1,0 +1,365 @@
+//! The queue of a server: requests for runs that are accepted, and durable before the server says so.
+//!
+//! A row is there before its run is, under the id that the run will have. Once the run has begun, what it begins with is
+//! taken out of the row, and the rest stays: who asked, under which idempotency key, for what.
+
+use std::sync::Arc;
+
+use loop_core::{Digest, RunId, StopMode};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::SqliteJournal;
+use super::fault::Fault;
+use super::lock::{NotTaken, RunLock};
+use super::pruned::has_table;
+use super::seal::Key;
+use crate::journal::{Durability, JournalError};
+
+/// Journals that no server uses have no such table.
+const TABLE: &str = "
+    CREATE TABLE IF NOT EXISTS submissions (
+        nth         INTEGER PRIMARY KEY AUTOINCREMENT,
+        run         TEXT NOT NULL UNIQUE,
+        domain      TEXT NOT NULL,
+        caller      TEXT NOT NULL,
+        request_key TEXT,
+        digest      TEXT NOT NULL,
+        priority    INTEGER NOT NULL,
+        unix_ms     INTEGER NOT NULL,
+        body        TEXT NOT NULL,
+        seal        TEXT NOT NULL,
+        state       INTEGER NOT NULL,
+        stop        INTEGER NOT NULL,
+        UNIQUE (caller, request_key)
+    ) STRICT;
+    CREATE INDEX IF NOT EXISTS submissions_open ON submissions (state, domain) WHERE state < 2;";
+
+/// A request for a run, as a server accepts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submission {
+    /// The id that the run will have.
+    pub run: RunId,
+    /// The domain's name.
+    pub domain: Arc<str>,
+    /// Who asks for the run. An idempotency key is theirs alone.
+    pub caller: Arc<str>,
+    /// Their idempotency key. `None`: they gave none.
+    pub request_key: Option<Arc<str>>,
+    /// The digest of all that is asked for: the same key with another digest is another request.
+    pub digest: Digest,
+    /// A higher one begins first. Of equal ones the one that was accepted first does.
+    pub priority: i32,
+    /// When it was accepted, in milliseconds since 1970 (UTC).
+    pub unix_ms: u64,
+    /// What the run begins with, for the server alone. Empty: the run has begun.
+    pub body: Arc<str>,
+}
+
+/// A submission in the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuedSubmission {
+    /// The submission.
+    pub submission: Submission,
+    /// Its place in the order of arrival.
+    pub nth: i64,
+    /// Whether its run has begun, and has ended.
+    pub state: SubmissionState,
+    /// How it is to be stopped as soon as it begins. `None`: it is not.
+    pub stop: Option<StopMode>,
+    /// Whether it is as this journal's key sealed it. One that is not is never begun.
+    pub is_sealed: bool,
+}
+
+/// How far a submission has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SubmissionState {
+    /// Its run may have begun, and the journal does not know it yet.
+    Queued,
+    /// Its run has begun.
+    Begun,
+    /// Its run has ended, and its outcome is saved where that was asked for.
+    Over,
+}
+
+/// How many submissions may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueBounds {
+    /// In all.
+    pub all: u64,
+    /// Of one domain.
+    pub domain: u64,
+}
+
+/// What became of a submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepted {
+    /// It is in the queue, at this place in the order of arrival.
+    New(i64),
+    /// So many of its domain wait already, or so many in all.
+    Full {
+        /// Whether the bound is that of the domain.
+        of_domain: bool,
+        /// The bound.
+        bound: u64,
+    },
+}
+
+/// The queue of a journal, held by one server. Dropping it lets another one serve.
+#[derive(Debug)]
+pub struct QueueLock {
+    _lock: RunLock,
+}
+
+const COLUMNS: &str =
+    "run, domain, caller, request_key, digest, priority, unix_ms, body, seal, nth, state, stop";
+
+impl SqliteJournal {
+    /// Takes the queue for this process.
+    ///
+    /// # Errors
+    /// If another process has it, or the lock file cannot be made.
+    pub fn lock_queue(&self) -> Result<QueueLock, JournalError> {
+        let files = &self.store.files;
+        match files.locks.take(&RunId::new("queue of a server")) {
+            Ok(lock) => Ok(QueueLock { _lock: lock }),
+            Err(NotTaken::Held(pid)) => Err(JournalError::QueueBusy { pid: pid.unwrap_or_default() }),
+            Err(NotTaken::Failed(error)) => Err(Fault::from(error).at(&files.path)),
+        }
+    }
+
+    /// Accepts a submission, or says of an earlier one with the same key which it is: the first of the two is `None` then.
+    /// What is accepted survives what the journal's policy says that the word of a person survives.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub async fn submit(
+        &self,
+        submission: Submission,
+        bounds: QueueBounds,
+    ) -> Result<Result<Accepted, QueuedSubmission>, JournalError> {
+        let durability = self.sync.of(Durability::Synced);
+        let submitted = self.store.writer.alone(move |files, open| {
+            files.place.holds(&files.path)?;
+            let key = files.key(&submission.run)?;
+            open.commit(files, durability, |connection| {
+                connection.execute_batch(TABLE)?;
+                let Submission { caller, request_key, domain, .. } = &submission;
+                if let Some(earlier) = request_key.as_deref() {
+                    let earlier = find(
+                        connection,
+                        "caller = ?1 AND request_key = ?2",
+                        [&**caller, earlier],
+                        Some(key),
+                    )?;
+                    if let Some(earlier) = earlier {
+                        return Ok(Err(earlier));
+                    }
+                }
+                let count = "SELECT count(*), coalesce(sum(domain = ?1), 0) FROM submissions WHERE state = 0";
+                let (all, own): (i64, i64) = connection
+                    .prepare_cached(count)?
+                    .query_row([&**domain], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                let is_full = |count: i64, bound: u64| u64::try_from(count).unwrap_or_default() >= bound;
+                if is_full(own, bounds.domain) {
+                    return Ok(Ok(Accepted::Full { of_domain: true, bound: bounds.domain }));
+                }
+                if is_full(all, bounds.all) {
+                    return Ok(Ok(Accepted::Full { of_domain: false, bound: bounds.all }));
+                }
+                insert(connection, &submission, key)?;
+                Ok(Ok(Accepted::New(connection.last_insert_rowid())))
+            })
+        });
+        submitted.await
+    }
+
+    /// The earlier submission of this caller with this key.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn submission_of_key(
+        &self,
+        caller: &str,
+        key: &str,
+    ) -> Result<Option<QueuedSubmission>, JournalError> {
+        let (caller, request_key) = (caller.to_owned(), key.to_owned());
+        self.reading(move |files, connection| {
+            if !has_table(connection, "submissions")? {
+                return Ok(None);
+            }
+            let wanted = [caller.as_str(), request_key.as_str()];
+            find(connection, "caller = ?1 AND request_key = ?2", wanted, files.key.as_ref())
+        })
+        .await
+    }
+
+    /// The submission whose run has this id. `None`: the run was not submitted to a server.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn submission(&self, run: &RunId) -> Result<Option<QueuedSubmission>, JournalError> {
+        let run = run.clone();
+        self.reading(move |files, connection| {
+            if !has_table(connection, "submissions")? {
+                return Ok(None);
+            }
+            find(connection, "run = ?1", [run.as_str()], files.key.as_ref())
+        })
+        .await
+    }
+
+    /// The submissions whose runs have not ended, in the order of arrival.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn open_submissions(&self) -> Result<Vec<QueuedSubmission>, JournalError> {
+        self.reading(move |files, connection| {
+            if !has_table(connection, "submissions")? {
+                return Ok(Vec::new());
+            }
+            let list = format!("SELECT {COLUMNS} FROM submissions WHERE state < 2 ORDER BY nth");
+            let mut list = connection.prepare(&list)?;
+            let found = list.query_map([], |row| read(row, files.key.as_ref()))?;
+            Ok(found.collect::<rusqlite::Result<Vec<_>>>()?)
+        })
+        .await
+    }
+
+    /// Records that the run of a submission has begun, or has ended.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub async fn advance_submission(&self, run: &RunId, state: SubmissionState) -> Result<(), JournalError> {
+        let run = run.clone();
+        self.change_submission(move |connection, key| {
+            let find = find(connection, "run = ?1", [run.as_str()], Some(key))?;
+            let Some(QueuedSubmission { submission, is_sealed: true, .. }) = find else { return Ok(()) };
+            // What the run began with is in its first entry now.
+            let submission = Submission { body: "".into(), ..submission };
+            let advance =
+                "UPDATE submissions SET state = max(state, ?2), body = '', seal = ?3 WHERE run = ?1";
+            let seal = seal(&submission, key);
+            connection.prepare_cached(advance)?.execute(params![run.as_str(), state as i64, seal])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Records that a run is to be stopped as soon as it begins. False if it has begun, or was not submitted.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub async fn stop_submission(&self, run: &RunId, how: StopMode) -> Result<bool, JournalError> {
+        let run = run.clone();
+        self.change_submission(move |connection, _| {
+            let stop = "UPDATE submissions SET stop = ?2 WHERE run = ?1 AND state = 0";
+            Ok(connection.prepare_cached(stop)?.execute(params![run.as_str(), stop_of(Some(how))])? > 0)
+        })
+        .await
+    }
+
+    async fn change_submission<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection, &Key) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, JournalError> {
+        let changed = self.store.writer.alone(move |files, open| {
+            files.place.holds(&files.path)?;
+            let key = files.key(&RunId::new("queue"))?;
+            open.commit(files, Durability::Committed, |connection| {
+                connection.execute_batch(TABLE)?;
+                work(connection, key)
+            })
+        });
+        changed.await
+    }
+}
+
+fn insert(connection: &Connection, submission: &Submission, key: &Key) -> Result<(), Fault> {
+    let Submission { run, domain, caller, request_key, digest, priority, unix_ms, body } = submission;
+    let insert = "INSERT INTO submissions
+                  (run, domain, caller, request_key, digest, priority, unix_ms, body, seal, state, stop)
+                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, 0)";
+    connection.prepare_cached(insert)?.execute(params![
+        run.as_str(),
+        domain,
+        caller,
+        request_key,
+        digest.to_string(),
+        priority,
+        i64::try_from(*unix_ms).unwrap_or(i64::MAX),
+        body,
+        seal(submission, key)
+    ])?;
+    Ok(())
+}
+
+fn find<const N: usize>(
+    connection: &Connection,
+    wanted: &str,
+    values: [&str; N],
+    key: Option<&Key>,
+) -> Result<Option<QueuedSubmission>, Fault> {
+    let find = format!("SELECT {COLUMNS} FROM submissions WHERE {wanted}");
+    let mut find = connection.prepare_cached(&find)?;
+    Ok(find.query_row(rusqlite::params_from_iter(values), |row| read(row, key)).optional()?)
+}
+
+fn read(row: &Row<'_>, key: Option<&Key>) -> rusqlite::Result<QueuedSubmission> {
+    let (digest, unix_ms, found): (String, i64, String) = (row.get(4)?, row.get(6)?, row.get(8)?);
+    let run: String = row.get(0)?;
+    let parsed = digest.parse();
+    let submission = Submission {
+        run: RunId::new(run),
+        domain: row.get(1)?,
+        caller: row.get(2)?,
+        request_key: row.get(3)?,
+        digest: *parsed.as_ref().unwrap_or(&Digest([0; 32])),
+        priority: row.get(5)?,
+        unix_ms: u64::try_from(unix_ms).unwrap_or_default(),
+        body: row.get(7)?,
+    };
+    let is_sealed = parsed.is_ok()
+        && key.is_some_and(|key| {
+            key.check(&found, TAG, &fields(&submission).each_ref().map(|f| &**f)).is_none()
+        });
+    let state = match row.get(10)? {
+        0 => SubmissionState::Queued,
+        1 => SubmissionState::Begun,
+        _ => SubmissionState::Over,
+    };
+    let stop = match row.get(11)? {
+        0 => None,
+        1 => Some(StopMode::AtGate),
+        _ => Some(StopMode::Now),
+    };
+    Ok(QueuedSubmission { submission, nth: row.get(9)?, state, stop, is_sealed })
+}
+
+fn stop_of(stop: Option<StopMode>) -> i64 {
+    match stop {
+        None => 0,
+        Some(StopMode::AtGate) => 1,
+        Some(StopMode::Now) => 2,
+    }
+}
+
+fn seal(submission: &Submission, key: &Key) -> String {
+    key.seal(TAG, &fields(submission).each_ref().map(|field| &**field))
+}
+
+fn fields(submission: &Submission) -> [String; 8] {
+    let Submission { run, domain, caller, request_key, digest, priority, unix_ms, body } = submission;
+    let request_key = request_key.as_ref().map_or_else(|| "-".to_owned(), |key| format!("+{key}"));
+    [
+        run.to_string(),
+        domain.to_string(),
+        caller.to_string(),
+        request_key,
+        digest.to_string(),
+        priority.to_string(),
+        unix_ms.to_string(),
+        body.to_string(),
+    ]
+}
+
+const TAG: &str = "submission";

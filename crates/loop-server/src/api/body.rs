@@ -1,0 +1,50 @@
+//! Bodies of requests, and the numbers in their headers and queries.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode};
+use serde::de::DeserializeOwned;
+
+use super::Api;
+use crate::problem::Problem;
+
+/// Reads a body of JSON. An empty one counts as an empty object.
+pub(super) async fn json<T: DeserializeOwned>(api: &Api, body: Body) -> Result<T, Problem> {
+    let max = api.max_body;
+    let bytes = axum::body::to_bytes(body, max).await.map_err(|_| {
+        let detail = format!("the body is longer than {max} bytes, or not whole; send a shorter one");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Body too large", detail)
+    })?;
+    let bytes = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
+    serde_json::from_slice(bytes).map_err(|error| {
+        let detail = format!("the body: {error}; GET /openapi.json says what it looks like");
+        Problem::new(StatusCode::BAD_REQUEST, "body", "Body not understood", detail)
+    })
+}
+
+/// The value of a query: what is wrong with it is said in one line.
+pub(super) fn query<T: DeserializeOwned>(text: Option<&str>) -> Result<T, Problem> {
+    serde_urlencoded(text.unwrap_or_default()).map_err(|error| {
+        let detail = format!("the query: {error}; GET /openapi.json lists the parameters");
+        Problem::new(StatusCode::BAD_REQUEST, "query", "Query not understood", detail)
+    })
+}
+
+fn serde_urlencoded<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let uri: axum::http::Uri = format!("/?{text}").parse().map_err(|_| "not a query".to_owned())?;
+    axum::extract::Query::try_from_uri(&uri).map(|axum::extract::Query(value)| value).map_err(|error| {
+        error.body_text().trim_start_matches("Failed to deserialize query string: ").to_owned()
+    })
+}
+
+/// How long a caller prefers to wait for the run (RFC 7240), at most [`MAX_WAIT`].
+pub(super) fn wait_of(headers: &HeaderMap) -> Option<Duration> {
+    let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    let mut wishes = values.flat_map(|value| value.split([',', ';']));
+    let seconds = wishes.find_map(|wish| wish.trim().strip_prefix("wait=")?.trim().parse::<u64>().ok())?;
+    Some(Duration::from_secs(seconds).min(MAX_WAIT))
+}
+
+/// The longest time that a request waits.
+const MAX_WAIT: Duration = Duration::from_secs(60);

@@ -1,0 +1,180 @@
+//! The events of a run as a stream (server-sent events): what is journaled, then what happens.
+//!
+//! A reader pulls from the journal, so one that is slow, or never reads, costs no more than one page of entries here. The
+//! connection of one that takes nothing for some time is cut by the [server](crate::server).
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures::stream;
+use loop_core::RunId;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::access::{Deed, Known};
+use super::refuse::problem;
+use super::{Api, body};
+use crate::engine::{LiveRun, LiveText, RunPhase};
+use crate::problem::Problem;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EventQuery {
+    after: Option<u64>,
+}
+
+/// `GET /v1/runs/{run}/events`.
+pub(super) async fn events(
+    State(api): State<Api>,
+    known: Known,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let run = known.run(&api, &id, Deed::Read).await?;
+    let query: EventQuery = body::query(query.as_deref())?;
+    let last = match headers.get("last-event-id") {
+        None => query.after,
+        Some(last) => Some(last.to_str().ok().and_then(|last| last.trim().parse().ok()).ok_or_else(|| {
+            let detail = "Last-Event-ID: it is not the id of an event, which is a number; leave it out to begin anew";
+            Problem::new(StatusCode::BAD_REQUEST, "event-id", "Not an event", detail)
+        })?),
+    };
+    let place = std::sync::Arc::clone(&api.readers).try_acquire_owned().map_err(|_| {
+        let detail = "too many requests read events; close some, or try again later";
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "readers", "Too many readers", detail).retry_after(5)
+    })?;
+    let next = last.map_or(0, |last| last.saturating_add(1));
+    if let Some(last) = last {
+        let view = api.engine.view(&run).await.map_err(problem)?;
+        // A client that has everything need not come again: 204 tells it so.
+        if view.state == "ended" && last.saturating_add(1) >= view.entries {
+            return Ok(StatusCode::NO_CONTENT.into_response());
+        }
+    }
+    let live = api.engine.live(&run);
+    let frames = VecDeque::from([Bytes::from_static(b"retry: 2000\n\n")]);
+    let reader = Reader { api, run, next, live, frames, is_over: false, _place: place };
+    let head = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    Ok((head, Body::from_stream(stream::unfold(reader, Reader::step))).into_response())
+}
+
+/// One who reads.
+struct Reader {
+    api: Api,
+    run: RunId,
+    /// The number of the next entry.
+    next: u64,
+    live: Option<LiveRun>,
+    frames: VecDeque<Bytes>,
+    is_over: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Reader {
+    async fn step(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
+        loop {
+            if let Some(frame) = self.frames.pop_front() {
+                return Some((Ok(frame), self));
+            }
+            if self.is_over {
+                return None;
+            }
+            // Before the entries are read, so that what it ended with is among them.
+            let is_ended = match &self.live {
+                Some(live) => live.phase() == RunPhase::Ended,
+                None => self.is_ended().await,
+            };
+            let is_behind = self.live.as_ref().is_none_or(|live| {
+                live.phase() != RunPhase::Running || live.entries() == 0 || live.entries() > self.next
+            });
+            if is_behind && self.read_page().await {
+                continue;
+            }
+            if is_ended {
+                self.end().await;
+                continue;
+            }
+            self.wait().await;
+        }
+    }
+
+    /// Reads the next entries. Whether there are any.
+    async fn read_page(&mut self) -> bool {
+        let Ok(entries) = self.api.engine.journal().entries_from(&self.run, self.next, PAGE).await else {
+            self.is_over = true;
+            return false;
+        };
+        for entry in &entries {
+            let Ok(data) = serde_json::to_string(entry) else { continue };
+            let name = entry.event.kind.name();
+            self.frames.push_back(format!("id: {}\nevent: {name}\ndata: {data}\n\n", entry.seq).into());
+            self.next = entry.seq + 1;
+        }
+        !entries.is_empty()
+    }
+
+    async fn is_ended(&self) -> bool {
+        match self.api.engine.journal().line(&self.run).await {
+            Ok(Some(line)) => line.trouble.is_some() || line.stop.is_some() && !line.is_written,
+            Ok(None) | Err(_) => true,
+        }
+    }
+
+    async fn end(&mut self) {
+        if let Ok(view) = self.api.engine.view(&self.run).await {
+            let data = serde_json::to_string(&view).unwrap_or_default();
+            self.frames.push_back(format!("event: end\ndata: {data}\n\n").into());
+        }
+        self.is_over = true;
+    }
+
+    /// Waits until there may be something to send.
+    async fn wait(&mut self) {
+        let engine = self.api.engine.clone();
+        let is_driven = self.live.as_ref().is_some_and(|live| live.phase() == RunPhase::Running);
+        let pause = if is_driven { HEARTBEAT } else { POLL };
+        let next = async {
+            match &mut self.live {
+                Some(live) => live.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            next = next => match next {
+                Ok(Some(LiveText { call, attempt, text })) => {
+                    let data = json!({ "call": call, "attempt": attempt, "text": text });
+                    self.frames.push_back(format!("event: text\ndata: {data}\n\n").into());
+                }
+                Ok(None) => {}
+                // It has ended.
+                Err(0) => self.live = None,
+                Err(lost) => {
+                    let data = json!({ "texts": lost });
+                    self.frames.push_back(format!("event: lost\ndata: {data}\n\n").into());
+                }
+            },
+            () = engine.draining() => self.is_over = true,
+            () = tokio::time::sleep(pause) => {
+                // Another process may have continued it, or this one has begun to drive it.
+                if self.live.is_none() {
+                    self.live = engine.live(&self.run);
+                }
+                self.frames.push_back(Bytes::from_static(b": heartbeat\n\n"));
+            }
+        }
+    }
+}
+
+/// Entries that are read at a time.
+const PAGE: usize = 32;
+/// How often something is sent in any case.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How often the journal is read for a run that is not driven here.
+const POLL: Duration = Duration::from_secs(1);

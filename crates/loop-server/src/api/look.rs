@@ -1,0 +1,83 @@
+//! What a run came to: its document, and its outcome.
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use loop_runtime::journal::Recorded;
+use loop_runtime::people::PeopleReport;
+use loop_runtime::report::{EvidenceDetail, Report};
+use loop_runtime::tools::ToolUses;
+use serde::Serialize;
+
+use super::Api;
+use super::access::{Deed, Known};
+use super::refuse::problem;
+use super::types::DocumentView;
+use crate::problem::Problem;
+
+/// `GET /v1/runs/{run}/document`: Markdown, or JSON where that is accepted rather.
+pub(super) async fn document(
+    State(api): State<Api>,
+    known: Known,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let run = known.run(&api, &id, Deed::Read).await?;
+    let (recorded, state) = api.engine.read(&run).await.map_err(problem)?;
+    let markdown = match state.outcome().and_then(|outcome| outcome.answer.as_ref()) {
+        Some(answer) => answer.to_string(),
+        None => state.document().to_markdown(),
+    };
+    let domain = &state.spec().domain;
+    if !accepts_json(&headers) {
+        let text = api.engine.masked(domain, &markdown);
+        return Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], text).into_response());
+    }
+    let report = state.outcome().map(|outcome| report(&recorded, &state, outcome));
+    let (document, totals) = report.map(|report| (report.document, report.totals)).unzip();
+    let view = DocumentView { run: run.to_string(), ended: state.is_done(), markdown, document, totals };
+    json(&api, domain, &view)
+}
+
+/// `GET /v1/runs/{run}/outcome`.
+pub(super) async fn outcome(
+    State(api): State<Api>,
+    known: Known,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let run = known.run(&api, &id, Deed::Read).await?;
+    let (recorded, state) = api.engine.read(&run).await.map_err(problem)?;
+    let outcome = state.outcome().ok_or_else(|| {
+        let detail = "the run has not ended; GET it with `Prefer: wait=30` to wait for its end";
+        Problem::new(StatusCode::CONFLICT, "state", "Not in this state", detail)
+    })?;
+    json(&api, &state.spec().domain, &report(&recorded, &state, outcome))
+}
+
+fn report(recorded: &Recorded, state: &loop_core::Run, outcome: &loop_core::Outcome) -> Report {
+    let mut uses = ToolUses::default();
+    recorded.entries.iter().for_each(|entry| uses.hear(entry, &recorded.spec));
+    Report::new(state.started(), outcome)
+        .with_evidence(outcome, EvidenceDetail::Full)
+        .with_tools(uses.all())
+        .with_people(PeopleReport::of(recorded))
+}
+
+fn json(api: &Api, domain: &str, value: &impl Serialize) -> Result<Response, Problem> {
+    let text = serde_json::to_string(value).map_err(|_| {
+        let detail = "the answer cannot be written; the operator finds the reason in the server's log";
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Internal error", detail)
+    })?;
+    let text = api.engine.masked_json(domain, &text);
+    Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
+}
+
+/// Whether JSON is named and Markdown is not named before it.
+fn accepts_json(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut kinds = values
+        .flat_map(|value| value.split(','))
+        .map(|kind| kind.split(';').next().unwrap_or_default().trim());
+    kinds.find(|kind| matches!(*kind, "application/json" | "text/markdown" | "text/plain" | "text/*"))
+        == Some("application/json")
+}

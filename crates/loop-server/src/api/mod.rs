@@ -1,0 +1,93 @@
+//! The HTTP API under `/v1`.
+//!
+//! One table, [`routes`](table::routes), makes both the router and the OpenAPI document. What a caller may do is decided by
+//! [`access`] alone. The door puts the [`Caller`](crate::caller::Caller) into the extensions of each request; a request
+//! without one is refused.
+
+mod access;
+mod body;
+mod events;
+mod look;
+mod openapi;
+mod people;
+mod refuse;
+mod runs;
+mod system;
+mod table;
+mod types;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use tokio::sync::Semaphore;
+
+use crate::engine::Engine;
+use crate::metrics::Metrics;
+use crate::problem::Problem;
+
+pub use openapi::document;
+pub use types::*;
+
+/// What the handlers share.
+#[derive(Clone, Debug)]
+pub(crate) struct Api {
+    engine: Engine,
+    metrics: Arc<Metrics>,
+    /// The bytes of the longest body.
+    max_body: usize,
+    /// Requests that wait for a run.
+    waiting: Arc<Semaphore>,
+    /// Requests that read the events of a run.
+    readers: Arc<Semaphore>,
+    document: Arc<str>,
+}
+
+/// The routes of the API over an engine. The door has to be in front of it: see [`Caller`](crate::caller::Caller).
+pub fn router(engine: Engine) -> Router {
+    let largest = engine.domains().map(|domain| domain.domain.item_bytes_max()).max().unwrap_or_default();
+    // In JSON a byte may take six.
+    let max_body =
+        usize::try_from(largest).unwrap_or(usize::MAX).saturating_mul(6).saturating_add(BODY_BYTES);
+    let metrics = Arc::new(Metrics::new());
+    let api = Api {
+        engine,
+        metrics: Arc::clone(&metrics),
+        max_body,
+        waiting: Arc::new(Semaphore::new(MAX_WAITING)),
+        readers: Arc::new(Semaphore::new(MAX_READERS)),
+        document: serde_json::to_string_pretty(&document()).unwrap_or_default().into(),
+    };
+    let mut router = Router::new();
+    for route in table::routes() {
+        router = router.route(route.path, (route.handler)());
+    }
+    router
+        .fallback(not_found)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn(move |request: Request, next: Next| {
+            let metrics = Arc::clone(&metrics);
+            async move { metrics.timed(request, next).await }
+        }))
+        .with_state(api)
+}
+
+async fn not_found() -> Response {
+    let detail = "there is nothing at this path; GET /openapi.json lists the paths";
+    Problem::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail).into_response()
+}
+
+async fn wrong_method() -> Response {
+    let detail = "the path does not take this method; GET /openapi.json lists the methods";
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "Method not allowed", detail).into_response()
+}
+
+/// Bytes of a body besides the work item.
+const BODY_BYTES: usize = 64 << 10;
+/// Requests that wait for runs at a time. Further ones are answered at once.
+const MAX_WAITING: usize = 256;
+/// Requests that read events at a time.
+const MAX_READERS: usize = 512;

@@ -1,0 +1,156 @@
+//! What people say to runs, and what waits for them.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use loop_core::{Approver, RunId, StopMode};
+use serde::Deserialize;
+
+use super::access::{Deed, Known};
+use super::refuse::problem;
+use super::runs::invalid;
+use super::types::{
+    AnswerRequest, ApproveRequest, DenyRequest, InstructRequest, PendingList, StopAt, StopRequest,
+};
+use super::{Api, body};
+use crate::caller::Role;
+use crate::engine::PersonDecision;
+use crate::problem::Problem;
+
+/// `POST /v1/runs/{run}/stop`.
+pub(super) async fn stop(
+    State(api): State<Api>,
+    known: Known,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, Problem> {
+    let run = known.run(&api, &id, Deed::Steer).await?;
+    let StopRequest { mode } = body::json(&api, body).await?;
+    let how = match mode {
+        StopAt::Gate => StopMode::AtGate,
+        StopAt::Now => StopMode::Now,
+    };
+    api.engine.stop(&run, how).await.map_err(problem)?;
+    accepted(&api, &run).await
+}
+
+/// `POST /v1/runs/{run}/resume`.
+pub(super) async fn resume(
+    State(api): State<Api>,
+    known: Known,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let run = known.run(&api, &id, Deed::Steer).await?;
+    api.engine.resume(&run).await.map_err(problem)?;
+    accepted(&api, &run).await
+}
+
+/// `POST /v1/runs/{run}/instructions`.
+pub(super) async fn instruct(
+    State(api): State<Api>,
+    known: Known,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, Problem> {
+    let run = known.run(&api, &id, Deed::Steer).await?;
+    let InstructRequest { text } = body::json(&api, body).await?;
+    api.engine.instruct(&run, text.trim().into()).await.map_err(problem)?;
+    accepted(&api, &run).await
+}
+
+/// `POST /v1/runs/{run}/approve`.
+pub(super) async fn approve(
+    State(api): State<Api>,
+    known: Known,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, Problem> {
+    let run = known.run(&api, &id, Deed::Decide).await?;
+    let ApproveRequest { key, binding } = body::json(&api, body).await?;
+    // The door has checked the token, so two tokens are two people.
+    let name = &known.0.name;
+    let by = Approver { account: format!("token {name}").into(), user: Arc::clone(name), claim: None };
+    api.engine.decide(&run, &key, &binding, PersonDecision::Approve { by }).await.map_err(problem)?;
+    accepted(&api, &run).await
+}
+
+/// `POST /v1/runs/{run}/deny`.
+pub(super) async fn deny(
+    State(api): State<Api>,
+    known: Known,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, Problem> {
+    let run = known.run(&api, &id, Deed::Decide).await?;
+    let DenyRequest { key, binding, why } = body::json(&api, body).await?;
+    let why = match why.as_deref().map(str::trim) {
+        None => "a person refused it",
+        Some("") => return Err(invalid("why: it is blank; say why, or leave it out")),
+        Some(why) => why,
+    };
+    let denial = PersonDecision::Deny { why: why.into() };
+    api.engine.decide(&run, &key, &binding, denial).await.map_err(problem)?;
+    accepted(&api, &run).await
+}
+
+/// `POST /v1/runs/{run}/answer`.
+pub(super) async fn answer(
+    State(api): State<Api>,
+    known: Known,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, Problem> {
+    let run = known.run(&api, &id, Deed::Decide).await?;
+    let AnswerRequest { key, binding, text } = body::json(&api, body).await?;
+    if text.trim().is_empty() {
+        return Err(invalid("text: it is blank; give the answer, or deny the action"));
+    }
+    let answer = PersonDecision::Answer { text: text.trim().into() };
+    api.engine.decide(&run, &key, &binding, answer).await.map_err(problem)?;
+    accepted(&api, &run).await
+}
+
+async fn accepted(api: &Api, run: &RunId) -> Result<Response, Problem> {
+    let view = api.engine.view(run).await.map_err(problem)?;
+    Ok((StatusCode::ACCEPTED, axum::Json(view)).into_response())
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PendingQuery {
+    run: Option<String>,
+    domain: Option<String>,
+}
+
+/// `GET /v1/pending`.
+pub(super) async fn pending(
+    State(api): State<Api>,
+    known: Known,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    if !known.0.is(Role::Approve) {
+        known.expect(Role::Read)?;
+    }
+    let query: PendingQuery = body::query(query.as_deref())?;
+    let pending = match query.run {
+        Some(id) => {
+            let deed = if known.0.is(Role::Approve) { Deed::Decide } else { Deed::Read };
+            let run = known.run(&api, &id, deed).await?;
+            match api.engine.pending_of(&run).await {
+                Ok(pending) => pending,
+                // It has not begun.
+                Err(_) if api.engine.live(&run).is_some() => Vec::new(),
+                Err(error) => return Err(problem(error)),
+            }
+        }
+        None => {
+            let is_asked = |name: &str| query.domain.as_deref().is_none_or(|domain| domain == name);
+            let pending = api.engine.pending(|name| known.0.sees(name) && is_asked(name)).await;
+            pending.map_err(problem)?
+        }
+    };
+    Ok(axum::Json(PendingList { pending }).into_response())
+}

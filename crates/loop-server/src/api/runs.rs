@@ -1,0 +1,174 @@
+//! Runs: submitted, listed, looked at.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use loop_core::{Digest, RunId};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::access::{Deed, Known};
+use super::refuse::problem;
+use super::types::{SubmitRequest, SubmittedItem};
+use super::{Api, body};
+use crate::caller::Role;
+use crate::engine::{NewRun, RunFilter, RunState, RunView, Submitted};
+use crate::problem::Problem;
+
+/// `POST /v1/runs`.
+pub(super) async fn submit(
+    State(api): State<Api>,
+    known: Known,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    known.expect(Role::Submit)?;
+    let request: SubmitRequest = body::json(&api, body).await?;
+    let domain = match &request.domain {
+        Some(domain) => Some(domain.clone()),
+        // Of several domains, the only one that the caller sees.
+        None => {
+            let mut seen = api.engine.domains().map(|domain| domain.name()).filter(|name| known.0.sees(name));
+            match (seen.next(), seen.next()) {
+                (Some(only), None) => Some(only.to_string()),
+                _ => None,
+            }
+        }
+    };
+    if let Some(domain) = &domain {
+        known.expect_in(Role::Submit, domain)?;
+    }
+    if !(-100..=100).contains(&request.priority) {
+        return Err(invalid("priority: it is not from -100 to 100; correct it"));
+    }
+    let item = match request.item {
+        SubmittedItem::Text(text) => text,
+        SubmittedItem::Object(object) => Value::Object(object).to_string(),
+    };
+    let settings = request.settings.into_iter().map(|(key, value)| {
+        // As on a command line: a text is not quoted.
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        (key, value)
+    });
+    let key = match headers.get("idempotency-key") {
+        Some(key) => {
+            Some(key.to_str().map_err(|_| invalid("Idempotency-Key: it is not ASCII; use another"))?)
+        }
+        None => None,
+    };
+    let new = NewRun {
+        domain,
+        item,
+        caller: Arc::clone(&known.0.name),
+        key: key.map(str::to_owned),
+        priority: request.priority,
+        settings: settings.collect(),
+        tags: request.tags,
+    };
+    let Submitted { run, is_new } = api.engine.submit(new).await.map_err(problem)?;
+    if is_new {
+        api.metrics.submitted();
+    }
+    let waited = waited(&api, &run, &headers).await;
+    let view = api.engine.view(&run).await.map_err(problem)?;
+    let status = if is_new { StatusCode::ACCEPTED } else { StatusCode::OK };
+    let mut response = (status, axum::Json(view)).into_response();
+    if let Ok(at) = HeaderValue::from_str(&format!("/v1/runs/{run}")) {
+        response.headers_mut().insert(header::LOCATION, at);
+    }
+    if waited {
+        response.headers_mut().insert("preference-applied", HeaderValue::from_static("wait"));
+    }
+    Ok(response)
+}
+
+/// Waits for a run as the caller prefers. Whether it did.
+async fn waited(api: &Api, run: &RunId, headers: &HeaderMap) -> bool {
+    let Some(limit) = body::wait_of(headers) else { return false };
+    let Ok(_place) = api.waiting.try_acquire() else { return false };
+    api.engine.wait(run, limit).await;
+    true
+}
+
+/// `GET /v1/runs/{run}`.
+pub(super) async fn one(
+    State(api): State<Api>,
+    known: Known,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let run = known.run(&api, &id, Deed::Read).await?;
+    waited(&api, &run, &headers).await;
+    let view = api.engine.view(&run).await.map_err(problem)?;
+    Ok(tagged(&headers, &view))
+}
+
+/// A run with its ETag; 304 where the caller has it.
+fn tagged(headers: &HeaderMap, view: &RunView) -> Response {
+    let text = serde_json::to_vec(view).unwrap_or_default();
+    let tag = format!("\"{}\"", Digest::of("view", &text).short());
+    let is_known = headers
+        .get_all(header::IF_NONE_MATCH)
+        .iter()
+        .any(|known| known.to_str().is_ok_and(|known| known.split(',').any(|known| known.trim() == tag)));
+    let mut response = match is_known {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => ([(header::CONTENT_TYPE, "application/json")], text).into_response(),
+    };
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
+}
+
+/// The query of a list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    domain: Option<String>,
+    state: Option<RunState>,
+    reason: Option<String>,
+    since: Option<u64>,
+    until: Option<u64>,
+    tag: Option<String>,
+    text: Option<String>,
+    cursor: Option<String>,
+    limit: Option<usize>,
+}
+
+/// `GET /v1/runs`.
+pub(super) async fn list(
+    State(api): State<Api>,
+    known: Known,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    known.expect(Role::Read)?;
+    let query: ListQuery = body::query(query.as_deref())?;
+    let limit = query.limit.unwrap_or(50);
+    if !(1..=200).contains(&limit) {
+        return Err(invalid("limit: it is not from 1 to 200; correct it"));
+    }
+    let mut filter = RunFilter { state: query.state, ..RunFilter::default() };
+    filter.query.domains = match (query.domain, &known.0.domains) {
+        (Some(domain), _) if known.0.sees(&domain) => Some(vec![domain.into()]),
+        // A domain that is not there has no runs.
+        (Some(_), _) => Some(Vec::new()),
+        (None, Some(domains)) => Some(domains.iter().cloned().collect()),
+        (None, None) => None,
+    };
+    filter.query.reason = query.reason.map(Into::into);
+    filter.query.since_unix_ms = query.since;
+    filter.query.until_unix_ms = query.until;
+    filter.query.tag = query.tag.map(Into::into);
+    filter.query.text = query.text.map(Into::into);
+    filter.query.before = query.cursor.map(RunId::new);
+    let page = api.engine.list(&filter, limit).await.map_err(problem)?;
+    Ok(axum::Json(page).into_response())
+}
+
+pub(super) fn invalid(detail: &str) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", "Invalid request", detail)
+}

@@ -1,0 +1,112 @@
+//! The audit log of the server, in the journal's file, and the route that lists it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Query, State};
+use axum::http::StatusCode;
+use axum::routing::get;
+use axum::{Json, Router};
+use loop_core::RunId;
+use loop_runtime::journal::{AuditEntry, AuditFilter, AuditLine, JournalError, SqliteJournal};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::caller::{Caller, Role};
+use crate::problem::Problem;
+
+/// Where entries go. Clones write to the same log.
+#[derive(Clone)]
+pub struct Audit {
+    journal: Option<Arc<SqliteJournal>>,
+}
+
+impl fmt::Debug for Audit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Audit").field("is_kept", &self.journal.is_some()).finish()
+    }
+}
+
+impl Audit {
+    /// The log of a journal.
+    pub fn of(journal: Arc<SqliteJournal>) -> Self {
+        Self { journal: Some(journal) }
+    }
+
+    /// A log that keeps nothing, for tests and for pages that are only read.
+    pub fn none() -> Self {
+        Self { journal: None }
+    }
+
+    /// Appends an entry. It is on the disk when this returns.
+    ///
+    /// # Errors
+    /// If the journal cannot be written. The caller then must not do what the entry is about, or must report it as failed.
+    pub async fn note(&self, entry: AuditEntry) -> Result<(), JournalError> {
+        match &self.journal {
+            Some(journal) => journal.append_audit(&entry).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// `GET /v1/audit`: entries, newest first, for an admin of all domains.
+    pub fn routes(&self) -> Router {
+        Router::new().route("/v1/audit", get(list)).with_state(self.clone())
+    }
+}
+
+/// What `GET /v1/audit` is asked.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AuditQuery {
+    /// Entries before this number. Absent: from the newest on.
+    before: Option<u64>,
+    /// Entries of this run. Absent: all.
+    run: Option<String>,
+    /// At most so many, from 1 to 1000. Absent: 100.
+    limit: Option<u32>,
+}
+
+/// Entries of the audit log.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AuditPage {
+    /// Newest first.
+    pub entries: Vec<AuditLine>,
+    /// What to give as `before` for the next page. Null: there may be no more.
+    pub before: Option<u64>,
+}
+
+async fn list(
+    State(audit): State<Audit>,
+    Extension(caller): Extension<Caller>,
+    query: Result<Query<AuditQuery>, QueryRejection>,
+) -> Result<Json<AuditPage>, Problem> {
+    if !caller.is(Role::Admin) || caller.domains.is_some() {
+        let detail =
+            "the audit log is for an admin of all domains; use a token with the role admin and no domains";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail));
+    }
+    let wrong = || {
+        let detail =
+            "the query has `before` and `limit` (1 to 1000), which are numbers, and `run`; correct it";
+        Problem::new(StatusCode::BAD_REQUEST, "bad-request", "Not a valid request", detail)
+    };
+    let Ok(Query(AuditQuery { before, run, limit })) = query else { return Err(wrong()) };
+    let limit = limit.unwrap_or(100);
+    if !(1..=1_000).contains(&limit) {
+        return Err(wrong());
+    }
+    let Some(journal) = &audit.journal else {
+        return Ok(Json(AuditPage { entries: Vec::new(), before: None }));
+    };
+    let filter = AuditFilter { before, run: run.map(RunId::new), limit };
+    // Its message has the journal's path.
+    let entries = journal.audit_lines(&filter).await.map_err(|_| {
+        let detail = "the audit log cannot be read now; try again, and ask the operator if it lasts";
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "Not available", detail)
+    })?;
+    let is_full = entries.len() as u64 == u64::from(limit);
+    let before = entries.last().filter(|_| is_full).map(|line| line.seq);
+    Ok(Json(AuditPage { entries, before }))
+}

@@ -1,0 +1,90 @@
+//! A body that ends: after so many bytes, or after so long.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use http_body::{Frame, SizeHint};
+use tokio::time::Sleep;
+
+/// Why a body was cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// It is larger than it may be.
+    TooLarge,
+    /// It took too long.
+    TooSlow,
+}
+
+/// What happened to a body, for those who answer the request.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fate(Arc<AtomicU8>);
+
+impl Fate {
+    pub(super) fn cut(&self) -> Option<Cut> {
+        match self.0.load(Ordering::Acquire) {
+            1 => Some(Cut::TooLarge),
+            2 => Some(Cut::TooSlow),
+            _ => None,
+        }
+    }
+
+    fn set(&self, cut: Cut) -> axum::Error {
+        let (code, text) = match cut {
+            Cut::TooLarge => (1, "the body is too large"),
+            Cut::TooSlow => (2, "the body took too long"),
+        };
+        self.0.store(code, Ordering::Release);
+        axum::Error::new(std::io::Error::other(text))
+    }
+}
+
+/// A body with its limits.
+struct Limited {
+    inner: Body,
+    left: u64,
+    deadline: Pin<Box<Sleep>>,
+    fate: Fate,
+}
+
+/// A body with these limits, and what will have happened to it.
+pub(super) fn limited(inner: Body, bytes: u64, time: Duration) -> (Body, Fate) {
+    let fate = Fate::default();
+    let deadline = Box::pin(tokio::time::sleep(time));
+    let limited = Limited { inner, left: bytes, deadline, fate: fate.clone() };
+    (Body::new(limited), fate)
+}
+
+impl HttpBody for Limited {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = self.get_mut();
+        if let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(context) {
+            let Some(frame) = frame.transpose()? else { return Poll::Ready(None) };
+            let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
+            let Some(left) = this.left.checked_sub(bytes) else {
+                return Poll::Ready(Some(Err(this.fate.set(Cut::TooLarge))));
+            };
+            this.left = left;
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        ready!(this.deadline.as_mut().poll(context));
+        Poll::Ready(Some(Err(this.fate.set(Cut::TooSlow))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

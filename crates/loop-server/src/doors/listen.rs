@@ -1,0 +1,190 @@
+//! The socket side: so many connections, headers in time, writes that make progress, and a graceful end.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tower::ServiceExt as _;
+
+use super::stall::Stalling;
+
+/// How much, how many and how long. Every buffer of a connection is bounded by them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DoorLimits {
+    /// Connections at a time. A further one is refused at once.
+    pub connections: usize,
+    /// Connections of one address at a time. It does not apply to proxies of the configuration.
+    pub connections_of_one: usize,
+    /// Bytes of a request's line and headers, at least 8,192: also the size of a connection's read buffer.
+    pub header_bytes: usize,
+    /// Headers of a request.
+    pub headers: usize,
+    /// Bytes of a request's path and query.
+    pub target_bytes: usize,
+    /// How long a client may take for a request's headers, and how long a connection may be idle.
+    pub header_time: Duration,
+    /// Bytes of a request's body.
+    pub body_bytes: u64,
+    /// How long a client may take for a request's body.
+    pub body_time: Duration,
+    /// How long a route may take until it begins to answer.
+    pub answer_time: Duration,
+    /// How long a client may read nothing while there is something to read.
+    pub stall_time: Duration,
+    /// How long requests under way get when the server ends.
+    pub drain_time: Duration,
+}
+
+impl Default for DoorLimits {
+    fn default() -> Self {
+        Self {
+            connections: 1_024,
+            connections_of_one: 512,
+            header_bytes: 32 << 10,
+            headers: 64,
+            target_bytes: 8 << 10,
+            header_time: Duration::from_secs(10),
+            body_bytes: 2 << 20,
+            body_time: Duration::from_secs(30),
+            answer_time: Duration::from_secs(60),
+            stall_time: Duration::from_secs(20),
+            drain_time: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The address of the other end of the connection, in the extensions of each request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer(pub SocketAddr);
+
+/// Serves until `shutdown` is done and requests under way are answered or have had their time.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    limits: DoorLimits,
+    proxies: Vec<IpAddr>,
+    shutdown: impl Future<Output = ()>,
+) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(limits.header_time)
+        .max_buf_size(limits.header_bytes.max(8_192))
+        .max_header_size(limits.header_bytes.max(8_192))
+        .max_headers(limits.headers);
+    let places = Arc::new(Places { limits: limits.clone(), proxies, taken: Mutex::default() });
+    let (leave, leaving) = watch::channel(());
+    let mut connections = JoinSet::new();
+    let mut shutdown = pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            () = &mut shutdown => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, peer)) = accepted else {
+            // For example too many open files.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        match Places::take(&places, peer.ip()) {
+            Some(place) => {
+                let (http, router, leaving) = (http.clone(), router.clone(), leaving.clone());
+                let stream = Stalling::new(stream, limits.stall_time);
+                connections.spawn(async move {
+                    connection(http, stream, peer, router, leaving).await;
+                    drop(place);
+                });
+            }
+            None => refuse(&stream),
+        }
+    }
+    drop(listener);
+    let _ = leave.send(());
+    let drained = async { while connections.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(limits.drain_time, drained).await;
+    connections.shutdown().await;
+}
+
+async fn connection(
+    http: http1::Builder,
+    stream: Stalling<TcpStream>,
+    peer: SocketAddr,
+    router: Router,
+    mut leaving: watch::Receiver<()>,
+) {
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let router = router.clone();
+        async move {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(Peer(peer));
+            Ok::<_, Infallible>(router.oneshot(request).await.unwrap_or_else(|never| match never {}))
+        }
+    });
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));
+    // A client that breaks the protocol, or off, has had its answer.
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        _ = leaving.changed() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+/// Says that there are too many connections, if the socket takes it at once.
+fn refuse(stream: &TcpStream) {
+    let _ = stream.try_write(TOO_MANY);
+}
+
+const TOO_MANY: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\nconnection: close\r\n\r\n";
+
+struct Places {
+    limits: DoorLimits,
+    proxies: Vec<IpAddr>,
+    taken: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// The place of one connection.
+struct Place {
+    places: Arc<Places>,
+    of: IpAddr,
+}
+
+impl Places {
+    fn take(places: &Arc<Self>, of: IpAddr) -> Option<Place> {
+        let of = of.to_canonical();
+        let mut taken = places.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = taken.get(&of).copied().unwrap_or_default();
+        let is_limited = !places.proxies.contains(&of);
+        let is_full = taken.values().sum::<usize>() >= places.limits.connections;
+        if is_full || is_limited && own >= places.limits.connections_of_one {
+            return None;
+        }
+        taken.insert(of, own + 1);
+        Some(Place { places: Arc::clone(places), of })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = taken.get_mut(&self.of) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.of);
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A code or a token for a session, and the end of a session.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Extension, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult};
+use maud::{DOCTYPE, html};
+
+use super::form;
+use super::guard::{Client, Doors, IsHttps, Refused, Session, of_token};
+use super::identity::{Identity, unknown};
+use super::sessions::{Holder, SESSION_LIFETIME};
+use crate::problem::Problem;
+
+pub(super) const LOGIN: &str = "/login";
+pub(super) const LOGOUT: &str = "/logout";
+
+pub(super) fn routes(doors: &Doors) -> Router {
+    Router::new()
+        .route(LOGIN, get(by_code).post(by_token))
+        .route(LOGOUT, post(leave))
+        .with_state(doors.clone())
+}
+
+/// `GET /login?code=…`: a session for the person at this machine. Without a code it is the page with the form.
+async fn by_code(
+    State(doors): State<Doors>,
+    Extension(Client(from)): Extension<Client>,
+    Extension(IsHttps(is_https)): Extension<IsHttps>,
+    request: Request,
+) -> Response {
+    let inside = &doors.inside;
+    let has_tokens = inside.config.tokens.is_some();
+    let code = request.uri().query().and_then(|query| form::field(query, "code"));
+    let Some(code) = code else {
+        return page(StatusCode::OK, "Log in", &how(has_tokens), has_tokens);
+    };
+    // What only looks at a link does not use it up.
+    let is_look = request.method() == Method::HEAD || request.headers().contains_key("sec-purpose");
+    if is_look {
+        return page(StatusCode::OK, "Log in", "Open this address in a browser.", false);
+    }
+    if !inside.sessions.redeem(&code) {
+        let entry = AuditEntry {
+            detail: Some("the code is not known, was used or has expired".into()),
+            ..unknown(from, AuditAction::Login, AuditResult::Refused)
+        };
+        if let Err(refused) = inside.fail(entry, from).await {
+            return refused.page(has_tokens);
+        }
+        let text = "This address was used already, or is older than ten minutes. Start `loopgate serve` again and open \
+                    the address that it prints.";
+        return page(StatusCode::FORBIDDEN, "This address cannot be used", text, has_tokens);
+    }
+    let identity = inside.local(from);
+    begin(&doors, Holder::Local, &identity, is_https).await
+}
+
+/// `POST /login` with the field `token`: a session for its holder.
+async fn by_token(
+    State(doors): State<Doors>,
+    Extension(Client(from)): Extension<Client>,
+    Extension(IsHttps(is_https)): Extension<IsHttps>,
+    body: Body,
+) -> Response {
+    let inside = &doors.inside;
+    let has_tokens = inside.config.tokens.is_some();
+    let token = to_bytes(body, MAX_FORM).await.ok();
+    let token = token.and_then(|form| form::field(std::str::from_utf8(&form).ok()?, "token"));
+    let Some(token) = token else {
+        let text = "The form has one field, `token`, and at most 4,096 bytes. Send it again.";
+        return page(StatusCode::BAD_REQUEST, "Log in", text, has_tokens);
+    };
+    match inside.token(token.trim(), from).await {
+        Ok(token) => begin(&doors, Holder::Token(token.hash), &of_token(&token, from), is_https).await,
+        Err(refused) => refused.page(has_tokens),
+    }
+}
+
+const MAX_FORM: usize = 4_096;
+
+async fn begin(doors: &Doors, holder: Holder, identity: &Identity, is_https: bool) -> Response {
+    let inside = &doors.inside;
+    let has_tokens = inside.config.tokens.is_some();
+    if let Err(refused) = inside.note(identity.entry(AuditAction::Login, AuditResult::Done)).await {
+        return refused.page(has_tokens);
+    }
+    let Ok(session) = inside.sessions.begin(holder) else {
+        let text = "The system gives no random bytes. Try again.";
+        return page(StatusCode::SERVICE_UNAVAILABLE, "Not available", text, has_tokens);
+    };
+    let seconds = SESSION_LIFETIME.as_secs();
+    see_other("/", inside.set_cookie(session.reveal(), seconds, is_https))
+}
+
+/// `POST /logout`: the session is not one any more.
+async fn leave(
+    State(doors): State<Doors>,
+    Extension(identity): Extension<Identity>,
+    session: Option<Extension<Session>>,
+    headers: HeaderMap,
+) -> Response {
+    let Some(Extension(Session(session))) = session else {
+        let detail = "a token has no session that could end; remove the token in place of it";
+        return Problem::new(StatusCode::CONFLICT, "no-session", "No session", detail).into_response();
+    };
+    let inside = &doors.inside;
+    inside.sessions.end(&session);
+    // It has ended in any case.
+    let _ = inside.note(identity.entry(AuditAction::Logout, AuditResult::Done)).await;
+    let [_, secure] = &inside.cookie;
+    let is_https = form::cookie(&headers, secure).is_some();
+    see_other(LOGIN, inside.set_cookie("", 0, is_https))
+}
+
+impl super::guard::Inside {
+    fn set_cookie(&self, value: &str, seconds: u64, is_https: bool) -> String {
+        let [plain, secure] = &self.cookie;
+        let (name, more) = if is_https { (secure, "; Secure") } else { (plain, "") };
+        format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{more}")
+    }
+}
+
+fn see_other(to: &'static str, cookie: String) -> Response {
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    response.headers_mut().insert(header::LOCATION, HeaderValue::from_static(to));
+    if let Ok(cookie) = HeaderValue::try_from(cookie) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// Whether a browser gets a page for a refusal of the door.
+pub(super) fn has_page(status: u16) -> bool {
+    matches!(status, 401 | 403 | 429 | 503)
+}
+
+/// A refusal as a page.
+pub(super) fn page_of(problem: &Problem, has_tokens: bool) -> Response {
+    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::FORBIDDEN);
+    let mut response = page(status, &problem.title, &sentence(&problem.detail), has_tokens);
+    if let Some(seconds) = problem.retry_after {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+impl Refused {
+    fn page(&self, has_tokens: bool) -> Response {
+        page_of(self.problem(), has_tokens)
+    }
+}
+
+fn how(has_tokens: bool) -> Arc<str> {
+    match has_tokens {
+        true => "Paste your token. The session lasts twelve hours.".into(),
+        false => "Start `loopgate serve` again and open the address that it prints.".into(),
+    }
+}
+
+fn sentence(detail: &str) -> String {
+    let mut chars = detail.chars();
+    let first = chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", chars.as_str())
+}
+
+fn page(status: StatusCode, title: &str, text: &str, has_form: bool) -> Response {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " · Loopgate" }
+                link rel="stylesheet" href="/assets/style.css";
+            }
+            body {
+                main {
+                    h1 { (title) }
+                    p { (text) }
+                    @if has_form {
+                        form method="post" action=(LOGIN) {
+                            p {
+                                label for="token" { "Token " }
+                                input id="token" name="token" type="password" autocomplete="current-password" required;
+                                " "
+                                button { "Log in" }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    let kind = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
+    (status, kind, page.into_string()).into_response()
+}

@@ -1,0 +1,63 @@
+//! The doors of the server: who may send a request, from where, how large and how slow it may be.
+//!
+//! ```text
+//! socket ──► listen: connections, header time and size, stalled writes
+//!        ──► guard:  form of the request ──► Host ──► Origin ──► token or session ──► CSRF ──► body limits
+//!        ──► route, with a Caller and an Identity in the request's extensions
+//! ```
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`tokens`] | the file of tokens |
+//! | `watched` | the tokens of a server that runs |
+//! | `sessions` | one-time codes and sessions |
+//! | `hosts` | the names of the server and the origins of its pages |
+//! | `guard` | the checks of every request, in their order |
+//! | `login` | a code or a token for a session, and back |
+//! | `attempts` | how many refused logins are answered and recorded |
+//! | `audit` | who did what, from where |
+//! | `body`, `headers`, `form` | limits of bodies, headers of responses, fields of forms |
+//! | `listen`, `stall` | the socket side |
+
+#[cfg(feature = "http")]
+mod attempts;
+#[cfg(feature = "http")]
+mod audit;
+#[cfg(feature = "http")]
+mod body;
+#[cfg(feature = "http")]
+mod form;
+#[cfg(feature = "http")]
+mod guard;
+#[cfg(feature = "http")]
+mod headers;
+#[cfg(feature = "http")]
+mod hosts;
+#[cfg(feature = "http")]
+mod identity;
+#[cfg(feature = "http")]
+mod listen;
+#[cfg(feature = "http")]
+mod login;
+mod secret;
+#[cfg(feature = "http")]
+mod sessions;
+#[cfg(feature = "http")]
+mod stall;
+pub mod tokens;
+#[cfg(feature = "http")]
+mod watched;
+
+pub use secret::{NoRandomBytes, Secret, SecretHash};
+
+#[cfg(feature = "http")]
+pub use self::{
+    attempts::{MAX_FAILURES, MAX_FAILURES_IN_ALL},
+    audit::{Audit, AuditPage, AuditQuery},
+    guard::{Doors, DoorsConfig, NotADoor},
+    hosts::{Hosts, NotAHost},
+    identity::Identity,
+    listen::{DoorLimits, Peer, serve},
+    sessions::{CODE_LIFETIME, SESSION_LIFETIME},
+    watched::{TokenListener, WatchedTokens},
+};

@@ -1,0 +1,357 @@
+//! The file of tokens: TOML, readable for its owner alone. It has hashes, so it opens no door itself.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use loop_core::PicoUsd;
+use serde::{Deserialize, Serialize};
+
+use super::secret::{NoRandomBytes, Secret, SecretHash};
+use crate::caller::{Caller, Role};
+
+/// What each token begins with, so that a scanner for secrets recognises one.
+pub const TOKEN_PREFIX: &str = "lgt_";
+
+/// What one token opens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Its name, which audit entries and approvals have: 1 to 64 letters, digits, `.`, `_` and `-`.
+    pub name: Arc<str>,
+    /// The hash of the secret.
+    pub hash: SecretHash,
+    /// What its holder may do.
+    pub roles: BTreeSet<Role>,
+    /// The domains that its holder sees. `None`: all.
+    pub domains: Option<BTreeSet<Arc<str>>>,
+    /// What the runs of its holder may cost a day, in pico-dollars. `None`: no limit of its own.
+    pub day_limit: Option<PicoUsd>,
+    /// When it was made.
+    pub created: Timestamp,
+    /// From when on it opens nothing. `None`: it does not expire.
+    pub expires: Option<Timestamp>,
+}
+
+impl Token {
+    /// Whether it opens nothing any more.
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+
+    /// Its holder as a caller.
+    pub fn caller(&self) -> Caller {
+        Caller { name: Arc::clone(&self.name), roles: self.roles.clone(), domains: self.domains.clone() }
+    }
+}
+
+/// What a new token is to open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewToken {
+    /// See [`Token::name`].
+    pub name: Arc<str>,
+    /// See [`Token::roles`]. At least one.
+    pub roles: BTreeSet<Role>,
+    /// See [`Token::domains`].
+    pub domains: Option<BTreeSet<Arc<str>>>,
+    /// See [`Token::day_limit`].
+    pub day_limit: Option<PicoUsd>,
+    /// See [`Token::expires`].
+    pub expires: Option<Timestamp>,
+}
+
+/// Why the file of tokens cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// It cannot be read or written.
+    #[error("{}: {error}; name the file of tokens, or make one with `loopgate tokens add`", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Other users of the machine can read it.
+    #[error("{}: other users can read it (mode {mode:o}); `chmod 600` it", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// It is not a list of tokens.
+    #[error("{}: {problem}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and how to fix it.
+        problem: String,
+    },
+    /// A token has this name already.
+    #[error("{}: there is a token `{name}` already; choose another name, or remove that one first", path.display())]
+    Taken {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        name: Arc<str>,
+    },
+    /// There is no random secret.
+    #[error(transparent)]
+    Random(#[from] NoRandomBytes),
+}
+
+/// A file of tokens.
+#[derive(Clone, Debug)]
+pub struct TokenFile {
+    path: PathBuf,
+}
+
+impl TokenFile {
+    /// The file at this path, which need not be there to be written.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its tokens.
+    ///
+    /// # Errors
+    /// If it cannot be read, if other users can read it, or if it is not a list of tokens.
+    pub fn read(&self) -> Result<Vec<Token>, TokenError> {
+        let mut file = File::open(&self.path).map_err(|error| self.failed(error))?;
+        let found = file.metadata().map_err(|error| self.failed(error))?;
+        if !found.is_file() {
+            return Err(self.broken("not a file; name the file of tokens"));
+        }
+        #[cfg(unix)]
+        {
+            let mode = std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o7777;
+            if mode & 0o077 != 0 {
+                return Err(TokenError::Open { path: self.path.clone(), mode });
+            }
+        }
+        let mut text = String::new();
+        let mut limited = (&mut file).take(MAX_FILE + 1);
+        limited.read_to_string(&mut text).map_err(|error| self.failed(error))?;
+        if text.len() as u64 > MAX_FILE {
+            return Err(self.broken("longer than 4 MB; remove tokens that are not used"));
+        }
+        parse(&text).map_err(|problem| self.broken(problem))
+    }
+
+    /// Adds a token, and returns its secret, which is not kept. The file is made where it is missing.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); if the token is not valid, or its name is taken; if the file cannot be written.
+    pub fn add(&self, new: NewToken) -> Result<Secret, TokenError> {
+        let secret = Secret::random(TOKEN_PREFIX)?;
+        let NewToken { name, roles, domains, day_limit, expires } = new;
+        let token = Token {
+            name,
+            hash: secret.hash(),
+            roles,
+            domains,
+            day_limit,
+            created: Timestamp::now(),
+            expires,
+        };
+        check(&token).map_err(|problem| self.broken(problem))?;
+        let _lock = self.lock()?;
+        let mut tokens = self.read_or_none()?;
+        if tokens.iter().any(|known| known.name == token.name) {
+            return Err(TokenError::Taken { path: self.path.clone(), name: token.name });
+        }
+        tokens.push(token);
+        self.write(&tokens)?;
+        Ok(secret)
+    }
+
+    /// Removes a token. False if there is none of this name.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and if the file cannot be written.
+    pub fn remove(&self, name: &str) -> Result<bool, TokenError> {
+        let _lock = self.lock()?;
+        let mut tokens = self.read()?;
+        let before = tokens.len();
+        tokens.retain(|token| *token.name != *name);
+        if tokens.len() < before {
+            self.write(&tokens)?;
+        }
+        Ok(tokens.len() < before)
+    }
+
+    fn read_or_none(&self) -> Result<Vec<Token>, TokenError> {
+        match self.read() {
+            Err(TokenError::File { error, .. }) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            read => read,
+        }
+    }
+
+    /// Keeps other processes from changing the file until it is dropped.
+    fn lock(&self) -> Result<File, TokenError> {
+        let lock = self.beside(".lock");
+        let open = || {
+            let file = private(OpenOptions::new().write(true).create(true)).open(lock)?;
+            file.lock()?;
+            Ok(file)
+        };
+        open().map_err(|error| self.failed(error))
+    }
+
+    /// Replaces the file: a reader sees the old list or the new one.
+    fn write(&self, tokens: &[Token]) -> Result<(), TokenError> {
+        let written = Written { token: tokens.iter().map(Row::of).collect() };
+        let text = toml::to_string(&written).map_err(|error| self.broken(error.to_string()))?;
+        let beside = self.beside(".new");
+        let replace = || {
+            let _ = fs::remove_file(&beside);
+            let mut file = private(OpenOptions::new().write(true).create_new(true)).open(&beside)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&beside, &self.path)
+        };
+        replace().map_err(|error| self.failed(error))
+    }
+
+    fn beside(&self, ending: &str) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        path.push(ending);
+        path.into()
+    }
+
+    fn failed(&self, error: io::Error) -> TokenError {
+        TokenError::File { path: self.path.clone(), error }
+    }
+
+    fn broken(&self, problem: impl Into<String>) -> TokenError {
+        TokenError::Content { path: self.path.clone(), problem: problem.into() }
+    }
+}
+
+/// Lets only the owner read a new file.
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(default)]
+    token: Vec<Row>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    name: Arc<str>,
+    hash: String,
+    roles: BTreeSet<Role>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    domains: Option<BTreeSet<Arc<str>>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    day_usd: Option<String>,
+    created: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires: Option<String>,
+}
+
+impl Row {
+    fn of(token: &Token) -> Self {
+        Self {
+            name: Arc::clone(&token.name),
+            hash: token.hash.to_string(),
+            roles: token.roles.clone(),
+            domains: token.domains.clone(),
+            day_usd: token.day_limit.map(usd),
+            created: token.created.to_string(),
+            expires: token.expires.map(|expires| expires.to_string()),
+        }
+    }
+
+    fn token(self) -> Result<Token, String> {
+        let Self { name, hash, roles, domains, day_usd, created, expires } = self;
+        let shown: String = name.chars().take(64).collect();
+        let at = |key: &str, text: &str| {
+            text.parse::<Timestamp>().map_err(|_| {
+                format!("token `{shown}`: {key} is not an instant; write it as 2026-11-26T03:00:00Z")
+            })
+        };
+        let hash = SecretHash::parse(&hash).ok_or_else(|| {
+            format!("token `{shown}`: hash is not `sha256:` and 64 hexadecimal digits; add the token again")
+        })?;
+        let day_limit = day_usd.map(|usd| usd.parse::<PicoUsd>()).transpose();
+        let token = Token {
+            hash,
+            day_limit: day_limit.map_err(|error| format!("token `{shown}`: day_usd: {error}"))?,
+            created: at("created", &created)?,
+            expires: expires.map(|expires| at("expires", &expires)).transpose()?,
+            name,
+            roles,
+            domains,
+        };
+        check(&token)?;
+        Ok(token)
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<Token>, String> {
+    // The file holds hashes: its text is not quoted.
+    let Written { token: rows } = toml::from_str(text).map_err(|error| {
+        let line =
+            error.span().map_or(0, |span| text.get(..span.start).unwrap_or(text).lines().count().max(1));
+        format!("line {line}: {}; correct it", error.message().lines().next().unwrap_or("not TOML"))
+    })?;
+    let mut names = BTreeSet::new();
+    let mut tokens = Vec::with_capacity(rows.len());
+    for row in rows {
+        let token = row.token()?;
+        if !names.insert(Arc::clone(&token.name)) {
+            return Err(format!("two tokens have the name `{}`; rename one", token.name));
+        }
+        tokens.push(token);
+    }
+    Ok(tokens)
+}
+
+fn check(token: &Token) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if token.name.is_empty() || token.name.len() > 64 || !token.name.chars().all(is_plain) {
+        return Err(
+            "a token has a name of 1 to 64 letters, digits, `.`, `_` and `-`; choose another".to_owned()
+        );
+    }
+    if token.roles.is_empty() {
+        return Err(format!("token `{}` has no role; give it submit, read, approve or admin", token.name));
+    }
+    if token.domains.as_ref().is_some_and(BTreeSet::is_empty) {
+        return Err(format!(
+            "token `{}` sees no domain; name one, or leave `domains` out for all",
+            token.name
+        ));
+    }
+    Ok(())
+}
+
+/// An amount as [`PicoUsd`] reads it.
+fn usd(PicoUsd(amount): PicoUsd) -> String {
+    let (whole, part) = (amount / PicoUsd::PER_USD, amount % PicoUsd::PER_USD);
+    let text = format!("{whole}.{part:012}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// More than ten thousand tokens.
+const MAX_FILE: u64 = 4 << 20;
+
+#[cfg(test)]
+#[path = "tokens_tests.rs"]
+mod tests;

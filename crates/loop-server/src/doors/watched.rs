@@ -1,0 +1,187 @@
+//! The tokens of a server that runs: the file is read again when it has changed. One that is broken changes nothing, and is
+//! reported.
+
+use std::fmt;
+use std::fs;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use jiff::Timestamp;
+
+use super::secret::SecretHash;
+use super::tokens::{Token, TokenError, TokenFile};
+
+/// What is told when the file cannot be used any more.
+pub type TokenListener = Arc<dyn Fn(&TokenError) + Send + Sync>;
+
+/// The tokens of a file.
+pub struct WatchedTokens {
+    file: TokenFile,
+    listener: TokenListener,
+    clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    state: Mutex<State>,
+}
+
+struct State {
+    tokens: Arc<[Token]>,
+    stamp: Option<Stamp>,
+    read: Instant,
+}
+
+/// What a token that was given is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Match {
+    /// It is valid.
+    Valid(Box<Token>),
+    /// It has expired: its name.
+    Expired(Arc<str>),
+    /// There is none like it.
+    Unknown,
+}
+
+impl fmt::Debug for WatchedTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchedTokens").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+impl WatchedTokens {
+    /// Reads the file. The listener is told of each change of it that cannot be used; the last good list then stays.
+    ///
+    /// # Errors
+    /// If the file cannot be used now.
+    pub fn open(file: TokenFile, listener: TokenListener) -> Result<Self, TokenError> {
+        // The stamp first: what changes while the file is read is read again.
+        let stamp = Stamp::of(&file);
+        let state = State { tokens: file.read()?.into(), stamp, read: Instant::now() };
+        Ok(Self { file, listener, clock: Arc::new(Timestamp::now), state: Mutex::new(state) })
+    }
+
+    /// The same, by another clock, which says which tokens have expired.
+    pub fn with_clock(self, clock: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// The token that was given.
+    pub(super) fn find(&self, given: &str) -> Match {
+        self.matching(|token, given| token.hash == *given, &SecretHash::of(given))
+    }
+
+    /// The token of a session, as it is now.
+    pub(super) fn again(&self, hash: &SecretHash) -> Match {
+        self.matching(|token, hash| token.hash == *hash, hash)
+    }
+
+    fn matching(&self, is_it: impl Fn(&Token, &SecretHash) -> bool, hash: &SecretHash) -> Match {
+        let tokens = self.current();
+        // All are compared, wherever it is.
+        let found =
+            tokens.iter().fold(None, |found, token| if is_it(token, hash) { Some(token) } else { found });
+        match found {
+            Some(token) if token.is_expired((self.clock)()) => Match::Expired(Arc::clone(&token.name)),
+            Some(token) => Match::Valid(Box::new(token.clone())),
+            None => Match::Unknown,
+        }
+    }
+
+    /// The tokens as the file has them, or as it last had them.
+    fn current(&self) -> Arc<[Token]> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = Stamp::of(&self.file);
+        // A clock of files is coarse: two changes can have one stamp.
+        if stamp != state.stamp || state.read.elapsed() >= AGAIN {
+            let is_changed = stamp != state.stamp;
+            state.stamp = stamp;
+            state.read = Instant::now();
+            match self.file.read() {
+                Ok(tokens) => state.tokens = tokens.into(),
+                Err(error) if is_changed => (self.listener)(&error),
+                Err(_) => {}
+            }
+        }
+        Arc::clone(&state.tokens)
+    }
+}
+
+/// After how long the file is read again in any case.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What shows that a file was changed or replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    bytes: u64,
+    #[cfg(unix)]
+    inode: (u64, u64, i64, i64, u32),
+}
+
+impl Stamp {
+    fn of(file: &TokenFile) -> Option<Self> {
+        let found = fs::metadata(file.path()).ok()?;
+        #[cfg(unix)]
+        use std::os::unix::fs::MetadataExt as _;
+        Some(Self {
+            modified: found.modified().ok(),
+            bytes: found.len(),
+            #[cfg(unix)]
+            inode: (found.dev(), found.ino(), found.ctime(), found.ctime_nsec(), found.mode()),
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::caller::Role;
+    use crate::doors::tokens::NewToken;
+
+    fn new(name: &str) -> NewToken {
+        NewToken { name: name.into(), roles: [Role::Read].into(), ..NewToken::default() }
+    }
+
+    #[test]
+    fn a_removed_token_opens_nothing_at_once_and_a_broken_file_keeps_the_last_good_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::at(folder.path().join("tokens.toml"));
+        let (ci, team) = (file.add(new("ci")).unwrap(), file.add(new("team")).unwrap());
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let listener: TokenListener = {
+            let told = Arc::clone(&told);
+            Arc::new(move |error| told.lock().unwrap().push(error.to_string()))
+        };
+        let watched = WatchedTokens::open(file.clone(), listener).unwrap();
+        assert!(matches!(watched.find(ci.reveal()), Match::Valid(_)));
+        assert!(file.remove("ci").unwrap());
+        assert_eq!(watched.find(ci.reveal()), Match::Unknown);
+        assert_eq!(watched.again(&ci.hash()), Match::Unknown);
+        assert!(told.lock().unwrap().is_empty());
+        let good = fs::read_to_string(file.path()).unwrap();
+        fs::write(file.path(), "[[token").unwrap();
+        assert!(matches!(watched.find(team.reveal()), Match::Valid(_)));
+        assert!(matches!(watched.find(team.reveal()), Match::Valid(_)));
+        assert_eq!(told.lock().unwrap().len(), 1, "each change is told once");
+        fs::remove_file(file.path()).unwrap();
+        assert!(matches!(watched.find(team.reveal()), Match::Valid(_)));
+        assert_eq!(told.lock().unwrap().len(), 2);
+        // Made anew with the rights that the test's umask gives: other users can read it.
+        fs::write(file.path(), good.replace("team", "other")).unwrap();
+        assert!(matches!(watched.find(team.reveal()), Match::Valid(token) if &*token.name == "team"));
+        assert_eq!(told.lock().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn an_expired_token_is_told_from_an_unknown_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::at(folder.path().join("tokens.toml"));
+        let expires = Some("2027-01-01T00:00:00Z".parse().unwrap());
+        let secret = file.add(NewToken { expires, ..new("ci") }).unwrap();
+        let at = |now: &str| {
+            let now: Timestamp = now.parse().unwrap();
+            let watched = WatchedTokens::open(file.clone(), Arc::new(|_| {})).unwrap();
+            watched.with_clock(Arc::new(move || now)).find(secret.reveal())
+        };
+        assert!(matches!(at("2026-12-31T23:59:59Z"), Match::Valid(_)));
+        assert_eq!(at("2027-01-01T00:00:00Z"), Match::Expired("ci".into()));
+    }
+}

@@ -1,0 +1,200 @@
+//! A run that has not ended, as this process knows it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use loop_core::{RunId, StopMode};
+use loop_runtime::run::Remote;
+use tokio::sync::{broadcast, watch};
+
+/// What a run does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunPhase {
+    /// It has not begun.
+    Queued,
+    /// It is driven, or it is about to be.
+    Running,
+    /// It waits for a person. Neither a place nor a task is held for it.
+    Waiting {
+        /// When the time to answer ends, in milliseconds since 1970 (UTC).
+        until_unix_ms: u64,
+    },
+    /// It cannot continue until the operator has done something.
+    Interrupted,
+    /// It has ended.
+    Ended,
+}
+
+/// A piece of a reply that is still being received. It is not journaled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveText {
+    /// The call's key.
+    pub call: Arc<str>,
+    /// The try, from 1. Each try begins the text anew.
+    pub attempt: u32,
+    /// The next piece of the text.
+    pub text: Arc<str>,
+}
+
+/// What is watched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Live {
+    phase: RunPhase,
+    entries: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Cell {
+    pub(super) run: RunId,
+    pub(super) domain: Arc<str>,
+    /// Who submitted it.
+    pub(super) caller: Arc<str>,
+    pub(super) priority: i32,
+    /// When it was accepted.
+    pub(super) unix_ms: u64,
+    pub(super) item: Arc<str>,
+    pub(super) title: Arc<str>,
+    pub(super) tags: Vec<String>,
+    /// Its place in the order of arrival.
+    pub(super) nth: i64,
+    live: watch::Sender<Live>,
+    texts: broadcast::Sender<LiveText>,
+    inside: Mutex<Inside>,
+}
+
+/// What changes of a cell and is not watched.
+#[derive(Debug, Default)]
+struct Inside {
+    remote: Option<Remote>,
+    stop: Option<StopMode>,
+    trouble: Option<Arc<str>>,
+}
+
+/// What a cell is made of.
+pub(super) struct Known {
+    pub(super) run: RunId,
+    pub(super) domain: Arc<str>,
+    pub(super) caller: Arc<str>,
+    pub(super) priority: i32,
+    pub(super) unix_ms: u64,
+    pub(super) item: Arc<str>,
+    pub(super) title: Arc<str>,
+    pub(super) tags: Vec<String>,
+    pub(super) phase: RunPhase,
+    pub(super) nth: i64,
+    pub(super) stop: Option<StopMode>,
+}
+
+impl Cell {
+    pub(super) fn new(known: Known) -> Self {
+        let Known { run, domain, caller, priority, unix_ms, item, title, tags, phase, nth, stop } = known;
+        let live = watch::Sender::new(Live { phase, entries: 0 });
+        let inside = Mutex::new(Inside { stop, ..Inside::default() });
+        let texts = broadcast::Sender::new(MAX_TEXTS);
+        Self { run, domain, caller, priority, unix_ms, item, title, tags, nth, live, texts, inside }
+    }
+
+    pub(super) fn phase(&self) -> RunPhase {
+        self.live.borrow().phase
+    }
+
+    pub(super) fn entries(&self) -> u64 {
+        self.live.borrow().entries
+    }
+
+    pub(super) fn set_phase(&self, phase: RunPhase) {
+        self.live.send_modify(|live| live.phase = phase);
+    }
+
+    pub(super) fn set_entries(&self, entries: u64) {
+        self.live.send_modify(|live| live.entries = live.entries.max(entries));
+    }
+
+    pub(super) fn tell(&self, text: LiveText) {
+        // No one may listen.
+        _ = self.texts.send(text);
+    }
+
+    pub(super) fn live(&self) -> LiveRun {
+        LiveRun { live: self.live.subscribe(), texts: self.texts.subscribe() }
+    }
+
+    pub(super) fn remote(&self) -> Option<Remote> {
+        self.with(|inside| inside.remote.clone())
+    }
+
+    pub(super) fn set_remote(&self, remote: Option<Remote>) {
+        self.with(|inside| inside.remote = remote);
+    }
+
+    /// How it is to be stopped as soon as it begins.
+    pub(super) fn stop(&self) -> Option<StopMode> {
+        self.with(|inside| inside.stop)
+    }
+
+    pub(super) fn set_stop(&self, how: StopMode) {
+        self.with(|inside| inside.stop = Some(how));
+    }
+
+    pub(super) fn trouble(&self) -> Option<Arc<str>> {
+        self.with(|inside| inside.trouble.clone())
+    }
+
+    pub(super) fn set_trouble(&self, trouble: Option<Arc<str>>) {
+        self.with(|inside| inside.trouble = trouble);
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Inside) -> T) -> T {
+        change(&mut self.inside.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A run that has not ended, to be watched.
+#[derive(Debug)]
+pub struct LiveRun {
+    live: watch::Receiver<Live>,
+    texts: broadcast::Receiver<LiveText>,
+}
+
+impl LiveRun {
+    /// What it does.
+    pub fn phase(&self) -> RunPhase {
+        self.live.borrow().phase
+    }
+
+    /// How many entries it has, as far as this process has driven it. 0: not known.
+    pub fn entries(&self) -> u64 {
+        self.live.borrow().entries
+    }
+
+    /// Waits until its phase or its number of entries changes. False: it has ended, and nothing changes any more.
+    pub async fn changed(&mut self) -> bool {
+        self.live.changed().await.is_ok()
+    }
+
+    /// Waits for a change, or for the next piece of a reply. `Ok(None)`: its phase or its number of entries changed. An
+    /// error is the number of pieces that were left out, because the reader is slow; 0 means that nothing more comes.
+    ///
+    /// # Errors
+    /// When pieces were left out, or nothing more comes.
+    pub async fn next(&mut self) -> Result<Option<LiveText>, u64> {
+        tokio::select! {
+            biased;
+            changed = self.live.changed() => changed.map(|()| None).map_err(|_| 0),
+            text = self.texts.recv() => match text {
+                Ok(text) => Ok(Some(text)),
+                Err(broadcast::error::RecvError::Lagged(lost)) => Err(lost),
+                Err(broadcast::error::RecvError::Closed) => Err(0),
+            },
+        }
+    }
+
+    /// Waits until it has ended, or waits for a person.
+    pub(super) async fn rests(&mut self) {
+        let is_at_rest = |live: &Live| !matches!(live.phase, RunPhase::Queued | RunPhase::Running);
+        // An error: it has ended.
+        _ = self.live.wait_for(is_at_rest).await;
+    }
+}
+
+/// How many pieces of a reply a slow reader may be behind.
+const MAX_TEXTS: usize = 256;

@@ -1,0 +1,123 @@
+//! Why the engine refuses: a type for programs, one line for people.
+
+use loop_core::{AnswerFault, Rejected, RunId};
+use loop_runtime::journal::JournalError;
+use loop_runtime::run::StartError;
+
+/// Why the engine refuses.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// No domain of this name is served.
+    #[error("domain: `{name}` is not served here; GET /v1/domains lists the domains")]
+    UnknownDomain {
+        /// The name that was given.
+        name: String,
+    },
+    /// Several domains are served, and the request names none.
+    #[error("domain: several domains are served; name one, GET /v1/domains lists them")]
+    NoDomain,
+    /// There is no such run.
+    #[error("no run has this id; GET /v1/runs lists the runs")]
+    UnknownRun,
+    /// The work item cannot be used.
+    #[error("{0}")]
+    Item(String),
+    /// A setting, a tag or a key cannot be used.
+    #[error("{0}")]
+    Invalid(String),
+    /// A setting is not one that a caller may give.
+    #[error("settings: {0}")]
+    Setting(String),
+    /// The idempotency key was used for another request.
+    #[error(
+        "Idempotency-Key: you used this key for another request, which is run {run}; give this request a key of its own"
+    )]
+    OtherRequest {
+        /// The run of that request.
+        run: RunId,
+    },
+    /// The queue is full.
+    #[error("{bound} submissions wait{}, which is the maximum; send the request again later", of(domain.as_deref()))]
+    Full {
+        /// The domain whose bound it is. `None`: the bound of all domains together.
+        domain: Option<String>,
+        /// The bound.
+        bound: u64,
+    },
+    /// The server is ending.
+    #[error("the server is ending and accepts no new work; send the request again in a moment")]
+    Draining,
+    /// The run is not in a state for this.
+    #[error("{0}")]
+    State(String),
+    /// The run is driven by another process.
+    #[error("another process drives the run; send the request again when it has ended or waits")]
+    Elsewhere,
+    /// No action of the run has this key.
+    #[error("no action of the run has the key `{key}`; GET /v1/pending lists what waits")]
+    NoAction {
+        /// The key that was given.
+        key: String,
+    },
+    /// The binding is not the one of the action: the caller has not seen what would run.
+    #[error(
+        "binding: it is not that of {key}, so it is not what you were shown; GET /v1/pending shows what waits now"
+    )]
+    Binding {
+        /// The action's key.
+        key: String,
+    },
+    /// An approval or answer does not count.
+    #[error("{key}: {fault}")]
+    Answer {
+        /// The action's key.
+        key: String,
+        /// Why it does not.
+        fault: AnswerFault,
+    },
+    /// The run refuses what is said to it.
+    #[error("the run does not accept this now: {0}")]
+    Rejected(Rejected),
+    /// The run cannot be resumed.
+    #[error("the run cannot be continued here; the operator finds the reason in the server's log")]
+    NotResumed(String),
+    /// The journal refuses.
+    #[error("the journal cannot be read or written now; the operator finds the reason in the server's log")]
+    Journal(JournalError),
+}
+
+fn of(domain: Option<&str>) -> String {
+    domain.map_or_else(String::new, |domain| format!(" for {domain}"))
+}
+
+impl EngineError {
+    /// What only the operator is told: it may name a path.
+    pub fn for_operator(&self) -> Option<String> {
+        match self {
+            Self::NotResumed(why) => Some(why.clone()),
+            Self::Journal(error) => Some(error.to_string()),
+            _ => None,
+        }
+    }
+}
+
+impl From<JournalError> for EngineError {
+    fn from(error: JournalError) -> Self {
+        match error {
+            JournalError::Unknown { .. } | JournalError::Pruned { .. } => Self::UnknownRun,
+            JournalError::Busy { .. } => Self::Elsewhere,
+            error => Self::Journal(error),
+        }
+    }
+}
+
+impl From<StartError> for EngineError {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Journal(error) => error.into(),
+            StartError::Refused { rejected, .. } => Self::Rejected(rejected),
+            error => Self::NotResumed(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The engine of the server: it accepts requests for runs durably, drives so many of them at a time, and leaves those that
+//! wait for a person in the journal. It knows neither HTTP nor a command line.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | `cell` | a run that has not ended, as this process knows it |
+//! | `error` | why the engine refuses |
+//! | `line` | which run begins next |
+//! | `people` | stops, instructions, approvals and answers |
+//! | `settings` | what a caller may change |
+//! | `submit` | from a request to a row of the queue |
+//! | `view` | runs as callers see them |
+//! | `work` | a run from its place in the queue to its end |
+
+mod cell;
+mod error;
+mod line;
+mod open;
+mod people;
+mod settings;
+mod submit;
+mod view;
+mod work;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use loop_core::RunId;
+use loop_domain::Domain;
+use loop_runtime::Runner;
+use loop_runtime::journal::{QueueBounds, QueueLock, SqliteJournal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use cell::Cell;
+pub use cell::{LiveRun, LiveText, RunPhase};
+pub use error::EngineError;
+use line::{Line, Places};
+pub use people::PersonDecision;
+pub use submit::{NewRun, Submitted};
+pub use view::{PendingAction, RunFilter, RunPage, RunState, RunView};
+
+/// A domain that is served.
+pub struct ServedDomain {
+    /// The domain as it was loaded.
+    pub domain: Domain,
+    /// How it runs: with the journal, the shared budgets, the saver and the hooks, and leaving runs that wait for people.
+    pub runner: Runner,
+    /// How many of its runs are under way at a time, at most.
+    pub max_runs: usize,
+    /// How many submissions for it wait, at most.
+    pub max_queued: u64,
+}
+
+impl fmt::Debug for ServedDomain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServedDomain").field("name", self.name()).finish_non_exhaustive()
+    }
+}
+
+impl ServedDomain {
+    /// Its name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.domain.spec.domain
+    }
+}
+
+/// Makes runners: of the settings of a new run, and of a run that the journal has.
+#[async_trait]
+pub trait RunnerSource: Send + Sync + fmt::Debug {
+    /// The runner of a new run with these settings in place of the domain's, and these tags. `settings` are dotted keys
+    /// with values as they are on a command line.
+    ///
+    /// # Errors
+    /// One line for the caller: which setting is wrong, and how to fix it.
+    fn of_new(
+        &self,
+        domain: &ServedDomain,
+        settings: &[(String, String)],
+        tags: &[String],
+    ) -> Result<Runner, String>;
+
+    /// The runner of a run, as its origin says.
+    ///
+    /// # Errors
+    /// One line for the operator: why it cannot be made.
+    async fn of_run(&self, run: &RunId) -> Result<Runner, String>;
+}
+
+/// How much an engine does at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineLimits {
+    /// How many runs are under way at a time, in all domains together.
+    pub max_runs: usize,
+    /// How many submissions wait, in all domains together.
+    pub max_queued: u64,
+    /// How often the journal is looked at for runs that wait: whether their time is over, and whether another process
+    /// answered for them.
+    pub poll: Duration,
+}
+
+impl Default for EngineLimits {
+    fn default() -> Self {
+        Self { max_runs: 4, max_queued: 1_000, poll: work::POLL }
+    }
+}
+
+/// How much an engine has to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EngineLoad {
+    /// For each domain: how many runs are queued, are under way, wait for a person, and have ended in this process.
+    pub domains: BTreeMap<Arc<str>, DomainLoad>,
+    /// Whether no new work is begun, because the server is ending.
+    pub is_draining: bool,
+}
+
+/// How much an engine has to do for a domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DomainLoad {
+    /// Runs that have not begun.
+    pub queued: u64,
+    /// Runs that are driven here.
+    pub running: u64,
+    /// Runs that wait for a person.
+    pub waiting: u64,
+    /// Runs that cannot continue until the operator has done something.
+    pub interrupted: u64,
+}
+
+/// The engine. Clones share everything.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    journal: Arc<SqliteJournal>,
+    domains: BTreeMap<Arc<str>, ServedDomain>,
+    source: Arc<dyn RunnerSource>,
+    limits: EngineLimits,
+    state: Mutex<State>,
+    tasks: TaskTracker,
+    /// No new work is begun.
+    draining: CancellationToken,
+    /// Everything is left as it is.
+    left: CancellationToken,
+    ended: AtomicU64,
+    _lock: QueueLock,
+}
+
+/// What the process knows of runs that have not ended.
+#[derive(Default)]
+struct State {
+    cells: BTreeMap<RunId, Arc<Cell>>,
+    line: Line,
+    places: Places,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("domains", &self.inner.domains.keys()).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// The journal.
+    pub fn journal(&self) -> &Arc<SqliteJournal> {
+        &self.inner.journal
+    }
+
+    /// The domains, by name.
+    pub fn domains(&self) -> impl Iterator<Item = &ServedDomain> {
+        self.inner.domains.values()
+    }
+
+    /// The domain of this name. `None`: it is not served.
+    pub fn domain(&self, name: &str) -> Option<&ServedDomain> {
+        self.inner.domains.get(name)
+    }
+
+    /// What it has to do now.
+    pub fn load(&self) -> EngineLoad {
+        let mut domains: BTreeMap<Arc<str>, DomainLoad> =
+            self.inner.domains.keys().map(|name| (Arc::clone(name), DomainLoad::default())).collect();
+        for cell in self.inner.state().cells.values() {
+            let load = domains.entry(Arc::clone(&cell.domain)).or_default();
+            match cell.phase() {
+                RunPhase::Queued => load.queued += 1,
+                RunPhase::Running => load.running += 1,
+                RunPhase::Waiting { .. } => load.waiting += 1,
+                RunPhase::Interrupted => load.interrupted += 1,
+                RunPhase::Ended => {}
+            }
+        }
+        EngineLoad { domains, is_draining: self.inner.draining.is_cancelled() }
+    }
+
+    /// How many runs have ended in this process.
+    pub fn ended(&self) -> u64 {
+        self.inner.ended.load(Ordering::Relaxed)
+    }
+
+    /// Begins no more work and accepts none, and waits until the runs under way have ended or wait for a person, at most for
+    /// `limit`. True if they have. What is left is in the journal, and the next start resumes it.
+    pub async fn drain(&self, limit: Duration) -> bool {
+        self.inner.draining.cancel();
+        self.inner.tasks.close();
+        let is_done = tokio::time::timeout(limit, self.inner.tasks.wait()).await.is_ok();
+        self.inner.left.cancel();
+        is_done
+    }
+
+    /// Whether no new work is begun, because the server is ending.
+    pub fn is_draining(&self) -> bool {
+        self.inner.draining.is_cancelled()
+    }
+
+    /// Waits until the engine drains.
+    pub async fn draining(&self) {
+        self.inner.draining.cancelled().await;
+    }
+
+    /// What this process knows of a run that has not ended: its phase, and how many entries it has. `None`: it has ended, or
+    /// it is not of this server.
+    pub fn live(&self, run: &RunId) -> Option<LiveRun> {
+        self.inner.state().cells.get(run).map(|cell| cell.live())
+    }
+
+    /// Waits until a run has ended, or waits for a person and nothing else, at most for `limit`.
+    pub async fn wait(&self, run: &RunId, limit: Duration) {
+        let Some(mut live) = self.live(run) else { return };
+        let rests = live.rests();
+        // Whichever it was, the caller looks at the run again.
+        _ = tokio::time::timeout(limit, async {
+            tokio::select! {
+                () = rests => {}
+                () = self.draining() => {}
+            }
+        })
+        .await;
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cell(&self, run: &RunId) -> Option<Arc<Cell>> {
+        self.state().cells.get(run).cloned()
+    }
+
+    fn bounds(&self, domain: &ServedDomain) -> QueueBounds {
+        QueueBounds { all: self.limits.max_queued, domain: domain.max_queued }
+    }
+}
+
+/// Milliseconds since 1970; 0 for a clock that is set to a time before.
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,97 @@
+//! The start of an engine: it takes the queue, and continues what an earlier process left.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use loop_runtime::journal::{QueuedSubmission, SqliteJournal, SubmissionState};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::cell::{Cell, Known};
+use super::line::{Job, JobOrder};
+use super::submit::Body;
+use super::{Engine, EngineError, EngineLimits, Inner, RunPhase, RunnerSource, ServedDomain, State};
+
+impl Engine {
+    /// Opens the queue of a journal, and continues what is left of it: submissions that have not begun, runs that were under
+    /// way, and runs that wait for a person.
+    ///
+    /// # Errors
+    /// If another server has the queue, or the journal cannot be read.
+    pub async fn open(
+        journal: Arc<SqliteJournal>,
+        domains: Vec<ServedDomain>,
+        source: Arc<dyn RunnerSource>,
+        limits: EngineLimits,
+    ) -> Result<Self, EngineError> {
+        let lock = journal.lock_queue()?;
+        let domains: BTreeMap<Arc<str>, ServedDomain> =
+            domains.into_iter().map(|domain| (Arc::clone(domain.name()), domain)).collect();
+        let engine = Self {
+            inner: Arc::new(Inner {
+                journal,
+                domains,
+                source,
+                limits,
+                state: Mutex::new(State::default()),
+                tasks: TaskTracker::new(),
+                draining: CancellationToken::new(),
+                left: CancellationToken::new(),
+                ended: AtomicU64::new(0),
+                _lock: lock,
+            }),
+        };
+        for queued in engine.inner.journal.open_submissions().await? {
+            engine.take_up(queued).await?;
+        }
+        engine.dispatch();
+        tokio::spawn(engine.clone().look_after_waits());
+        Ok(engine)
+    }
+
+    /// Puts what is left of a submission into the line. One of a domain that is not served stays in the journal.
+    async fn take_up(&self, queued: QueuedSubmission) -> Result<(), EngineError> {
+        let QueuedSubmission { submission, nth, state, stop, is_sealed } = queued;
+        if !self.inner.domains.contains_key(&submission.domain) {
+            return Ok(());
+        }
+        let body: Option<Body> = serde_json::from_str(&submission.body).ok();
+        let line = self.inner.journal.line(&submission.run).await?;
+        let (item, title, tags) = match (&body, &line) {
+            (Some(body), _) => (Arc::clone(&body.item.id), Arc::clone(&body.item.title), body.tags.clone()),
+            (None, Some(line)) => (Arc::clone(&line.item), Arc::clone(&line.title), Vec::new()),
+            (None, None) => ("".into(), "".into(), Vec::new()),
+        };
+        let has_begun = state != SubmissionState::Queued || line.is_some();
+        let known = Known {
+            run: submission.run.clone(),
+            domain: Arc::clone(&submission.domain),
+            caller: Arc::clone(&submission.caller),
+            priority: submission.priority,
+            unix_ms: submission.unix_ms,
+            item,
+            title,
+            tags,
+            phase: if has_begun { RunPhase::Running } else { RunPhase::Queued },
+            nth,
+            stop,
+        };
+        let cell = Arc::new(Cell::new(known));
+        let order = match has_begun {
+            true => JobOrder::resume(submission.priority, nth),
+            false => JobOrder::begin(submission.priority, nth),
+        };
+        let mut state = self.inner.state();
+        state.cells.insert(submission.run.clone(), Arc::clone(&cell));
+        if is_sealed {
+            state.line.push(Job { run: submission.run, domain: submission.domain, order });
+        } else {
+            cell.set_trouble(Some(
+                "its row in the queue was changed by another program, so it is not begun".into(),
+            ));
+            cell.set_phase(RunPhase::Interrupted);
+        }
+        Ok(())
+    }
+}

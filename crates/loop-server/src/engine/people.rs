@@ -1,0 +1,232 @@
+//! What people say to a run: stops, instructions, approvals, denials and answers. Each is journaled before the caller is
+//! told, or handed to the driver that has the run.
+
+use std::sync::Arc;
+
+use loop_core::{AnswerFault, Approver, CommandKey, EventKind, PersonAnswer, Phase, Run, RunId, StopMode};
+use loop_runtime::journal::{Journal as _, Recorded, expire, replay};
+
+use super::cell::{Cell, Known};
+use super::{Engine, EngineError, RunPhase};
+
+/// What a person decides about an action that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PersonDecision {
+    /// It may run once, as it was shown.
+    Approve {
+        /// Who approves it.
+        by: Approver,
+    },
+    /// It does not run.
+    Deny {
+        /// Why not. The model reads it.
+        why: Arc<str>,
+    },
+    /// The answer to a question.
+    Answer {
+        /// The answer.
+        text: Arc<str>,
+    },
+}
+
+impl Engine {
+    /// Stops a run: at its next gate, or now. One that is queued ends without a call.
+    ///
+    /// # Errors
+    /// If there is no such run, it has ended, or another process drives it.
+    pub async fn stop(&self, run: &RunId, how: StopMode) -> Result<(), EngineError> {
+        if let Some(cell) = self.inner.cell(run) {
+            if cell.phase() == RunPhase::Queued {
+                if self.inner.journal.stop_submission(run, how).await? {
+                    self.begin_stopped(&cell, how);
+                }
+                return Ok(());
+            }
+            if let Some(remote) = cell.remote() {
+                remote.stop(how);
+                return Ok(());
+            }
+            if cell.phase() == RunPhase::Running {
+                // It has a place, or waits for one.
+                cell.set_stop(how);
+                return Ok(());
+            }
+        }
+        let (_, state) = self.open_run(run).await?;
+        if state.is_done() {
+            return Err(over(run));
+        }
+        self.say(run, EventKind::StopRequested { how }).await
+    }
+
+    /// Gives a run an instruction, which its next pass reads.
+    ///
+    /// # Errors
+    /// If the run cannot read it any more, has not begun, or another process drives it.
+    pub async fn instruct(&self, run: &RunId, text: Arc<str>) -> Result<(), EngineError> {
+        if text.trim().is_empty() {
+            return Err(EngineError::Invalid("text: it is blank; give the instruction".to_owned()));
+        }
+        if self.inner.cell(run).is_some_and(|cell| cell.phase() == RunPhase::Queued) {
+            return Err(EngineError::State(
+                "the run has not begun; send the instruction when it has, or submit another item".to_owned(),
+            ));
+        }
+        let (_, state) = self.open_run(run).await?;
+        state.takes_instruction(&text).map_err(EngineError::Rejected)?;
+        if let Some(remote) = self.inner.cell(run).and_then(|cell| cell.remote()) {
+            remote.tell(text);
+            return Ok(());
+        }
+        self.say(run, EventKind::Instruction { text }).await
+    }
+
+    /// Decides an action that waits. `binding` is what the person was shown: the decision counts for nothing else.
+    ///
+    /// # Errors
+    /// If the action does not wait, was changed since it was shown, or the decision does not count.
+    pub async fn decide(
+        &self,
+        run: &RunId,
+        key: &str,
+        binding: &str,
+        decision: PersonDecision,
+    ) -> Result<(), EngineError> {
+        if self.inner.cell(run).is_some_and(|cell| cell.phase() == RunPhase::Queued) {
+            return Err(EngineError::NoAction { key: cut(key) });
+        }
+        let (recorded, state) = self.open_run(run).await?;
+        let no_action = || EngineError::NoAction { key: cut(key) };
+        let action: CommandKey = key.parse().map_err(|_| no_action())?;
+        let own = state.binding(&action).ok_or_else(no_action)?;
+        if own.to_string() != binding.trim().to_ascii_lowercase() {
+            return Err(EngineError::Binding { key: action.to_string() });
+        }
+        let now = recorded.now().max(state.now());
+        let may = match &decision {
+            PersonDecision::Approve { by } => state.may_approve(now, &action, by, Some(&own)),
+            PersonDecision::Deny { why } => {
+                state.may_answer(now, &action, &PersonAnswer::Denied { why: Arc::clone(why) }, Some(&own))
+            }
+            PersonDecision::Answer { text } => {
+                state.may_answer(now, &action, &PersonAnswer::Answered { text: Arc::clone(text) }, Some(&own))
+            }
+        };
+        if let Err(fault) = may {
+            if matches!(fault, AnswerFault::Expired { .. }) {
+                // From now on, whatever a clock is set to. A driver of the run journals it as well.
+                _ = expire(&*self.inner.journal, run).await;
+            }
+            return Err(EngineError::Answer { key: action.to_string(), fault });
+        }
+        let kind = match decision {
+            PersonDecision::Approve { by } => EventKind::ApprovedBy { key: action, by, binding: Some(own) },
+            PersonDecision::Deny { why } => EventKind::PersonAnswered {
+                key: action,
+                answer: PersonAnswer::Denied { why },
+                binding: Some(own),
+            },
+            PersonDecision::Answer { text } => EventKind::PersonAnswered {
+                key: action,
+                answer: PersonAnswer::Answered { text },
+                binding: Some(own),
+            },
+        };
+        if let Some(remote) = self.inner.cell(run).and_then(|cell| cell.remote()) {
+            match kind {
+                EventKind::ApprovedBy { key, by, .. } => remote.approve_as(key, by, own),
+                EventKind::PersonAnswered { key, answer, .. } => remote.answer_as_shown(key, answer, own),
+                _ => {}
+            }
+            return Ok(());
+        }
+        self.say(run, kind).await
+    }
+
+    /// Continues a run that was interrupted, or whose time to answer is over.
+    ///
+    /// # Errors
+    /// If it has ended, waits for a person, or another process drives it.
+    pub async fn resume(&self, run: &RunId) -> Result<(), EngineError> {
+        if self.inner.draining.is_cancelled() {
+            return Err(EngineError::Draining);
+        }
+        if let Some(cell) = self.inner.cell(run)
+            && matches!(cell.phase(), RunPhase::Queued | RunPhase::Running)
+        {
+            return Ok(());
+        }
+        let (recorded, state) = self.open_run(run).await?;
+        if state.is_done() {
+            return Err(over(run));
+        }
+        let now = recorded.now();
+        if matches!(state.phase(), Phase::WaitingForPerson { .. })
+            && state.requested().iter().all(|requested| requested.deadline > now)
+        {
+            return Err(EngineError::State(
+                "the run waits for a person; decide what GET /v1/pending lists, and it continues by itself"
+                    .to_owned(),
+            ));
+        }
+        let line = self.inner.journal.line(run).await?.ok_or(EngineError::UnknownRun)?;
+        if line.is_written {
+            return Err(EngineError::Elsewhere);
+        }
+        let cell = self.cell_of(&state).await?;
+        self.continue_run(&cell);
+        Ok(())
+    }
+
+    /// Journals this and continues the run, unless it still waits for a person.
+    async fn say(&self, run: &RunId, kind: EventKind) -> Result<(), EngineError> {
+        let runner = self.inner.source.of_run(run).await.map_err(EngineError::NotResumed)?;
+        let state = runner.note_down(run, [kind]).await?;
+        let cell = self.cell_of(&state).await?;
+        cell.set_entries(0);
+        if !matches!(state.phase(), Phase::WaitingForPerson { .. }) && cell.phase() != RunPhase::Running {
+            self.continue_run(&cell);
+        }
+        Ok(())
+    }
+
+    /// A run as the journal has it.
+    pub(super) async fn open_run(&self, run: &RunId) -> Result<(Recorded, Run), EngineError> {
+        let recorded = self.inner.journal.read(run).await?;
+        let state = replay(run, &recorded)?;
+        Ok((recorded, state))
+    }
+
+    /// The cell of a run that has not ended. A run that was not submitted here gets one.
+    async fn cell_of(&self, state: &Run) -> Result<Arc<Cell>, EngineError> {
+        if let Some(cell) = self.inner.cell(state.id()) {
+            return Ok(cell);
+        }
+        let queued = self.inner.journal.submission(state.id()).await?;
+        let started = state.started();
+        let known = Known {
+            run: state.id().clone(),
+            domain: Arc::clone(&state.spec().domain),
+            caller: queued.as_ref().map_or_else(|| "".into(), |queued| Arc::clone(&queued.submission.caller)),
+            priority: queued.as_ref().map_or(0, |queued| queued.submission.priority),
+            unix_ms: started.unix_ms,
+            item: Arc::clone(&started.item.id),
+            title: Arc::clone(&started.item.title),
+            tags: Vec::new(),
+            phase: RunPhase::Interrupted,
+            nth: queued.map_or(0, |queued| queued.nth),
+            stop: None,
+        };
+        let mut state_of = self.inner.state();
+        // Another request may have made it meanwhile.
+        Ok(Arc::clone(state_of.cells.entry(state.id().clone()).or_insert_with(|| Arc::new(Cell::new(known)))))
+    }
+}
+
+fn over(run: &RunId) -> EngineError {
+    EngineError::State(format!("run {run} has ended; GET /v1/runs/{run}/document returns what it came to"))
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(40).collect()
+}

@@ -1,0 +1,200 @@
+//! From a request to a row of the queue. What is accepted is committed before the caller is told.
+
+use std::sync::Arc;
+
+use loop_core::{Digest, RunId, WorkItem, canonical, is_clean};
+use loop_runtime::Runner;
+use loop_runtime::journal::{Accepted, QueuedSubmission, Submission};
+use serde::{Deserialize, Serialize};
+
+use super::cell::{Cell, Known};
+use super::line::{Job, JobOrder};
+use super::{Engine, EngineError, RunPhase, ServedDomain, settings, unix_ms};
+
+/// A request for a run.
+#[derive(Clone, Debug, Default)]
+pub struct NewRun {
+    /// The domain's name. `None`: the only one that is served.
+    pub domain: Option<String>,
+    /// The work item: JSON where its first character that is not blank is `{`, else Markdown.
+    pub item: String,
+    /// Who asks. It is the item's caller too.
+    pub caller: Arc<str>,
+    /// Their idempotency key. `None`: they gave none.
+    pub key: Option<String>,
+    /// A higher one begins first.
+    pub priority: i32,
+    /// Settings in place of the domain's, as dotted keys with values as they are on a command line.
+    pub settings: Vec<(String, String)>,
+    /// Tags of the run.
+    pub tags: Vec<String>,
+}
+
+/// A run that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// Its id.
+    pub run: RunId,
+    /// Whether this request submitted it. Otherwise an earlier one with the same key did.
+    pub is_new: bool,
+}
+
+/// What a run begins with, as the queue keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Body {
+    version: u32,
+    pub(super) item: WorkItem,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) settings: Vec<(String, String)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) tags: Vec<String>,
+}
+
+const VERSION: u32 = 1;
+
+impl Engine {
+    /// Accepts a request: once this returns, the run is in the journal's queue under its id, and begins there once even if
+    /// this process is killed. A request with the key of an earlier one is that request if it asks for the same.
+    ///
+    /// # Errors
+    /// If the request is wrong, the queue is full, the server is ending, or the journal cannot be written.
+    pub async fn submit(&self, new: NewRun) -> Result<Submitted, EngineError> {
+        let inner = &self.inner;
+        let domain = self.named(new.domain.as_deref())?;
+        let key = new.key.as_deref().map(|key| named("Idempotency-Key", key)).transpose()?;
+        let tags = tags(&new.tags)?;
+        let mut item =
+            domain.domain.item(&new.item, "item").map_err(|error| EngineError::Item(error.to_string()))?;
+        item.caller = Some(Arc::clone(&new.caller));
+        let body = Body { version: VERSION, item, settings: new.settings, tags };
+        // Nothing that is journaled holds a secret. What is masked here is masked in the run as well.
+        let text = serde_json::to_string(&body).map_err(|error| EngineError::Item(error.to_string()))?;
+        let text = domain.runner.secrets().mask_json(&text).into_owned();
+        let digest = digest(domain.name(), new.priority, &text);
+        if let Some(key) = &key
+            && let Some(earlier) = inner.journal.submission_of_key(&new.caller, key).await?
+        {
+            return again(&earlier, digest);
+        }
+        if inner.draining.is_cancelled() {
+            return Err(EngineError::Draining);
+        }
+        settings::check_named(domain, &body.settings)?;
+        if !body.settings.is_empty() {
+            let runner =
+                inner.source.of_new(domain, &body.settings, &body.tags).map_err(EngineError::Setting)?;
+            settings::check_tightened(&domain.runner.spec().limits, &runner.spec().limits)?;
+            check_begins(&runner)?;
+        }
+        let body: Body = serde_json::from_str(&text).map_err(|error| EngineError::Item(error.to_string()))?;
+        let submission = Submission {
+            run: Runner::new_id(),
+            domain: Arc::clone(domain.name()),
+            caller: new.caller,
+            request_key: key,
+            digest,
+            priority: new.priority,
+            unix_ms: unix_ms(),
+            body: text.into(),
+        };
+        match inner.journal.submit(submission.clone(), inner.bounds(domain)).await? {
+            Ok(Accepted::New(nth)) => {
+                let run = submission.run.clone();
+                self.enqueue(&submission, nth, &body);
+                Ok(Submitted { run, is_new: true })
+            }
+            Ok(Accepted::Full { of_domain, bound }) => {
+                Err(EngineError::Full { domain: of_domain.then(|| domain.name().to_string()), bound })
+            }
+            Err(earlier) => again(&earlier, digest),
+        }
+    }
+
+    /// The domain of this name, or the only one.
+    fn named(&self, name: Option<&str>) -> Result<&ServedDomain, EngineError> {
+        let domains = &self.inner.domains;
+        match name {
+            Some(name) => domains
+                .get(name)
+                .ok_or_else(|| EngineError::UnknownDomain { name: name.chars().take(80).collect() }),
+            None if domains.len() == 1 => domains.values().next().ok_or(EngineError::NoDomain),
+            None => Err(EngineError::NoDomain),
+        }
+    }
+
+    /// Puts a row of the queue into the line of those that wait for a place.
+    pub(super) fn enqueue(&self, submission: &Submission, nth: i64, body: &Body) {
+        let cell = Cell::new(Known {
+            run: submission.run.clone(),
+            domain: Arc::clone(&submission.domain),
+            caller: Arc::clone(&submission.caller),
+            priority: submission.priority,
+            unix_ms: submission.unix_ms,
+            item: Arc::clone(&body.item.id),
+            title: Arc::clone(&body.item.title),
+            tags: body.tags.clone(),
+            phase: RunPhase::Queued,
+            nth,
+            stop: None,
+        });
+        let job = Job {
+            run: submission.run.clone(),
+            domain: Arc::clone(&submission.domain),
+            order: JobOrder::begin(submission.priority, nth),
+        };
+        {
+            let mut state = self.inner.state();
+            state.cells.insert(submission.run.clone(), Arc::new(cell));
+            state.line.push(job);
+        }
+        self.dispatch();
+    }
+}
+
+/// What the same key comes to: the run of the earlier request if it is the same request.
+fn again(earlier: &QueuedSubmission, digest: Digest) -> Result<Submitted, EngineError> {
+    let run = earlier.submission.run.clone();
+    if earlier.submission.digest == digest {
+        Ok(Submitted { run, is_new: false })
+    } else {
+        Err(EngineError::OtherRequest { run })
+    }
+}
+
+/// The digest of all that is asked for, whatever the order of the members.
+fn digest(domain: &str, priority: i32, body: &str) -> Digest {
+    let body: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+    Digest::of("submission", format!("{domain}\n{priority}\n{}", canonical(&body)).as_bytes())
+}
+
+fn check_begins(runner: &Runner) -> Result<(), EngineError> {
+    runner.check_price().map_err(|error| EngineError::Setting(error.to_string()))
+}
+
+/// A name that a caller gives: one visible line of at most 200 characters.
+fn named(what: &str, text: &str) -> Result<Arc<str>, EngineError> {
+    let is_plain = |c: char| is_clean(c) && !matches!(c, '\n' | '\t');
+    if text.trim().is_empty() || text.chars().count() > 200 || !text.chars().all(is_plain) {
+        let message =
+            format!("{what}: it is blank, longer than 200 characters or not one plain line; correct it");
+        return Err(EngineError::Invalid(message));
+    }
+    Ok(text.trim().into())
+}
+
+/// Tags, each once.
+fn tags(given: &[String]) -> Result<Vec<String>, EngineError> {
+    let mut tags: Vec<String> = Vec::new();
+    for tag in given {
+        let tag = named("tags", tag)?;
+        if !tags.iter().any(|known| **known == *tag) {
+            tags.push(tag.to_string());
+        }
+    }
+    if tags.len() > MAX_TAGS {
+        return Err(EngineError::Invalid(format!("tags: a run has at most {MAX_TAGS} of them; give fewer")));
+    }
+    Ok(tags)
+}
+
+const MAX_TAGS: usize = 20;

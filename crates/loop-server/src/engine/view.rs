@@ -1,0 +1,417 @@
+//! Runs as callers see them: from this process where it has them, from the journal otherwise.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loop_core::{Phase, Run, RunId};
+use loop_runtime::journal::{Journal as _, Recorded, RunLine, RunQuery, RunSummary, replay};
+use loop_runtime::report::{ListedCost, PersonRequestReport};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cell::Cell;
+use super::work::ELSEWHERE;
+use super::{Engine, EngineError, RunPhase};
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RunView {
+    /// Its id.
+    pub run: String,
+    /// The domain's name.
+    pub domain: String,
+    /// The work item's id.
+    pub item: String,
+    /// The work item's title.
+    pub title: String,
+    /// `queued`, `running`, `waiting` (for a person), `interrupted` (it has not ended, and no process drives it), `ended` or
+    /// `damaged`.
+    pub state: String,
+    /// When it was accepted, in milliseconds since 1970 (UTC); when it began, if it was not submitted to a server.
+    pub accepted_unix_ms: u64,
+    /// Who submitted it. Null: it was not submitted to this server, or it has ended and the list does not say.
+    pub caller: Option<String>,
+    /// Its priority in the queue. Null as for `caller`.
+    pub priority: Option<i32>,
+    /// The tags that it was begun with. Empty if there are none.
+    pub tags: Vec<String>,
+    /// How many entries its journal has.
+    pub entries: u64,
+    /// The name of the reason for which it stopped. Null if it has not ended.
+    pub reason: Option<String>,
+    /// The class of its stop: `answered`, `partial`, `refused`, `needs_human`, `failed`, `in_doubt` or `cancelled`. Null if
+    /// it has not ended.
+    pub class: Option<String>,
+    /// What its own calls cost so far.
+    pub cost: ListedCost,
+    /// When the time to answer ends, in milliseconds since 1970 (UTC), while it waits for a person. No answer by then is a
+    /// denial. Null otherwise.
+    pub until_unix_ms: Option<u64>,
+    /// Why it does not continue. Null: nothing is wrong with it.
+    pub trouble: Option<String>,
+}
+
+/// Which runs are listed. A run has to fit all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunFilter {
+    /// What the journal is asked for.
+    pub query: RunQuery,
+    /// Only runs in this state, by its name.
+    pub state: Option<RunState>,
+}
+
+/// A state by which runs are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// It has not begun.
+    Queued,
+    /// A process drives it.
+    Running,
+    /// It waits for a person.
+    Waiting,
+    /// It has not ended, and no process drives it.
+    Interrupted,
+    /// It has ended.
+    Ended,
+    /// Its entries cannot be read.
+    Damaged,
+}
+
+impl RunState {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Interrupted => "interrupted",
+            Self::Ended => "ended",
+            Self::Damaged => "damaged",
+        }
+    }
+}
+
+/// A page of a list.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RunPage {
+    /// The runs, newest first.
+    pub runs: Vec<RunView>,
+    /// The `cursor` of the next page. Null: there are no more.
+    pub next: Option<String>,
+}
+
+/// An action that waits for a person.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PendingAction {
+    /// The run.
+    pub run: String,
+    /// The domain's name.
+    pub domain: String,
+    /// The work item's id.
+    pub item: String,
+    /// The work item's title.
+    pub title: String,
+    /// What is asked. `action` and `binding` go into the decision.
+    #[serde(flatten)]
+    pub request: PersonRequestReport,
+    /// How many people have to approve it.
+    pub approvals: u32,
+    /// The accounts that have approved it so far.
+    pub approved_by: Vec<String>,
+}
+
+impl Engine {
+    /// A run.
+    ///
+    /// # Errors
+    /// If there is no such run, or the journal cannot be read.
+    pub async fn view(&self, run: &RunId) -> Result<RunView, EngineError> {
+        let cell = self.inner.cell(run);
+        let line = self.inner.journal.line(run).await?;
+        let mut view = match (&cell, line) {
+            (_, Some(line)) => {
+                let summaries = self.inner.journal.summaries(std::slice::from_ref(run)).await?;
+                self.seen(&line, cell.as_deref(), summaries.get(run).copied().unwrap_or_default()).await
+            }
+            (Some(cell), None) => queued(cell),
+            (None, None) => return self.left(run).await,
+        };
+        if view.caller.is_none()
+            && let Some(queued) = self.inner.journal.submission(run).await?
+        {
+            view.caller = Some(queued.submission.caller.to_string());
+            view.priority = Some(queued.submission.priority);
+            view.accepted_unix_ms = queued.submission.unix_ms;
+        }
+        Ok(view)
+    }
+
+    /// A submission that this process does not have: its domain is not served now.
+    async fn left(&self, run: &RunId) -> Result<RunView, EngineError> {
+        let queued = self.inner.journal.submission(run).await?.ok_or(EngineError::UnknownRun)?;
+        let submission = queued.submission;
+        if submission.body.is_empty() {
+            // Its run was pruned.
+            return Err(EngineError::UnknownRun);
+        }
+        Ok(RunView {
+            run: run.to_string(),
+            domain: submission.domain.to_string(),
+            item: String::new(),
+            title: String::new(),
+            state: RunState::Queued.name().to_owned(),
+            accepted_unix_ms: submission.unix_ms,
+            caller: Some(submission.caller.to_string()),
+            priority: Some(submission.priority),
+            tags: Vec::new(),
+            entries: 0,
+            reason: None,
+            class: None,
+            cost: ListedCost::default(),
+            until_unix_ms: None,
+            trouble: Some("its domain is not served now".to_owned()),
+        })
+    }
+
+    /// The domain and the submitter of a run, for the check of what a caller may do. `None`: there is no such run.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn owner(&self, run: &RunId) -> Result<Option<(Arc<str>, Option<Arc<str>>)>, EngineError> {
+        if let Some(cell) = self.inner.cell(run).filter(|cell| !cell.caller.is_empty()) {
+            return Ok(Some((Arc::clone(&cell.domain), Some(Arc::clone(&cell.caller)))));
+        }
+        if let Some(queued) = self.inner.journal.submission(run).await? {
+            let submission = queued.submission;
+            return Ok(Some((submission.domain, Some(submission.caller))));
+        }
+        Ok(self.inner.journal.line(run).await?.map(|line| (line.domain, None)))
+    }
+
+    /// A run as the journal has it.
+    ///
+    /// # Errors
+    /// If there is no such run, or it cannot be read.
+    pub async fn read(&self, run: &RunId) -> Result<(Recorded, Run), EngineError> {
+        self.open_run(run).await
+    }
+
+    /// A text about a run of a domain, without the secrets that the domain knows.
+    pub fn masked(&self, domain: &str, text: &str) -> String {
+        let domain = self.inner.domains.get(domain);
+        domain.map_or_else(|| text.to_owned(), |domain| domain.runner.secrets().mask(text).into_owned())
+    }
+
+    /// The same of a text in JSON.
+    pub fn masked_json(&self, domain: &str, json: &str) -> String {
+        let domain = self.inner.domains.get(domain);
+        domain.map_or_else(|| json.to_owned(), |domain| domain.runner.secrets().mask_json(json).into_owned())
+    }
+
+    /// A page of the list of runs, newest first.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn list(&self, filter: &RunFilter, limit: usize) -> Result<RunPage, EngineError> {
+        let mut query = filter.query.clone();
+        let mut views = Vec::new();
+        let is_for = |state: RunState| filter.state.is_none_or(|wanted| wanted == state);
+        if is_for(RunState::Queued) && query.reason.is_none() && query.ended != Some(true) {
+            views.extend(self.queued_views(&query));
+        }
+        if filter.state != Some(RunState::Queued) {
+            query.ended = query.ended.or(match filter.state {
+                Some(RunState::Ended) => Some(true),
+                Some(RunState::Running | RunState::Waiting | RunState::Interrupted) => Some(false),
+                _ => None,
+            });
+            // A state that the journal does not know is looked for page by page.
+            let mut seen = 0;
+            loop {
+                let lines = self.inner.journal.page(&query, limit + 1).await?;
+                let is_last = lines.len() <= limit;
+                query.before = lines.last().map(|line| line.run.clone()).or(query.before);
+                for view in self.seen_all(lines).await? {
+                    if filter.state.is_none_or(|wanted| view.state == wanted.name()) {
+                        seen += 1;
+                        views.push(view);
+                    }
+                }
+                if is_last || seen > limit {
+                    break;
+                }
+            }
+        }
+        views.sort_unstable_by(|a, b| b.run.cmp(&a.run));
+        // A run may begin between the two looks.
+        views.dedup_by(|a, b| a.run == b.run);
+        let has_more = views.len() > limit;
+        views.truncate(limit);
+        let next = views.last().filter(|_| has_more).map(|view| view.run.clone());
+        Ok(RunPage { runs: views, next })
+    }
+
+    /// The actions that wait for people in these domains, of the run that waits longest first.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn pending(&self, sees: impl Fn(&str) -> bool) -> Result<Vec<PendingAction>, EngineError> {
+        let waiting: Vec<Arc<Cell>> = {
+            let state = self.inner.state();
+            let waits =
+                |cell: &&Arc<Cell>| matches!(cell.phase(), RunPhase::Waiting { .. } | RunPhase::Running);
+            state.cells.values().filter(waits).filter(|cell| sees(&cell.domain)).cloned().collect()
+        };
+        let mut pending = Vec::new();
+        for cell in waiting {
+            if let Ok(actions) = self.pending_of(&cell.run).await {
+                pending.extend(actions);
+            }
+            if pending.len() >= MAX_PENDING {
+                break;
+            }
+        }
+        Ok(pending)
+    }
+
+    /// The actions of a run that wait for people.
+    ///
+    /// # Errors
+    /// If the run cannot be read.
+    pub async fn pending_of(&self, run: &RunId) -> Result<Vec<PendingAction>, EngineError> {
+        let (recorded, state) = self.open_run(run).await?;
+        let (started, now) = (state.started(), recorded.now());
+        let actions = state.requested().into_iter().filter(|requested| requested.deadline > now);
+        let of = |requested: loop_core::PersonRequest| PendingAction {
+            run: run.to_string(),
+            domain: state.spec().domain.to_string(),
+            item: started.item.id.to_string(),
+            title: started.item.title.to_string(),
+            approvals: requested.approvals,
+            approved_by: requested.approvers.iter().map(|by| by.account.to_string()).collect(),
+            request: PersonRequestReport::new(started, &requested),
+        };
+        Ok(actions.map(of).collect())
+    }
+
+    /// The queued runs that fit. There are no more of them than the queue takes.
+    fn queued_views(&self, query: &RunQuery) -> Vec<RunView> {
+        let fits = |cell: &&Arc<Cell>| {
+            let has = |text: &str| {
+                let text = text.to_ascii_lowercase();
+                cell.item.to_ascii_lowercase().contains(&text)
+                    || cell.title.to_ascii_lowercase().contains(&text)
+            };
+            cell.phase() == RunPhase::Queued
+                && query.domains.as_ref().is_none_or(|domains| domains.contains(&cell.domain))
+                && query.since_unix_ms.is_none_or(|since| cell.unix_ms >= since)
+                && query.until_unix_ms.is_none_or(|until| cell.unix_ms < until)
+                && query.tag.as_ref().is_none_or(|tag| cell.tags.iter().any(|known| **known == **tag))
+                && query.text.as_deref().is_none_or(has)
+                && query.before.as_ref().is_none_or(|before| cell.run < *before)
+        };
+        self.inner.state().cells.values().filter(fits).map(|cell| queued(cell)).collect()
+    }
+
+    async fn seen_all(&self, lines: Vec<RunLine>) -> Result<Vec<RunView>, EngineError> {
+        let ids: Vec<RunId> = lines.iter().map(|line| line.run.clone()).collect();
+        let summaries: BTreeMap<RunId, RunSummary> = self.inner.journal.summaries(&ids).await?;
+        let mut views = Vec::with_capacity(lines.len());
+        for line in lines {
+            let (cell, summary) = (self.inner.cell(&line.run), summaries.get(&line.run).copied());
+            views.push(self.seen(&line, cell.as_deref(), summary.unwrap_or_default()).await);
+        }
+        Ok(views)
+    }
+
+    async fn seen(&self, line: &RunLine, cell: Option<&Cell>, summary: RunSummary) -> RunView {
+        let (mut until, mut trouble) = (None, cell.and_then(Cell::trouble).map(|why| why.to_string()));
+        let state = match (line, cell.map(Cell::phase)) {
+            (RunLine { trouble: Some(_), .. }, _) => {
+                trouble = Some(
+                    "its entries cannot be read; the operator finds the reason with `loopgate verify`".into(),
+                );
+                RunState::Damaged
+            }
+            (_, Some(RunPhase::Waiting { until_unix_ms: ELSEWHERE })) => RunState::Running,
+            (_, Some(RunPhase::Waiting { until_unix_ms })) => {
+                until = Some(until_unix_ms);
+                RunState::Waiting
+            }
+            // A run that has its stop may still be saved.
+            (_, Some(RunPhase::Running | RunPhase::Queued)) => RunState::Running,
+            (_, Some(RunPhase::Interrupted)) => RunState::Interrupted,
+            (RunLine { stop: Some(_), .. }, _) | (_, Some(RunPhase::Ended)) => RunState::Ended,
+            (RunLine { is_written: true, .. }, None) => RunState::Running,
+            (_, None) => match self.waits_until(&line.run).await {
+                Some(unix_ms) => {
+                    until = Some(unix_ms);
+                    RunState::Waiting
+                }
+                None => RunState::Interrupted,
+            },
+        };
+        RunView {
+            run: line.run.to_string(),
+            domain: line.domain.to_string(),
+            item: line.item.to_string(),
+            title: line.title.to_string(),
+            state: state.name().to_owned(),
+            accepted_unix_ms: cell.map_or(line.unix_ms, |cell| cell.unix_ms),
+            caller: cell.map(|cell| cell.caller.to_string()).filter(|caller| !caller.is_empty()),
+            priority: cell.filter(|cell| !cell.caller.is_empty()).map(|cell| cell.priority),
+            tags: tags(line.origin.as_deref()),
+            entries: line.entries,
+            reason: line.stop.as_ref().map(|stop| stop.name().to_owned()),
+            class: line.stop.as_ref().and(summary.class).map(|class| class.name().to_owned()),
+            cost: summary.cost.into(),
+            until_unix_ms: until,
+            trouble,
+        }
+    }
+
+    /// Until when a run of another program waits for a person. `None`: it does not, or it cannot be read.
+    async fn waits_until(&self, run: &RunId) -> Option<u64> {
+        let recorded = self.inner.journal.read(run).await.ok()?;
+        let state = replay(run, &recorded).ok()?;
+        let waits = matches!(state.phase(), Phase::WaitingForPerson { .. });
+        let deadline = state.requested().iter().map(|requested| requested.deadline).min()?;
+        (waits && deadline > recorded.now()).then(|| state.started().unix_ms_at(deadline))
+    }
+}
+
+fn queued(cell: &Cell) -> RunView {
+    RunView {
+        run: cell.run.to_string(),
+        domain: cell.domain.to_string(),
+        item: cell.item.to_string(),
+        title: cell.title.to_string(),
+        state: RunState::Queued.name().to_owned(),
+        accepted_unix_ms: cell.unix_ms,
+        caller: Some(cell.caller.to_string()),
+        priority: Some(cell.priority),
+        tags: cell.tags.clone(),
+        entries: 0,
+        reason: None,
+        class: None,
+        cost: ListedCost::default(),
+        until_unix_ms: None,
+        trouble: cell.trouble().map(|why| why.to_string()),
+    }
+}
+
+/// The tags in a run's origin. An origin that has none is one without tags.
+fn tags(origin: Option<&str>) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Tags {
+        #[serde(default)]
+        tags: Vec<String>,
+    }
+    origin
+        .and_then(|origin| serde_json::from_str(origin).ok())
+        .map_or_else(Vec::new, |found: Tags| found.tags)
+}
+
+/// How many actions a list has.
+const MAX_PENDING: usize = 500;

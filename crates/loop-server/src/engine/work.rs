@@ -1,0 +1,294 @@
+//! A run from its place in the queue to its end, or to where it waits for a person.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use loop_core::{Phase, RunId, Started, StopMode};
+use loop_runtime::journal::{Journal as _, JournalError, SubmissionState, replay};
+use loop_runtime::observe::RunEvent;
+use loop_runtime::run::{Driven, Handle, StartError};
+use tokio_util::sync::CancellationToken;
+
+use super::cell::Cell;
+use super::line::{Job, JobOrder};
+use super::submit::Body;
+use super::{Engine, EngineError, LiveText, RunPhase};
+
+/// What a job comes to.
+enum Came {
+    /// The run has ended.
+    Ended,
+    /// The run waits for a person until then.
+    Waits { until_unix_ms: u64 },
+    /// The run is as it was, for this reason.
+    Stays { phase: RunPhase, why: EngineError },
+}
+
+impl Engine {
+    /// Starts as many jobs as there are places for.
+    pub(super) fn dispatch(&self) {
+        let inner = &self.inner;
+        loop {
+            if inner.draining.is_cancelled() {
+                return;
+            }
+            let taken = {
+                let mut state = inner.state();
+                let super::State { line, places, .. } = &mut *state;
+                if places.all() >= inner.limits.max_runs {
+                    return;
+                }
+                let has_place = |name: &str| {
+                    inner.domains.get(name).is_some_and(|domain| places.of(name) < domain.max_runs)
+                };
+                let Some(job) = line.next(has_place) else { return };
+                places.take(&job.domain);
+                (job.clone(), state.cells.get(&job.run).cloned())
+            };
+            match taken {
+                (job, Some(cell)) => self.start(job, cell),
+                (job, None) => inner.state().places.give_back(&job.domain),
+            }
+        }
+    }
+
+    fn start(&self, job: Job, cell: Arc<Cell>) {
+        let place = Place { engine: self.clone(), domain: Arc::clone(&job.domain), cell: Arc::clone(&cell) };
+        let engine = self.clone();
+        let is_new = cell.phase() == RunPhase::Queued;
+        cell.set_phase(RunPhase::Running);
+        self.inner.tasks.spawn(async move {
+            let came = if is_new { engine.begin(&cell).await } else { engine.resume_job(&cell).await };
+            engine
+                .settle(&cell, came.unwrap_or_else(|why| Came::Stays { phase: RunPhase::Interrupted, why }))
+                .await;
+            drop(place);
+        });
+    }
+
+    /// Records what a job came to.
+    async fn settle(&self, cell: &Arc<Cell>, came: Came) {
+        cell.set_remote(None);
+        match came {
+            Came::Ended => {
+                // Otherwise the next start finds out.
+                _ = self.inner.journal.advance_submission(&cell.run, SubmissionState::Over).await;
+                self.inner.ended.fetch_add(1, Ordering::Relaxed);
+                self.inner.state().cells.remove(&cell.run);
+                cell.set_phase(RunPhase::Ended);
+            }
+            Came::Waits { until_unix_ms } => cell.set_phase(RunPhase::Waiting { until_unix_ms }),
+            Came::Stays { phase, why } => {
+                let why = why.for_operator().unwrap_or_else(|| why.to_string());
+                cell.set_trouble(Some(why.into()));
+                cell.set_phase(phase);
+            }
+        }
+    }
+
+    /// Begins the run of a submission. A run of its id that is there already was begun before a crash.
+    async fn begin(&self, cell: &Arc<Cell>) -> Result<Came, EngineError> {
+        let inner = &self.inner;
+        let queued = inner.journal.submission(&cell.run).await?.ok_or(EngineError::UnknownRun)?;
+        if !queued.is_sealed {
+            return Err(EngineError::NotResumed(
+                "its row in the queue was changed by another program, so it is not begun".to_owned(),
+            ));
+        }
+        if queued.submission.body.is_empty() {
+            return self.resume_job(cell).await;
+        }
+        let body: Body = serde_json::from_str(&queued.submission.body).map_err(|error| {
+            EngineError::NotResumed(format!("its row in the queue cannot be read: {error}"))
+        })?;
+        let domain = inner.domains.get(&cell.domain).ok_or(EngineError::UnknownRun)?;
+        let runner =
+            inner.source.of_new(domain, &body.settings, &body.tags).map_err(EngineError::NotResumed)?;
+        let stop = queued.stop.or(cell.stop());
+        let cancel = CancellationToken::new();
+        let request = runner.run(body.item).with_id(cell.run.clone());
+        // One that is stopped before it begins ends without a call.
+        let request = if stop.is_some() {
+            cancel.cancel();
+            request.until(&cancel)
+        } else {
+            request
+        };
+        match request.start().await {
+            Ok(handle) => {
+                self.note_begun(&cell.run).await;
+                self.drive(cell, handle).await
+            }
+            Err(StartError::Journal(JournalError::Exists { .. })) => {
+                self.note_begun(&cell.run).await;
+                self.resume_job(cell).await
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn note_begun(&self, run: &RunId) {
+        // Where it is not recorded, the next start begins it again by its id, and finds it there.
+        _ = self.inner.journal.advance_submission(run, SubmissionState::Begun).await;
+    }
+
+    /// Continues a run as far as it can be continued.
+    async fn resume_job(&self, cell: &Arc<Cell>) -> Result<Came, EngineError> {
+        let inner = &self.inner;
+        let recorded = inner.journal.read(&cell.run).await?;
+        let run = replay(&cell.run, &recorded)?;
+        cell.set_entries(recorded.entries.len() as u64);
+        if run.is_done() {
+            return Ok(Came::Ended);
+        }
+        let stop = cell.stop();
+        if matches!(run.phase(), Phase::WaitingForPerson { .. }) && stop.is_none() {
+            let now = recorded.now();
+            let requested = run.requested();
+            let deadline = requested.iter().map(|requested| requested.deadline).min();
+            if let Some(deadline) = deadline.filter(|deadline| *deadline > now) {
+                return Ok(Came::Waits { until_unix_ms: run.started().unix_ms_at(deadline) });
+            }
+        }
+        let runner = inner.source.of_run(&cell.run).await.map_err(EngineError::NotResumed)?;
+        match runner.resume(&cell.run).start().await {
+            Ok(handle) => {
+                if let Some(how) = stop {
+                    handle.stop(how);
+                }
+                self.drive(cell, handle).await
+            }
+            // It is looked at again.
+            Err(StartError::Journal(JournalError::Busy { .. })) => {
+                Ok(Came::Waits { until_unix_ms: ELSEWHERE })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn drive(&self, cell: &Arc<Cell>, mut handle: Handle) -> Result<Came, EngineError> {
+        cell.set_trouble(None);
+        cell.set_remote(Some(handle.remote()));
+        let started = Arc::clone(handle.started());
+        let events = handle.events();
+        let watched = Arc::clone(cell);
+        let watching = tokio::spawn(async move {
+            let Some(mut events) = events else { return };
+            while let Some(event) = events.recv().await {
+                match event {
+                    RunEvent::Recorded(entry) => watched.set_entries(entry.seq + 1),
+                    RunEvent::Text { key, attempt, text } => {
+                        watched.tell(LiveText { call: key.to_string().into(), attempt, text });
+                    }
+                    RunEvent::Part { .. } | RunEvent::Call { .. } | RunEvent::Lost { .. } => {}
+                }
+            }
+        });
+        // A stop that was asked for between the start and here.
+        if let Some(how) = cell.stop() {
+            handle.stop(how);
+        }
+        let driven = handle.driven().await;
+        _ = watching.await;
+        Ok(match driven {
+            Driven::Ended(outcome) => {
+                drop(outcome);
+                Came::Ended
+            }
+            Driven::Waiting(waiting) => {
+                let deadline = waiting.requested.iter().map(|requested| requested.deadline).min();
+                Came::Waits { until_unix_ms: until(&started, deadline) }
+            }
+        })
+    }
+
+    /// Puts a run that has begun into the line, to be continued.
+    pub(super) fn continue_run(&self, cell: &Arc<Cell>) {
+        let (run, domain) = (cell.run.clone(), Arc::clone(&cell.domain));
+        let order = JobOrder::resume(cell.priority, cell.nth);
+        cell.set_phase(RunPhase::Running);
+        self.inner.state().line.push(Job { run, domain, order });
+        self.dispatch();
+    }
+
+    /// Begins a run that is to be stopped before it begins: it takes no money, so it need not wait for its turn.
+    pub(super) fn begin_stopped(&self, cell: &Arc<Cell>, how: StopMode) {
+        cell.set_stop(how);
+        let job = {
+            let mut state = self.inner.state();
+            let order = JobOrder::begin(cell.priority, cell.nth);
+            let job = state.line.remove(&cell.domain, order, &cell.run);
+            if job.is_some() {
+                state.places.take(&cell.domain);
+            }
+            job
+        };
+        if let Some(job) = job {
+            self.start(job, Arc::clone(cell));
+        }
+    }
+
+    /// Looks at the runs that wait until the engine is left: their time may be over, and another process may have answered.
+    pub(super) async fn look_after_waits(self) {
+        loop {
+            tokio::select! {
+                () = self.inner.left.cancelled() => return,
+                () = tokio::time::sleep(self.inner.limits.poll) => {}
+            }
+            if self.is_draining() {
+                continue;
+            }
+            let waiting: Vec<Arc<Cell>> = {
+                let state = self.inner.state();
+                state
+                    .cells
+                    .values()
+                    .filter(|cell| matches!(cell.phase(), RunPhase::Waiting { .. }))
+                    .cloned()
+                    .collect()
+            };
+            if waiting.is_empty() {
+                continue;
+            }
+            let runs: Vec<RunId> = waiting.iter().map(|cell| cell.run.clone()).collect();
+            let Ok(progress) = self.inner.journal.free_runs(runs).await else { continue };
+            let now = super::unix_ms();
+            for cell in waiting {
+                let RunPhase::Waiting { until_unix_ms } = cell.phase() else { continue };
+                let Some(entries) = progress.get(&cell.run) else { continue };
+                if until_unix_ms <= now || *entries != cell.entries() {
+                    self.continue_run(&cell);
+                }
+            }
+        }
+    }
+}
+
+fn until(started: &Started, deadline: Option<loop_core::Millis>) -> u64 {
+    deadline.map_or(u64::MAX, |deadline| started.unix_ms_at(deadline))
+}
+
+/// A place, until it is dropped. A run whose task panicked is left to the operator.
+struct Place {
+    engine: Engine,
+    domain: Arc<str>,
+    cell: Arc<Cell>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.cell.phase() == RunPhase::Running && std::thread::panicking() {
+            self.cell.set_remote(None);
+            self.cell.set_trouble(Some("its driver failed; restart the server to resume it".into()));
+            self.cell.set_phase(RunPhase::Interrupted);
+        }
+        self.engine.inner.state().places.give_back(&self.domain);
+        self.engine.dispatch();
+    }
+}
+
+/// In place of the time until which a run waits: another process drives it.
+pub(super) const ELSEWHERE: u64 = 0;
+/// How long an engine waits before it looks at runs that wait again, where nothing else is said.
+pub(super) const POLL: Duration = Duration::from_secs(1);

@@ -1,0 +1,117 @@
+//! Figures of the server, in the text format of Prometheus.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::{MatchedPath, Request};
+use axum::middleware::Next;
+use axum::response::Response;
+use tokio::time::Instant;
+
+use crate::engine::Engine;
+
+/// The bounds of the buckets of times, in seconds.
+const BUCKETS: [f64; 9] = [0.001, 0.005, 0.02, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0];
+
+/// What is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    submitted: AtomicU64,
+    /// By method, path and status. The paths are those of the table of routes, so there is a bounded number.
+    requests: Mutex<BTreeMap<(String, String, u16), Times>>,
+}
+
+/// The times that requests took until their answer began.
+#[derive(Clone, Debug, Default)]
+struct Times {
+    count: u64,
+    seconds: f64,
+    buckets: [u64; BUCKETS.len()],
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn submitted(&self) {
+        self.submitted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Answers a request, and counts it.
+    pub(crate) async fn timed(&self, request: Request, next: Next) -> Response {
+        let since = Instant::now();
+        let method = request.method().as_str().to_owned();
+        let path = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
+        let response = next.run(request).await;
+        // A method that no route has is not a label of its own.
+        let method = if ["GET", "POST", "DELETE"].contains(&&*method) { method } else { "other".to_owned() };
+        self.count((method, path, response.status().as_u16()), since.elapsed());
+        response
+    }
+
+    fn count(&self, of: (String, String, u16), took: Duration) {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = requests.entry(of).or_default();
+        let seconds = took.as_secs_f64();
+        times.count += 1;
+        times.seconds += seconds;
+        for (bucket, bound) in times.buckets.iter_mut().zip(BUCKETS) {
+            *bucket += u64::from(seconds <= bound);
+        }
+    }
+
+    /// All of it, with the domains that a caller `sees`.
+    pub(crate) fn text(&self, engine: &Engine, sees: impl Fn(&str) -> bool) -> String {
+        let mut text = String::new();
+        let head = |text: &mut String, name: &str, kind: &str, help: &str| {
+            _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        };
+        let load = engine.load();
+        head(&mut text, "loopgate_runs", "gauge", "Runs that have not ended, by domain and state.");
+        for (domain, of) in load.domains.iter().filter(|(domain, _)| sees(domain)) {
+            let domain = label(domain);
+            let states = [
+                ("queued", of.queued),
+                ("running", of.running),
+                ("waiting", of.waiting),
+                ("interrupted", of.interrupted),
+            ];
+            for (state, count) in states {
+                _ = writeln!(text, "loopgate_runs{{domain=\"{domain}\",state=\"{state}\"}} {count}");
+            }
+        }
+        head(&mut text, "loopgate_runs_submitted_total", "counter", "Submissions that were accepted.");
+        _ = writeln!(text, "loopgate_runs_submitted_total {}", self.submitted.load(Ordering::Relaxed));
+        head(&mut text, "loopgate_runs_ended_total", "counter", "Runs that have ended in this process.");
+        _ = writeln!(text, "loopgate_runs_ended_total {}", engine.ended());
+        head(&mut text, "loopgate_draining", "gauge", "1 while the server begins no more work.");
+        _ = writeln!(text, "loopgate_draining {}", u8::from(load.is_draining));
+        let journal = engine.journal();
+        head(&mut text, "loopgate_journal_commits_total", "counter", "Commits of the journal.");
+        _ = writeln!(text, "loopgate_journal_commits_total {}", journal.commits());
+        head(&mut text, "loopgate_journal_syncs_total", "counter", "Syncs of the journal to the disk.");
+        _ = writeln!(text, "loopgate_journal_syncs_total {}", journal.syncs());
+        let name = "loopgate_http_request_seconds";
+        head(&mut text, name, "histogram", "Time until the answer to a request began.");
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for ((method, path, status), times) in requests {
+            let labels = format!("method=\"{method}\",path=\"{}\",status=\"{status}\"", label(&path));
+            for (count, bound) in times.buckets.iter().zip(BUCKETS) {
+                _ = writeln!(text, "{name}_bucket{{{labels},le=\"{bound}\"}} {count}");
+            }
+            _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {}", times.count);
+            _ = writeln!(text, "{name}_sum{{{labels}}} {}", times.seconds);
+            _ = writeln!(text, "{name}_count{{{labels}}} {}", times.count);
+        }
+        text
+    }
+}
+
+/// A value as it is between quotation marks.
+fn label(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

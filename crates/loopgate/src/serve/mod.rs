@@ -1,0 +1,72 @@
+//! `loopgate serve`: domains behind an HTTP API.
+
+#[cfg(feature = "server")]
+mod source;
+#[cfg(feature = "server")]
+mod start;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::args::{DomainArgs, JournalArgs, SettingArgs, SyncArgs};
+use crate::failure::Failure;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct ServeArgs {
+    /// The domain folders, or their loopgate.toml files
+    #[arg(required = true, value_name = "DOMAIN")]
+    pub(crate) domains: Vec<PathBuf>,
+    /// Address and port; port 0 is any free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8787")]
+    pub(crate) listen: SocketAddr,
+    /// Maximum number of runs under way at a time, in all domains together; see `[serve] max_runs` for one domain
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: u16,
+    /// Maximum number of submissions that wait, in all domains together; further ones get 429
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) max_queued: u32,
+    /// Seconds that runs under way get to end after a signal; the next start resumes what is left
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub(crate) drain: u64,
+    /// Do not save outcomes to the domains' save targets
+    #[arg(long)]
+    pub(crate) no_save: bool,
+    #[command(flatten)]
+    pub(crate) settings: SettingArgs,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+    #[command(flatten)]
+    pub(crate) sync: SyncArgs,
+}
+
+const HELP: &str = "The API is under /v1, and /openapi.json describes it. An accepted submission is in the journal: its run begins, \
+    once, even if the server is killed. The first signal ends the server after the runs under way, the second at once. A profile, a \
+    model, a URL and a setting count for each domain.\n\n\
+    Exit codes: 0 the server ended after a signal, 1 it could not begin, 2 wrong usage, 129, 130 and 143 ended at once by a signal.";
+
+impl ServeArgs {
+    /// The arguments of each domain.
+    pub(crate) fn of_domains(&self) -> impl Iterator<Item = DomainArgs> {
+        let SettingArgs { profile, models, base_urls, set } = &self.settings;
+        self.domains.iter().map(|domain| DomainArgs {
+            domain: domain.clone(),
+            profile: profile.clone(),
+            models: models.clone(),
+            base_urls: base_urls.clone(),
+            set: set.clone(),
+        })
+    }
+}
+
+#[cfg(feature = "server")]
+pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
+    start::serve(args).await
+}
+
+#[cfg(not(feature = "server"))]
+pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
+    drop(args);
+    Err(Failure::new("this loopgate is built without `serve`; build it with --features server to get it"))
+}

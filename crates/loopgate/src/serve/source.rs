@@ -1,0 +1,147 @@
+//! Runners for the server: of the domains as they were loaded, of the settings of a caller, and of runs in the journal.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use loop_core::RunId;
+use loop_domain::{Domain, DomainError};
+use loop_runtime::Runner;
+use loop_runtime::journal::{Journal as _, SqliteJournal};
+use loop_server::engine::{RunnerSource, ServedDomain};
+
+use crate::args::{DomainArgs, GoOnArgs, SyncArgs};
+use crate::failure::Failure;
+use crate::resume::{Found, Origin};
+use crate::{budgets, panics, places, saving, stream};
+
+/// What the runners of a server are made of.
+#[derive(Debug)]
+pub(super) struct Runners {
+    pub(super) journal: Arc<SqliteJournal>,
+    pub(super) domains: BTreeMap<Arc<str>, DomainArgs>,
+    pub(super) cwd: PathBuf,
+    pub(super) saves: bool,
+    pub(super) sync: SyncArgs,
+    pub(super) go_on: GoOnArgs,
+    /// Runners that differ from those of the domains as they were loaded, by their origin.
+    pub(super) known: Mutex<BTreeMap<String, Runner>>,
+}
+
+/// How many of them are kept.
+const MAX_KNOWN: usize = 64;
+
+impl Runners {
+    /// A domain's runner as it is served.
+    pub(super) fn runner(&self, domain: &Domain) -> Runner {
+        let journal = SqliteJournal::clone(&self.journal).with_sync(self.sync.policy(domain));
+        let runner = saving::to_loop(domain, self.saves);
+        budgets::on_journal(runner, domain, &Arc::new(journal), /*batch*/ None).leave_when_waiting()
+    }
+
+    fn origin(&self, args: &DomainArgs, tags: &[String]) -> Result<String, Failure> {
+        let origin = Origin::of_folder(args, self.cwd.clone(), self.saves, /*asks*/ false)?;
+        origin.with_tags(tags.to_vec()).text()
+    }
+
+    fn known(&self, origin: &str) -> Option<Runner> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(origin).cloned()
+    }
+
+    fn keep(&self, origin: String, runner: &Runner) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_KNOWN {
+            known.clear();
+        }
+        known.insert(origin, runner.clone());
+    }
+
+    /// The runner of a domain with the settings of a caller.
+    fn with_settings(&self, args: &DomainArgs, settings: &[(String, String)]) -> Result<Runner, String> {
+        let set = settings.iter().map(|(key, value)| format!("{key}={value}"));
+        let args = DomainArgs { set: args.set.iter().cloned().chain(set).collect(), ..copy(args) };
+        let origin = self.origin(&args, &[]).map_err(|failure| failure.line())?;
+        if let Some(runner) = self.known(&origin) {
+            return Ok(runner);
+        }
+        let not_now = |why: String| {
+            stream::note(format!("loopgate: a submission with settings: {why}"));
+            "the domain cannot be loaded with them now; the operator finds the reason in the server's log"
+                .to_owned()
+        };
+        let options = places::options(&args, None, self.cwd.clone()).map_err(|failure| failure.line())?;
+        let domain = Domain::load(&args.domain, &options).map_err(|error| match error {
+            // It is about the setting, and names no path.
+            DomainError::Option { option, message } => {
+                format!("{}: {message}", option.trim_start_matches("--set "))
+            }
+            error => not_now(error.to_string()),
+        })?;
+        panics::add(domain.secrets());
+        domain.ready(self.saves).map_err(|error| not_now(error.to_string()))?;
+        let runner = self.runner(&domain);
+        self.keep(origin, &runner);
+        Ok(runner)
+    }
+}
+
+fn copy(args: &DomainArgs) -> DomainArgs {
+    DomainArgs {
+        domain: args.domain.clone(),
+        profile: args.profile.clone(),
+        models: args.models.clone(),
+        base_urls: args.base_urls.clone(),
+        set: args.set.clone(),
+    }
+}
+
+#[async_trait]
+impl RunnerSource for Runners {
+    fn of_new(
+        &self,
+        domain: &ServedDomain,
+        settings: &[(String, String)],
+        tags: &[String],
+    ) -> Result<Runner, String> {
+        let args = self.domains.get(domain.name()).ok_or("the domain is not served")?;
+        let runner = match settings {
+            [] => domain.runner.clone(),
+            settings => self.with_settings(args, settings)?,
+        };
+        let set = settings.iter().map(|(key, value)| format!("{key}={value}"));
+        let args = DomainArgs { set: args.set.iter().cloned().chain(set).collect(), ..copy(args) };
+        let origin = self.origin(&args, tags).map_err(|failure| failure.line())?;
+        Ok(runner.with_origin(origin))
+    }
+
+    async fn of_run(&self, run: &RunId) -> Result<Runner, String> {
+        let found = Found::read(Arc::clone(&self.journal), run).await.map_err(|failure| failure.line())?;
+        let origin = found.recorded.origin.as_deref().map(Origin::read).transpose();
+        let origin = origin.map_err(|failure| failure.line())?;
+        let plain = origin.map(|origin| origin.with_tags(Vec::new()).text()).transpose();
+        let plain = plain.map_err(|failure| failure.line())?.unwrap_or_default();
+        // The replies of a script are used up: each run continues behind its own.
+        let is_scripted = &*found.recorded.spec.models.base.provider == "scripted";
+        if let Some(runner) = self.known(&plain).filter(|_| !is_scripted) {
+            return Ok(runner);
+        }
+        let (_, runner) = found.runner(&self.go_on).await.map_err(|failure| failure.line())?;
+        if !plain.is_empty() && !is_scripted {
+            self.keep(plain, &runner);
+        }
+        Ok(runner)
+    }
+}
+
+/// The runner of each domain under its own origin, so that a run which is resumed has the domain as it was loaded.
+pub(super) async fn keep_all(runners: &Runners, served: &[ServedDomain]) -> Result<(), Failure> {
+    for domain in served {
+        if let Some(args) = runners.domains.get(domain.name()) {
+            runners.keep(runners.origin(args, &[])?, &domain.runner);
+        }
+    }
+    // It has to be readable before the first run is.
+    runners.journal.outbox().await?;
+    Ok(())
+}
