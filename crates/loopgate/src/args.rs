@@ -64,6 +64,8 @@ pub(crate) enum Command {
     Model(ModelCommand),
     /// Offer a domain to MCP clients (editors, chat clients, agents) as tools and resources
     Mcp(Box<McpArgs>),
+    /// Look at the runs of a journal in a browser, on this machine
+    View(crate::view::ViewArgs),
     /// Serve domains over HTTP: submit, watch, approve; a durable queue
     Serve(Box<crate::serve::ServeArgs>),
     /// Serve a domain's models on this machine, with the protocols of OpenAI, Anthropic and Gemini

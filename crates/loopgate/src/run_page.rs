@@ -21,10 +21,9 @@ pub(crate) fn written(
     journal: Arc<SqliteJournal>,
 ) -> Result<ExitCode, Failure> {
     let Some(file) = ReportFile::open("--html", Some(path))? else { return Ok(ExitCode::SUCCESS) };
-    let found = Found { run: opened(&recorded)?, recorded, journal };
-    let prompts = prompts_of(&found);
+    let prompts = prompts_of(journal, &recorded);
     let view = RunView { prompts: prompts.as_deref(), ..RunView::default() };
-    file.write(&pages::run(&RunPage::of(id, &found.recorded, view)?))?;
+    file.write(&pages::run(&RunPage::of(id, &recorded, view)?))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -36,12 +35,15 @@ fn opened(recorded: &Recorded) -> Result<Run, Failure> {
 
 /// The templates that a run was begun with: the built-in ones, or those of its domain if that is where it was and as it
 /// was. `None`: they are not at hand.
-fn prompts_of(found: &Found) -> Option<Arc<Prompts>> {
-    let wanted = found.run.started().prompts;
+pub(crate) fn prompts_of(journal: Arc<SqliteJournal>, recorded: &Recorded) -> Option<Arc<Prompts>> {
+    let run = opened(recorded).ok()?;
+    let wanted = run.started().prompts;
     let builtin = Arc::new(Prompts::builtin());
     if builtin.hash() == wanted {
         return Some(builtin);
     }
+    // The entries are not needed to find the domain.
+    let found = Found { run, recorded: Recorded { entries: Vec::new(), ..recorded.clone() }, journal };
     let domain = found.domain(None).ok()?;
     Some(domain.prompts).filter(|prompts| prompts.hash() == wanted)
 }

@@ -7,6 +7,8 @@
 mod approve;
 mod backtest;
 mod compare;
+#[cfg(feature = "http")]
+mod routes;
 mod run;
 mod runs;
 mod shell;
@@ -16,8 +18,13 @@ mod text;
 pub use approve::{ApproveForm, ApprovePage, Notice, approve};
 pub use backtest::backtest;
 pub use compare::{ComparePage, compare};
+#[cfg(feature = "http")]
+pub use routes::{FindPrompts, PageSource, router};
 pub use run::{RunPage, RunView, run};
 pub use runs::{RUNS_PER_PAGE, RunsFilter, RunsPage, runs};
 pub use shell::{Place, SCRIPT, SERVER_POLICY, STYLE};
 pub use span::Span;
 pub use text::CutText;
+
+#[cfg(feature = "http")]
+use runs::encoded;

@@ -8,7 +8,9 @@ use std::time::Duration;
 use loop_runtime::journal::SyncPolicy;
 use loop_server::api;
 use loop_server::caller::{Caller, Role};
+use loop_server::doors::Audit;
 use loop_server::engine::{Engine, EngineLimits, ServedDomain};
+use loop_server::pages;
 use loop_server::server::{Server, ServerLimits};
 
 use super::ServeArgs;
@@ -16,7 +18,7 @@ use super::source::{Runners, keep_all};
 use crate::args::{DomainArgs, GoOnArgs};
 use crate::failure::Failure;
 use crate::run::Signals;
-use crate::{places, stream};
+use crate::{places, stream, view};
 
 pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     if !args.listen.ip().is_loopback() {
@@ -75,7 +77,12 @@ pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     let engine = Engine::open(journal, served, Arc::new(runners), limits).await?;
     stream::note(format!("serving: http://{}/v1", server.address()?));
     let ending = server.ending();
-    let router = api::router(engine.clone()).layer(axum::Extension(person_here()));
+    let pages = pages::router(view::source(
+        Arc::clone(engine.journal()),
+        Some(engine.clone()),
+        Audit::of(Arc::clone(engine.journal())),
+    ));
+    let router = api::router(engine.clone()).merge(pages).layer(axum::Extension(person_here()));
     let serving = tokio::spawn(server.serve(router, CLOSE_LIMIT));
     signals.next().await;
     stream::note(format!(

@@ -4,6 +4,11 @@
   const run = document.getElementById("run");
   if (!run) return;
 
+  // The names of the events that a page is renewed for.
+  const EVENTS = ("started call_started call_refused model_replied model_failed eager_started tool_started tool_finished " +
+    "person_answered approved_by instruction stop_requested stop_withdrawn deadline_reached resumed validated " +
+    "save_finished end").split(" ");
+
   // Elements by the events at which they come or go: a step touches only those of the events in between.
   let last, turns, at;
 
@@ -107,7 +112,7 @@
     const url = new URL(location.href);
     url.searchParams.delete("at");
     const response = await fetch(url, { headers: { accept: "text/html" } });
-    if (!response.ok) return false;
+    if (!response.ok || response.redirected) return false;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     const fresh = page.getElementById("run");
     if (!fresh) return false;
@@ -143,11 +148,20 @@
       else if (due) refresh();
     };
     let timer = 0;
-    source.onmessage = (event) => {
-      if (event.lastEventId !== "" && Number(event.lastEventId) <= last) return;
+    const soon = (event) => {
+      if (event.lastEventId && Number(event.lastEventId) <= last) return;
       clearTimeout(timer);
       timer = setTimeout(refresh, 150);
     };
+    for (const name of EVENTS) source.addEventListener(name, soon);
+    // A server without this stream is asked now and then.
+    source.addEventListener("error", () => {
+      if (source.readyState !== EventSource.CLOSED || run.hasAttribute("data-ended")) return;
+      setTimeout(async () => {
+        if (document.visibilityState === "visible") await refresh();
+        source.dispatchEvent(new Event("error"));
+      }, 3000);
+    });
   };
 
   read();
