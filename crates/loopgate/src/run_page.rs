@@ -42,8 +42,18 @@ pub(crate) fn prompts_of(journal: Arc<SqliteJournal>, recorded: &Recorded) -> Op
     if builtin.hash() == wanted {
         return Some(builtin);
     }
+    let Recorded { spec, manifest, origin, unverified, imported, since_last_ms, entries: _ } = recorded;
     // The entries are not needed to find the domain.
-    let found = Found { run, recorded: Recorded { entries: Vec::new(), ..recorded.clone() }, journal };
+    let recorded = Recorded {
+        spec: Arc::clone(spec),
+        manifest: Arc::clone(manifest),
+        origin: origin.clone(),
+        entries: Vec::new(),
+        unverified: unverified.clone(),
+        imported: *imported,
+        since_last_ms: *since_last_ms,
+    };
+    let found = Found { run, recorded, journal };
     let domain = found.domain(None).ok()?;
     Some(domain.prompts).filter(|prompts| prompts.hash() == wanted)
 }

@@ -56,16 +56,16 @@ fn content(diff: &RunDiff) -> Markup {
         @if diff.equal { p.notice { strong { "Nothing differs." } } }
         @for (title, values) in values.iter().take(4) { (table(title, values)) }
         @if !diff.passes.is_empty() {
-            section.part aria-label="Decisions" {
+            section.part {
                 h2 { "Decisions" }
                 @for pass in &diff.passes {
                     h3 { @if pass.pass == 0 { "Before pass 1" } @else { "Pass " (pass.pass) } }
-                    (rows(&pass.differences))
+                    (rows(&format!("Pass {}", pass.pass), &pass.differences))
                 }
             }
         }
         @if !diff.document.is_empty() {
-            section.part aria-label="Document" {
+            section.part {
                 h2 { "Document" }
                 p.quiet { "Lines with − are only in A, lines with + only in B." }
                 @for TextChange { name, lines } in &diff.document { h3 { (t(name)) } (diff_html(lines)) }
@@ -77,14 +77,14 @@ fn content(diff: &RunDiff) -> Markup {
 
 fn table(title: &str, values: &[ValueDiff]) -> Markup {
     html! {
-        @if !values.is_empty() { section.part aria-label=(title) { h2 { (title) } (rows(values)) } }
+        @if !values.is_empty() { section.part { h2 { (title) } (rows(title, values)) } }
     }
 }
 
-fn rows(values: &[ValueDiff]) -> Markup {
+fn rows(title: &str, values: &[ValueDiff]) -> Markup {
     let shown = |value: &Option<String>| value.as_deref().map(|value| cut(value, MAX_VALUE).text);
     html! {
-        div.wide tabindex="0" role="region" aria-label="What differs" {
+        div.wide tabindex="0" role="region" aria-label={ "What differs: " (title) } {
             table {
                 thead { tr { th scope="col" { "what" } th scope="col" { "A" } th scope="col" { "B" } } }
                 tbody {

@@ -71,6 +71,7 @@ pub fn router(source: PageSource) -> Router {
                 |headers: HeaderMap| async move { asset("text/javascript; charset=utf-8", SCRIPT, &headers) },
             ),
         )
+        .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
         .with_state(Pages { source, waits: Arc::default() })
 }
 
@@ -151,7 +152,10 @@ async fn one(
     let html = made(move || {
         let prompts = pages.prompts(&id, &recorded);
         let rest = format!("GET /v1/runs/{id}/events has all of it");
-        let view = RunView { at: query.at, place: Place::Server, prompts: prompts.as_deref(), rest: &rest };
+        let stream = format!("/v1/runs/{}/events", super::encoded(id.as_str()));
+        let events = if pages.source.engine.is_some() { stream.as_str() } else { "" };
+        let view =
+            RunView { events, at: query.at, place: Place::Server, prompts: prompts.as_deref(), rest: &rest };
         RunPage::of(&id, &recorded, view).map(|page| run(&page))
     });
     Ok(shown(StatusCode::OK, html.await?.map_err(|_| failed())?))

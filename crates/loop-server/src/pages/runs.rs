@@ -290,7 +290,7 @@ impl RunsPage {
 
     fn list_html(&self) -> Markup {
         html! {
-            div.wide tabindex="0" role="region" aria-labelledby="list-title" {
+            div.wide tabindex="0" role="region" aria-label="Table of runs" {
                 table {
                     thead { tr {
                         th scope="col" { "begun (UTC)" }

@@ -9,6 +9,9 @@
     "person_answered approved_by instruction stop_requested stop_withdrawn deadline_reached resumed validated " +
     "save_finished end").split(" ");
 
+  // Milliseconds between two looks at a server that tells nothing by itself.
+  const PAUSE = 2000;
+
   // Elements by the events at which they come or go: a step touches only those of the events in between.
   let last, turns, at;
 
@@ -100,12 +103,9 @@
   });
 
   // The name of an element from one page of a run to the next one.
-  const nameOf = (details, number) => details.id || `${details.closest("section")?.id}/${number}`;
-  const opened = () => {
-    const names = new Set();
-    [...run.querySelectorAll("details")].forEach((it, n) => it.open && names.add(nameOf(it, n)));
-    return names;
-  };
+  const nameOf = (details) =>
+    details.id || `${details.closest("section")?.id}/${details.dataset.from}/${details.firstElementChild.textContent}`;
+  const opened = () => new Set([...run.querySelectorAll("details[open]")].map(nameOf));
 
   // The page as it is now, in place of the one before: scroll, focus, what is open and the slider stay.
   const renew = async () => {
@@ -125,17 +125,17 @@
     read();
     at = last;
     prepare();
-    [...run.querySelectorAll("details")].forEach((it, n) => { if (before.names.has(nameOf(it, n))) it.open = true; });
+    for (const it of run.querySelectorAll("details")) if (before.names.has(nameOf(it))) it.open = true;
     if (!follows) show(before.at);
     if (before.focus) document.getElementById(before.focus)?.focus({ preventScroll: true });
     scrollTo(scrollX, before.y);
     return true;
   };
 
-  const listen = () => {
-    const id = run.dataset.run;
-    if (!location.protocol.startsWith("http") || run.hasAttribute("data-ended") || !window.EventSource) return;
-    const source = new EventSource(`/v1/runs/${encodeURIComponent(id)}/events?after=${last}`);
+  const follow = () => {
+    if (!location.protocol.startsWith("http") || run.hasAttribute("data-ended")) return;
+    const address = run.dataset.events;
+    const source = address ? new EventSource(`${address}?after=${last}`) : null;
     let due = false;
     let busy = false;
     const refresh = async () => {
@@ -144,7 +144,7 @@
       due = false;
       await renew().catch(() => false);
       busy = false;
-      if (run.hasAttribute("data-ended")) source.close();
+      if (run.hasAttribute("data-ended")) source?.close();
       else if (due) refresh();
     };
     let timer = 0;
@@ -153,15 +153,13 @@
       clearTimeout(timer);
       timer = setTimeout(refresh, 150);
     };
-    for (const name of EVENTS) source.addEventListener(name, soon);
+    for (const name of EVENTS) source?.addEventListener(name, soon);
     // A server without this stream is asked now and then.
-    source.addEventListener("error", () => {
-      if (source.readyState !== EventSource.CLOSED || run.hasAttribute("data-ended")) return;
-      setTimeout(async () => {
-        if (document.visibilityState === "visible") await refresh();
-        source.dispatchEvent(new Event("error"));
-      }, 3000);
-    });
+    const ask = async () => {
+      if (document.visibilityState === "visible") await refresh();
+      if (!run.hasAttribute("data-ended")) setTimeout(ask, PAUSE);
+    };
+    if (!source) setTimeout(ask, PAUSE);
   };
 
   read();
@@ -169,5 +167,5 @@
   prepare();
   show(at);
   if (location.hash) open(location.hash.slice(1));
-  listen();
+  follow();
 })();

@@ -42,6 +42,8 @@ pub struct RunView<'a> {
     pub place: Place,
     /// The templates that the run was begun with. `None`, or others: the prompts are not shown.
     pub prompts: Option<&'a Prompts>,
+    /// Where the events of the run are streamed, so that the page follows it. Empty: nowhere.
+    pub events: &'a str,
     /// How the whole of a cut text is had, for example `loopgate show RUN --json`. Empty: by that.
     pub rest: &'a str,
 }
@@ -50,6 +52,7 @@ pub struct RunView<'a> {
 #[derive(Debug)]
 pub struct RunPage {
     shown: Shown,
+    stream: String,
     /// Which entry does not follow from those before it, and why. What comes after it is not shown.
     broken: Option<String>,
     head: head::Head,
@@ -93,6 +96,7 @@ impl RunPage {
         let shown = Shown { at: view.at.unwrap_or(last).min(last), last, place: view.place, rest };
         let mut page = Self {
             shown,
+            stream: view.events.to_owned(),
             broken: None,
             head: head::Head::new(recorded, &run),
             calls: calls::Calls::default(),
@@ -168,7 +172,8 @@ impl RunPage {
             ("events", "Events", self.events.html(shown)),
         ];
         let content = html! {
-            div #run data-run=(t(self.head.id())) data-last=(shown.last) data-ended[self.has_ended()] {
+            div #run data-run=(t(self.head.id())) data-last=(shown.last) data-ended[self.has_ended()]
+                data-events=[Some(&self.stream).filter(|stream| !stream.is_empty())] {
                 (self.head.html(shown))
                 @if let Some(broken) = &self.broken {
                     p.notice.bad { "The rest of this run cannot be shown. " (t(broken)) }
