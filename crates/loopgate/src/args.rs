@@ -644,7 +644,7 @@ pub(crate) struct ShowArgs {
     /// Print, for each model request, what it shared with the one before and what the provider read from its cache
     #[arg(long, conflicts_with_all = ["json", "events"])]
     pub(crate) cache: bool,
-    /// Write the run as a page instead of printing it: one static file without scripts
+    /// Write the run as a page instead of printing it: one file, which loads nothing and can be read without scripts
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "events", "cache", "tools"])]
     pub(crate) html: Option<PathBuf>,
     /// Print, for each tool, the number of calls, the number of failures and the time taken

@@ -45,6 +45,7 @@ const COMMANDS: &[&str] = &[
     "guard score",
     "redteam",
     "mcp",
+    "view",
     "serve",
     "mock",
     "model call",

@@ -80,6 +80,13 @@ fn of_policy(report: &BacktestReport, at: usize, policy: &PolicyReport, place: P
                 "Saved in runs whose end is known: " strong { (PicoUsd(policy.saved_pico_usd).to_string()) } " and "
                 strong { (duration(policy.saved_ms)) } ". The end of " (counted(policy.unknown.into(), "run", "runs")) " is not known."
             }
+            p {
+                @for (n, count) in policy.findings.iter().filter(|count| count.runs > 0).enumerate() {
+                    @if n > 0 { ", " }
+                    (counted(count.runs.into(), "run", "runs")) " " i.dot.{ "f-" (count.finding.name()) } {} (meaning(count.finding))
+                }
+                "."
+            }
             figure.scatter {
                 svg viewBox="0 0 400 400" role="img" aria-label={ "Each run by its " (what) ": recorded to the right, under the policy upwards. The table has the figures." } {
                     line.axis x1="10" y1="390" x2="390" y2="390" {}

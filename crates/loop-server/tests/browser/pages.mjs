@@ -28,9 +28,9 @@ loopgate(["run", "examples/crm", "--text", hostile, "--model", scripted("hostile
 ])]);
 pages.hostile = paged("hostile");
 const many = Array.from({ length: 660 }, (_, n) => ({ calls: [{ name: "search_user", arguments: { name: `Name ${n}` } }] }));
+many.push({ text: "These are all." });
 loopgate(["run", "examples/crm", "--text", "Find all of them.", "--model", scripted("many", many),
-  ...["limits.passes=700", "limits.model_calls=1500", "limits.tool_calls=1500", "limits.messages=5000"].flatMap((set) => ["--set", set])],
-  [0, 3, 4, 5]);
+  ...["limits.passes=700", "limits.model_calls=1500", "limits.tool_calls=1500", "limits.messages=5000"].flatMap((set) => ["--set", set])]);
 pages.long = paged("long");
 loopgate(["run", "examples/crm", "--text", "Find Bob and update his company to EPAM", "--model", scripted("waits", [
   { calls: [{ name: "update_user", arguments: { id: 42, company: "EPAM" } }] }, { text: "It is done." },
@@ -38,7 +38,7 @@ loopgate(["run", "examples/crm", "--text", "Find Bob and update his company to E
 pages.waiting = paged("waiting");
 
 for (const [name, address] of Object.entries(pages)) {
-  await passes(name, address, name === "long" ? { windows: [{ width: 390, colorScheme: "light" }] } : {});
+  await passes(name, address, name === "long" ? { windows: [{ width: 390, colorScheme: "light" }], isJudged: false } : {});
 }
 
 // ---- the slider: every event, by keyboard, against what the page itself says of each element ----
@@ -176,7 +176,7 @@ for (const [name, at] of Object.entries(addresses)) await passes(`served ${name}
   const after = await page.evaluate(() => ({
     y: scrollY, focus: document.activeElement.id, open: document.querySelector("#events details").open,
     at: Number(document.getElementById("at").value), last: Number(document.getElementById("run").dataset.last),
-    people: document.getElementById("people").innerText,
+    people: document.getElementById("people").textContent,
   }));
   check("the page has the answer", after.people.includes("denied: not now"), after.people);
   check("the slider follows the newest event", after.at === after.last, JSON.stringify(after));

@@ -5,3 +5,5 @@ mod inert;
 mod lists;
 mod moments;
 mod runs;
+#[cfg(feature = "http")]
+mod served;

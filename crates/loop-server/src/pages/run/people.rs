@@ -181,7 +181,7 @@ impl Request {
                 p data-from=(at) hidden[shown.is_before(*at)] { strong { (t(answer)) } " " span.quiet { "after " (ms.in_seconds()) " s, event " (at) } }
             }
             @let until = self.ended;
-            p data-from=(from) data-until=[until] hidden[until.is_some_and(|until| shown.at >= until)] {
+            p data-from=(from) data-until=[until] hidden[shown.is_before(from) || until.is_some_and(|until| shown.at >= until)] {
                 span.pill.warn { "waits" }
                 @if until.is_none() && shown.place.is_server() { " " a href={ "/runs/" (id) "/approve" } { "Decide" } }
             }
