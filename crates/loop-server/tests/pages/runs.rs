@@ -31,11 +31,17 @@ pub(super) fn recorded(world: &World) -> (RunId, Recorded) {
     (world.run.id().clone(), recorded)
 }
 
+/// A journal checks that a manifest is the one that its digest names, and these runs have an empty one.
+fn without_manifest(mut setup: Setup) -> Setup {
+    setup.facts.tools = loop_core::digest("manifest", &json!([]));
+    setup
+}
+
 fn desk() -> Setup {
     let untrusted = ToolPolicy { returns_untrusted: true, ..ToolPolicy::default() };
     let mut setup = loop_testkit::run().tool(ToolSpec { policy: untrusted, ..read("fetch_mail") });
     setup.facts.prompts = Prompts::builtin().hash();
-    setup
+    without_manifest(setup)
 }
 
 /// A run with everything that a page shows: two passes, tries, a person, an instruction, a changed section, a save.
@@ -107,7 +113,7 @@ pub(super) fn conversation() -> World {
 
 /// A run of this many passes, each with one read and a changed section.
 pub(super) fn long(passes: u32) -> World {
-    let mut world = Setup::document("long")
+    let setup = Setup::document("long")
         .section(SectionSpec::new("findings", "Findings"))
         .tool(read("fetch_device"))
         .tool(tool("restart", Effect::WriteKeyed))
@@ -117,8 +123,8 @@ pub(super) fn long(passes: u32) -> World {
             limits.model_calls = passes * 2;
             limits.cost = None;
         })
-        .patient()
-        .start_as("run-6");
+        .patient();
+    let mut world = without_manifest(setup).start_as("run-6");
     for pass in 1..=passes {
         let reply = draft("low")
             .section("Findings", &format!("Pass {pass} knows {pass} things."))

@@ -25,7 +25,7 @@ async fn kept(journal: &SqliteJournal, world: &World) -> RunId {
         item: Arc::clone(&world.run.started().item.id),
         title: Arc::clone(&world.run.started().item.title),
         spec: Arc::clone(&recorded.spec),
-        manifest_hash: world.run.started().tools,
+        manifest_hash: loop_core::digest("manifest", &serde_json::json!([])),
         manifest: "[]".into(),
         origin: Some(r#"{"tags": ["night"]}"#.into()),
         request_key: None,
@@ -33,6 +33,8 @@ async fn kept(journal: &SqliteJournal, world: &World) -> RunId {
     let entries: Vec<Arc<Entry>> = recorded.entries.into_iter().map(Arc::new).collect();
     let mut writer = journal.create(&header, &entries[0]).await.unwrap();
     writer.append_all(&entries[1..], Durability::Committed).await.unwrap();
+    drop(writer);
+    journal.read(&id).await.unwrap();
     id
 }
 
@@ -136,7 +138,7 @@ async fn figures_of_a_long_run_and_a_long_list() {
             item: format!("T-{n}").into(),
             title: "Disk full".into(),
             spec: Arc::clone(&recorded.spec),
-            manifest_hash: one.run.started().tools,
+            manifest_hash: loop_core::digest("manifest", &serde_json::json!([])),
             manifest: "[]".into(),
             origin: None,
             request_key: None,
