@@ -1,6 +1,6 @@
 //! `cargo xtask browser`: the pages in headless Chromium, with scripts and packages of `crates/loop-server/tests/browser`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use xshell::{Shell, cmd};
 
@@ -15,7 +15,8 @@ const PICTURES: &str = "docs/pictures";
 /// The most that a picture may take.
 const MAX_PICTURE_BYTES: u64 = 150_000;
 
-/// Builds the command with its server and runs the scripts. `write`: the pictures of the docs are made anew.
+/// Builds the command with its server, unless `LOOPGATE_BINARY` names one, and runs the scripts. `write`: the pictures of
+/// the docs are made anew.
 pub(crate) fn run(write: bool) -> Result<(), Failure> {
     let root = workspace::root();
     let shell = Shell::new()?;
@@ -37,8 +38,13 @@ pub(crate) fn run(write: bool) -> Result<(), Failure> {
         cmd!(shell, "npm ci --silent --no-audit --no-fund --ignore-scripts").run()?;
         shell.write_file(&mark, &wanted)?;
     }
-    cmd!(shell, "cargo build --locked -p loopgate --features server").run()?;
-    let binary = root.join("target/debug/loopgate");
+    let binary = match std::env::var_os("LOOPGATE_BINARY") {
+        Some(binary) => PathBuf::from(binary),
+        None => {
+            cmd!(shell, "cargo build --locked -p loopgate --features server").run()?;
+            root.join("target/debug/loopgate")
+        }
+    };
     let pictures = root.join(PICTURES);
     let mut script =
         cmd!(shell, "node {folder}/pages.mjs").env("LOOPGATE_ROOT", root).env("LOOPGATE_BINARY", binary);
