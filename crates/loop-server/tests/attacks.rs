@@ -279,7 +279,7 @@ fn smuggling(t: &mut Table) {
         "a header that continues on the next line",
         &of("GET /v1/runs", &[ADMIN, "X-A: 1\r\n Transfer-Encoding: chunked"], ""),
     );
-    t.raw("a null byte in a header", &of("GET /v1/runs", &[ADMIN, "X-A: 1\02"], ""));
+    t.raw("a null byte in a header", &of("GET /v1/runs", &[ADMIN, "X-A: 1\x002"], ""));
     t.raw("a bare CR in a header", &of("GET /v1/runs", &[ADMIN, "X-A: 1\rX-B: 2"], ""));
     t.raw("a bare LF behind a header", &of("GET /v1/runs", &[ADMIN, "X-A: 1\nX-B: 2"], ""));
     t.raw("lines that end with LF alone", &of("GET /v1/runs", &[ADMIN], "").replace("\r\n", "\n"));

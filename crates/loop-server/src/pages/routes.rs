@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use loop_core::RunId;
-use loop_runtime::journal::{Journal as _, JournalError, Recorded, SqliteJournal};
+use loop_runtime::journal::{Journal as _, JournalError, Recorded, RunSummary, SqliteJournal};
 use loop_runtime::report::RunDiff;
 use loop_runtime::spec::Prompts;
 use serde::Deserialize;
@@ -52,6 +52,8 @@ struct Pages {
     source: PageSource,
     /// Of runs that have not ended: how many entries they had, and whether they waited for a person then.
     waits: Arc<Mutex<BTreeMap<RunId, (u64, bool)>>>,
+    /// The summaries of runs that have ended.
+    ended: Arc<Mutex<BTreeMap<RunId, RunSummary>>>,
 }
 
 /// The routes of the pages. The door has to be in front of them: see [`Caller`].
@@ -72,7 +74,7 @@ pub fn router(source: PageSource) -> Router {
             ),
         )
         .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
-        .with_state(Pages { source, waits: Arc::default() })
+        .with_state(Pages { source, waits: Arc::default(), ended: Arc::default() })
 }
 
 fn asset(kind: &'static str, text: &'static str, headers: &HeaderMap) -> Response {

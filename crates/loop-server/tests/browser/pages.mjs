@@ -134,6 +134,9 @@ const page = await opened(session);
 await page.goto(login);
 check("the code opens the list of runs", page.url() === `${origin}/` && (await page.innerText("h1")) === "Runs", page.url());
 check("what waits is first", (await page.innerText("main section")).includes("1 run waits for a person"));
+await page.setViewportSize({ width: 1000, height: 720 });
+await pictured(page, "runs");
+await page.setViewportSize({ width: 1200, height: 900 });
 await page.selectOption("#f-domain", "helpdesk");
 await page.click("text=Show");
 check("a filter narrows the list", (await page.innerText("main")).includes("2 runs: 2 answered"), await page.innerText("main"));
@@ -197,9 +200,5 @@ for (const [name, address, part] of [
   await pictured(picture, name);
   await context.close();
 }
-await page.goto(`${origin}/`);
-await page.setViewportSize({ width: 1000, height: 620 });
-await pictured(page, "runs");
-
 await viewing.end();
 await finish();

@@ -36,7 +36,7 @@ fn of(text: &str) -> World {
         .asks(text, json!({ "target": text }))
         .asks("restart", json!({ "target": text }));
     let mut world = loop_testkit::run().people().item(item).start_as("run-h").started().answered(&reply);
-    let result = if text.len() % 2 == 0 { found(text) } else { observed(Status::PermanentError) };
+    let result = if text.len().is_multiple_of(2) { found(text) } else { observed(Status::PermanentError) };
     world = world.finished("1/action-0", result);
     if !text.trim().is_empty() {
         world.apply(EventKind::Instruction { text: text.into() });

@@ -8,6 +8,9 @@ pub(super) enum Node {
     Text(String),
 }
 
+/// An element that is not closed yet: its name, its attributes, and what is in it so far.
+type Open = (String, Vec<(String, String)>, Vec<Node>);
+
 const VOID: [&str; 5] = ["!DOCTYPE", "meta", "hr", "input", "link"];
 const KNOWN: [&str; 66] = [
     "html",
@@ -82,8 +85,7 @@ const KNOWN: [&str; 66] = [
 #[track_caller]
 pub(super) fn inert(html: &str) -> Node {
     assert!(html.starts_with("<!DOCTYPE html><html lang=\"en\">"), "{}", &html[..200.min(html.len())]);
-    let mut stack: Vec<(String, Vec<(String, String)>, Vec<Node>)> =
-        vec![("page".to_owned(), Vec::new(), Vec::new())];
+    let mut stack: Vec<Open> = vec![("page".to_owned(), Vec::new(), Vec::new())];
     let mut rest = html;
     while let Some((text, after)) = rest.split_once('<') {
         push_text(&mut stack, text);
@@ -118,7 +120,7 @@ pub(super) fn inert(html: &str) -> Node {
     Node::Element { name: "page".to_owned(), attributes: Vec::new(), children: stack.pop().unwrap().2 }
 }
 
-fn push_text(stack: &mut [(String, Vec<(String, String)>, Vec<Node>)], text: &str) {
+fn push_text(stack: &mut [Open], text: &str) {
     assert!(!text.contains('>'), "a bare > in {text:?}");
     let unseen = text.chars().find(|c| *c != '\n' && *c != '\t' && !loop_core::is_clean(*c));
     assert_eq!(unseen, None, "a character that is not seen in {text:?}");
@@ -172,26 +174,19 @@ impl Node {
     /// The text that is seen: nothing that is hidden, and no head.
     pub(super) fn seen(&self) -> String {
         let mut text = String::new();
-        self.write(&mut text, &|_| true);
+        self.write(&mut text);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// The text that is seen of the elements that `takes` does not leave out.
-    pub(super) fn seen_but(&self, takes: &dyn Fn(&[(String, String)]) -> bool) -> String {
-        let mut text = String::new();
-        self.write(&mut text, takes);
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
-    }
-
-    fn write(&self, text: &mut String, takes: &dyn Fn(&[(String, String)]) -> bool) {
+    fn write(&self, text: &mut String) {
         match self {
             Self::Text(own) => text.push_str(own),
             Self::Element { name, attributes, children } => {
                 let is_hidden = attributes.iter().any(|(name, _)| name == "hidden");
-                if is_hidden || name == "head" || !takes(attributes) {
+                if is_hidden || name == "head" {
                     return;
                 }
-                children.iter().for_each(|child| child.write(text, takes));
+                children.iter().for_each(|child| child.write(text));
                 text.push(' ');
             }
         }

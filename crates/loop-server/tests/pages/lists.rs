@@ -1,11 +1,16 @@
 //! The other pages: runs with filters and cursors, what waits, two runs, a backtest.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use loop_domain::PolicyFile;
+use loop_eval::backtest::{BacktestReport, Policies, RunsOf};
+use loop_runtime::journal::{Durability, Entry, Header, Journal as _, MemoryJournal};
 
 use loop_runtime::report::{ListedCost, ListedRun, ListedState, RunDiff};
 use loop_server::pages::{
-    ApproveForm, ApprovePage, ComparePage, Notice, RUNS_PER_PAGE, RunsFilter, RunsPage, approve, compare,
-    runs as list,
+    ApproveForm, ApprovePage, ComparePage, Notice, Place, RUNS_PER_PAGE, RunsFilter, RunsPage, approve,
+    backtest, compare, runs as list,
 };
 
 use super::inert::inert;
@@ -143,4 +148,43 @@ fn two_runs_are_compared() {
     let page =
         ComparePage { asked: Default::default(), diff: Some(same), trouble: Some("<script>".to_owned()) };
     assert!(inert(&compare(&page)).seen().contains("Nothing differs."));
+}
+
+#[tokio::test]
+async fn a_backtest_is_a_picture_with_its_runs_behind() {
+    let worlds = [runs::whole(), runs::stopped()];
+    let journal = Arc::new(MemoryJournal::new());
+    let mut ids = Vec::new();
+    for world in &worlds {
+        let (id, recorded) = runs::recorded(world);
+        let header = Header {
+            run: id.clone(),
+            unix_ms: world.run.started().unix_ms,
+            item: "<script>alert(1)</script>".into(),
+            title: "T".into(),
+            spec: Arc::clone(&recorded.spec),
+            manifest_hash: world.run.started().tools,
+            manifest: "[]".into(),
+            origin: None,
+            request_key: None,
+        };
+        let entries: Vec<Arc<Entry>> = recorded.entries.into_iter().map(Arc::new).collect();
+        let mut writer = journal.create(&header, &entries[0]).await.unwrap();
+        writer.append_all(&entries[1..], Durability::Committed).await.unwrap();
+        ids.push(id);
+    }
+    let file =
+        PolicyFile::of_text("p.toml".into(), "name = \"a<b>&\"\n[limits]\npasses = 1\n".to_owned(), &[]);
+    let policies = Arc::new(Policies::new(vec![file.unwrap()]));
+    let of = RunsOf { handles: vec![journal], runs: ids };
+    let tested = policies.over(&of, &Arc::default(), false).await;
+    let report = BacktestReport::new(&policies, tested);
+    let pages = [Place::File, Place::Server].map(|place| backtest(&report, place));
+    for page in &pages {
+        let text = inert(page).seen();
+        assert!(text.contains("2 recorded runs") && text.contains("a<b>&"), "{text}");
+        assert_eq!(page.matches("<circle").count(), 2, "each run is a point");
+    }
+    assert!(pages[1].contains("href=\"/runs/run-1") && !pages[0].contains("/runs/"), "{}", pages[1]);
+    assert_eq!(pages[0], backtest(&report, Place::File), "the same report is the same page");
 }

@@ -122,6 +122,7 @@ async fn style_and_script_are_kept_by_their_tags() {
 
 /// The figures of issue 18, part 10, by hand: `LOOPGATE_PAGE_FIGURES=1 cargo test --release -p loop-server --features http
 /// pages::served::figures -- --nocapture`.
+#[expect(clippy::print_stdout, reason = "figures are made by hand")]
 #[tokio::test]
 async fn figures_of_a_long_run_and_a_long_list() {
     let is_asked = std::env::var_os("LOOPGATE_PAGE_FIGURES").is_some();

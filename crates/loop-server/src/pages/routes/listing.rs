@@ -1,11 +1,13 @@
 //! The list of runs.
 
+use std::collections::BTreeMap;
+
 use axum::Extension;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use loop_core::RunId;
-use loop_runtime::journal::{Journal as _, RunLine, replay};
+use loop_runtime::journal::{Journal as _, RunLine, RunSummary, replay};
 use loop_runtime::report::ListedRun;
 use serde::Deserialize;
 
@@ -46,8 +48,7 @@ impl Pages {
         let lines = journal.runs().await.map_err(|_| failed())?;
         let lines: Vec<RunLine> =
             lines.into_iter().filter(|line| caller.may(Role::Read, &line.domain)).collect();
-        let ids: Vec<RunId> = lines.iter().map(|line| line.run.clone()).collect();
-        let summaries = journal.summaries(&ids).await.map_err(|_| failed())?;
+        let summaries = self.summaries(&lines).await?;
         let mut listed = Vec::with_capacity(lines.len());
         for line in &lines {
             let summary = summaries.get(&line.run).copied().unwrap_or_default();
@@ -56,6 +57,22 @@ impl Pages {
             listed.push(ListedRun::new(&line, summary, waits, tags(line.origin.as_deref())));
         }
         Ok(listed)
+    }
+
+    /// The summaries of these runs. That of a run that has ended is read once.
+    async fn summaries(&self, lines: &[RunLine]) -> Result<BTreeMap<RunId, RunSummary>, Problem> {
+        let known = self.ended.lock().map(|known| known.clone()).unwrap_or_default();
+        let is_new = |line: &&RunLine| line.stop.is_none() || !known.contains_key(&line.run);
+        let ids: Vec<RunId> = lines.iter().filter(is_new).map(|line| line.run.clone()).collect();
+        let read = self.source.journal.summaries(&ids).await.map_err(|_| failed())?;
+        if let Ok(mut known) = self.ended.lock() {
+            if known.len() >= MAX_KNOWN {
+                known.clear();
+            }
+            let ended = lines.iter().filter(|line| line.stop.is_some());
+            known.extend(ended.filter_map(|line| Some((line.run.clone(), *read.get(&line.run)?))));
+        }
+        Ok(known.into_iter().chain(read).collect())
     }
 
     /// Whether a run that has not ended waits for a person. What the engine knows is not read again, and neither is a run
@@ -94,5 +111,5 @@ fn tags(origin: Option<&str>) -> Vec<String> {
     read.map_or_else(Vec::new, |Tags { tags }| tags)
 }
 
-/// Of how many runs it is remembered whether they wait.
+/// Of how many runs it is remembered whether they wait, or what they cost.
 const MAX_KNOWN: usize = 10_000;
