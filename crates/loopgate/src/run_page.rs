@@ -7,7 +7,7 @@ use std::sync::Arc;
 use loop_core::{Run, RunId};
 use loop_runtime::journal::{Recorded, SqliteJournal};
 use loop_runtime::spec::Prompts;
-use loop_server::pages::{self, RunPage, RunView};
+use loop_server::pages::{self, OneRunPage, OneRunView};
 
 use crate::failure::Failure;
 use crate::places::ReportFile;
@@ -22,8 +22,8 @@ pub(crate) fn written(
 ) -> Result<ExitCode, Failure> {
     let Some(file) = ReportFile::open("--html", Some(path))? else { return Ok(ExitCode::SUCCESS) };
     let prompts = prompts_of(journal, &recorded);
-    let view = RunView { prompts: prompts.as_deref(), ..RunView::default() };
-    file.write(&pages::run(&RunPage::of(id, &recorded, view)?))?;
+    let view = OneRunView { prompts: prompts.as_deref(), ..OneRunView::default() };
+    file.write(&pages::run(&OneRunPage::of(id, &recorded, view)?))?;
     Ok(ExitCode::SUCCESS)
 }
 

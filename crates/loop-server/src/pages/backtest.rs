@@ -5,7 +5,7 @@ use loop_eval::backtest::{BacktestReport, BacktestedRun, FindingKind, PolicyRepo
 use maud::{Markup, html};
 
 use super::runs::encoded;
-use super::shell::{self, Place};
+use super::shell::{self, PagePlace};
 use super::text::{counted, cut, duration, t};
 
 /// The edge of the picture.
@@ -15,7 +15,7 @@ const MAX_ROWS: usize = 500;
 const MAX_TEXT: usize = 200;
 
 /// The page of a backtest.
-pub fn backtest(report: &BacktestReport, place: Place) -> String {
+pub fn backtest(report: &BacktestReport, place: PagePlace) -> String {
     let content = html! {
         h1 { "Backtest" }
         p.lead {
@@ -55,7 +55,7 @@ fn measures(run: &BacktestedRun, under: &RunUnderPolicy, by_time: bool) -> (u64,
     (run.cost_pico_usd.unwrap_or_default(), under.cost_pico_usd.unwrap_or_default().saturating_add(most))
 }
 
-fn of_policy(report: &BacktestReport, at: usize, policy: &PolicyReport, place: Place) -> Markup {
+fn of_policy(report: &BacktestReport, at: usize, policy: &PolicyReport, place: PagePlace) -> Markup {
     let pairs: Vec<(usize, &BacktestedRun, &RunUnderPolicy)> =
         report.runs.iter().enumerate().filter_map(|(n, run)| Some((n, run, run.under.get(at)?))).collect();
     let by_time = pairs.iter().all(|(_, run, under)| measures(run, under, false) == (0, 0));

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::run::diff_html;
 use super::runs::encoded;
-use super::shell::{self, Place};
+use super::shell::{self, PagePlace};
 use super::text::{cut, t};
 
 /// Bytes of a value that are shown.
@@ -35,7 +35,7 @@ pub fn compare(page: &ComparePage) -> String {
         @if let Some(trouble) = &page.trouble { p.notice.bad role="alert" { (t(trouble)) } }
         @if let Some(diff) = &page.diff { (content(diff)) }
     };
-    shell::page(Place::Server, "Compare two runs", &content)
+    shell::page(PagePlace::Server, "Compare two runs", &content)
 }
 
 fn content(diff: &RunDiff) -> Markup {

@@ -1,6 +1,6 @@
 //! Pages: what a run did and why, for people.
 //!
-//! A page is a function from data to HTML: [`run`] of a [`RunPage`]. It reads no file and no request, so that one function
+//! A page is a function from data to HTML: [`run`] of a [`OneRunPage`]. It reads no file and no request, so that one function
 //! writes the page of `loopgate show RUN --html` and the page of the server. Every text from outside goes through one
 //! function that leaves no markup in it and spells what is not seen.
 
@@ -20,10 +20,10 @@ pub use backtest::backtest;
 pub use compare::{ComparePage, compare};
 #[cfg(feature = "http")]
 pub use routes::{FindPrompts, PageSource, router};
-pub use run::{RunPage, RunView, run};
+pub use run::{OneRunPage, OneRunView, run};
 pub use runs::{RUNS_PER_PAGE, RunsFilter, RunsPage, runs};
-pub use shell::{Place, SCRIPT, SERVER_POLICY, STYLE};
-pub use span::Span;
+pub use shell::{PagePlace, SCRIPT, SERVER_POLICY, STYLE};
+pub use span::EventSpan;
 pub use text::CutText;
 
 #[cfg(feature = "http")]

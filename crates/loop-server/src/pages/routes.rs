@@ -19,7 +19,7 @@ use loop_runtime::report::RunDiff;
 use loop_runtime::spec::Prompts;
 use serde::Deserialize;
 
-use super::{ComparePage, Place, RunPage, RunView, SCRIPT, STYLE, compare, run};
+use super::{ComparePage, OneRunPage, OneRunView, PagePlace, SCRIPT, STYLE, compare, run};
 use crate::caller::{Caller, Role};
 use crate::doors::Audit;
 use crate::engine::Engine;
@@ -156,9 +156,14 @@ async fn one(
         let rest = format!("GET /v1/runs/{id}/events has all of it");
         let stream = format!("/v1/runs/{}/events", super::encoded(id.as_str()));
         let events = if pages.source.engine.is_some() { stream.as_str() } else { "" };
-        let view =
-            RunView { events, at: query.at, place: Place::Server, prompts: prompts.as_deref(), rest: &rest };
-        RunPage::of(&id, &recorded, view).map(|page| run(&page))
+        let view = OneRunView {
+            events,
+            at: query.at,
+            place: PagePlace::Server,
+            prompts: prompts.as_deref(),
+            rest: &rest,
+        };
+        OneRunPage::of(&id, &recorded, view).map(|page| run(&page))
     });
     Ok(shown(StatusCode::OK, html.await?.map_err(|_| failed())?))
 }

@@ -7,7 +7,7 @@ use loop_runtime::report::{ListedRun, ListedState, ListedTotals};
 use maud::{Markup, html};
 
 use super::run::look_of;
-use super::shell::{self, Place};
+use super::shell::{self, PagePlace};
 use super::text::{counted, cut, grouped, t, time};
 
 /// How many runs are on a page.
@@ -193,7 +193,7 @@ pub fn runs(page: &RunsPage) -> String {
         }
         section aria-labelledby="list-title" { h2 #list-title { "List" } (page.list_html()) }
     };
-    shell::page(Place::Server, "Runs", &content)
+    shell::page(PagePlace::Server, "Runs", &content)
 }
 
 impl RunsPage {

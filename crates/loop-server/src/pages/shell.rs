@@ -14,7 +14,7 @@ pub const SCRIPT: &str = include_str!("assets/page.js");
 
 /// Where a page is: alone in a file, or among the others of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum PagePlace {
     /// In a file, with style and script in it.
     #[default]
     File,
@@ -22,7 +22,7 @@ pub enum Place {
     Server,
 }
 
-impl Place {
+impl PagePlace {
     pub(super) fn is_server(self) -> bool {
         self == Self::Server
     }
@@ -42,7 +42,7 @@ pub const SERVER_POLICY: &str = "default-src 'none'; style-src 'self'; script-sr
                                  form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// A whole page.
-pub(super) fn page(place: Place, title: &str, content: &Markup) -> String {
+pub(super) fn page(place: PagePlace, title: &str, content: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -52,13 +52,13 @@ pub(super) fn page(place: Place, title: &str, content: &Markup) -> String {
                 meta name="color-scheme" content="light dark";
                 meta name="referrer" content="no-referrer";
                 @match place {
-                    Place::File => { meta http-equiv="Content-Security-Policy" content=(*FILE_POLICY); }
-                    Place::Server => { link rel="stylesheet" href="/assets/style.css"; }
+                    PagePlace::File => { meta http-equiv="Content-Security-Policy" content=(*FILE_POLICY); }
+                    PagePlace::Server => { link rel="stylesheet" href="/assets/style.css"; }
                 }
                 title { (t(title)) }
                 @match place {
-                    Place::File => { style { (PreEscaped(STYLE)) } }
-                    Place::Server => { script src="/assets/page.js" defer {} }
+                    PagePlace::File => { style { (PreEscaped(STYLE)) } }
+                    PagePlace::Server => { script src="/assets/page.js" defer {} }
                 }
             }
             body {
@@ -73,7 +73,7 @@ pub(super) fn page(place: Place, title: &str, content: &Markup) -> String {
                     }
                 }
                 main #content tabindex="-1" { (content) }
-                @if place == Place::File {
+                @if place == PagePlace::File {
                     script { (PreEscaped(SCRIPT)) }
                 }
             }

@@ -3,14 +3,14 @@
 
 /// The events at which something is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct EventSpan {
     /// The first event, from 0.
     pub from: u64,
     /// The first event at which it is not shown any more. `None`: it stays.
     pub until: Option<u64>,
 }
 
-impl Span {
+impl EventSpan {
     /// From this event on.
     pub fn since(from: u64) -> Self {
         Self { from, until: None }
@@ -25,7 +25,7 @@ impl Span {
 /// A value that changes with the events: each of its values with the events at which it has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Changing<T> {
-    values: Vec<(Span, T)>,
+    values: Vec<(EventSpan, T)>,
 }
 
 impl<T> Default for Changing<T> {
@@ -44,9 +44,9 @@ impl<T: PartialEq> Changing<T> {
             Some((span, last)) if span.from == at => *last = value,
             Some((span, _)) => {
                 span.until = Some(at);
-                self.values.push((Span::since(at), value));
+                self.values.push((EventSpan::since(at), value));
             }
-            None => self.values.push((Span::since(at), value)),
+            None => self.values.push((EventSpan::since(at), value)),
         }
     }
 
@@ -68,7 +68,7 @@ impl<T: PartialEq> Changing<T> {
         self.values.last().map(|(_, value)| value)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &(Span, T)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(EventSpan, T)> {
         self.values.iter()
     }
 

@@ -47,7 +47,7 @@ pub(super) fn duration(ms: u64) -> String {
 
 /// How much text a page still takes. What does not fit is counted and left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct TextBudget {
     left: usize,
 }
 
@@ -63,7 +63,7 @@ pub struct CutText {
 /// Bytes of a text that are shown also where there is no room any more.
 const LEAST: usize = 400;
 
-impl Room {
+impl TextBudget {
     pub(super) fn new(left: usize) -> Self {
         Self { left }
     }
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn what_is_left_out_is_counted_to_the_byte() {
         let text = "ä\n".repeat(1_000);
-        let mut room = Room::new(1_000);
+        let mut room = TextBudget::new(1_000);
         let first = room.take(&text, 900);
         assert_eq!(first.text.len() as u64 + first.left_out, 3_000);
         assert!(first.text.len() > 600 && first.text.len() <= 900);

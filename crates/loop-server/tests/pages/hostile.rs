@@ -1,7 +1,7 @@
 //! K14: what a model, a tool, a work item or a person writes is text on every page.
 
 use loop_core::{EventKind, Status, WorkItem};
-use loop_server::pages::{ApproveForm, ApprovePage, RunPage, RunView, approve, run};
+use loop_server::pages::{ApproveForm, ApprovePage, OneRunPage, OneRunView, approve, run};
 use loop_testkit::{World, draft, found, observed};
 use serde_json::json;
 
@@ -49,7 +49,7 @@ fn hostile_text_is_text_on_the_pages_of_a_run() {
     for text in HOSTILE {
         let world = of(text);
         let (id, recorded) = runs::recorded(&world);
-        let html = run(&RunPage::of(&id, &recorded, RunView::default()).unwrap());
+        let html = run(&OneRunPage::of(&id, &recorded, OneRunView::default()).unwrap());
         let seen = inert(&html).seen();
         let begins: String = text.chars().take_while(|c| c.is_ascii_graphic()).collect();
         assert!(seen.contains(&begins), "{begins} is missing in {seen}");
@@ -73,7 +73,7 @@ fn a_huge_document_is_cut_and_says_how_much_is_left_out() {
         .asks("fetch_device", json!({ "target": "x".repeat(2_000_000) }));
     let world = loop_testkit::run().start_as("run-b").started().answered(&reply);
     let (id, recorded) = runs::recorded(&world);
-    let html = run(&RunPage::of(&id, &recorded, RunView::default()).unwrap());
+    let html = run(&OneRunPage::of(&id, &recorded, OneRunView::default()).unwrap());
     assert!(html.len() < 4_000_000, "{}", html.len());
     let seen = inert(&html).seen();
     let kept = world.run.document().get("findings").unwrap().body.len();

@@ -9,7 +9,7 @@ use loop_runtime::journal::{Durability, Entry, Header, Journal as _, MemoryJourn
 
 use loop_runtime::report::{ListedCost, ListedRun, ListedState, RunDiff};
 use loop_server::pages::{
-    ApproveForm, ApprovePage, ComparePage, Notice, Place, RUNS_PER_PAGE, RunsFilter, RunsPage, approve,
+    ApproveForm, ApprovePage, ComparePage, Notice, PagePlace, RUNS_PER_PAGE, RunsFilter, RunsPage, approve,
     backtest, compare, runs as list,
 };
 
@@ -179,12 +179,12 @@ async fn a_backtest_is_a_picture_with_its_runs_behind() {
     let of = RunsOf { handles: vec![journal], runs: ids };
     let tested = policies.over(&of, &Arc::default(), false).await;
     let report = BacktestReport::new(&policies, tested);
-    let pages = [Place::File, Place::Server].map(|place| backtest(&report, place));
+    let pages = [PagePlace::File, PagePlace::Server].map(|place| backtest(&report, place));
     for page in &pages {
         let text = inert(page).seen();
         assert!(text.contains("2 recorded runs") && text.contains("a<b>&"), "{text}");
         assert_eq!(page.matches("<circle").count(), 2, "each run is a point");
     }
     assert!(pages[1].contains("href=\"/runs/run-1") && !pages[0].contains("/runs/"), "{}", pages[1]);
-    assert_eq!(pages[0], backtest(&report, Place::File), "the same report is the same page");
+    assert_eq!(pages[0], backtest(&report, PagePlace::File), "the same report is the same page");
 }

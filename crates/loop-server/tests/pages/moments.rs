@@ -2,7 +2,7 @@
 
 use loop_runtime::journal::Recorded;
 use loop_runtime::spec::Prompts;
-use loop_server::pages::{Place, RunPage, RunView, run};
+use loop_server::pages::{OneRunPage, OneRunView, PagePlace, run};
 
 use loop_testkit::{Numbers, World, announced, random_run, random_setup};
 
@@ -11,8 +11,8 @@ use super::runs;
 
 fn page(id: &loop_core::RunId, recorded: &Recorded, at: Option<u64>) -> Node {
     let prompts = Prompts::builtin();
-    let view = RunView { at, prompts: Some(&prompts), ..RunView::default() };
-    inert(&run(&RunPage::of(id, recorded, view).unwrap()))
+    let view = OneRunView { at, prompts: Some(&prompts), ..OneRunView::default() };
+    inert(&run(&OneRunPage::of(id, recorded, view).unwrap()))
 }
 
 /// What is seen of a page, except for the number of the last event.
@@ -100,7 +100,7 @@ fn prompts_are_those_that_were_sent_or_are_not_shown() {
     assert!(!text.contains("other bytes"), "{text}");
     let (other, began_otherwise) = runs::recorded(&runs::conversation());
     assert!(page(&other, &began_otherwise, None).seen().contains("not those that the run was begun with"));
-    let none = RunPage::of(&id, &recorded, RunView::default()).unwrap();
+    let none = OneRunPage::of(&id, &recorded, OneRunView::default()).unwrap();
     assert!(inert(&run(&none)).seen().contains("The domain of this run is not at hand"));
 }
 
@@ -128,8 +128,8 @@ fn sent(id: &loop_core::RunId, mut recorded: Recorded, prompts: &Prompts) -> Rec
 #[test]
 fn a_page_on_a_server_has_its_style_and_script_elsewhere() {
     let (id, recorded) = runs::recorded(&runs::waiting());
-    let view = RunView { place: Place::Server, at: Some(2), ..RunView::default() };
-    let html = run(&RunPage::of(&id, &recorded, view).unwrap());
+    let view = OneRunView { place: PagePlace::Server, at: Some(2), ..OneRunView::default() };
+    let html = run(&OneRunPage::of(&id, &recorded, view).unwrap());
     inert(&html);
     assert!(
         !html.contains("<style>") && html.contains("<script src=\"/assets/page.js\" defer></script>"),
@@ -141,7 +141,7 @@ fn a_page_on_a_server_has_its_style_and_script_elsewhere() {
         "{html}"
     );
     // A page in a file names its own style and script by their digests, and permits no other.
-    let html = run(&RunPage::of(&id, &recorded, RunView::default()).unwrap());
+    let html = run(&OneRunPage::of(&id, &recorded, OneRunView::default()).unwrap());
     let policy =
         html.split("Content-Security-Policy\" content=\"").nth(1).unwrap().split('"').next().unwrap();
     assert!(
@@ -158,5 +158,5 @@ fn a_run_that_does_not_follow_is_shown_as_far_as_it_does() {
     let text = page(&id, &recorded, None).seen();
     assert!(text.contains("The rest of this run cannot be shown. entry "), "{text}");
     recorded.entries.clear();
-    assert!(RunPage::of(&id, &recorded, RunView::default()).is_err());
+    assert!(OneRunPage::of(&id, &recorded, OneRunView::default()).is_err());
 }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::run::anchor;
 use super::runs::encoded;
-use super::shell::{self, Place};
+use super::shell::{self, PagePlace};
 use super::text::{counted, grouped, t, time};
 use origin::ValueOrigin;
 
@@ -120,7 +120,7 @@ pub fn approve(page: &ApprovePage) -> String {
             }
         }
     };
-    shell::page(Place::Server, &format!("Decide: {}", page.title), &content)
+    shell::page(PagePlace::Server, &format!("Decide: {}", page.title), &content)
 }
 
 impl Request {

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use super::Seen;
 use super::shown::{Shown, anchor, nothing};
 use crate::pages::span::Changing;
-use crate::pages::text::{CutText, Room, rest, t};
+use crate::pages::text::{CutText, TextBudget, rest, t};
 
 /// Bytes of all parameters that a page shows, and of those of one action.
 const ROOM: usize = 1024 * 1024;
@@ -20,12 +20,12 @@ pub(super) struct Actions {
     lines: Vec<Line>,
     /// The actions after the event before, to see which of them changed.
     last: Vec<Arc<JudgedAction>>,
-    room: Room,
+    room: TextBudget,
 }
 
 impl Default for Actions {
     fn default() -> Self {
-        Self { lines: Vec::new(), last: Vec::new(), room: Room::new(ROOM) }
+        Self { lines: Vec::new(), last: Vec::new(), room: TextBudget::new(ROOM) }
     }
 }
 

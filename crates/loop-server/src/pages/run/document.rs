@@ -11,7 +11,7 @@ use super::Seen;
 use super::evidence::EvidencePart;
 use super::shown::{Shown, nothing};
 use crate::pages::span::Changing;
-use crate::pages::text::{CutText, Room, cut, rest, t};
+use crate::pages::text::{CutText, TextBudget, cut, rest, t};
 
 /// Bytes of all sections in all their versions that a page shows.
 const ROOM: usize = 2 * 1024 * 1024;
@@ -29,7 +29,7 @@ pub(super) struct DocumentPart {
     /// The outputs of attempts, each with its state.
     outputs: Vec<Changing<OutputState>>,
     missing: Changing<Vec<Arc<str>>>,
-    room: Room,
+    room: TextBudget,
     title: &'static str,
 }
 
@@ -40,7 +40,7 @@ impl Default for DocumentPart {
             answer: None,
             outputs: Vec::new(),
             missing: Changing::default(),
-            room: Room::new(ROOM),
+            room: TextBudget::new(ROOM),
             title: "Document",
         }
     }

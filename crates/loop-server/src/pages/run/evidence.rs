@@ -9,7 +9,7 @@ use maud::{Markup, html};
 
 use super::Seen;
 use super::shown::{Shown, anchor, nothing};
-use crate::pages::text::{CutText, Room, rest, t};
+use crate::pages::text::{CutText, TextBudget, rest, t};
 
 /// Bytes of all evidence that a page shows, and of one result and its parameters.
 const ROOM: usize = 2 * 1024 * 1024;
@@ -57,7 +57,7 @@ impl EvidencePart {
     }
 
     pub(super) fn end(&mut self, run: &Run) {
-        let mut room = Room::new(ROOM);
+        let mut room = TextBudget::new(ROOM);
         let line = |evidence: &Evidence| {
             let Evidence { id, key, tool, parameters, observation, .. } = evidence;
             let policy = run.spec().tool(tool).map(|tool| &tool.policy);

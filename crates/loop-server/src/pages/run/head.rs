@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use super::Seen;
 use super::shown::Shown;
 use crate::pages::span::Changing;
-use crate::pages::text::{CutText, Room, counted, duration, grouped, rest, t, time};
+use crate::pages::text::{CutText, TextBudget, counted, duration, grouped, rest, t, time};
 
 /// Bytes of a work item that are shown.
 const MAX_ITEM_BYTES: usize = 64 * 1024;
@@ -101,7 +101,7 @@ impl Head {
         Self {
             id: started.run.to_string(),
             domain: run.spec().domain.to_string(),
-            item_text: Room::new(MAX_ITEM_BYTES).take(&started.item.full, MAX_ITEM_BYTES),
+            item_text: TextBudget::new(MAX_ITEM_BYTES).take(&started.item.full, MAX_ITEM_BYTES),
             item: WorkItem { full: "".into(), compact: "".into(), ..started.item.clone() },
             unix_ms: started.unix_ms,
             origin,

@@ -1,6 +1,6 @@
 //! One run: what was known when, what it cost, and why it stopped.
 //!
-//! [`RunPage::of`] reads a recorded run event by event and keeps, for everything that the page shows, the events at which it
+//! [`OneRunPage::of`] reads a recorded run event by event and keeps, for everything that the page shows, the events at which it
 //! is shown. [`run`] writes that down. The page at event 37 and the slider at 37 show the same, because both hide what is
 //! not of event 37.
 
@@ -25,7 +25,7 @@ use loop_runtime::run::StartError;
 use loop_runtime::spec::Prompts;
 use maud::{Markup, html};
 
-use super::shell::{self, Place};
+use super::shell::{self, PagePlace};
 use super::text::t;
 use shown::Shown;
 
@@ -35,11 +35,11 @@ pub(super) use shown::anchor;
 
 /// What a page of a run is made with besides the run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RunView<'a> {
+pub struct OneRunView<'a> {
     /// The event that is shown, from 0. `None`: the last.
     pub at: Option<u64>,
     /// Where the page is.
-    pub place: Place,
+    pub place: PagePlace,
     /// The templates that the run was begun with. `None`, or others: the prompts are not shown.
     pub prompts: Option<&'a Prompts>,
     /// Where the events of the run are streamed, so that the page follows it. Empty: nowhere.
@@ -50,7 +50,7 @@ pub struct RunView<'a> {
 
 /// A run as its page shows it.
 #[derive(Debug)]
-pub struct RunPage {
+pub struct OneRunPage {
     shown: Shown,
     stream: String,
     /// Which entry does not follow from those before it, and why. What comes after it is not shown.
@@ -77,13 +77,13 @@ struct Seen<'a> {
     run: &'a Run,
 }
 
-impl RunPage {
+impl OneRunPage {
     /// What the page of a recorded run shows. Of entries that do not follow from each other it is what comes before the
     /// first such.
     ///
     /// # Errors
     /// If the entries do not begin with the start of a run under the recorded spec.
-    pub fn of(id: &RunId, recorded: &Recorded, view: RunView<'_>) -> Result<Self, StartError> {
+    pub fn of(id: &RunId, recorded: &Recorded, view: OneRunView<'_>) -> Result<Self, StartError> {
         let broken = |rejected| StartError::Broken { run: id.clone(), seq: 0, rejected };
         let first = recorded.entries.first().ok_or_else(|| broken(Rejected::NotTheStart("nothing")))?;
         let (mut run, _) = Run::open(&first.event, Arc::clone(&recorded.spec)).map_err(broken)?;
@@ -138,7 +138,7 @@ impl RunPage {
         self.events.see(&seen);
     }
 
-    fn end(&mut self, id: &RunId, recorded: &Recorded, run: &Run, view: RunView<'_>) {
+    fn end(&mut self, id: &RunId, recorded: &Recorded, run: &Run, view: OneRunView<'_>) {
         self.head.end(run);
         self.calls.end(run);
         self.document.end(run);
@@ -195,7 +195,7 @@ impl RunPage {
 }
 
 /// The page of a run.
-pub fn run(page: &RunPage) -> String {
+pub fn run(page: &OneRunPage) -> String {
     page.html()
 }
 

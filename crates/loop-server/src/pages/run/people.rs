@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::Seen;
 use super::shown::{Shown, anchor, nothing};
-use crate::pages::text::{CutText, Room, rest, t};
+use crate::pages::text::{CutText, TextBudget, rest, t};
 
 /// Bytes of all parameters that a page shows. Those of a request that waits are shown whole on its own page.
 const ROOM: usize = 512 * 1024;
@@ -14,7 +14,7 @@ const MAX_PARAMETERS: usize = 64 * 1024;
 #[derive(Debug)]
 pub(super) struct People {
     lines: Vec<Line>,
-    room: Room,
+    room: TextBudget,
     /// Whether there was a request that has no end yet.
     open: Vec<(CommandKey, usize)>,
     id: String,
@@ -22,7 +22,7 @@ pub(super) struct People {
 
 impl Default for People {
     fn default() -> Self {
-        Self { lines: Vec::new(), room: Room::new(ROOM), open: Vec::new(), id: String::new() }
+        Self { lines: Vec::new(), room: TextBudget::new(ROOM), open: Vec::new(), id: String::new() }
     }
 }
 

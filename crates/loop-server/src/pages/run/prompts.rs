@@ -10,7 +10,7 @@ use maud::{Markup, html};
 
 use super::Seen;
 use super::shown::{Shown, anchor, nothing};
-use crate::pages::text::{CutText, Room, grouped, rest, t};
+use crate::pages::text::{CutText, TextBudget, grouped, rest, t};
 
 /// Bytes of all prompts and replies that a page shows, and of one part of a prompt and one reply.
 const ROOM: usize = 3 * 1024 * 1024;
@@ -20,14 +20,14 @@ const MAX_PART: usize = 64 * 1024;
 pub(super) struct PromptPart {
     calls: Vec<Line>,
     replies: BTreeMap<(CommandKey, u32), Reply>,
-    room: Room,
+    room: TextBudget,
     /// Why no prompt is shown. `None`: they are.
     why_not: Option<&'static str>,
 }
 
 impl Default for PromptPart {
     fn default() -> Self {
-        Self { calls: Vec::new(), replies: BTreeMap::new(), room: Room::new(ROOM), why_not: None }
+        Self { calls: Vec::new(), replies: BTreeMap::new(), room: TextBudget::new(ROOM), why_not: None }
     }
 }
 

@@ -3,22 +3,22 @@
 use loop_core::CommandKey;
 use maud::{Markup, html};
 
-use super::super::shell::Place;
-use super::super::span::Span;
+use super::super::shell::PagePlace;
+use super::super::span::EventSpan;
 
 /// At which event a page is.
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
     pub(super) at: u64,
     pub(super) last: u64,
-    pub(super) place: Place,
+    pub(super) place: PagePlace,
     /// How the whole of a cut text is had.
     pub(super) rest: String,
 }
 
 impl Shown {
     /// Whether what has this span is hidden.
-    pub(super) fn hides(&self, span: Span) -> bool {
+    pub(super) fn hides(&self, span: EventSpan) -> bool {
         !span.shows(self.at)
     }
 
@@ -30,7 +30,7 @@ impl Shown {
 
 /// What is there in place of a part that is empty, until the event with which something is in it.
 pub(super) fn nothing(shown: &Shown, until: Option<u64>, text: &str) -> Markup {
-    let span = Span { from: 0, until };
+    let span = EventSpan { from: 0, until };
     html! {
         @if until != Some(0) { p data-from="0" data-until=[until] hidden[shown.hides(span)] { (text) } }
     }
