@@ -72,6 +72,11 @@ xflags::xflags! {
             /// One suite alone
             optional suite: String
         }
+        /// Look at the pages in headless Chromium. Needs Debian's chromium, node and npm.
+        cmd browser {
+            /// Make the pictures in docs/pictures anew
+            optional --write
+        }
         /// Hold the dependencies between the crates against the table in xtask/src/layers.rs.
         cmd layers {}
         /// Hold docs/requirements.md against the ids that tests name.

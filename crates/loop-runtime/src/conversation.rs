@@ -6,6 +6,8 @@ use loop_core::{CommandKey, Digest, PromptSize, Run};
 use loop_llm::{AssistantTurn, Message, Raw, ToolDefinition, ToolOutput};
 use loop_prompts::{CallResult, Prompts, Thread, Turn};
 use loop_tools::Registry;
+use serde::Deserialize;
+use serde_json::Value;
 
 /// What a native run says to its model.
 #[derive(Debug)]
@@ -90,6 +92,11 @@ impl Conversation {
         }
     }
 
+    /// The messages so far, for those who only look at them.
+    pub(crate) fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
     pub(crate) fn system(&self) -> &Arc<str> {
         &self.system
     }
@@ -148,6 +155,14 @@ pub(crate) struct Offered {
     name: Digest,
 }
 
+/// A tool in a manifest, as far as a model sees it.
+#[derive(Deserialize)]
+struct RecordedTool {
+    name: Arc<str>,
+    description: Arc<str>,
+    schema: Value,
+}
+
 impl Offered {
     /// All tools of the registry that may be run at all.
     pub(crate) fn of(registry: &Registry, is_offered: impl Fn(&str) -> bool) -> Self {
@@ -160,11 +175,31 @@ impl Offered {
                 strict: Default::default(),
             })
             .collect();
+        Self::named(specs, registry.manifest_hash())
+    }
+
+    /// All tools of a recorded manifest that may be run at all. `name` is the manifest's digest.
+    pub(crate) fn recorded(manifest: &str, name: Digest, is_offered: impl Fn(&str) -> bool) -> Self {
+        let tools: Vec<ToolDefinition> = serde_json::from_str::<Vec<RecordedTool>>(manifest)
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|tool| is_offered(&tool.name))
+            .map(|RecordedTool { name, description, schema }| ToolDefinition {
+                name,
+                description,
+                parameters: schema,
+                strict: Default::default(),
+            })
+            .collect();
+        Self::named(tools.into(), name)
+    }
+
+    fn named(specs: Arc<[ToolDefinition]>, name: Digest) -> Self {
         let size = |tool: &ToolDefinition| {
             tool.name.len() + tool.description.len() + tool.parameters.to_string().len()
         };
         let bytes = specs.iter().map(size).sum::<usize>() as u64;
-        Self { specs, bytes, name: registry.manifest_hash() }
+        Self { specs, bytes, name }
     }
 }
 

@@ -237,7 +237,7 @@ fn add(values: &mut Values, name: String, value: String) {
 }
 
 /// A decision of the gate in words.
-fn decided(decision: &Decision) -> String {
+pub fn decided(decision: &Decision) -> String {
     match decision {
         Decision::Act { runs, asks: 0 } => format!("acts: {runs} run"),
         Decision::Act { runs, asks } => format!("acts: {runs} run, {asks} wait for a person"),
@@ -339,8 +339,9 @@ fn texts(a: &Side<'_>, b: &Side<'_>) -> Vec<TextChange> {
         .collect()
 }
 
-/// The lines that differ, with a few around them. Empty if none does.
-pub(crate) fn line_diff(a: &str, b: &str) -> Vec<String> {
+/// The lines that differ, each with `-` (only in `a`), `+` (only in `b`) or a blank (in both) before it, with a few around
+/// them. Empty if none does.
+pub fn line_diff(a: &str, b: &str) -> Vec<String> {
     if a == b {
         return Vec::new();
     }

@@ -109,6 +109,7 @@ pub mod report;
 mod request;
 mod retention;
 pub mod save;
+mod sent;
 mod served;
 mod shared;
 mod sink;

@@ -807,7 +807,7 @@ fn named(tools: &[String]) -> String {
 }
 
 /// Whether a model is told of a tool: what never runs is not offered.
-fn is_offered(spec: &RunSpec, tool: &str) -> bool {
+pub(crate) fn is_offered(spec: &RunSpec, tool: &str) -> bool {
     let ends = spec.protocol.output().is_some_and(|output| {
         *output.tool == *tool || output.submit.as_deref().is_some_and(|submit| submit == tool)
     });

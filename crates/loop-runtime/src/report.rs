@@ -15,7 +15,7 @@ use crate::uses::ToolUse;
 
 pub use crate::audit::{AUDIT_VERSION, AuditFault, AuditFinding, JournalAudit, RunAudit};
 pub use crate::batch_line::{BatchLine, BatchState};
-pub use crate::diff::{DIFF_VERSION, PassDiff, RunDiff, TextChange, ValueDiff};
+pub use crate::diff::{DIFF_VERSION, PassDiff, RunDiff, TextChange, ValueDiff, decided, line_diff};
 pub use crate::explain::explain;
 pub use crate::forecast::{Bound, Forecast};
 pub use crate::listed::{
@@ -27,6 +27,7 @@ pub use crate::replay::{
     ReplayDepth, ShortResult, ToolReplay, WhyNotCalled,
 };
 pub use crate::retention::Retention;
+pub use crate::sent::{SentPart, SentPrompt, sent_prompts};
 pub use crate::take_over::{Forkable, ParentEffectReport, ParentReport};
 pub use crate::why::{
     Continuation, LimitUse, SettingChange, StatedConfidence, WHY_VERSION, WeakSection, Why, WhyCondition,

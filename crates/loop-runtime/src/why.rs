@@ -221,7 +221,8 @@ impl Why {
 }
 
 impl WhyCondition {
-    fn new(condition: &Condition) -> Self {
+    /// A condition of a certificate, in words.
+    pub fn new(condition: &Condition) -> Self {
         Self {
             reason: condition.reason.name().to_owned(),
             value: condition.value.to_string(),
@@ -239,7 +240,13 @@ fn names(value: &Measure) -> Vec<String> {
     }
 }
 
-/// The limits of a run with what was used of them, in the order of the gate.
+impl LimitUse {
+    /// The limits of a run with what these totals used of them, in the order of the gate.
+    pub fn all(spec: &RunSpec, totals: &Totals) -> Vec<Self> {
+        limits(spec, totals)
+    }
+}
+
 fn limits(spec: &RunSpec, totals: &Totals) -> Vec<LimitUse> {
     let limits = &spec.limits;
     let line = |setting: Setting, used: Measure, limit: Option<Measure>, reached: bool| LimitUse {

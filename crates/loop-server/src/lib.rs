@@ -6,6 +6,7 @@
 //! | [`caller`] | who sends a request, and what they may do |
 //! | [`doors`] | who gets in: tokens, sessions, `Host` and `Origin`, limits, the audit log |
 //! | [`engine`] | the queue, and the runs under way |
+//! | [`pages`] | what a run did and why, for people |
 //! | `problem` (feature `http`) | what a refused request gets, as RFC 9457 says |
 
 #[cfg(feature = "http")]
@@ -16,6 +17,7 @@ pub mod engine;
 mod log;
 #[cfg(feature = "http")]
 mod metrics;
+pub mod pages;
 #[cfg(feature = "http")]
 pub mod problem;
 

@@ -69,6 +69,8 @@ pub(crate) enum Command {
     Model(ModelCommand),
     /// Offer a domain to MCP clients (editors, chat clients, agents) as tools and resources
     Mcp(Box<McpArgs>),
+    /// Look at the runs of a journal in a browser, on this machine
+    View(crate::view::ViewArgs),
     /// Serve domains over HTTP: submit, watch, approve; a durable queue
     Serve(Box<crate::serve::ServeArgs>),
     /// Serve a domain's models on this machine, with the protocols of OpenAI, Anthropic and Gemini
@@ -647,7 +649,7 @@ pub(crate) struct ShowArgs {
     /// Print, for each model request, what it shared with the one before and what the provider read from its cache
     #[arg(long, conflicts_with_all = ["json", "events"])]
     pub(crate) cache: bool,
-    /// Write the run as a page instead of printing it: one static file without scripts
+    /// Write the run as a page instead of printing it: one file, which loads nothing and can be read without scripts
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "events", "cache", "tools"])]
     pub(crate) html: Option<PathBuf>,
     /// Print, for each tool, the number of calls, the number of failures and the time taken

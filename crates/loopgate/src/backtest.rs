@@ -7,8 +7,9 @@ use std::sync::Arc;
 use loop_core::{Millis, PicoUsd};
 use loop_domain::PolicyFile;
 use loop_eval::backtest::{
-    BacktestReport, BacktestedRun, FindingKind, Policies, PolicyReport, RunUnderPolicy, page,
+    BacktestReport, BacktestedRun, FindingKind, Policies, PolicyReport, RunUnderPolicy,
 };
+use loop_server::pages::{self, PagePlace};
 
 use crate::failure::Failure;
 use crate::places::ReportFile;
@@ -60,7 +61,7 @@ pub(crate) async fn backtest(args: BacktestArgs) -> Result<ExitCode, Failure> {
     let tested = recorded::tested(&policies, &of, args.documents).await?;
     let report = BacktestReport::new(&policies, tested);
     if let Some(file) = html {
-        file.write(&page(&report))?;
+        file.write(&pages::backtest(&report, PagePlace::File))?;
     }
     if args.json {
         stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&report)?));

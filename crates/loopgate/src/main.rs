@@ -59,6 +59,7 @@ mod tokens;
 mod tools;
 mod tune;
 mod verify;
+mod view;
 mod why;
 mod wrote;
 
@@ -106,6 +107,7 @@ fn main() -> ExitCode {
             Command::Models(args) => models::models(&args),
             Command::Model(command) => model::model(command).await,
             Command::Mcp(args) => mcp::mcp(*args).await,
+            Command::View(args) => view::view(args).await,
             Command::Serve(args) => serve::serve(*args).await,
             Command::Mock(mock) => mock::mock(*mock).await,
             Command::Domain(DomainCommand::Check(check)) => domain::check(&check),

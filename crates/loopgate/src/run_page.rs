@@ -1,164 +1,59 @@
-//! `loopgate show RUN --html`: a run as a page.
+//! `loopgate show RUN --html`: a run as a page in a file.
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use loop_core::{Outcome, PassRecord, Run, StopClass};
-use loop_eval::page::{Page, PageCell};
-use loop_runtime::people::PeopleReport;
-use loop_runtime::report::CallReport;
-use loop_runtime::report::explain;
+use loop_core::{Run, RunId};
+use loop_runtime::journal::{Recorded, SqliteJournal};
+use loop_runtime::spec::Prompts;
+use loop_server::pages::{self, OneRunPage, OneRunView};
 
 use crate::failure::Failure;
 use crate::places::ReportFile;
-use crate::run::bill;
-use crate::show::{decided, person_lines, time, totals_so_far};
+use crate::resume::Found;
 
 /// Writes the page of a run into a file.
-pub(crate) fn written(path: &Path, state: &Run, people: &PeopleReport) -> Result<ExitCode, Failure> {
-    if let Some(file) = ReportFile::open("--html", Some(path))? {
-        file.write(&page(state, people))?;
-    }
+pub(crate) fn written(
+    path: &Path,
+    id: &RunId,
+    recorded: Recorded,
+    journal: Arc<SqliteJournal>,
+) -> Result<ExitCode, Failure> {
+    let Some(file) = ReportFile::open("--html", Some(path))? else { return Ok(ExitCode::SUCCESS) };
+    let prompts = prompts_of(journal, &recorded);
+    let view = OneRunView { prompts: prompts.as_deref(), ..OneRunView::default() };
+    file.write(&pages::run(&OneRunPage::of(id, &recorded, view)?))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn page(state: &Run, people: &PeopleReport) -> String {
-    let started = state.started();
-    let item = &started.item;
-    let mut page = Page::new(
-        &format!("{} {}: {}", item.kind, item.id, item.title),
-        &format!("run {} of {}, {} UTC", started.run, state.spec().domain, time(started.unix_ms)),
-    );
-    match state.outcome() {
-        Some(outcome) => {
-            let stop = &outcome.stop;
-            let why = format!("{} ({}). {}", stop.reason(), stop.class.name(), explain(stop));
-            page.verdict(&why, stop.class == StopClass::Answered);
-            page.paragraph(&bill(&outcome.totals));
-            if !outcome.missing.is_empty() {
-                let missing: Vec<&str> = outcome.missing.iter().map(AsRef::as_ref).collect();
-                page.verdict(&format!("missing: {}", missing.join(", ")), false);
-            }
-            result(&mut page, outcome);
-        }
-        None => {
-            page.verdict(&format!("not ended: {}", state.phase().name()), false);
-            page.paragraph(&bill(&totals_so_far(state)));
-            page.heading("Document so far");
-            page.markdown(&state.document().to_markdown());
-        }
-    }
-    models(&mut page, state);
-    passes(&mut page, state);
-    actions(&mut page, state, people);
-    evidence(&mut page, state);
-    if !people.is_empty() {
-        page.heading("People");
-        page.list(person_lines(people));
-    }
-    conditions(&mut page, state);
-    page.finish()
+fn opened(recorded: &Recorded) -> Result<Run, Failure> {
+    let first = recorded.entries.first().ok_or_else(|| Failure::new("the run has no entries"))?;
+    let opened = Run::open(&first.event, Arc::clone(&recorded.spec));
+    opened.map(|(run, _)| run).map_err(|rejected| Failure::new(rejected.to_string()))
 }
 
-/// The document, the answer or the value that the run ended with.
-fn result(page: &mut Page, outcome: &Outcome) {
-    if let Some(answer) = &outcome.answer {
-        page.heading("Answer");
-        return page.markdown(answer);
+/// The templates that a run was begun with: the built-in ones, or those of its domain if that is where it was and as it
+/// was. `None`: they are not at hand.
+pub(crate) fn prompts_of(journal: Arc<SqliteJournal>, recorded: &Recorded) -> Option<Arc<Prompts>> {
+    let run = opened(recorded).ok()?;
+    let wanted = run.started().prompts;
+    let builtin = Arc::new(Prompts::builtin());
+    if builtin.hash() == wanted {
+        return Some(builtin);
     }
-    let Some(output) = &outcome.output else {
-        page.heading("Document");
-        return page.markdown(&outcome.document.to_markdown());
+    let Recorded { spec, manifest, origin, unverified, imported, since_last_ms, entries: _ } = recorded;
+    // The entries are not needed to find the domain.
+    let recorded = Recorded {
+        spec: Arc::clone(spec),
+        manifest: Arc::clone(manifest),
+        origin: origin.clone(),
+        entries: Vec::new(),
+        unverified: unverified.clone(),
+        imported: *imported,
+        since_last_ms: *since_last_ms,
     };
-    page.heading("Output");
-    if !output.valid {
-        let why = outcome.rejection.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-        page.verdict(&format!("invalid{why}"), false);
-    }
-    let value = serde_json::from_str::<serde_json::Value>(&output.value);
-    let pretty = value.ok().and_then(|value| serde_json::to_string_pretty(&value).ok());
-    page.preformatted(pretty.as_deref().unwrap_or(&output.value));
-}
-
-/// Which models wrote it.
-fn models(page: &mut Page, state: &Run) {
-    page.heading("Written by");
-    let calls = state.model_calls();
-    let rows = calls.iter().map(CallReport::new).map(|call| {
-        let served = call.served_model.filter(|served| *served != call.model).unwrap_or_default();
-        let served = if call.other_model { PageCell::bad(served) } else { PageCell::text(served) };
-        vec![
-            PageCell::text(call.call),
-            PageCell::number(call.attempt),
-            PageCell::text(call.tier),
-            PageCell::text(format!("{} {}", call.provider, call.model)),
-            served,
-        ]
-    });
-    page.table(&["call", "try", "tier", "model", "served by"], rows);
-}
-
-fn passes(page: &mut Page, state: &Run) {
-    page.heading("Passes");
-    let confidence = |pass: &PassRecord| match state.spec().protocol.properties().states_confidence {
-        true => pass.confidence.name(),
-        false => "",
-    };
-    let rows = state.passes().iter().map(|pass| {
-        vec![
-            PageCell::number(pass.pass),
-            PageCell::text(pass.tier.name()),
-            PageCell::text(confidence(pass)),
-            PageCell::text(pass.changed.join(", ")),
-            PageCell::text(if pass.final_pass { "final pass" } else { "" }),
-        ]
-    });
-    page.table(&["pass", "tier", "confidence", "changed", ""], rows);
-}
-
-fn actions(page: &mut Page, state: &Run, people: &PeopleReport) {
-    page.heading("Actions");
-    let rows = state.actions().iter().map(|action| {
-        vec![
-            PageCell::text(action.key.to_string()),
-            PageCell::text(action.tool_name()),
-            PageCell::text(&*action.parameters.to_string()),
-            PageCell::text(action.verdict.name()),
-            PageCell::text(decided(state, action, people)),
-        ]
-    });
-    page.table(&["action", "tool", "parameters", "verdict", "why"], rows);
-}
-
-fn evidence(page: &mut Page, state: &Run) {
-    page.heading("Evidence");
-    let rows = state.evidence().iter().map(|evidence| {
-        let observation = &evidence.observation;
-        let status = observation.status.name();
-        vec![
-            PageCell::text(evidence.id.to_string()),
-            PageCell::text(&*evidence.tool),
-            PageCell::text(&*evidence.parameters.to_string()),
-            PageCell::text(status),
-            PageCell::text(&*observation.summary),
-            PageCell::number(evidence.pass),
-        ]
-    });
-    page.table(&["id", "tool", "parameters", "status", "summary", "pass"], rows);
-}
-
-fn conditions(page: &mut Page, state: &Run) {
-    let Some(outcome) = state.outcome() else { return };
-    page.heading("Conditions at the stop");
-    let rows = std::iter::once(&outcome.stop.primary).chain(&outcome.stop.also).map(|condition| {
-        let text = |part: &Option<_>| part.as_ref().map_or_else(String::new, ToString::to_string);
-        let change = condition.change.as_ref().map_or_else(String::new, ToString::to_string);
-        vec![
-            PageCell::text(condition.reason.to_string()),
-            PageCell::text(condition.value.to_string()),
-            PageCell::text(text(&condition.threshold)),
-            PageCell::text(change),
-        ]
-    });
-    page.table(&["condition", "value", "threshold", "would have continued with"], rows);
+    let found = Found { run, recorded, journal };
+    let domain = found.domain(None).ok()?;
+    Some(domain.prompts).filter(|prompts| prompts.hash() == wanted)
 }

@@ -38,11 +38,11 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
         stream::print(&tools_table(&tools_of(&recorded)));
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(path) = &args.html {
+        return run_page::written(path, &id, recorded, journal);
+    }
     let state = replay(&id, &recorded)?;
     let people = PeopleReport::of(&recorded);
-    if let Some(path) = &args.html {
-        return run_page::written(path, &state, &people);
-    }
     let tagged = tagged(&recorded);
     let Some(outcome) = state.outcome() else {
         if args.json.json {

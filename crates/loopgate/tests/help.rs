@@ -49,6 +49,7 @@ const COMMANDS: &[&str] = &[
     "guard score",
     "redteam",
     "mcp",
+    "view",
     "serve",
     "mock",
     "model call",

@@ -67,7 +67,7 @@ impl Server {
             .out
             .split_whitespace()
             .find(|word| word.starts_with("lgt_"))
-            .unwrap_or_else(|| panic!("{added:?}"));
+            .unwrap_or_else(|| panic!("{}{}", added.out, added.err));
         let token = token.to_owned();
         let all = [&["serve", "--listen", "127.0.0.1:0", "--tokens", file], args].concat();
         let mut child = shell.command(&all).spawn().unwrap();

@@ -17,14 +17,12 @@ mod drive;
 mod finding;
 mod left;
 mod over;
-mod page;
 mod policy;
 mod report;
 
 pub use drive::{BacktestError, Backtested, Under, backtest};
 pub use finding::{Finding, FindingKind, Place};
 pub use over::{NotTested, RunsOf};
-pub use page::page;
 pub use policy::{Assumption, Policies};
 pub use report::{
     BACKTEST_VERSION, BacktestReport, BacktestedRun, ClassCount, EarlierSection, FindingCount, MayUse,

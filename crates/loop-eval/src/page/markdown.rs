@@ -2,7 +2,8 @@
 //!
 //! It knows what the loop itself makes of a document: headings, paragraphs, lists, quotes, fenced code, rules and tables,
 //! and in a line bold words and code. Everything else, links, pictures and HTML above all, is shown as the text it is
-//! written in. Whatever the text is, the result is text between a fixed set of tags without attributes.
+//! written in. Whatever the text is, the result is text between a fixed set of tags without attributes, except for the
+//! links of citations (`[E1]`), whose targets the caller names.
 
 use std::fmt::Write as _;
 
@@ -38,7 +39,21 @@ impl Block {
     }
 }
 
-pub(super) fn write(html: &mut String, text: &str) {
+/// Where the citation of an evidence number leads: the fragment of an address, such as `E1`. `None`: nowhere, so that it
+/// is shown as it is written.
+pub type Cites<'a> = &'a dyn Fn(u32) -> Option<String>;
+
+/// A text in Markdown as inert HTML: headings, lists, quotes, code, rules and tables as such; links, pictures and HTML as
+/// the text they are written in. Citations outside of code become links within the page.
+pub fn markdown_html(text: &str, cites: Cites<'_>) -> String {
+    let mut html = String::with_capacity(text.len() + text.len() / 4);
+    write(&mut html, text, cites);
+    html
+}
+
+pub(super) fn write(html: &mut String, text: &str, cites: Cites<'_>) {
+    let inline = |text: &str| inline(text, cites);
+
     let (mut block, mut lines) = (Block::None, text.lines().peekable());
     while let Some(line) = lines.next() {
         let trimmed = line.trim();
@@ -73,12 +88,12 @@ pub(super) fn write(html: &mut String, text: &str) {
                 let _ = write!(html, "<{tag}>\n<li>{}", inline(item));
             }
         } else if block == Block::Table && trimmed.contains('|') {
-            row(html, trimmed, "td");
+            row(html, trimmed, "td", cites);
         } else if trimmed.contains('|') && lines.peek().is_some_and(|next| is_table_rule(next)) {
             block.give_way(html, Block::Table);
             lines.next();
             html.push_str("<div class=\"wide\"><table><tbody>\n");
-            row(html, trimmed, "th");
+            row(html, trimmed, "th", cites);
         } else if matches!(block, Block::None | Block::Table) {
             block.give_way(html, Block::Paragraph);
             let _ = write!(html, "<p>{}", inline(trimmed));
@@ -122,25 +137,59 @@ fn is_table_rule(line: &str) -> bool {
     line.contains('-') && line.contains('|') && line.chars().all(|c| matches!(c, '-' | '|' | ':' | ' '))
 }
 
-fn row(html: &mut String, line: &str, tag: &str) {
+fn row(html: &mut String, line: &str, tag: &str, cites: Cites<'_>) {
     html.push_str("<tr>");
     for cell in line.trim_matches('|').split('|') {
-        let _ = write!(html, "<{tag}>{}</{tag}>", inline(cell.trim()));
+        let _ = write!(html, "<{tag}>{}</{tag}>", inline(cell.trim(), cites));
     }
     html.push_str("</tr>\n");
 }
 
 /// A line's bold words and code; the rest of it as it is written.
-fn inline(text: &str) -> String {
+fn inline(text: &str, cites: Cites<'_>) -> String {
     let (mut html, mut rest) = (String::new(), text);
     while let Some((before, mark, inner, after)) = next_mark(rest) {
-        html.push_str(&escaped(before));
-        let tag = if mark == "`" { "code" } else { "strong" };
-        let _ = write!(html, "<{tag}>{}</{tag}>", escaped(inner));
+        cited(&mut html, before, cites);
+        if mark == "`" {
+            let _ = write!(html, "<code>{}</code>", escaped(inner));
+        } else {
+            html.push_str("<strong>");
+            cited(&mut html, inner, cites);
+            html.push_str("</strong>");
+        }
         rest = after;
     }
-    html.push_str(&escaped(rest));
+    cited(&mut html, rest, cites);
     html
+}
+
+/// A text whose citations, `[E1]` or `[E1, E3]`, are links as far as they lead anywhere.
+fn cited(html: &mut String, text: &str, cites: Cites<'_>) {
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('[') {
+        html.push_str(&escaped(before));
+        html.push('[');
+        let end =
+            after.find(|c: char| !matches!(c, 'E' | '0'..='9' | ',' | ';' | ' ')).unwrap_or(after.len());
+        let (inside, following) = after.split_at(end);
+        rest = after;
+        if !following.starts_with(']') {
+            continue;
+        }
+        for part in inside.split_inclusive([',', ';']) {
+            let id = part.trim_end_matches([',', ';']).trim();
+            let number = id.strip_prefix('E').and_then(|digits| digits.parse().ok());
+            match number.and_then(cites) {
+                Some(target) => {
+                    let link = format!("<a href=\"#{}\">{}</a>", escaped(&target), escaped(id));
+                    html.push_str(&escaped(part).replacen(id, &link, 1));
+                }
+                None => html.push_str(&escaped(part)),
+            }
+        }
+        rest = following;
+    }
+    html.push_str(&escaped(rest));
 }
 
 /// The first bold words or code of a text: what is before it, its mark, what is in it, and what follows.
@@ -161,8 +210,21 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: &str) {
         let mut html = String::new();
-        write(&mut html, text);
+        write(&mut html, text, &|_| None);
         assert_eq!(html, expected);
+    }
+
+    #[test]
+    fn citations_lead_to_their_evidence_outside_of_code() {
+        let known = |number| (number < 3).then(|| format!("E{number}"));
+        let html = markdown_html("a [E1], [E1; E2, E9] `[E1]` **b [E2]** [E1 [E] [x](E1)", &known);
+        let [one, two] = [1, 2].map(|n| format!("<a href=\"#E{n}\">E{n}</a>"));
+        assert_eq!(
+            html,
+            format!(
+                "<p>a [{one}], [{one}; {two}, E9] <code>[E1]</code> <strong>b [{two}]</strong> [E1 [E] [x](E1)</p>\n"
+            )
+        );
     }
 
     #[test]
@@ -211,7 +273,7 @@ mod tests {
                 text.push_str(pieces[(state >> 33) as usize % pieces.len()]);
             }
             let mut html = String::new();
-            write(&mut html, &text);
+            write(&mut html, &text, &|_| None);
             let mut open = Vec::new();
             for tag in html.split('<').skip(1).map(|part| part.split_once('>').unwrap().0) {
                 let name = tag.split(' ').next().unwrap();

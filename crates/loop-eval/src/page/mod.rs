@@ -10,6 +10,7 @@ mod text;
 
 use std::fmt::Write as _;
 
+pub use markdown::{Cites, markdown_html};
 pub use picture::Picture;
 pub use text::{escaped, shortened};
 
@@ -193,7 +194,7 @@ impl Page {
     /// the text they are written in.
     pub fn markdown(&mut self, text: &str) {
         self.html.push_str("<div class=\"document\">\n");
-        markdown::write(&mut self.html, text);
+        markdown::write(&mut self.html, text, &|_| None);
         self.html.push_str("</div>\n");
     }
 

@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, header};
 
 /// The value of a field in a query or in a form of the type `application/x-www-form-urlencoded`. `None`: there is none, or
 /// more than one, or it is not UTF-8.
-pub(super) fn field(form: &str, name: &str) -> Option<String> {
+pub(crate) fn field(form: &str, name: &str) -> Option<String> {
     let mut values = form.split('&').filter_map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         (decoded(key).as_deref() == Some(name)).then_some(value)

@@ -68,3 +68,6 @@ pub use self::{
     sessions::{CODE_LIFETIME, SESSION_LIFETIME},
     watched::{TokenListener, WatchedTokens},
 };
+
+#[cfg(feature = "http")]
+pub(crate) use self::form::field;

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use loop_runtime::journal::SyncPolicy;
 use loop_server::api;
-use loop_server::doors;
+use loop_server::doors::{self, Audit};
 use loop_server::engine::{Engine, EngineLimits, ServedDomain};
+use loop_server::pages;
 use tokio_util::sync::CancellationToken;
 
 use super::source::{Runners, keep_all};
@@ -16,7 +17,7 @@ use super::{ServeArgs, door};
 use crate::args::{DomainArgs, GoOnArgs};
 use crate::failure::Failure;
 use crate::run::Signals;
-use crate::{places, stream};
+use crate::{places, stream, view};
 
 pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     let listener = door::bind(&args).await?;
@@ -68,7 +69,9 @@ pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
         opened.map_err(|error| Failure::new(error.for_operator().unwrap_or_else(|| error.to_string())))?;
     let (at, limits) = (listener.local_addr()?, door::limits(&engine));
     let doors = door::doors(&args, at, &journal, limits.clone())?;
-    let router = doors.guard(api::router(engine.clone()));
+    let audit = Audit::of(Arc::clone(engine.journal()));
+    let pages = pages::router(view::source(Arc::clone(engine.journal()), Some(engine.clone()), audit));
+    let router = doors.guard(api::router(engine.clone()).merge(pages));
     let ending = CancellationToken::new();
     let shutdown = ending.clone().cancelled_owned();
     door::announce(&doors, at)?;

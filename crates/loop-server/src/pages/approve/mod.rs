@@ -1,0 +1,197 @@
+//! What waits for a person in a run: every byte of the parameters, where each value came from, and the form that decides.
+
+mod origin;
+
+use loop_core::{Approver, Millis, PersonRequest, Run, Scope, policy};
+use maud::{Markup, html};
+
+use super::run::anchor;
+use super::runs::encoded;
+use super::shell::{self, PagePlace};
+use super::text::{counted, grouped, t, time};
+use origin::ValueOrigin;
+
+/// The requests of a run that wait for a person, as their page shows them.
+#[derive(Clone, Debug)]
+pub struct ApprovePage {
+    run: String,
+    title: String,
+    domain: String,
+    scope: Vec<(&'static str, String)>,
+    requests: Vec<Request>,
+    /// What else is asked for in the form.
+    form: ApproveForm,
+}
+
+/// What the page needs besides the run.
+#[derive(Clone, Debug, Default)]
+pub struct ApproveForm {
+    /// The token against forged requests, for the hidden field `csrf`. Empty: nothing can be decided here, and there is
+    /// no form.
+    pub csrf: String,
+    /// The account as which the answer counts, as it was checked, for example `uid 1001`. Empty: not known.
+    pub account: String,
+    /// What came of the decision before. `None`: there was none.
+    pub notice: Option<Notice>,
+    /// Other runs that wait: id, item and title.
+    pub others: Vec<(String, String)>,
+}
+
+/// What came of a decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// One sentence.
+    pub text: String,
+    /// Whether the decision counts.
+    pub is_good: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Request {
+    requested: PersonRequest,
+    shown: policy::ShownArgs,
+    origins: Vec<ValueOrigin>,
+    until_unix_ms: u64,
+    is_over: bool,
+}
+
+impl ApprovePage {
+    /// What waits in a run at this instant of its clock.
+    pub fn of(run: &Run, now: Millis, form: ApproveForm) -> Self {
+        let started = run.started();
+        let Scope { account, account_name, asset, person, item } = &started.item.scope;
+        let all = [
+            ("account", account),
+            ("account name", account_name),
+            ("asset", asset),
+            ("person", person),
+            ("item", item),
+        ];
+        let scope = all.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?.to_string())));
+        let request = |requested: PersonRequest| Request {
+            shown: policy::shown(&requested.parameters),
+            origins: origin::of(run, &requested),
+            until_unix_ms: started.unix_ms_at(requested.deadline),
+            is_over: requested.deadline <= now,
+            requested,
+        };
+        Self {
+            run: run.id().to_string(),
+            title: format!("{} {}: {}", started.item.kind, started.item.id, started.item.title),
+            domain: run.spec().domain.to_string(),
+            scope: scope.collect(),
+            requests: run.requested().into_iter().map(request).collect(),
+            form,
+        }
+    }
+}
+
+/// The page of what waits in a run.
+pub fn approve(page: &ApprovePage) -> String {
+    let content = html! {
+        h1 { "Decide" }
+        p.lead {
+            a href={ "/runs/" (encoded(&page.run)) } { (t(&page.title)) } ", a run of " strong { (t(&page.domain)) }
+        }
+        @if let Some(notice) = &page.form.notice {
+            p.notice.bad[!notice.is_good] role="status" { (t(&notice.text)) }
+        }
+        @if !page.scope.is_empty() {
+            p { "What the item concerns, which a tool may use as well: "
+                @for (n, (name, value)) in page.scope.iter().enumerate() {
+                    @if n > 0 { ", " } (name) " " code { (t(value)) }
+                }
+            }
+        }
+        @if page.requests.is_empty() { p { "Nothing waits in this run." } }
+        @if page.requests.len() > 1 {
+            p { (counted(page.requests.len() as u64, "action waits", "actions wait")) " in this run:" }
+            ol { @for it in &page.requests {
+                li { a href={ "#" (anchor(it.requested.key)) } { (t(&it.requested.tool)) " " (t(&it.requested.key.to_string())) } }
+            } }
+        }
+        @for it in &page.requests { (it.html(page)) }
+        @if !page.form.others.is_empty() {
+            section.part aria-labelledby="others-title" {
+                h2 #others-title { "What else waits" }
+                ul { @for (run, title) in &page.form.others {
+                    li { a href={ "/runs/" (encoded(run)) "/approve" } { (t(title)) } }
+                } }
+            }
+        }
+    };
+    shell::page(PagePlace::Server, &format!("Decide: {}", page.title), &content)
+}
+
+impl Request {
+    fn html(&self, page: &ApprovePage) -> Markup {
+        let PersonRequest {
+            key,
+            id,
+            tool,
+            effect,
+            reason,
+            why,
+            is_question,
+            binding,
+            approvals,
+            approvers,
+            ..
+        } = &self.requested;
+        let kind = if *is_question { "a question".to_owned() } else { format!("effect {}", effect.name()) };
+        html! {
+            section.part id=(anchor(*key)) aria-labelledby={ (anchor(*key)) "-title" } {
+                h2 id={ (anchor(*key)) "-title" } { (t(tool)) " " span.pill.warn { (kind) } }
+                p { "Asked because " (t(why)) "." }
+                @if !reason.is_empty() { p { "The model says: " (t(reason)) } }
+                h3 { "Parameters" }
+                pre.whole tabindex="0" { (t(&self.shown.text)) }
+                p.quiet { (counted(self.shown.bytes, "byte", "bytes")) ", " (counted(self.shown.values, "value", "values")) ", action " code { (t(&key.to_string())) } ", which the model calls " code { (t(id)) } }
+                @for warning in &self.shown.warnings { p.warn { strong { "Mind: " } (t(warning)) } }
+                (origin::table(&self.origins, &page.run))
+                (approved_so_far(*approvals, approvers))
+                @if self.is_over {
+                    p.notice.bad { "Its time was over at " (time(self.until_unix_ms)) " UTC, which counts as a denial." }
+                } @else {
+                    p { "Until " strong { (time(self.until_unix_ms)) " UTC" } ", then it counts as a denial." }
+                    @if page.form.csrf.is_empty() {
+                        p.notice { "You may read this request and not decide it." }
+                    } @else {
+                        form.decide method="post" action={ "/runs/" (encoded(&page.run)) "/approve" } {
+                            input type="hidden" name="csrf" value=(t(&page.form.csrf));
+                            input type="hidden" name="action" value=(t(&key.to_string()));
+                            input type="hidden" name="binding" value=(binding.to_string());
+                            @let field = format!("{}-text", anchor(*key));
+                            div {
+                                label for=(field) { @if *is_question { "Answer, or why not" } @else { "Why not (for a denial; the model reads it)" } }
+                                input id=(field) type="text" name="text" size="40" autocomplete="off";
+                            }
+                            @if *is_question {
+                                button.primary type="submit" name="decision" value="answer" { "Answer" }
+                            } @else {
+                                button.primary type="submit" name="decision" value="approve" { "Approve " (t(tool)) }
+                            }
+                            button type="submit" name="decision" value="deny" { "Deny" }
+                        }
+                        p.quiet {
+                            @if !page.form.account.is_empty() { "It counts as given by " (t(&page.form.account)) ". " }
+                            "Bound to " code { (binding.short()) } ": if tool, parameters, tools or policy become others, it does not count."
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn approved_so_far(approvals: u32, approvers: &[Approver]) -> Markup {
+    html! {
+        @if approvals > 1 {
+            p {
+                strong { (grouped(approvals.into())) " people" } " have to approve it; "
+                (counted(approvers.len() as u64, "has", "have")) " so far."
+            }
+            @if !approvers.is_empty() { ul { @for by in approvers { li { "approved by " (t(&by.to_string())) } } } }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+// The slider over the events of a run, and what keeps a page of a running run up to date. Every page can be read without it.
+"use strict";
+(() => {
+  const run = document.getElementById("run");
+  if (!run) return;
+
+  // The names of the events that a page is renewed for.
+  const EVENTS = ("started call_started call_refused model_replied model_failed eager_started tool_started tool_finished " +
+    "person_answered approved_by instruction stop_requested stop_withdrawn deadline_reached resumed validated " +
+    "save_finished end").split(" ");
+
+  // Milliseconds between two looks at a server that tells nothing by itself.
+  const PAUSE = 2000;
+
+  // Elements by the events at which they come or go: a step touches only those of the events in between.
+  let last, turns, at;
+
+  const read = () => {
+    last = Number(run.dataset.last);
+    turns = new Map();
+    const add = (event, element) => {
+      const list = turns.get(event);
+      if (list) list.push(element);
+      else turns.set(event, [element]);
+    };
+    for (const element of run.querySelectorAll("[data-from], [data-until]")) {
+      add(Number(element.dataset.from), element);
+      if (element.dataset.until !== undefined) add(Number(element.dataset.until), element);
+    }
+  };
+
+  const isShown = (element, event) =>
+    Number(element.dataset.from) <= event &&
+    (element.dataset.until === undefined || event < Number(element.dataset.until));
+
+  const slider = () => document.getElementById("at");
+
+  const show = (event) => {
+    const next = Math.min(Math.max(Math.round(event), 0), last);
+    const [low, high] = at < next ? [at, next] : [next, at];
+    for (let turn = low + 1; turn <= high; turn += 1) {
+      for (const element of turns.get(turn) || []) {
+        if (element.hidden === isShown(element, next)) element.toggleAttribute("hidden");
+      }
+    }
+    at = next;
+    const input = slider();
+    input.value = String(at);
+    const now = document.querySelector("#now > span:not([hidden])");
+    if (now) input.setAttribute("aria-valuetext", now.textContent);
+  };
+
+  // SVG elements have the attribute and not the property.
+  const prepare = () => {
+    if (!("hidden" in SVGElement.prototype)) {
+      Object.defineProperty(SVGElement.prototype, "hidden", {
+        get() { return this.hasAttribute("hidden"); },
+      });
+    }
+    for (const element of run.querySelectorAll(".scripted")) element.hidden = false;
+    document.getElementById("newest").hidden = last === at;
+  };
+
+  const remember = () => {
+    if (location.protocol === "file:") return;
+    const url = new URL(location.href);
+    if (at === last) url.searchParams.delete("at");
+    else url.searchParams.set("at", String(at));
+    history.replaceState(null, "", url);
+  };
+
+  const go = (event) => {
+    show(event);
+    document.getElementById("newest").hidden = at === last;
+    remember();
+  };
+
+  run.addEventListener("input", (event) => {
+    if (event.target.id === "at") go(Number(event.target.value));
+  });
+  run.addEventListener("click", (event) => {
+    const target = event.target.closest("[data-step], [data-at], #newest, a[href^='#']");
+    if (!target) return;
+    if (target.id === "newest") go(last);
+    else if (target.dataset.step) go(at + Number(target.dataset.step));
+    else if (target.dataset.at) {
+      event.preventDefault();
+      go(Number(target.dataset.at));
+      slider().focus({ preventScroll: true });
+    } else open(target.hash.slice(1));
+  });
+
+  // What a link leads to is opened and, if it comes later, waited for.
+  const open = (id) => {
+    const element = id && document.getElementById(id);
+    if (!element) return;
+    if (element.dataset.from !== undefined && !isShown(element, at)) go(Number(element.dataset.from));
+    for (let it = element; it; it = it.parentElement) if (it.tagName === "DETAILS") it.open = true;
+  };
+  window.addEventListener("hashchange", () => open(location.hash.slice(1)));
+  run.addEventListener("submit", (event) => {
+    if (event.target.id === "slider") event.preventDefault();
+  });
+
+  // The name of an element from one page of a run to the next one.
+  const nameOf = (details) =>
+    details.id || `${details.closest("section")?.id}/${details.dataset.from}/${details.firstElementChild.textContent}`;
+  const opened = () => new Set([...run.querySelectorAll("details[open]")].map(nameOf));
+
+  // The page as it is now, in place of the one before: scroll, focus, what is open and the slider stay.
+  const renew = async () => {
+    const url = new URL(location.href);
+    url.searchParams.delete("at");
+    const response = await fetch(url, { headers: { accept: "text/html" } });
+    if (!response.ok || response.redirected) return false;
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    const fresh = page.getElementById("run");
+    if (!fresh) return false;
+    const follows = at === last;
+    const before = { at, names: opened(), focus: document.activeElement?.id, y: scrollY };
+    run.replaceChildren(...fresh.children);
+    for (const name of ["data-last", "data-ended"]) {
+      if (fresh.hasAttribute(name)) run.setAttribute(name, fresh.getAttribute(name));
+    }
+    read();
+    at = last;
+    prepare();
+    for (const it of run.querySelectorAll("details")) if (before.names.has(nameOf(it))) it.open = true;
+    if (!follows) show(before.at);
+    if (before.focus) document.getElementById(before.focus)?.focus({ preventScroll: true });
+    scrollTo(scrollX, before.y);
+    return true;
+  };
+
+  const follow = () => {
+    if (!location.protocol.startsWith("http") || run.hasAttribute("data-ended")) return;
+    const address = run.dataset.events;
+    const source = address ? new EventSource(`${address}?after=${last}`) : null;
+    let due = false;
+    let busy = false;
+    const refresh = async () => {
+      if (busy) { due = true; return; }
+      busy = true;
+      due = false;
+      await renew().catch(() => false);
+      busy = false;
+      if (run.hasAttribute("data-ended")) source?.close();
+      else if (due) refresh();
+    };
+    let timer = 0;
+    const soon = (event) => {
+      if (event.lastEventId && Number(event.lastEventId) <= last) return;
+      clearTimeout(timer);
+      timer = setTimeout(refresh, 150);
+    };
+    for (const name of EVENTS) source?.addEventListener(name, soon);
+    // A server without this stream is asked now and then.
+    const ask = async () => {
+      if (document.visibilityState === "visible") await refresh();
+      if (!run.hasAttribute("data-ended")) setTimeout(ask, PAUSE);
+    };
+    if (!source) setTimeout(ask, PAUSE);
+  };
+
+  read();
+  at = Number(slider().value);
+  prepare();
+  show(at);
+  if (location.hash) open(location.hash.slice(1));
+  follow();
+})();

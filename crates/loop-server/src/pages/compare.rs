@@ -1,0 +1,103 @@
+//! Two runs side by side: what differs in settings, decisions, document, evidence, cost and stop.
+
+use loop_runtime::report::{RunDiff, TextChange, ValueDiff};
+use maud::{Markup, html};
+
+use super::run::diff_html;
+use super::runs::encoded;
+use super::shell::{self, PagePlace};
+use super::text::{cut, t};
+
+/// Bytes of a value that are shown.
+const MAX_VALUE: usize = 2_000;
+
+/// Two runs as their page shows them.
+#[derive(Clone, Debug)]
+pub struct ComparePage {
+    /// What was asked for as the first run, and as the second. Empty: nothing yet.
+    pub asked: [String; 2],
+    /// What differs. `None`: nothing was asked for yet, or a run cannot be read.
+    pub diff: Option<RunDiff>,
+    /// Why there is nothing to show. `None`: there is, or nothing was asked for.
+    pub trouble: Option<String>,
+}
+
+/// The page of two runs.
+pub fn compare(page: &ComparePage) -> String {
+    let [a, b] = &page.asked;
+    let content = html! {
+        h1 { "Compare two runs" }
+        form.filters method="get" action="/compare" aria-label="Which runs" {
+            div { label for="a" { "Run A" } input #a type="text" name="a" value=(t(a)) required; }
+            div { label for="b" { "Run B" } input #b type="text" name="b" value=(t(b)) required; }
+            div { button type="submit" { "Compare" } }
+        }
+        @if let Some(trouble) = &page.trouble { p.notice.bad role="alert" { (t(trouble)) } }
+        @if let Some(diff) = &page.diff { (content(diff)) }
+    };
+    shell::page(PagePlace::Server, "Compare two runs", &content)
+}
+
+fn content(diff: &RunDiff) -> Markup {
+    let values: [(&str, &[ValueDiff]); 6] = [
+        ("Stop", &diff.stop),
+        ("Cost and usage", &diff.totals),
+        ("Settings", &diff.settings),
+        ("Programs, prompts and tools", &diff.versions),
+        ("Work item", &diff.item),
+        ("Evidence", &diff.evidence),
+    ];
+    html! {
+        p {
+            "A: " a href={ "/runs/" (encoded(&diff.a)) } { (t(&diff.a)) } ", B: "
+            a href={ "/runs/" (encoded(&diff.b)) } { (t(&diff.b)) }
+            ". Ids and times are not compared."
+        }
+        @if diff.equal { p.notice { strong { "Nothing differs." } } }
+        @for (title, values) in values.iter().take(4) { (table(title, values)) }
+        @if !diff.passes.is_empty() {
+            section.part {
+                h2 { "Decisions" }
+                @for pass in &diff.passes {
+                    h3 { @if pass.pass == 0 { "Before pass 1" } @else { "Pass " (pass.pass) } }
+                    (rows(&format!("Pass {}", pass.pass), &pass.differences))
+                }
+            }
+        }
+        @if !diff.document.is_empty() {
+            section.part {
+                h2 { "Document" }
+                p.quiet { "Lines with − are only in A, lines with + only in B." }
+                @for TextChange { name, lines } in &diff.document { h3 { (t(name)) } (diff_html(lines)) }
+            }
+        }
+        @for (title, values) in values.iter().skip(4) { (table(title, values)) }
+    }
+}
+
+fn table(title: &str, values: &[ValueDiff]) -> Markup {
+    html! {
+        @if !values.is_empty() { section.part { h2 { (title) } (rows(title, values)) } }
+    }
+}
+
+fn rows(title: &str, values: &[ValueDiff]) -> Markup {
+    let shown = |value: &Option<String>| value.as_deref().map(|value| cut(value, MAX_VALUE).text);
+    html! {
+        div.wide tabindex="0" role="region" aria-label={ "What differs: " (title) } {
+            table {
+                thead { tr { th scope="col" { "what" } th scope="col" { "A" } th scope="col" { "B" } } }
+                tbody {
+                    @for value in values {
+                        tr {
+                            th scope="row" { (t(&cut(&value.name, MAX_VALUE).text)) }
+                            @for side in [&value.a, &value.b] {
+                                td { @match shown(side) { Some(text) => { (t(&text)) }, None => { span.quiet { "none" } } } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

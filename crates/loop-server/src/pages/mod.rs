@@ -1,0 +1,30 @@
+//! Pages: what a run did and why, for people.
+//!
+//! A page is a function from data to HTML: [`run`] of a [`OneRunPage`]. It reads no file and no request, so that one function
+//! writes the page of `loopgate show RUN --html` and the page of the server. Every text from outside goes through one
+//! function that leaves no markup in it and spells what is not seen.
+
+mod approve;
+mod backtest;
+mod compare;
+#[cfg(feature = "http")]
+mod routes;
+mod run;
+mod runs;
+mod shell;
+mod span;
+mod text;
+
+pub use approve::{ApproveForm, ApprovePage, Notice, approve};
+pub use backtest::backtest;
+pub use compare::{ComparePage, compare};
+#[cfg(feature = "http")]
+pub use routes::{FindPrompts, PageSource, router};
+pub use run::{OneRunPage, OneRunView, run};
+pub use runs::{RUNS_PER_PAGE, RunsFilter, RunsPage, runs};
+pub use shell::{PagePlace, SCRIPT, SERVER_POLICY, STYLE};
+pub use span::EventSpan;
+pub use text::CutText;
+
+#[cfg(feature = "http")]
+use runs::encoded;

@@ -1,0 +1,225 @@
+//! The pages over HTTP. What a caller may not see does not exist for them.
+
+mod decide;
+mod listing;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use axum::Extension;
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use loop_core::RunId;
+use loop_runtime::journal::{Journal as _, JournalError, Recorded, RunSummary, SqliteJournal};
+use loop_runtime::report::RunDiff;
+use loop_runtime::spec::Prompts;
+use serde::Deserialize;
+
+use super::{ComparePage, OneRunPage, OneRunView, PagePlace, SCRIPT, STYLE, compare, run};
+use crate::caller::{Caller, Role};
+use crate::doors::Audit;
+use crate::engine::Engine;
+use crate::problem::Problem;
+
+/// Finds the templates of a recorded run whose prompts are not the built-in ones.
+pub type FindPrompts = Arc<dyn Fn(&RunId, &Recorded) -> Option<Arc<Prompts>> + Send + Sync>;
+
+/// What the pages are made from.
+#[derive(Clone)]
+pub struct PageSource {
+    /// The journal with the runs.
+    pub journal: Arc<SqliteJournal>,
+    /// The engine that takes decisions. `None`: the pages are for reading alone.
+    pub engine: Option<Engine>,
+    /// Finds templates that are not built in.
+    pub prompts: FindPrompts,
+    /// Where decisions are recorded.
+    pub audit: Audit,
+}
+
+impl fmt::Debug for PageSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PageSource").field("engine", &self.engine).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Pages {
+    source: PageSource,
+    /// Of runs that have not ended: how many entries they had, and whether they waited for a person then.
+    waits: Arc<Mutex<BTreeMap<RunId, (u64, bool)>>>,
+    /// The summaries of runs that have ended.
+    ended: Arc<Mutex<BTreeMap<RunId, RunSummary>>>,
+}
+
+/// The routes of the pages. The door has to be in front of them: see [`Caller`].
+pub fn router(source: PageSource) -> Router {
+    Router::new()
+        .route("/", get(listing::list))
+        .route("/runs/{run}", get(one))
+        .route("/runs/{run}/approve", get(decide::page).post(decide::decided))
+        .route("/compare", get(two))
+        .route(
+            "/assets/style.css",
+            get(|headers: HeaderMap| async move { asset("text/css; charset=utf-8", STYLE, &headers) }),
+        )
+        .route(
+            "/assets/page.js",
+            get(
+                |headers: HeaderMap| async move { asset("text/javascript; charset=utf-8", SCRIPT, &headers) },
+            ),
+        )
+        .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
+        .with_state(Pages { source, waits: Arc::default(), ended: Arc::default() })
+}
+
+fn asset(kind: &'static str, text: &'static str, headers: &HeaderMap) -> Response {
+    let tag = format!("\"{}\"", loop_core::Digest::of("asset", text.as_bytes()).short());
+    let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let mut response = if is_known { StatusCode::NOT_MODIFIED.into_response() } else { text.into_response() };
+    let own = response.headers_mut();
+    own.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    own.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        own.insert(header::ETAG, tag);
+    }
+    response
+}
+
+/// A page, which no cache keeps.
+fn shown(status: StatusCode, html: String) -> Response {
+    (status, [(header::CACHE_CONTROL, "no-store")], Html(html)).into_response()
+}
+
+fn unknown() -> Problem {
+    let detail = "there is no such run; / lists the runs";
+    Problem::new(StatusCode::NOT_FOUND, "unknown-run", "Unknown run", detail)
+}
+
+fn failed() -> Problem {
+    let detail = "the run cannot be read; the operator finds out more with `loopgate verify`";
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "unreadable", "Not readable", detail)
+}
+
+impl Pages {
+    /// The run with this id, if the caller may do this with it.
+    async fn read(&self, caller: &Caller, id: &str, role: Role) -> Result<(RunId, Recorded), Problem> {
+        let id = RunId::new(id);
+        let recorded = match self.source.journal.read(&id).await {
+            Ok(recorded) => recorded,
+            Err(JournalError::Unknown { .. } | JournalError::Pruned { .. }) => return Err(unknown()),
+            Err(_) => return Err(failed()),
+        };
+        if caller.may(role, &recorded.spec.domain) { Ok((id, recorded)) } else { Err(unknown()) }
+    }
+
+    fn prompts(&self, id: &RunId, recorded: &Recorded) -> Option<Arc<Prompts>> {
+        let wanted = recorded.entries.iter().find_map(|entry| match &entry.event.kind {
+            loop_core::EventKind::Started(started) => Some(started.prompts),
+            _ => None,
+        })?;
+        let builtin = Arc::new(Prompts::builtin());
+        if builtin.hash() == wanted {
+            return Some(builtin);
+        }
+        let of_engine = self.source.engine.as_ref().and_then(|engine| engine.domain(&recorded.spec.domain));
+        let of_engine = of_engine.map(|served| Arc::clone(&served.domain.prompts));
+        let found = of_engine.filter(|prompts| prompts.hash() == wanted);
+        found.or_else(|| (self.source.prompts)(id, recorded)).filter(|prompts| prompts.hash() == wanted)
+    }
+}
+
+/// Makes a page on a thread that may take its time.
+async fn made<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| failed())
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct OneQuery {
+    at: Option<u64>,
+}
+
+/// `GET /runs/{run}`.
+async fn one(
+    State(pages): State<Pages>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Query(query): Query<OneQuery>,
+) -> Result<Response, Problem> {
+    let (id, recorded) = pages.read(&caller, &id, Role::Read).await?;
+    let html = made(move || {
+        let prompts = pages.prompts(&id, &recorded);
+        let rest = format!("GET /v1/runs/{id}/events has all of it");
+        let stream = format!("/v1/runs/{}/events", super::encoded(id.as_str()));
+        let events = if pages.source.engine.is_some() { stream.as_str() } else { "" };
+        let view = OneRunView {
+            events,
+            at: query.at,
+            place: PagePlace::Server,
+            prompts: prompts.as_deref(),
+            rest: &rest,
+        };
+        OneRunPage::of(&id, &recorded, view).map(|page| run(&page))
+    });
+    Ok(shown(StatusCode::OK, html.await?.map_err(|_| failed())?))
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct TwoQuery {
+    #[serde(default)]
+    a: String,
+    #[serde(default)]
+    b: String,
+}
+
+/// `GET /compare`.
+async fn two(
+    State(pages): State<Pages>,
+    Extension(caller): Extension<Caller>,
+    Query(TwoQuery { a, b }): Query<TwoQuery>,
+) -> Result<Response, Problem> {
+    let asked = [a.trim().to_owned(), b.trim().to_owned()];
+    let mut page = ComparePage { asked, diff: None, trouble: None };
+    let mut read = Vec::new();
+    for wanted in page.asked.iter().filter(|wanted| !wanted.is_empty()) {
+        match pages.find(&caller, wanted).await {
+            Ok(found) => read.push(found),
+            Err(problem) => page.trouble = Some(format!("{wanted}: {}", problem.detail)),
+        }
+    }
+    let mut status = StatusCode::OK;
+    if let (None, [a, b]) = (&page.trouble, read.as_slice()) {
+        match RunDiff::of((&a.0, &a.1), (&b.0, &b.1)) {
+            Ok(diff) => page.diff = Some(diff),
+            Err(error) => page.trouble = Some(error.to_string()),
+        }
+    }
+    if page.trouble.is_some() {
+        status = StatusCode::NOT_FOUND;
+    }
+    Ok(shown(status, compare(&page)))
+}
+
+impl Pages {
+    /// The run with this id, or the only one that begins with it.
+    async fn find(&self, caller: &Caller, wanted: &str) -> Result<(RunId, Recorded), Problem> {
+        let whole = self.read(caller, wanted, Role::Read).await;
+        if whole.is_ok() || wanted.len() < LEAST_ID {
+            return whole;
+        }
+        let lines = self.source.journal.runs().await.map_err(|_| failed())?;
+        let seen = lines.iter().filter(|line| caller.sees(&line.domain));
+        let mut fitting = seen.filter(|line| line.run.as_str().starts_with(wanted));
+        match (fitting.next(), fitting.next()) {
+            (Some(line), None) => self.read(caller, line.run.as_str(), Role::Read).await,
+            _ => whole,
+        }
+    }
+}
+
+/// The fewest characters of an id with which a run is found.
+const LEAST_ID: usize = 6;

@@ -1,0 +1,174 @@
+//! What waits for a person, and their decision.
+
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use loop_core::{Run, RunId};
+use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult, Recorded, replay};
+use loop_runtime::report::ListedState;
+use serde::Deserialize;
+
+use super::{Pages, failed, shown};
+use crate::caller::{Caller, Role};
+use crate::doors::{Identity, field};
+use crate::engine::{Engine, PersonDecision};
+use crate::pages::{ApproveForm, ApprovePage, Notice, approve};
+use crate::problem::Problem;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PageQuery {
+    /// Which decision was taken before, by its name in the form.
+    did: String,
+}
+
+/// `GET /runs/{run}/approve`.
+pub(super) async fn page(
+    State(pages): State<Pages>,
+    Extension(caller): Extension<Caller>,
+    identity: Option<Extension<Identity>>,
+    Path(id): Path<String>,
+    Query(query): Query<PageQuery>,
+) -> Result<Response, Problem> {
+    let identity = identity.map(|Extension(identity)| identity);
+    let (id, recorded) = pages.asked(&caller, &id).await?;
+    let notice = match query.did.as_str() {
+        "approve" => "Your approval is recorded.",
+        "deny" => "Your denial is recorded.",
+        "answer" => "Your answer is recorded.",
+        _ => "",
+    };
+    let notice = (!notice.is_empty()).then(|| Notice { text: notice.to_owned(), is_good: true });
+    pages.asking(&caller, identity.as_ref(), (&id, &recorded), StatusCode::OK, notice).await
+}
+
+/// `POST /runs/{run}/approve`, from the form of that page. The door has checked the token against forged requests.
+pub(super) async fn decided(
+    State(pages): State<Pages>,
+    Extension(caller): Extension<Caller>,
+    identity: Option<Extension<Identity>>,
+    Path(id): Path<String>,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let identity = identity.map(|Extension(identity)| identity);
+    let (id, recorded) = pages.asked(&caller, &id).await?;
+    let (Some(engine), Some(identity)) = (&pages.source.engine, &identity) else {
+        return Err(only_read());
+    };
+    if !caller.may(Role::Approve, &recorded.spec.domain) {
+        return Err(only_read());
+    }
+    let form = std::str::from_utf8(&body).map_err(|_| not_a_form())?;
+    let given = |name: &str| field(form, name).ok_or_else(not_a_form);
+    let (key, binding, decision) = (given("action")?, given("binding")?, given("decision")?);
+    let text = field(form, "text").unwrap_or_default();
+    let (decision, name, action) = match decision.as_str() {
+        "approve" => {
+            (PersonDecision::Approve { by: identity.approver(None) }, "approve", AuditAction::Approve)
+        }
+        "deny" => {
+            let why = if text.trim().is_empty() { "a person refused it" } else { text.trim() };
+            (PersonDecision::Deny { why: why.into() }, "deny", AuditAction::Deny)
+        }
+        "answer" => (PersonDecision::Answer { text: text.trim().into() }, "answer", AuditAction::Answer),
+        _ => return Err(not_a_form()),
+    };
+    let result = engine.decide(&id, &key, &binding, decision).await;
+    let audited = if result.is_ok() { AuditResult::Done } else { AuditResult::Refused };
+    let entry = AuditEntry {
+        run: Some(id.clone()),
+        key: Some(key.as_str().into()),
+        binding: Some(binding.as_str().into()),
+        detail: result.as_ref().err().map(|error| error.to_string().into()),
+        ..identity.entry(action, audited)
+    };
+    // What was decided is in the journal of the run as well, with who decided it.
+    let is_noted = pages.source.audit.note(entry).await.is_ok();
+    match result {
+        Ok(()) if is_noted => {
+            settled(engine, &id, &key).await;
+            let to = format!("/runs/{}/approve?did={name}", crate::pages::encoded(id.as_str()));
+            let to = HeaderValue::from_str(&to).map_err(|_| failed())?;
+            Ok((StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response())
+        }
+        Ok(()) => {
+            let text = "Your decision is recorded in the run. The audit log could not be written: tell the operator.";
+            let notice = Some(Notice { text: text.to_owned(), is_good: false });
+            pages.asking(&caller, Some(identity), (&id, &recorded), StatusCode::OK, notice).await
+        }
+        Err(error) => {
+            let notice = Some(Notice { text: format!("It does not count: {error}"), is_good: false });
+            let (id, recorded) = pages.asked(&caller, id.as_str()).await?;
+            pages.asking(&caller, Some(identity), (&id, &recorded), StatusCode::CONFLICT, notice).await
+        }
+    }
+}
+
+/// Waits a moment until a driver that was told has journaled the decision, so that the next page has it.
+async fn settled(engine: &Engine, id: &RunId, key: &str) {
+    for _ in 0..SETTLE_TRIES {
+        let Ok((_, state)) = engine.read(id).await else { return };
+        if !state
+            .requested()
+            .iter()
+            .any(|requested| requested.key.to_string() == key && requested.approvers.is_empty())
+        {
+            return;
+        }
+        tokio::time::sleep(SETTLE_PAUSE).await;
+    }
+}
+
+const SETTLE_TRIES: usize = 20;
+const SETTLE_PAUSE: std::time::Duration = std::time::Duration::from_millis(25);
+
+impl Pages {
+    /// The run that something is asked about, for one who may read it or decide in it.
+    async fn asked(&self, caller: &Caller, id: &str) -> Result<(RunId, Recorded), Problem> {
+        match self.read(caller, id, Role::Approve).await {
+            Ok(read) => Ok(read),
+            Err(_) => self.read(caller, id, Role::Read).await,
+        }
+    }
+
+    async fn asking(
+        &self,
+        caller: &Caller,
+        identity: Option<&Identity>,
+        (id, recorded): (&RunId, &Recorded),
+        status: StatusCode,
+        notice: Option<Notice>,
+    ) -> Result<Response, Problem> {
+        let state: Run = replay(id, recorded).map_err(|_| failed())?;
+        let may = self.source.engine.is_some() && caller.may(Role::Approve, &recorded.spec.domain);
+        let csrf = identity.filter(|_| may).and_then(|identity| identity.csrf.clone());
+        let waiting = self.listed(caller).await?;
+        let waiting =
+            waiting.into_iter().filter(|run| run.state == ListedState::Waiting && run.run != id.as_str());
+        let others = waiting.take(MAX_OTHERS).map(|run| (run.run, format!("{}: {}", run.item, run.title)));
+        let form = ApproveForm {
+            csrf: csrf.as_deref().unwrap_or_default().to_owned(),
+            account: identity.map_or_else(String::new, |identity| identity.account.to_string()),
+            notice,
+            others: others.collect(),
+        };
+        let now = recorded.now().max(state.now());
+        Ok(shown(status, approve(&ApprovePage::of(&state, now, form))))
+    }
+}
+
+fn only_read() -> Problem {
+    let detail =
+        "you may read what waits and not decide it; ask for the role `approve`, or use `loopgate approve`";
+    Problem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
+}
+
+fn not_a_form() -> Problem {
+    let detail = "the body is not the form of this page; open the page and decide there";
+    Problem::new(StatusCode::BAD_REQUEST, "body", "Body not understood", detail)
+}
+
+/// How many other runs that wait are named.
+const MAX_OTHERS: usize = 20;

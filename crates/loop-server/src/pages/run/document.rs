@@ -1,0 +1,278 @@
+//! The document of a run: its sections as they were at an event, and how each of them changed.
+
+use std::sync::Arc;
+
+use loop_core::{AttemptState, EvidenceId, Millis, Note, Run};
+use loop_eval::page::markdown_html;
+use loop_runtime::report::line_diff;
+use maud::{Markup, PreEscaped, html};
+
+use super::Seen;
+use super::evidence::EvidencePart;
+use super::shown::{Shown, nothing};
+use crate::pages::span::Changing;
+use crate::pages::text::{CutText, TextBudget, cut, rest, t};
+
+/// Bytes of all sections in all their versions that a page shows.
+const ROOM: usize = 2 * 1024 * 1024;
+/// Bytes of one version of a section.
+const MAX_BYTES: usize = 256 * 1024;
+/// Bytes of a section up to which its versions are compared line by line, and lines of the difference.
+const MAX_COMPARED: usize = 256 * 1024;
+const MAX_DIFF_LINES: usize = 200;
+
+#[derive(Debug)]
+pub(super) struct DocumentPart {
+    sections: Vec<SectionHistory>,
+    /// The answer of a conversation, from its event on.
+    answer: Option<(u64, CutText)>,
+    /// The outputs of attempts, each with its state.
+    outputs: Vec<Changing<OutputState>>,
+    missing: Changing<Vec<Arc<str>>>,
+    room: TextBudget,
+    title: &'static str,
+}
+
+impl Default for DocumentPart {
+    fn default() -> Self {
+        Self {
+            sections: Vec::new(),
+            answer: None,
+            outputs: Vec::new(),
+            missing: Changing::default(),
+            room: TextBudget::new(ROOM),
+            title: "Document",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OutputState {
+    value: CutText,
+    state: &'static str,
+    why: String,
+}
+
+/// The versions of a section.
+#[derive(Debug)]
+struct SectionHistory {
+    id: Arc<str>,
+    heading: Arc<str>,
+    versions: Changing<Version>,
+    /// The body of the last version, to compare the next one with it.
+    body: Arc<str>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Version {
+    pass: u32,
+    at: Millis,
+    body: CutText,
+    evidence: Vec<EvidenceId>,
+    /// Whether all that it cites is of untrusted origin.
+    is_untrusted: bool,
+    /// What differs from the version before. Empty in the first.
+    diff: Vec<String>,
+}
+
+impl DocumentPart {
+    pub(super) fn see(&mut self, seen: &Seen<'_>) {
+        let is_merged = seen.entry.notes.iter().any(|note| matches!(note, Note::Merged { .. }));
+        if is_merged || seen.at == 0 {
+            self.merged(seen);
+        }
+        if seen.at == 0 {
+            let protocol = &seen.run.spec().protocol;
+            self.title = match (protocol.output().is_some(), protocol.properties().states_confidence) {
+                (true, _) => "Output",
+                (false, true) => "Document",
+                (false, false) => "Answer",
+            };
+        }
+        self.missing.set(seen.at, if seen.run.passes().is_empty() { Vec::new() } else { seen.run.missing() });
+        for (n, attempt) in seen.run.attempts().iter().enumerate() {
+            let Some(value) = &attempt.output else { continue };
+            let (state, why) = match &attempt.state {
+                AttemptState::Open => ("open", String::new()),
+                AttemptState::Ends => ("to be validated", String::new()),
+                AttemptState::Valid => ("valid", String::new()),
+                AttemptState::Rejected(rejection) => ("rejected", rejection.to_string()),
+            };
+            while self.outputs.len() <= n {
+                self.outputs.push(Changing::default());
+            }
+            let Some(output) = self.outputs.get_mut(n) else { continue };
+            let pretty = serde_json::from_str::<serde_json::Value>(value).ok();
+            let pretty = pretty.and_then(|value| serde_json::to_string_pretty(&value).ok());
+            let value = cut(pretty.as_deref().unwrap_or(value), MAX_BYTES);
+            output.set(seen.at, OutputState { value, state, why });
+        }
+        if self.answer.is_none()
+            && let Some(answer) = seen.run.outcome().and_then(|outcome| outcome.answer.as_ref())
+        {
+            self.answer = Some((seen.at, self.room.take(answer, MAX_BYTES)));
+        }
+    }
+
+    fn merged(&mut self, seen: &Seen<'_>) {
+        let run = seen.run;
+        for section in &run.document().sections {
+            let known = self.sections.iter_mut().find(|it| it.id == section.id);
+            let (diff, history) = match known {
+                Some(history) => {
+                    let last = history.versions.last();
+                    if last.is_some_and(|last| last.evidence == section.evidence)
+                        && history.body == section.body
+                    {
+                        continue;
+                    }
+                    let is_long = history.body.len().max(section.body.len()) > MAX_COMPARED;
+                    let lines = if is_long { Vec::new() } else { line_diff(&history.body, &section.body) };
+                    (lines, history)
+                }
+                None => {
+                    self.sections.push(SectionHistory {
+                        id: Arc::clone(&section.id),
+                        heading: Arc::clone(&section.heading),
+                        versions: Changing::default(),
+                        body: Arc::clone(&section.body),
+                    });
+                    let Some(history) = self.sections.last_mut() else { continue };
+                    (Vec::new(), history)
+                }
+            };
+            history.body = Arc::clone(&section.body);
+            let version = Version {
+                pass: section.pass,
+                at: section.at,
+                body: self.room.take(&section.body, MAX_BYTES),
+                evidence: section.evidence.clone(),
+                is_untrusted: rests_on_untrusted(run, &section.evidence),
+                diff,
+            };
+            history.versions.set(seen.at, version);
+        }
+        for history in &mut self.sections {
+            if run.document().get(&history.id).is_none() {
+                history.versions.end(seen.at);
+            }
+        }
+    }
+
+    pub(super) fn end(&mut self, run: &Run) {
+        let place = |id: &str| run.document().sections.iter().position(|section| &*section.id == id);
+        self.sections.sort_by_key(|history| place(&history.id).unwrap_or(usize::MAX));
+    }
+
+    pub(super) fn title(&self) -> &'static str {
+        self.title
+    }
+
+    /// The event with which there is something. `None`: there is nothing.
+    fn first(&self) -> Option<u64> {
+        let sections = self.sections.iter().filter_map(|it| it.versions.first());
+        let outputs = self.outputs.iter().filter_map(Changing::first);
+        sections.chain(outputs).chain(self.answer.as_ref().map(|(from, _)| *from)).min()
+    }
+
+    pub(super) fn html(&self, shown: &Shown, evidence: &EvidencePart) -> Markup {
+        let cites = |number| evidence.target(number);
+        html! {
+            @for (span, missing) in self.missing.iter() {
+                @if !missing.is_empty() {
+                    p.bad data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
+                        "Missing: " (t(&missing.join(", ")))
+                    }
+                }
+            }
+            @if let Some((from, answer)) = &self.answer {
+                div.document data-from=(from) hidden[shown.is_before(*from)] {
+                    (PreEscaped(markdown_html(&answer.text, &cites)))
+                }
+                (rest(answer, &shown.rest))
+            }
+            (nothing(shown, self.first(), "There is nothing yet."))
+            @for (n, output) in self.outputs.iter().enumerate() {
+                @let from = output.first().unwrap_or(0);
+                h3 data-from=(from) hidden[shown.is_before(from)] { "Attempt " (n + 1) }
+                @for (span, output) in output.iter() {
+                    div data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
+                        p { strong.pill.(if output.state == "valid" { "good" } else { "plain" }) { (output.state) } " " (t(&output.why)) }
+                        pre tabindex="0" { (t(&output.value.text)) }
+                        (rest(&output.value, &shown.rest))
+                    }
+                }
+            }
+            @for section in &self.sections { (section.html(shown, &cites)) }
+        }
+    }
+}
+
+/// Whether a section cites something, and all of it was returned by tools that return untrusted text, or is an untrusted
+/// work item.
+fn rests_on_untrusted(run: &Run, cited: &[EvidenceId]) -> bool {
+    let is_untrusted = |id: &EvidenceId| {
+        if id.0 == 0 {
+            return run.spec().gate.item_untrusted;
+        }
+        let evidence = loop_core::Evidence::find(run.evidence(), *id);
+        let tool = evidence.and_then(|evidence| run.spec().tool(&evidence.tool));
+        tool.is_some_and(|tool| tool.policy.returns_untrusted)
+    };
+    !cited.is_empty() && cited.iter().all(is_untrusted)
+}
+
+impl SectionHistory {
+    fn html(&self, shown: &Shown, cites: &dyn Fn(u32) -> Option<String>) -> Markup {
+        html! {
+            @for (span, version) in self.versions.iter() {
+                article.document data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
+                    @if &*self.id != loop_core::PREAMBLE { h3 { (t(&self.heading)) } }
+                    (PreEscaped(markdown_html(&version.body.text, cites)))
+                    (rest(&version.body, &shown.rest))
+                    p.quiet {
+                        "from pass " (version.pass) ", " (version.at.in_seconds()) " s"
+                        @if version.is_untrusted { " · " strong.warn { "rests only on untrusted evidence" } }
+                    }
+                }
+            }
+            @if self.versions.len() > 1 {
+                @let from = self.versions.iter().nth(1).map_or(0, |(span, _)| span.from);
+                details.more data-from=(from) hidden[shown.is_before(from)] {
+                    summary { "How “" (t(&self.heading)) "” changed" }
+                    ol.history {
+                        @for (span, version) in self.versions.iter() {
+                            li data-from=(span.from) hidden[shown.is_before(span.from)] {
+                                "Pass " (version.pass) ", event "
+                                a href="#slider" data-at=(span.from) { (span.from) }
+                                @if version.diff.is_empty() && span.from != self.versions.first().unwrap_or(0) {
+                                    ": other citations, or too long to compare"
+                                }
+                                (diff_html(&version.diff))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Lines that differ, each with `-`, `+` or a blank before it.
+pub(in crate::pages) fn diff_html(lines: &[String]) -> Markup {
+    html! {
+        @if !lines.is_empty() {
+            pre.diff tabindex="0" {
+                @for line in lines.iter().take(MAX_DIFF_LINES) {
+                    @match line.chars().next() {
+                        Some('+') => { ins { (t(line)) } },
+                        Some('-') => { del { (t(line)) } },
+                        _ => { (t(line)) },
+                    }
+                    "\n"
+                }
+                @if lines.len() > MAX_DIFF_LINES { "… " (lines.len() - MAX_DIFF_LINES) " more lines differ\n" }
+            }
+        }
+    }
+}

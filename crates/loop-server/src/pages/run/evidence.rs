@@ -1,0 +1,121 @@
+//! What tools returned, by number: what the document's citations lead to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loop_core::{Evidence, EvidenceId, Note, Run, Status};
+use loop_runtime::tools::markdown_of;
+use maud::{Markup, html};
+
+use super::Seen;
+use super::shown::{Shown, anchor, nothing};
+use crate::pages::text::{CutText, TextBudget, rest, t};
+
+/// Bytes of all evidence that a page shows, and of one result and its parameters.
+const ROOM: usize = 2 * 1024 * 1024;
+const MAX_BYTES: usize = 16 * 1024;
+const MAX_PARAMETERS: usize = 4 * 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct EvidencePart {
+    lines: Vec<Line>,
+    since: BTreeMap<EvidenceId, u64>,
+    shortened: BTreeMap<EvidenceId, u64>,
+}
+
+#[derive(Debug)]
+struct Line {
+    from: u64,
+    /// From this event on prompts show only its summary.
+    shortened: Option<u64>,
+    id: EvidenceId,
+    key: loop_core::CommandKey,
+    tool: Arc<str>,
+    parameters: CutText,
+    status: Status,
+    summary: Arc<str>,
+    text: CutText,
+    is_untrusted: bool,
+    is_private: bool,
+    warnings: Vec<Arc<str>>,
+}
+
+impl EvidencePart {
+    /// A result counts once all calls of its pass have settled, so it is there from that event on.
+    pub(super) fn see(&mut self, seen: &Seen<'_>) {
+        for evidence in seen.run.evidence().iter().rev() {
+            if self.since.contains_key(&evidence.id) {
+                break;
+            }
+            self.since.insert(evidence.id, seen.at);
+        }
+        for note in &seen.entry.notes {
+            if let Note::EvidenceShortened { evidence } = note {
+                self.shortened.insert(*evidence, seen.at);
+            }
+        }
+    }
+
+    pub(super) fn end(&mut self, run: &Run) {
+        let mut room = TextBudget::new(ROOM);
+        let line = |evidence: &Evidence| {
+            let Evidence { id, key, tool, parameters, observation, .. } = evidence;
+            let policy = run.spec().tool(tool).map(|tool| &tool.policy);
+            Line {
+                from: self.since.get(id).copied().unwrap_or_default(),
+                shortened: self.shortened.get(id).copied(),
+                id: *id,
+                key: *key,
+                tool: Arc::clone(tool),
+                parameters: room.take(parameters, MAX_PARAMETERS),
+                status: observation.status,
+                summary: Arc::clone(&observation.summary),
+                text: room.take(&markdown_of(observation), MAX_BYTES),
+                is_untrusted: policy.is_some_and(|policy| policy.returns_untrusted),
+                is_private: policy.is_some_and(|policy| policy.reads_private),
+                warnings: observation.warnings.clone(),
+            }
+        };
+        self.lines = run.evidence().iter().map(line).collect();
+    }
+
+    /// Where the citation of a number leads.
+    pub(super) fn target(&self, number: u32) -> Option<String> {
+        let is_known = number == 0 || self.lines.iter().any(|line| line.id.0 == number);
+        is_known.then(|| format!("E{number}"))
+    }
+
+    pub(super) fn html(&self, shown: &Shown, item: &CutText) -> Markup {
+        html! {
+            details.evidence #E0 {
+                summary { b { "E0" } " the work item" }
+                pre tabindex="0" { (t(&item.text)) }
+                (rest(item, &shown.rest))
+            }
+            @for line in &self.lines {
+                details.evidence id={ "E" (line.id.0) } data-from=(line.from) hidden[shown.is_before(line.from)] {
+                    summary {
+                        b { (line.id.to_string()) } " " (t(&line.tool)) " "
+                        span.pill.(if line.status.is_citable() { "good" } else { "bad" }) { (line.status.name().replace('_', " ")) }
+                        " " (t(&line.summary))
+                        @if line.is_untrusted { " " span.pill.warn { "untrusted" } }
+                        @if line.is_private { " " span.pill.plain { "private" } }
+                    }
+                    p { "Requested as " a href={ "#a" (anchor(line.key)) } { (t(&line.key.to_string())) } " with" }
+                    pre tabindex="0" { (t(&line.parameters.text)) }
+                    (rest(&line.parameters, &shown.rest))
+                    p { "What the model reads:" }
+                    pre tabindex="0" { (t(&line.text.text)) }
+                    (rest(&line.text, &shown.rest))
+                    @if let Some(from) = line.shortened {
+                        p data-from=(from) hidden[shown.is_before(from)] {
+                            "From event " (from) " on prompts show only its summary, because a call did not fit."
+                        }
+                    }
+                    @for warning in &line.warnings { p.quiet { (t(warning)) } }
+                }
+            }
+            (nothing(shown, self.lines.iter().map(|line| line.from).min(), "No tool has returned anything."))
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What a run is, how it is at an event, and its totals.
+
+use std::sync::Arc;
+
+use loop_core::{Cost, PicoUsd, Run, Totals, WorkItem};
+use loop_runtime::journal::Recorded;
+use loop_runtime::report::explain;
+use maud::{Markup, html};
+
+use super::Seen;
+use super::shown::Shown;
+use crate::pages::span::Changing;
+use crate::pages::text::{CutText, TextBudget, counted, duration, grouped, rest, t, time};
+
+/// Bytes of a work item that are shown.
+const MAX_ITEM_BYTES: usize = 64 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Head {
+    id: String,
+    domain: String,
+    item: WorkItem,
+    item_text: CutText,
+    unix_ms: u64,
+    /// Lines about where the run comes from.
+    origin: Vec<String>,
+    unverified: Option<Arc<str>>,
+    status: Changing<Status>,
+    figures: [(&'static str, Changing<String>); 6],
+    has_ended: bool,
+}
+
+/// What a run is at an event, in a word, a class of the style and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Status {
+    word: String,
+    look: &'static str,
+    sentence: String,
+}
+
+/// How a class of stops looks.
+pub(in crate::pages) fn look_of(class: &str) -> &'static str {
+    match class {
+        "answered" => "good",
+        "partial" | "waiting" | "needs_human" => "warn",
+        "failed" | "in_doubt" | "refused" | "damaged" => "bad",
+        _ => "plain",
+    }
+}
+
+impl Status {
+    fn of(run: &Run) -> Self {
+        if let Some(outcome) = run.outcome() {
+            let class = outcome.stop.class;
+            return Self {
+                word: class.name().replace('_', " "),
+                look: look_of(class.name()),
+                sentence: format!("{}: {}", outcome.stop.reason(), explain(&outcome.stop)),
+            };
+        }
+        let waits = run.requested().len() as u64;
+        if waits > 0 {
+            let sentence = format!("{} for a person.", counted(waits, "action waits", "actions wait"));
+            return Self { word: "waiting".to_owned(), look: "warn", sentence };
+        }
+        let phase = run.phase().name().replace('_', " ");
+        let pass = run.pass();
+        Self { word: "running".to_owned(), look: "plain", sentence: format!("{phase}, pass {pass}") }
+    }
+}
+
+/// A cost as it is shown among others.
+pub(in crate::pages) fn cost(cost: &Cost) -> String {
+    if cost.total().is_none() && cost.known == PicoUsd::default() {
+        "unknown".to_owned()
+    } else {
+        cost.to_string()
+    }
+}
+
+impl Head {
+    pub(super) fn new(recorded: &Recorded, run: &Run) -> Self {
+        let started = run.started();
+        let mut origin = Vec::new();
+        if let Some(history) = &started.history {
+            origin.push(format!("It continues {}.", counted(history.messages.into(), "message", "messages")));
+        }
+        if let Some(parent) = &started.parent {
+            origin.push(format!("It continues the work of run {}.", parent.run));
+        }
+        for it in &started.provenance.overridden {
+            origin.push(format!("Set by the caller: {} = {}", it.setting, it.value));
+        }
+        if !started.provenance.program.is_empty() {
+            origin.push(format!("Begun by {}.", started.provenance.program));
+        }
+        if recorded.imported {
+            origin.push("It was imported into this journal.".to_owned());
+        }
+        let names = ["Passes", "Model calls", "Tool calls", "Tokens", "Cost", "Time"];
+        Self {
+            id: started.run.to_string(),
+            domain: run.spec().domain.to_string(),
+            item_text: TextBudget::new(MAX_ITEM_BYTES).take(&started.item.full, MAX_ITEM_BYTES),
+            item: WorkItem { full: "".into(), compact: "".into(), ..started.item.clone() },
+            unix_ms: started.unix_ms,
+            origin,
+            unverified: recorded.unverified.clone(),
+            status: Changing::default(),
+            figures: names.map(|name| (name, Changing::default())),
+            has_ended: false,
+        }
+    }
+
+    pub(super) fn see(&mut self, seen: &Seen<'_>) {
+        self.status.set(seen.at, Status::of(seen.run));
+        let Totals { passes, model_calls, tool_calls, usage, cost: spent, wall_ms, .. } = seen.run.totals();
+        let elapsed = if seen.run.outcome().is_some() { *wall_ms } else { seen.run.elapsed_ms() };
+        let now = [
+            grouped((*passes).into()),
+            grouped((*model_calls).into()),
+            grouped((*tool_calls).into()),
+            format!("{}{}", grouped(usage.total()), if usage.estimated { " (estimated)" } else { "" }),
+            cost(spent),
+            duration(elapsed),
+        ];
+        for ((_, figure), now) in self.figures.iter_mut().zip(now) {
+            figure.set(seen.at, now);
+        }
+    }
+
+    pub(super) fn end(&mut self, run: &Run) {
+        self.has_ended = run.is_done();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn title(&self) -> String {
+        format!("{} {}: {}", self.item.kind, self.item.id, self.item.title)
+    }
+
+    /// The work item's text.
+    pub(super) fn item(&self) -> &CutText {
+        &self.item_text
+    }
+
+    pub(super) fn html(&self, shown: &Shown) -> Markup {
+        html! {
+            h1 { (t(&self.title())) }
+            p.lead {
+                "run " code { (t(&self.id)) } " of " strong { (t(&self.domain)) } ", begun " (time(self.unix_ms)) " UTC"
+            }
+            @if let Some(why) = &self.unverified {
+                p.notice.bad { "This run can be read and cannot be resumed: " (t(why)) }
+            }
+            div.status {
+                @for (span, Status { word, look, sentence }) in self.status.iter() {
+                    p data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
+                        strong.pill.(look) { (t(word)) } " " (t(sentence))
+                    }
+                }
+            }
+            dl.figures {
+                @for (name, figure) in &self.figures {
+                    div {
+                        dt { (name) }
+                        dd {
+                            @for (span, value) in figure.iter() {
+                                span data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] { (t(value)) }
+                            }
+                        }
+                    }
+                }
+            }
+            details.more #item {
+                summary { "Work item" @if !self.origin.is_empty() { " and origin" } }
+                pre tabindex="0" { (t(&self.item_text.text)) }
+                (rest(&self.item_text, &shown.rest))
+                @if !self.origin.is_empty() {
+                    ul { @for line in &self.origin { li { (t(line)) } } }
+                }
+            }
+        }
+    }
+}

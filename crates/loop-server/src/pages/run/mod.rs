@@ -1,0 +1,223 @@
+//! One run: what was known when, what it cost, and why it stopped.
+//!
+//! [`OneRunPage::of`] reads a recorded run event by event and keeps, for everything that the page shows, the events at which it
+//! is shown. [`run`] writes that down. The page at event 37 and the slider at 37 show the same, because both hide what is
+//! not of event 37.
+
+mod actions;
+mod calls;
+mod calls_html;
+mod document;
+mod events;
+mod evidence;
+mod gate;
+mod head;
+mod money;
+mod people;
+mod prompts;
+mod shown;
+
+use std::sync::Arc;
+
+use loop_core::{Event, EventKind, Rejected, Run, RunId};
+use loop_runtime::journal::{Entry, Recorded};
+use loop_runtime::run::StartError;
+use loop_runtime::spec::Prompts;
+use maud::{Markup, html};
+
+use super::shell::{self, PagePlace};
+use super::text::t;
+use shown::Shown;
+
+pub(super) use document::diff_html;
+pub(super) use head::{cost, look_of};
+pub(super) use shown::anchor;
+
+/// What a page of a run is made with besides the run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OneRunView<'a> {
+    /// The event that is shown, from 0. `None`: the last.
+    pub at: Option<u64>,
+    /// Where the page is.
+    pub place: PagePlace,
+    /// The templates that the run was begun with. `None`, or others: the prompts are not shown.
+    pub prompts: Option<&'a Prompts>,
+    /// Where the events of the run are streamed, so that the page follows it. Empty: nowhere.
+    pub events: &'a str,
+    /// How the whole of a cut text is had, for example `loopgate show RUN --json`. Empty: by that.
+    pub rest: &'a str,
+}
+
+/// A run as its page shows it.
+#[derive(Debug)]
+pub struct OneRunPage {
+    shown: Shown,
+    stream: String,
+    /// Which entry does not follow from those before it, and why. What comes after it is not shown.
+    broken: Option<String>,
+    head: head::Head,
+    calls: calls::Calls,
+    document: document::DocumentPart,
+    gate: gate::GatePart,
+    money: money::Money,
+    actions: actions::Actions,
+    evidence: evidence::EvidencePart,
+    people: people::People,
+    prompts: prompts::PromptPart,
+    events: events::Events,
+}
+
+/// An entry that was applied: the state before it is gone.
+struct Seen<'a> {
+    /// Its number.
+    at: u64,
+    event: &'a Event,
+    entry: &'a Entry,
+    /// The run after it.
+    run: &'a Run,
+}
+
+impl OneRunPage {
+    /// What the page of a recorded run shows. Of entries that do not follow from each other it is what comes before the
+    /// first such.
+    ///
+    /// # Errors
+    /// If the entries do not begin with the start of a run under the recorded spec.
+    pub fn of(id: &RunId, recorded: &Recorded, view: OneRunView<'_>) -> Result<Self, StartError> {
+        let broken = |rejected| StartError::Broken { run: id.clone(), seq: 0, rejected };
+        let first = recorded.entries.first().ok_or_else(|| broken(Rejected::NotTheStart("nothing")))?;
+        let (mut run, _) = Run::open(&first.event, Arc::clone(&recorded.spec)).map_err(broken)?;
+        let last = recorded.entries.len().saturating_sub(1) as u64;
+        let rest = if view.rest.is_empty() {
+            format!("loopgate show {id} --json has all of it")
+        } else {
+            view.rest.to_owned()
+        };
+        let shown = Shown { at: view.at.unwrap_or(last).min(last), last, place: view.place, rest };
+        let mut page = Self {
+            shown,
+            stream: view.events.to_owned(),
+            broken: None,
+            head: head::Head::new(recorded, &run),
+            calls: calls::Calls::default(),
+            document: document::DocumentPart::default(),
+            gate: gate::GatePart::default(),
+            money: money::Money::default(),
+            actions: actions::Actions::default(),
+            evidence: evidence::EvidencePart::default(),
+            people: people::People::default(),
+            prompts: prompts::PromptPart::default(),
+            events: events::Events::default(),
+        };
+        page.see(first, &run);
+        for entry in recorded.entries.iter().skip(1) {
+            page.money.before(&run, entry);
+            if let Err(rejected) = run.apply(&entry.event) {
+                page.broken = Some(format!("entry {}: {rejected}", entry.seq));
+                page.shown.last = entry.seq.saturating_sub(1);
+                page.shown.at = page.shown.at.min(page.shown.last);
+                break;
+            }
+            page.see(entry, &run);
+        }
+        page.end(id, recorded, &run, view);
+        Ok(page)
+    }
+
+    fn see(&mut self, entry: &Entry, run: &Run) {
+        let seen = Seen { at: entry.seq, event: &entry.event, entry, run };
+        self.head.see(&seen);
+        self.calls.see(&seen);
+        self.document.see(&seen);
+        self.gate.see(&seen);
+        self.money.see(&seen);
+        self.actions.see(&seen);
+        self.evidence.see(&seen);
+        self.people.see(&seen);
+        self.prompts.see(&seen);
+        self.events.see(&seen);
+    }
+
+    fn end(&mut self, id: &RunId, recorded: &Recorded, run: &Run, view: OneRunView<'_>) {
+        self.head.end(run);
+        self.calls.end(run);
+        self.document.end(run);
+        self.gate.end(id, recorded, run);
+        self.evidence.end(run);
+        self.prompts.end(recorded, run, view.prompts);
+    }
+
+    /// Whether the run has ended.
+    pub fn has_ended(&self) -> bool {
+        self.head.has_ended()
+    }
+
+    /// The number of its last event.
+    pub fn last_event(&self) -> u64 {
+        self.shown.last
+    }
+
+    /// The page.
+    pub fn html(&self) -> String {
+        let shown = &self.shown;
+        let parts: [(&str, &str, Markup); 9] = [
+            ("timeline", "Timeline", self.calls.html(shown)),
+            ("document", self.document.title(), self.document.html(shown, &self.evidence)),
+            ("gate", "Gate", self.gate.html(shown)),
+            ("money", "Money", self.money.html(shown)),
+            ("actions", "Actions", self.actions.html(shown)),
+            ("evidence", "Evidence", self.evidence.html(shown, self.head.item())),
+            ("people", "People", self.people.html(shown)),
+            ("prompts", "Prompts and replies", self.prompts.html(shown)),
+            ("events", "Events", self.events.html(shown)),
+        ];
+        let content = html! {
+            div #run data-run=(t(self.head.id())) data-last=(shown.last) data-ended[self.has_ended()]
+                data-events=[Some(&self.stream).filter(|stream| !stream.is_empty())] {
+                (self.head.html(shown))
+                @if let Some(broken) = &self.broken {
+                    p.notice.bad { "The rest of this run cannot be shown. " (t(broken)) }
+                }
+                (self.events.slider(shown))
+                nav.parts aria-label="Parts of this page" {
+                    @for (id, title, _) in &parts { a href={ "#" (id) } { (title) } }
+                }
+                @for (id, title, part) in &parts {
+                    section.part id=(id) aria-labelledby={ (id) "-title" } {
+                        h2 id={ (id) "-title" } { (title) }
+                        (part)
+                    }
+                }
+            }
+        };
+        shell::page(shown.place, &self.head.title(), &content)
+    }
+}
+
+/// The page of a run.
+pub fn run(page: &OneRunPage) -> String {
+    page.html()
+}
+
+/// The key that an event is about.
+fn key_of(kind: &EventKind) -> Option<loop_core::CommandKey> {
+    match kind {
+        EventKind::CallStarted { key, .. }
+        | EventKind::CallRefused { key, .. }
+        | EventKind::ModelReplied { key, .. }
+        | EventKind::ModelFailed { key, .. }
+        | EventKind::EagerStarted { key, .. }
+        | EventKind::ToolStarted { key, .. }
+        | EventKind::ToolFinished { key, .. }
+        | EventKind::PersonAnswered { key, .. }
+        | EventKind::ApprovedBy { key, .. }
+        | EventKind::Validated { key, .. } => Some(*key),
+        EventKind::Started(_)
+        | EventKind::Instruction { .. }
+        | EventKind::StopRequested { .. }
+        | EventKind::StopWithdrawn
+        | EventKind::DeadlineReached
+        | EventKind::Resumed { .. }
+        | EventKind::SaveFinished { .. } => None,
+    }
+}

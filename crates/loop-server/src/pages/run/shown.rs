@@ -1,0 +1,42 @@
+//! At which event a page is, and what is hidden for that.
+
+use loop_core::CommandKey;
+use maud::{Markup, html};
+
+use super::super::shell::PagePlace;
+use super::super::span::EventSpan;
+
+/// At which event a page is.
+#[derive(Clone, Debug)]
+pub(super) struct Shown {
+    pub(super) at: u64,
+    pub(super) last: u64,
+    pub(super) place: PagePlace,
+    /// How the whole of a cut text is had.
+    pub(super) rest: String,
+}
+
+impl Shown {
+    /// Whether what has this span is hidden.
+    pub(super) fn hides(&self, span: EventSpan) -> bool {
+        !span.shows(self.at)
+    }
+
+    /// Whether what begins with this event is hidden.
+    pub(super) fn is_before(&self, from: u64) -> bool {
+        self.at < from
+    }
+}
+
+/// What is there in place of a part that is empty, until the event with which something is in it.
+pub(super) fn nothing(shown: &Shown, until: Option<u64>, text: &str) -> Markup {
+    let span = EventSpan { from: 0, until };
+    html! {
+        @if until != Some(0) { p data-from="0" data-until=[until] hidden[shown.hides(span)] { (text) } }
+    }
+}
+
+/// The name of a place on the page for an action or call: `2/action-0` is `c2-action-0`.
+pub(in crate::pages) fn anchor(key: CommandKey) -> String {
+    format!("c{}", key.to_string().replace('/', "-"))
+}

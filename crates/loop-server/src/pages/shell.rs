@@ -1,0 +1,114 @@
+//! What is around the content of every page: its head with the policy, the links between the pages, the way past them.
+
+use std::sync::LazyLock;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest, Sha256};
+
+use super::text::t;
+
+/// The style of every page.
+pub const STYLE: &str = include_str!("assets/style.css");
+/// The script of every page. Each page can be read without it.
+pub const SCRIPT: &str = include_str!("assets/page.js");
+
+/// Where a page is: alone in a file, or among the others of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PagePlace {
+    /// In a file, with style and script in it.
+    #[default]
+    File,
+    /// On a server, which serves style and script, and links to the other pages.
+    Server,
+}
+
+impl PagePlace {
+    pub(super) fn is_server(self) -> bool {
+        self == Self::Server
+    }
+}
+
+/// The policy of a page in a file: this style and this script, and nothing else.
+static FILE_POLICY: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
+        hash(STYLE),
+        hash(SCRIPT)
+    )
+});
+
+/// The policy that a server sends with each page.
+pub const SERVER_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
+                                 form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// A whole page.
+pub(super) fn page(place: PagePlace, title: &str, content: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="referrer" content="no-referrer";
+                @match place {
+                    PagePlace::File => { meta http-equiv="Content-Security-Policy" content=(*FILE_POLICY); }
+                    PagePlace::Server => { link rel="stylesheet" href="/assets/style.css"; }
+                }
+                title { (t(title)) }
+                @match place {
+                    PagePlace::File => { style { (PreEscaped(STYLE)) } }
+                    PagePlace::Server => { script src="/assets/page.js" defer {} }
+                }
+            }
+            body {
+                a.skip href="#content" { "Skip to content" }
+                @if place.is_server() {
+                    header.site {
+                        nav aria-label="Pages" {
+                            a.brand href="/" { "Loopgate" }
+                            a href="/" { "Runs" }
+                            a href="/compare" { "Compare" }
+                        }
+                    }
+                }
+                main #content tabindex="-1" { (content) }
+                @if place == PagePlace::File {
+                    script { (PreEscaped(SCRIPT)) }
+                }
+            }
+        }
+    };
+    let mut text = page.into_string();
+    text.push('\n');
+    text
+}
+
+/// The SHA-256 of a text in Base64, as a policy names it.
+fn hash(text: &str) -> String {
+    base64(&Sha256::digest(text.as_bytes()))
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let bits = (0..3).fold(0_u32, |bits, at| bits << 8 | u32::from(three.get(at).copied().unwrap_or(0)));
+        for at in 0..4 {
+            let letter = LETTERS.get((bits >> (18 - 6 * at) & 63) as usize).copied().unwrap_or(b'=');
+            text.push(if at > three.len() { '=' } else { char::from(letter) });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_that_of_the_standard() {
+        let all = ["", "f", "fo", "foo", "foob", "fooba", "foobar"].map(|text| base64(text.as_bytes()));
+        assert_eq!(all, ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"]);
+    }
+}

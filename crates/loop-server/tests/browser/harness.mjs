@@ -1,0 +1,109 @@
+// What the tests of the pages share: the command, a browser, and the checks that every page has to pass.
+
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+export const root = process.env.LOOPGATE_ROOT;
+const binary = process.env.LOOPGATE_BINARY;
+/// Where pictures for the docs are written. Undefined: none are.
+const pictures = process.env.LOOPGATE_PICTURES;
+
+export const state = mkdtempSync(join(tmpdir(), "loopgate-browser-"));
+process.on("exit", () => rmSync(state, { recursive: true, force: true }));
+const env = { ...process.env, XDG_STATE_HOME: state, XDG_CACHE_HOME: join(state, "cache") };
+
+/// Runs the command, and gives what it printed.
+export const loopgate = (args, codes = [0]) => {
+  const ran = spawnSync(binary, args, { cwd: root, env, encoding: "utf8", maxBuffer: 1 << 28 });
+  if (!codes.includes(ran.status)) throw new Error(`loopgate ${args.join(" ")}: ${ran.status}\n${ran.stdout}${ran.stderr}`);
+  return ran;
+};
+
+/// Starts the command, which prints a line like this on standard error and stays; gives the line and an end of it.
+export const started = (args, line) =>
+  new Promise((resolve, reject) => {
+    const child = spawn(binary, args, { cwd: root, env, stdio: ["ignore", "ignore", "pipe"] });
+    let text = "";
+    process.on("exit", () => child.kill("SIGKILL"));
+    child.stderr.on("data", (data) => {
+      text += data;
+      const found = text.match(line);
+      if (found) resolve({ text, found, end: () => new Promise((done) => { child.on("exit", done); child.kill("SIGTERM"); }) });
+    });
+    child.on("exit", (code) => reject(new Error(`loopgate ${args.join(" ")} ended with ${code}: ${text}`)));
+  });
+
+const executablePath = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser"].find((it) => it && existsSync(it));
+if (!executablePath) throw new Error("there is no Chromium; install Debian's package chromium, or name it in CHROMIUM");
+export const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+
+const failures = [];
+let checks = 0;
+export const check = (name, holds, detail = "") => {
+  checks += 1;
+  if (!holds) failures.push(`${name}${detail === "" ? "" : `: ${detail}`}`);
+};
+
+export const finish = async () => {
+  await browser.close();
+  for (const failure of failures) console.error(`FAILED ${failure}`);
+  console.log(`${checks} checks, ${failures.length} failed`);
+  process.exit(failures.length === 0 ? 0 : 1);
+};
+
+/// A page whose every error and every request is kept.
+export const opened = async (context) => {
+  const page = await context.newPage();
+  page.troubles = [];
+  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) page.troubles.push(message.text()); });
+  page.on("pageerror", (error) => page.troubles.push(error.message));
+  page.on("dialog", (dialog) => { page.troubles.push(`a dialog: ${dialog.message()}`); dialog.dismiss(); });
+  page.on("request", (request) => {
+    const url = request.url();
+    const own = url.startsWith("file:") || url.startsWith("http://127.0.0.1:");
+    if (!own) page.troubles.push(`a request to ${url}`);
+  });
+  return page;
+};
+
+const WINDOWS = [
+  { width: 1200, colorScheme: "light" },
+  { width: 1200, colorScheme: "dark" },
+  { width: 390, colorScheme: "dark" },
+  { width: 360, colorScheme: "light" },
+];
+
+/// What every page has to be, in wide and narrow windows, light and dark: without an error, without a request to another
+/// place, no wider than the window, and without a serious finding of axe, unless the page is too long for it.
+export const passes = async (name, address, { windows = WINDOWS, storageState, isJudged = true } = {}) => {
+  for (const { width, colorScheme } of windows) {
+    const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, storageState });
+    const page = await opened(context);
+    const at = `${name} at ${width} ${colorScheme}`;
+    await page.goto(address);
+    const [wide, inner] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+    check(`${at} is no wider than the window`, wide <= inner, `${wide} > ${inner}`);
+    // What is not in the window is judged as well.
+    await page.evaluate(() => document.styleSheets[0].insertRule(".part { content-visibility: visible !important; }"));
+    await page.evaluate(() => { for (const it of document.querySelectorAll("details")) it.open = true; });
+    // The page's policy forbids scripts of others, so axe comes by the browser's own door.
+    if (isJudged) await page.evaluate(`${axe};0`);
+    const found = isJudged ? await page.evaluate(() => axe.run(document)) : { violations: [] };
+    const serious = found.violations.filter((it) => ["serious", "critical"].includes(it.impact));
+    check(`${at} has no serious finding of axe`, serious.length === 0,
+      serious.map((it) => `${it.id}: ${it.nodes[0].html.slice(0, 120)}`).join("; "));
+    check(`${at} has no error`, page.troubles.length === 0, page.troubles.join("; "));
+    await context.close();
+  }
+};
+
+/// A picture for the docs.
+export const pictured = async (page, name, clip) => {
+  if (pictures) await page.screenshot({ path: join(pictures, `${name}.png`), clip });
+};

@@ -1,0 +1,190 @@
+//! The other pages: runs with filters and cursors, what waits, two runs, a backtest.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use loop_domain::PolicyFile;
+use loop_eval::backtest::{BacktestReport, Policies, RunsOf};
+use loop_runtime::journal::{Durability, Entry, Header, Journal as _, MemoryJournal};
+
+use loop_runtime::report::{ListedCost, ListedRun, ListedState, RunDiff};
+use loop_server::pages::{
+    ApproveForm, ApprovePage, ComparePage, Notice, PagePlace, RUNS_PER_PAGE, RunsFilter, RunsPage, approve,
+    backtest, compare, runs as list,
+};
+
+use super::inert::inert;
+use super::runs;
+
+/// Runs of several domains, days and outcomes, newest first. Two of each instant.
+fn listed(count: u64) -> Vec<ListedRun> {
+    let states = [
+        ListedState::Ended,
+        ListedState::Ended,
+        ListedState::Waiting,
+        ListedState::Running,
+        ListedState::Damaged,
+    ];
+    (0..count)
+        .rev()
+        .map(|n| {
+            let state = states[n as usize % states.len()];
+            let ended = state == ListedState::Ended;
+            ListedRun {
+                run: format!("{n:08}-run"),
+                started_unix_ms: 1_790_000_000_000 + n / 2 * 3_600_000,
+                domain: ["helpdesk", "crm", "<script>"][n as usize % 3].to_owned(),
+                item: format!("T-{n}"),
+                title: format!("Title {n} \u{202e}<b>"),
+                tags: vec![format!("tag{}", n % 2)],
+                entries: 10 + n,
+                state,
+                class: ended.then(|| "answered".to_owned()),
+                reason: ended.then(|| "confident".to_owned()),
+                cost: ListedCost { usd: Some(0.001), pico_usd: 1_000_000_000, unpriced_calls: 0 },
+                imported: false,
+                trouble: (state == ListedState::Damaged).then(|| "entry 3: <i>".to_owned()),
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn every_run_is_on_exactly_one_page_of_the_list() {
+    let all = listed(173);
+    let mut found = BTreeSet::new();
+    let (mut pages, mut cursor) = (0, None::<String>);
+    loop {
+        let page = RunsPage::of(&all, RunsFilter::default(), cursor.as_deref());
+        let text = inert(&list(&page)).seen();
+        pages += 1;
+        for run in &all {
+            if text.contains(&format!("{}: Title", run.item)) && text.contains(&run.run[..8]) {
+                assert!(found.insert(run.run.clone()), "{} is on two pages", run.run);
+            }
+        }
+        let Some(next) = page.next_page() else { break };
+        cursor = Some(next.split("before=").nth(1).unwrap().to_owned());
+    }
+    assert_eq!((found.len(), pages), (173, 173_usize.div_ceil(RUNS_PER_PAGE)));
+}
+
+#[test]
+fn filters_narrow_the_list_and_stay_in_its_links() {
+    let all = listed(400);
+    let filter = |domain: &str, outcome: &str, tag: &str| RunsFilter {
+        domain: domain.to_owned(),
+        outcome: outcome.to_owned(),
+        tag: tag.to_owned(),
+        ..RunsFilter::default()
+    };
+    let page = RunsPage::of(&all, filter("<script>", "answered", "tag1"), None);
+    let text = inert(&list(&page)).seen();
+    let fitting =
+        all.iter().filter(|it| it.domain == "<script>" && it.outcome() == "answered" && it.tags == ["tag1"]);
+    assert!(text.contains(&format!("{} runs :", fitting.count())), "{text}");
+    // What waits is first, whatever is filtered.
+    assert!(text.find("runs wait for a person").unwrap() < text.find("Id or title").unwrap(), "{text}");
+    let page = RunsPage::of(&all, filter("crm", "", ""), None);
+    assert!(page.next_page().unwrap().starts_with("/?domain=crm&before="), "{:?}", page.next_page());
+    let since = RunsFilter { since: "2999-01-01".to_owned(), ..RunsFilter::default() };
+    assert!(inert(&list(&RunsPage::of(&all, since, None))).seen().contains("0 runs"));
+    let text = RunsFilter { text: "title 399".to_owned(), ..RunsFilter::default() };
+    assert!(inert(&list(&RunsPage::of(&all, text, None))).seen().contains("1 run :"));
+    // A cursor that is none begins at the newest.
+    let page = RunsPage::of(&all, RunsFilter::default(), Some("../../etc"));
+    assert!(inert(&list(&page)).seen().contains("T-399: "));
+}
+
+#[test]
+fn what_waits_is_shown_to_the_byte_with_where_it_came_from() {
+    let world = runs::half_approved();
+    let form = ApproveForm {
+        csrf: "token-1".to_owned(),
+        account: "uid 1002".to_owned(),
+        notice: Some(Notice { text: "One more has to approve it.".to_owned(), is_good: true }),
+        others: vec![("run-9".to_owned(), "T-9: other".to_owned())],
+    };
+    let html = approve(&ApprovePage::of(&world.run, world.run.now(), form));
+    let text = inert(&html).seen();
+    let requested = &world.run.requested()[0];
+    for part in [
+        "\"target\": \"L-\\u200b1\"",
+        "characters that do not show: U+200B",
+        "nowhere: the model wrote it",
+        "2 people have to approve it; 1 has so far.",
+        "approved by ann (uid 1001)",
+        "It counts as given by uid 1002.",
+        "One more has to approve it.",
+        "T-9: other",
+    ] {
+        assert!(text.contains(part), "`{part}` is missing in {text}");
+    }
+    // I-26: the form carries the binding of what is shown, and the token against forged requests.
+    assert!(html.contains(&format!("name=\"binding\" value=\"{}\"", requested.binding)), "{html}");
+    assert!(
+        html.contains("name=\"csrf\" value=\"token-1\"")
+            && html.contains("method=\"post\" action=\"/runs/run-2/approve\"")
+    );
+    // Without a token there is nothing to send.
+    let html = approve(&ApprovePage::of(&world.run, world.run.now(), ApproveForm::default()));
+    assert!(!html.contains("<form") && inert(&html).seen().contains("not decide it"), "{html}");
+    let late = ApproveForm { csrf: "token-1".to_owned(), ..ApproveForm::default() };
+    let html = approve(&ApprovePage::of(&world.run, requested.deadline, late));
+    assert!(!html.contains("<form") && inert(&html).seen().contains("counts as a denial"), "{html}");
+}
+
+#[test]
+fn two_runs_are_compared() {
+    let (a, b) = (runs::recorded(&runs::whole()), runs::recorded(&runs::stopped()));
+    let diff = RunDiff::of((&a.0, &a.1), (&b.0, &b.1)).unwrap();
+    let page =
+        ComparePage { asked: ["run-1".to_owned(), "run-3".to_owned()], diff: Some(diff), trouble: None };
+    let text = inert(&compare(&page)).seen();
+    for part in ["Stop", "confident", "manual_stop", "Decisions", "Pass 1", "Cost and usage"] {
+        assert!(text.contains(part), "`{part}` is missing in {text}");
+    }
+    let same = RunDiff::of((&a.0, &a.1), (&a.0, &a.1)).unwrap();
+    let page =
+        ComparePage { asked: Default::default(), diff: Some(same), trouble: Some("<script>".to_owned()) };
+    assert!(inert(&compare(&page)).seen().contains("Nothing differs."));
+}
+
+#[tokio::test]
+async fn a_backtest_is_a_picture_with_its_runs_behind() {
+    let worlds = [runs::whole(), runs::stopped()];
+    let journal = Arc::new(MemoryJournal::new());
+    let mut ids = Vec::new();
+    for world in &worlds {
+        let (id, recorded) = runs::recorded(world);
+        let header = Header {
+            run: id.clone(),
+            unix_ms: world.run.started().unix_ms,
+            item: "<script>alert(1)</script>".into(),
+            title: "T".into(),
+            spec: Arc::clone(&recorded.spec),
+            manifest_hash: world.run.started().tools,
+            manifest: "[]".into(),
+            origin: None,
+            request_key: None,
+        };
+        let entries: Vec<Arc<Entry>> = recorded.entries.into_iter().map(Arc::new).collect();
+        let mut writer = journal.create(&header, &entries[0]).await.unwrap();
+        writer.append_all(&entries[1..], Durability::Committed).await.unwrap();
+        ids.push(id);
+    }
+    let file =
+        PolicyFile::of_text("p.toml".into(), "name = \"a<b>&\"\n[limits]\npasses = 1\n".to_owned(), &[]);
+    let policies = Arc::new(Policies::new(vec![file.unwrap()]));
+    let of = RunsOf { handles: vec![journal], runs: ids };
+    let tested = policies.over(&of, &Arc::default(), false).await;
+    let report = BacktestReport::new(&policies, tested);
+    let pages = [PagePlace::File, PagePlace::Server].map(|place| backtest(&report, place));
+    for page in &pages {
+        let text = inert(page).seen();
+        assert!(text.contains("2 recorded runs") && text.contains("a<b>&"), "{text}");
+        assert_eq!(page.matches("<circle").count(), 2, "each run is a point");
+    }
+    assert!(pages[1].contains("href=\"/runs/run-1") && !pages[0].contains("/runs/"), "{}", pages[1]);
+    assert_eq!(pages[0], backtest(&report, PagePlace::File), "the same report is the same page");
+}

@@ -1,0 +1,180 @@
+//! The pages over HTTP: what a caller may not see does not exist for them.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode};
+use loop_core::RunId;
+use loop_runtime::journal::{Durability, Entry, Header, Journal as _, SqliteJournal};
+use loop_server::caller::{Caller, Role};
+use loop_server::doors::Audit;
+use loop_server::pages::{PageSource, router};
+use loop_testkit::World;
+use tower::ServiceExt as _;
+
+use super::inert::inert;
+use super::runs;
+
+/// Writes a run into a journal under a name.
+async fn kept(journal: &SqliteJournal, world: &World) -> RunId {
+    let (id, recorded) = runs::recorded(world);
+    let header = Header {
+        run: id.clone(),
+        unix_ms: world.run.started().unix_ms,
+        item: Arc::clone(&world.run.started().item.id),
+        title: Arc::clone(&world.run.started().item.title),
+        spec: Arc::clone(&recorded.spec),
+        manifest_hash: loop_core::digest("manifest", &serde_json::json!([])),
+        manifest: "[]".into(),
+        origin: Some(r#"{"tags": ["night"]}"#.into()),
+        request_key: None,
+    };
+    let entries: Vec<Arc<Entry>> = recorded.entries.into_iter().map(Arc::new).collect();
+    let mut writer = journal.create(&header, &entries[0]).await.unwrap();
+    writer.append_all(&entries[1..], Durability::Committed).await.unwrap();
+    drop(writer);
+    journal.read(&id).await.unwrap();
+    id
+}
+
+struct Served {
+    router: axum::Router,
+    _folder: tempfile::TempDir,
+}
+
+async fn served(worlds: &[World]) -> Served {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Arc::new(SqliteJournal::open(folder.path().join("runs.db")).unwrap());
+    for world in worlds {
+        kept(&journal, world).await;
+    }
+    let source = PageSource { journal, engine: None, prompts: Arc::new(|_, _| None), audit: Audit::none() };
+    Served { router: router(source), _folder: folder }
+}
+
+fn caller(roles: &[Role], domains: Option<&[&str]>) -> Caller {
+    let domains = domains.map(|domains| domains.iter().map(|name| Arc::from(*name)).collect());
+    Caller { name: "ann".into(), roles: roles.iter().copied().collect(), domains }
+}
+
+impl Served {
+    async fn get(&self, caller: Caller, path: &str) -> (StatusCode, String) {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let answered = self.router.clone().layer(Extension(caller)).oneshot(request).await.unwrap();
+        let status = answered.status();
+        let body = to_bytes(answered.into_body(), 64 << 20).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+}
+
+#[tokio::test]
+async fn what_a_caller_may_not_see_does_not_exist_for_them() {
+    let served = served(&[runs::whole(), runs::half_approved()]).await;
+    let reader = || caller(&[Role::Read], None);
+    let other = || caller(&[Role::Read, Role::Approve], Some(&["crm"]));
+    let approver = || caller(&[Role::Approve], None);
+    let (status, list) = served.get(reader(), "/").await;
+    let text = inert(&list).seen();
+    assert_eq!(status, StatusCode::OK);
+    assert!(text.contains("1 run waits for a person") && text.contains("night"), "{text}");
+    for path in ["/runs/run-1", "/runs/run-1?at=3", "/runs/run-2/approve", "/compare?a=run-1&b=run-2"] {
+        let (status, page) = served.get(reader(), path).await;
+        inert(&page);
+        assert_eq!(status, StatusCode::OK, "{path}");
+        let (status, page) = served.get(other(), path).await;
+        assert_eq!(status, StatusCode::NOT_FOUND, "{path}");
+        assert!(!page.contains("helpdesk") && !page.contains("Disk full"), "{path}: {page}");
+    }
+    let (_, list) = served.get(other(), "/").await;
+    assert!(inert(&list).seen().contains("0 runs") && !list.contains("helpdesk"), "{list}");
+    // Who may decide and not read gets what waits, and nothing else.
+    assert_eq!(served.get(approver(), "/runs/run-2/approve").await.0, StatusCode::OK);
+    assert_eq!(served.get(approver(), "/runs/run-2").await.0, StatusCode::NOT_FOUND);
+    for path in ["/runs/nothing", "/runs/..%2f..%2fetc", "/runs/run-1%00"] {
+        assert_eq!(served.get(reader(), path).await.0, StatusCode::NOT_FOUND, "{path}");
+    }
+    assert_eq!(served.get(reader(), "/runs/run-1?at=x").await.0, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn a_decision_without_an_engine_is_refused() {
+    let served = served(&[runs::half_approved()]).await;
+    let (_, page) = served.get(caller(&[Role::Admin], None), "/runs/run-2/approve").await;
+    assert!(!page.contains("<form"), "{page}");
+    let form = Request::post("/runs/run-2/approve").body(Body::from("decision=approve")).unwrap();
+    let router = served.router.clone().layer(Extension(caller(&[Role::Admin], None)));
+    assert_eq!(router.oneshot(form).await.unwrap().status(), StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn style_and_script_are_kept_by_their_tags() {
+    let served = served(&[]).await;
+    for (path, kind) in [("/assets/style.css", "text/css"), ("/assets/page.js", "text/javascript")] {
+        let asked = |tag: &str| Request::get(path).header("if-none-match", tag).body(Body::empty()).unwrap();
+        let first = served.router.clone().oneshot(asked("\"x\"")).await.unwrap();
+        assert!(first.headers()["content-type"].to_str().unwrap().starts_with(kind), "{path}");
+        let tag = first.headers()["etag"].to_str().unwrap();
+        let again = served.router.clone().oneshot(asked(tag)).await.unwrap();
+        assert_eq!((first.status(), again.status()), (StatusCode::OK, StatusCode::NOT_MODIFIED), "{path}");
+    }
+}
+
+/// The figures of issue 18, part 10, by hand: `LOOPGATE_PAGE_FIGURES=1 cargo test --release -p loop-server --features http
+/// pages::served::figures -- --nocapture`.
+#[expect(clippy::print_stdout, reason = "figures are made by hand")]
+#[tokio::test]
+async fn figures_of_a_long_run_and_a_long_list() {
+    let is_asked = std::env::var_os("LOOPGATE_PAGE_FIGURES").is_some();
+    let (passes, count) = if is_asked { (660, 5_000) } else { (12, 60) };
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Arc::new(SqliteJournal::open(folder.path().join("runs.db")).unwrap());
+    let long = kept(&journal, &runs::long(passes)).await;
+    let one = runs::stopped();
+    for n in 0..count {
+        let (_, recorded) = runs::recorded(&one);
+        let header = Header {
+            run: RunId::new(format!("run-{n:05}")),
+            unix_ms: 1_790_000_000_000 + n * 1_000,
+            item: format!("T-{n}").into(),
+            title: "Disk full".into(),
+            spec: Arc::clone(&recorded.spec),
+            manifest_hash: loop_core::digest("manifest", &serde_json::json!([])),
+            manifest: "[]".into(),
+            origin: None,
+            request_key: None,
+        };
+        let mut entries = recorded.entries;
+        if let loop_core::EventKind::Started(started) = &mut entries[0].event.kind {
+            started.run = header.run.clone();
+            started.unix_ms = header.unix_ms;
+        }
+        let entries: Vec<Arc<Entry>> = entries.into_iter().map(Arc::new).collect();
+        let mut writer = journal.create(&header, &entries[0]).await.unwrap();
+        writer.append_all(&entries[1..], Durability::Committed).await.unwrap();
+    }
+    let source = PageSource { journal, engine: None, prompts: Arc::new(|_, _| None), audit: Audit::none() };
+    let served = Served { router: router(source), _folder: folder };
+    for path in [
+        format!("/runs/{long}"),
+        format!("/runs/{long}?at=20"),
+        "/".to_owned(),
+        "/?domain=helpdesk&outcome=cancelled".to_owned(),
+    ] {
+        let mut times = Vec::new();
+        let mut bytes = 0;
+        for _ in 0..if is_asked { 40 } else { 1 } {
+            let before = std::time::Instant::now();
+            let (status, page) = served.get(caller(&[Role::Read], None), &path).await;
+            times.push(before.elapsed());
+            bytes = page.len();
+            assert_eq!(status, StatusCode::OK, "{path}");
+        }
+        times.sort_unstable();
+        println!(
+            "{path}: {bytes} bytes, median {:?}, slowest {:?}",
+            times[times.len() / 2],
+            times[times.len() - 1]
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! The start and the end of the pages on this machine.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use loop_runtime::journal::SqliteJournal;
+use loop_server::doors::{Audit, DoorLimits, Doors, DoorsConfig, Hosts, serve};
+use loop_server::engine::Engine;
+use loop_server::pages::{PageSource, router};
+use tokio::net::TcpListener;
+
+use super::ViewArgs;
+use crate::failure::Failure;
+use crate::run::Signals;
+use crate::{identity, places, run_page, show, stream};
+
+pub(super) async fn view(args: ViewArgs) -> Result<ExitCode, Failure> {
+    let at = args.listen;
+    if !at.ip().is_loopback() {
+        return Err(Failure::new(format!(
+            "--listen {at}: other machines reach this address; use a loopback address such as 127.0.0.1:0, or `loopgate serve`"
+        )));
+    }
+    let mut signals = Signals::new()?;
+    let journal = places::existing_journal(&args.journal)?;
+    let run = match &args.run {
+        Some(wanted) => Some(show::find(journal.as_ref(), wanted).await?.run),
+        None => None,
+    };
+    let listener = TcpListener::bind(at).await.map_err(|error| {
+        Failure::new(format!("--listen {at}: {error}; choose another port, or 0 for any free one"))
+    })?;
+    let listen = listener.local_addr()?;
+    let broken = |error: &dyn std::fmt::Display| Failure::new(format!("--listen {listen}: {error}"));
+    let limits = DoorLimits::default();
+    let doors = Doors::new(DoorsConfig {
+        listen,
+        hosts: Hosts::new(listen, &[]).map_err(|error| broken(&error))?,
+        tokens: None,
+        local: identity::approver(None),
+        proxies: Vec::new(),
+        limits: limits.clone(),
+        audit: Audit::none(),
+    });
+    let doors = doors.map_err(|error| broken(&error))?;
+    let code = doors.invite().map_err(|error| broken(&error))?;
+    let code = code.ok_or_else(|| Failure::new("the system gives no code; try again"))?;
+    let router = doors.guard(router(source(journal, None, Audit::none())));
+    stream::note(format!("open:    http://{listen}/login?code={}", code.reveal()));
+    if let Some(run) = run {
+        stream::note(format!("then:    http://{listen}/runs/{run}"));
+    }
+    serve(listener, router, limits, Vec::new(), async {
+        signals.next().await;
+    })
+    .await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the pages over a journal are made from.
+pub(crate) fn source(journal: Arc<SqliteJournal>, engine: Option<Engine>, audit: Audit) -> PageSource {
+    let of = Arc::clone(&journal);
+    PageSource {
+        journal,
+        engine,
+        prompts: Arc::new(move |_, recorded| run_page::prompts_of(Arc::clone(&of), recorded)),
+        audit,
+    }
+}

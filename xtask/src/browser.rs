@@ -1,0 +1,69 @@
+//! `cargo xtask browser`: the pages in headless Chromium, with scripts and packages of `crates/loop-server/tests/browser`.
+
+use std::path::{Path, PathBuf};
+
+use xshell::{Shell, cmd};
+
+use crate::workspace::{self, Failure};
+
+/// Where the scripts are.
+const SCRIPTS: &str = "crates/loop-server/tests/browser";
+/// Where they run, with the packages from npm.
+const FOLDER: &str = "target/browser";
+/// Where the pictures of the docs are.
+const PICTURES: &str = "docs/pictures";
+/// The most that a picture may take.
+const MAX_PICTURE_BYTES: u64 = 150_000;
+
+/// Builds the command with its server, unless `LOOPGATE_BINARY` names one, and runs the scripts. `write`: the pictures of
+/// the docs are made anew.
+pub(crate) fn run(write: bool) -> Result<(), Failure> {
+    let root = workspace::root();
+    let shell = Shell::new()?;
+    shell.change_dir(root);
+    let folder = root.join(FOLDER);
+    shell.create_dir(&folder)?;
+    for file in shell.read_dir(SCRIPTS)? {
+        if let Some(name) = file.file_name() {
+            shell.copy_file(&file, folder.join(name))?;
+        }
+    }
+    let lock = "package-lock.json";
+    let installed = folder.join("node_modules").join(lock);
+    // npm writes down what it has installed: only another lock makes it anew.
+    let wanted = shell.read_file(folder.join(lock))?;
+    let mark = folder.join("installed");
+    if !installed.exists() || shell.read_file(&mark).is_ok_and(|had| had != wanted) || !mark.exists() {
+        let _here = shell.push_dir(&folder);
+        cmd!(shell, "npm ci --silent --no-audit --no-fund --ignore-scripts").run()?;
+        shell.write_file(&mark, &wanted)?;
+    }
+    let binary = match std::env::var_os("LOOPGATE_BINARY") {
+        Some(binary) => PathBuf::from(binary),
+        None => {
+            cmd!(shell, "cargo build --locked -p loopgate --features server").run()?;
+            root.join("target/debug/loopgate")
+        }
+    };
+    let pictures = root.join(PICTURES);
+    let mut script =
+        cmd!(shell, "node {folder}/pages.mjs").env("LOOPGATE_ROOT", root).env("LOOPGATE_BINARY", binary);
+    if write {
+        shell.create_dir(&pictures)?;
+        script = script.env("LOOPGATE_PICTURES", &pictures);
+    }
+    script.run()?;
+    small(&pictures)
+}
+
+/// Fails if a picture is large.
+fn small(pictures: &Path) -> Result<(), Failure> {
+    for file in workspace::files_below(pictures, "png")? {
+        let bytes = std::fs::metadata(&file).map_or(0, |file| file.len());
+        if bytes > MAX_PICTURE_BYTES {
+            let (file, most) = (file.display(), MAX_PICTURE_BYTES);
+            return Err(Failure::Check(format!("browser: {file} has {bytes} bytes, more than {most}")));
+        }
+    }
+    Ok(())
+}
