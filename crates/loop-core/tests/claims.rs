@@ -140,14 +140,16 @@ fn days_and_times_are_compared_in_every_form() {
     ] {
         check(&format!("It failed on {day} [E1]."), &[&format!("{day}: grounded")]);
     }
-    for day in ["2026-11-23", "26 October 2026", "Nov 23", "3 days ago", "tomorrow"] {
+    for day in ["2026-11-23", "26 October 2026", "Nov 23", "3 days ago"] {
         check(&format!("It failed on {day} [E1]."), &[&format!("{day}: ungrounded")]);
     }
     check("It failed at 03:10 [E1].", &["03:10: grounded"]);
     check("It failed at 3:10 am [E1].", &["3:10 am: grounded"]);
     check("It failed at 3:10 pm [E1].", &["3:10 pm: ungrounded"]);
     check("It failed at 10 pm [E1].", &["10 pm: grounded"]);
-    check("As of today [E1] it is down.", &["today: grounded"]);
+    check("As of today [E1] it is down.", &[]);
+    check("It failed today [E1].", &["today: grounded"]);
+    check("We try again tomorrow.", &[]);
 }
 
 #[test]
@@ -226,7 +228,7 @@ fn other_languages_write_other_numbers_and_days() {
     );
     check_in(Locale::De, "Am 25.11.2026 [E1].", &["25.11.2026: grounded"]);
     check_in(Locale::De, "Am 23.11.2026 [E1].", &["23.11.2026: ungrounded"]);
-    check_in(Locale::De, "Frau Meier hat das Backup Ticket [E1].", &["Meier: grounded"]);
+    check_in(Locale::De, "Frau Meier hat das Ticket [E1].", &["Meier: grounded"]);
     check_in(
         Locale::De,
         "Es dauerte 90 Minuten, 2 Stunden wären 7200 s [E1].",
@@ -252,14 +254,10 @@ fn other_languages_write_other_numbers_and_days() {
     check_in(
         Locale::Ja,
         "容量は42.5GBです。2026年11月25日に失敗しました [E1]。",
-        &["42.5GB: grounded", "2026年11月25日に失敗しました: grounded"],
+        &["42.5GB: grounded", "2026年11月25日: grounded"],
     );
     check_in(Locale::Ja, "容量は４２.５GBです [E1]。", &["４２.５GB: grounded"]);
-    check_in(
-        Locale::Ja,
-        "90分かかり、91分ではない [E1]。",
-        &["90分かかり: grounded", "91分ではない: ungrounded"],
-    );
+    check_in(Locale::Ja, "90分かかり、91分ではない [E1]。", &["90分: grounded", "91分: ungrounded"]);
 }
 
 #[test]

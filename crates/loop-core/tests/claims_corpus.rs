@@ -353,6 +353,19 @@ impl Figures {
                     *found += 1;
                 } else if shows {
                     println!("missed {}: {}: {:?} -> {:?}", case.name, lie.kind, lie.from, lie.to);
+                    if std::env::var_os("LOOPGATE_CLAIMS").is_some_and(|it| it == "2") {
+                        let body = case.body.replacen(&lie.from, &lie.to, 1);
+                        for claim in case.claims(&body) {
+                            println!(
+                                "    {} {:?} {:?} {:?} {:?}",
+                                claim.kind.name(),
+                                claim.value,
+                                claim.state,
+                                claim.evidence,
+                                claim.formula
+                            );
+                        }
+                    }
                 }
             }
         }

@@ -30,7 +30,7 @@ pub(crate) fn absences(sentence: &str) -> Vec<Absence> {
             }
         } else if matches!(&*word, "nothing" | "nichts" | "rien" | "nada") && says_found(&chunks, at) {
             found.push(Absence { range: chunk.at..chunk.end(), nouns: Vec::new() });
-        } else if matches!(&*word, "not" | "nicht" | "doesn't" | "don't" | "couldn't" | "wasn't")
+        } else if matches!(&*word, "not" | "doesn't" | "don't" | "couldn't" | "wasn't")
             && says_found(&chunks, at)
         {
             let before = chunks.get(at.saturating_sub(5)..at).unwrap_or_default();
@@ -54,8 +54,10 @@ fn nouns_after(chunks: &[Chunk<'_>], at: usize) -> Option<(usize, Vec<Box<str>>)
     let mut nouns = Vec::new();
     let mut end = first.end();
     for next in chunks.iter().skip(at + 1).take(WORDS) {
-        if let Some(noun) = noun(next.text) {
-            nouns.push(noun);
+        let words = next.text.split('-').filter_map(noun);
+        let had = nouns.len();
+        nouns.extend(words);
+        if nouns.len() > had {
             end = next.end();
         }
         if !next.after.is_empty() {
@@ -67,8 +69,15 @@ fn nouns_after(chunks: &[Chunk<'_>], at: usize) -> Option<(usize, Vec<Box<str>>)
 
 /// Whether one of the next words says that it was looked for.
 fn says_found(chunks: &[Chunk<'_>], at: usize) -> bool {
-    let next = chunks.iter().skip(at + 1).take(3);
-    next.into_iter().any(|chunk| FOUND.contains(&&*folded(chunk.text)))
+    for chunk in chunks.iter().skip(at + 1).take(3) {
+        if FOUND.contains(&&*folded(chunk.text)) {
+            return true;
+        }
+        if !chunk.after.is_empty() {
+            return false;
+        }
+    }
+    false
 }
 
 fn noun(text: &str) -> Option<Box<str>> {
@@ -89,18 +98,19 @@ pub(crate) fn stem(word: &str) -> &str {
     word
 }
 
-const NO: [&str; 13] = [
+const NO: &[&str] = &[
     "no", "none", "zero", "kein", "keine", "keinen", "keiner", "aucun", "aucune", "ningún", "ninguna",
     "ningun", "sin",
 ];
 
 /// Words behind `no` that make another statement.
-const OTHER: [&str; 22] = [
+const OTHER: &[&str] = &[
     "longer", "more", "less", "later", "sooner", "need", "one", "doubt", "matter", "further", "action",
     "way", "idea", "problem", "risk", "reason", "better", "change", "changes", "impact", "mehr", "está",
+    "harm", "role", "rolle", "los", "las", "veo", "es", "hace", "sign",
 ];
 
-const FOUND: [&str; 22] = [
+const FOUND: &[&str] = &[
     "found",
     "exist",
     "exists",
@@ -125,7 +135,7 @@ const FOUND: [&str; 22] = [
     "matched",
 ];
 
-const SMALL: [&str; 24] = [
+const SMALL: &[&str] = &[
     "the", "was", "were", "are", "has", "had", "have", "for", "and", "that", "this", "with", "could", "did",
     "does", "been", "any", "der", "die", "das", "wurde", "wurden", "konnte", "les",
 ];

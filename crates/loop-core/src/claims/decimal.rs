@@ -62,6 +62,11 @@ impl Decimal {
         Some(Self::new(self.unscaled.checked_mul(factor)?, kept))
     }
 
+    pub(crate) fn over_power_of_ten(self, power: u32) -> Option<Self> {
+        let scale = self.scale.checked_add(power)?;
+        (scale < 60).then(|| Self::new(self.unscaled, scale))
+    }
+
     pub(crate) fn times(self, factor: u64) -> Option<Self> {
         Some(Self::new(self.unscaled.checked_mul(i128::from(factor))?, self.scale))
     }
@@ -104,6 +109,13 @@ impl Decimal {
         let more = kept.saturating_sub(self.scale);
         let exact = self.unscaled.checked_mul(10_i128.checked_pow(more)?)?.checked_div(i128::from(by))?;
         Self { unscaled: exact, scale: self.scale + more }.rounded(places)
+    }
+
+    /// So many percent of it.
+    pub(crate) fn percent(self, percent: Self) -> Option<Self> {
+        let scale = self.scale.checked_add(percent.scale)?.checked_add(2)?;
+        (scale < 60).then_some(())?;
+        Some(Self::new(self.unscaled.checked_mul(percent.unscaled)?, scale))
     }
 
     /// How many percent it is of another number, rounded to so many digits after the point.

@@ -28,8 +28,12 @@ pub enum Formula {
     },
     /// It is the difference of the two other amounts of the sentence.
     Difference,
-    /// It is how many percent the first of two amounts is of the second, as `3 of 12` in the sentence.
+    /// It is the sum of the other amounts of the sentence.
+    SumOfAmounts,
+    /// It is how many percent one of two amounts is of the other, as `3 of 12` in the sentence; or so many percent of an amount.
     Percentage,
+    /// It is how many percent the difference of two amounts is of one of them.
+    PercentageOfDifference,
 }
 
 impl fmt::Display for Formula {
@@ -39,7 +43,9 @@ impl fmt::Display for Formula {
             Self::Count { of } => write!(f, "count of {of}"),
             Self::Sum { of } => write!(f, "sum of {of}"),
             Self::Difference => f.write_str("difference of the two other amounts"),
+            Self::SumOfAmounts => f.write_str("sum of the other amounts"),
             Self::Percentage => f.write_str("percentage of the two other amounts"),
+            Self::PercentageOfDifference => f.write_str("change in percent of the two other amounts"),
         }
     }
 }
@@ -53,9 +59,13 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    /// The operations that these folded words name.
-    pub(crate) fn of<'a>(words: impl Iterator<Item = &'a str>) -> Self {
+    /// The operations that a text names; `words` are its folded words.
+    pub(crate) fn of<'a>(text: &str, words: impl Iterator<Item = &'a str>) -> Self {
         let mut named = Self::default();
+        // These scripts set no spaces.
+        named.sum = text.contains("合計") || text.contains("計で");
+        named.difference = ["短縮", "増加", "減少", "差"].iter().any(|word| text.contains(word));
+        named.count = named.sum || ["件", "個", "回", "名"].iter().any(|word| text.contains(word));
         for word in words {
             named.sum |= SUM.contains(&word);
             named.count |= COUNT.contains(&word) || SUM.contains(&word);
@@ -65,7 +75,7 @@ impl Operations {
     }
 }
 
-const SUM: [&str; 20] = [
+const SUM: &[&str] = &[
     "total",
     "totals",
     "totalling",
@@ -77,6 +87,10 @@ const SUM: [&str; 20] = [
     "overall",
     "add",
     "adds",
+    "comes",
+    "come",
+    "makes",
+    "both",
     "insgesamt",
     "zusammen",
     "summe",
@@ -88,12 +102,12 @@ const SUM: [&str; 20] = [
     "計",
 ];
 
-const COUNT: [&str; 16] = [
-    "count", "number", "there", "found", "lists", "listed", "returned", "has", "have", "all", "anzahl",
-    "gibt", "hay", "nombre", "número", "件",
+const COUNT: &[&str] = &[
+    "count", "number", "there", "found", "lists", "listed", "returned", "has", "have", "all", "of", "sur",
+    "von", "anzahl", "gibt", "hay", "nombre", "número", "件",
 ];
 
-const DIFFERENCE: [&str; 18] = [
+const DIFFERENCE: &[&str] = &[
     "difference",
     "less",
     "more",
@@ -108,6 +122,20 @@ const DIFFERENCE: [&str; 18] = [
     "decreased",
     "dropped",
     "grew",
+    "reduction",
+    "reduced",
+    "compared",
+    "apart",
+    "between",
+    "rise",
+    "rose",
+    "fell",
+    "mehr",
+    "weniger",
+    "plus",
+    "moins",
+    "más",
+    "menos",
     "differenz",
     "unterschied",
     "différence",
@@ -125,64 +153,121 @@ fn base_of(value: &Value) -> Option<(Option<Dimension>, Decimal)> {
     }
 }
 
-/// The amounts of a sentence that can be computed from its others: their places in it, and how. `values` are those of the
-/// sentence with whether each is grounded; `between` is the text between each and the next.
-pub(crate) fn computed(
-    values: &[(&Value, bool)],
-    between: &[&str],
-    named: Operations,
-) -> BTreeMap<usize, (Formula, [usize; 2])> {
-    let mut found = BTreeMap::new();
-    let is_open = |at: usize| values.get(at).is_some_and(|(_, is_grounded)| !is_grounded);
-    let grounded: Vec<usize> = values
-        .iter()
-        .enumerate()
-        .filter(|(_, (value, is_grounded))| *is_grounded && matches!(value, Value::Amount { .. }))
-        .map(|(at, _)| at)
-        .collect();
-    if named.difference {
-        for at in (0..values.len()).filter(|at| is_open(*at)) {
-            let Some((dimension, amount)) = values.get(at).and_then(|(value, _)| base_of(value)) else {
-                continue;
-            };
-            let of_kind: Vec<(usize, Decimal)> = grounded
-                .iter()
-                .filter_map(|other| {
-                    Some((*other, base_of(values.get(*other)?.0).filter(|(it, _)| *it == dimension)?.1))
-                })
-                .collect();
-            // One pair, or there would be a pair for every number.
-            let [(first, one), (second, two)] = of_kind.as_slice() else { continue };
-            if one.plus(two.negated()).map(Decimal::absolute) == Some(amount.absolute()) {
-                found.insert(at, (Formula::Difference, [*first, *second]));
-            }
-        }
+/// An amount of a sentence, for computing with it.
+pub(crate) struct Operand<'a> {
+    pub(crate) value: &'a Value,
+    pub(crate) is_grounded: bool,
+    /// The text between it and the next value of the sentence.
+    pub(crate) between: &'a str,
+}
+
+impl Operand<'_> {
+    fn base(&self) -> Option<(Option<Dimension>, Decimal)> {
+        base_of(self.value)
     }
-    // `3 of 12`.
-    let is_share =
-        |text: &str| matches!(text.trim(), "of" | "of the" | "out of" | "von" | "sur" | "de" | "/");
-    let pair = between
-        .iter()
-        .copied()
-        .position(is_share)
-        .filter(|at| grounded.contains(at) && grounded.contains(&(at + 1)));
-    if let Some(first) = pair {
-        let of = |at: usize| values.get(at).and_then(|(value, _)| base_of(value));
-        for at in (0..values.len()).filter(|at| is_open(*at)) {
-            let Some((Value::Amount { number, measured: Measured::Unit(unit), .. }, _)) = values.get(at)
-            else {
-                continue;
-            };
-            let (Some((one_kind, part)), Some((two_kind, whole))) = (of(first), of(first + 1)) else {
-                continue;
-            };
-            // The noun is behind the second number alone.
-            let is_alike = one_kind == two_kind || one_kind.is_none();
-            let places = u32::try_from(number.places).unwrap_or(0);
-            if *unit == Unit::PERCENT && is_alike && part.percent_of(whole, places) == Some(number.amount) {
-                found.insert(at, (Formula::Percentage, [first, first + 1]));
-            }
+
+    fn is_percent(&self) -> bool {
+        matches!(self.value, Value::Amount { measured: Measured::Unit(unit), .. } if *unit == Unit::PERCENT)
+    }
+}
+
+/// The values of a sentence that result from its other amounts by an operation that it names: the place of each in the sentence,
+/// the formula, and the places of the operands. Only the amounts that are named are operands: pairs are not searched for.
+pub(crate) fn computed(all: &[Operand<'_>], named: Operations) -> BTreeMap<usize, (Formula, Vec<usize>)> {
+    let mut found = BTreeMap::new();
+    for (at, open) in all.iter().enumerate().filter(|(_, it)| !it.is_grounded) {
+        let Some((dimension, amount)) = open.base() else { continue };
+        let of_kind = |dimension: &Option<Dimension>| -> Vec<(usize, Decimal)> {
+            let others = all.iter().enumerate().filter(|(_, it)| it.is_grounded);
+            others
+                .filter_map(|(at, it)| {
+                    it.base().filter(|(kind, _)| kind == dimension).map(|(_, base)| (at, base))
+                })
+                .collect()
+        };
+        let result = match open.is_percent() {
+            true => from_amounts(all, named, amount, &of_kind(&dimension))
+                .or_else(|| percentage(all, at, named, of_kind(&None)))
+                .or_else(|| {
+                    let money = all
+                        .iter()
+                        .filter(|it| it.is_grounded && !it.is_percent())
+                        .find_map(|it| it.base()?.0);
+                    money.and_then(|kind| percentage(all, at, named, of_kind(&Some(kind))))
+                }),
+            false => from_amounts(all, named, amount, &of_kind(&dimension)),
+        };
+        if let Some(result) = result {
+            found.insert(at, result);
         }
     }
     found
+}
+
+fn from_amounts(
+    all: &[Operand<'_>],
+    named: Operations,
+    amount: Decimal,
+    others: &[(usize, Decimal)],
+) -> Option<(Formula, Vec<usize>)> {
+    let places = || others.iter().map(|(at, _)| *at).collect();
+    if named.sum && others.len() > 1 {
+        let sum = others.iter().try_fold(Decimal::whole(0), |sum, (_, other)| sum.plus(*other));
+        if sum == Some(amount) {
+            return Some((Formula::SumOfAmounts, places()));
+        }
+    }
+    if let [(first, one), (second, two)] = others {
+        let is_minus = all
+            .get(*first)
+            .is_some_and(|it| matches!(it.between.trim(), "-" | "\u{2212}" | "\u{2013}" | "minus"));
+        let difference = one.plus(two.negated()).map(Decimal::absolute);
+        if (named.difference || is_minus) && difference == Some(amount.absolute()) {
+            return Some((Formula::Difference, vec![*first, *second]));
+        }
+    }
+    // `20 % of $1,188.00 is $237.60`.
+    let percent =
+        all.iter().enumerate().filter(|(_, it)| it.is_grounded && it.is_percent()).collect::<Vec<_>>();
+    if let ([(of, percent)], [(whole, base)]) = (percent.as_slice(), others)
+        && let Some((_, share)) = percent.base()
+        && base.percent(share) == Some(amount)
+    {
+        return Some((Formula::Percentage, vec![*of, *whole]));
+    }
+    None
+}
+
+/// A percentage of two amounts, or of their difference.
+fn percentage(
+    all: &[Operand<'_>],
+    at: usize,
+    named: Operations,
+    others: Vec<(usize, Decimal)>,
+) -> Option<(Formula, Vec<usize>)> {
+    let Value::Amount { number, .. } = all.get(at)?.value else { return None };
+    let places = u32::try_from(number.places).unwrap_or(0);
+    // `3 of 12`.
+    let is_share =
+        |text: &str| matches!(text.trim(), "of" | "of the" | "out of" | "in" | "von" | "sur" | "de" | "/");
+    let written = others.windows(2).find_map(|pair| match pair {
+        [(first, part), (second, whole)] if second - first == 1 && is_share(all.get(*first)?.between) => {
+            Some(((*first, *part), (*second, *whole)))
+        }
+        _ => None,
+    });
+    let alone = match others.as_slice() {
+        [first, second] => Some((*first, *second)),
+        _ => None,
+    };
+    let ((first, one), (second, two)) = written.or(alone)?;
+    let is_it = |part: Decimal, whole: Decimal| {
+        part.percent_of(whole, places).map(Decimal::absolute) == Some(number.amount)
+    };
+    if is_it(one, two) || written.is_none() && is_it(two, one) {
+        return Some((Formula::Percentage, vec![first, second]));
+    }
+    let difference = one.plus(two.negated())?.absolute();
+    let is_change = named.difference && (is_it(difference, one) || is_it(difference, two));
+    is_change.then(|| (Formula::PercentageOfDifference, vec![first, second]))
 }

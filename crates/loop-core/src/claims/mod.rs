@@ -33,7 +33,7 @@ pub use value::ValueKind;
 
 use crate::reply::{Document, Section};
 use crate::types::{Evidence, EvidenceId, Locale, WorkItem};
-use formula::Operations;
+use formula::{Operand, Operations};
 use scan::{Context, Hits, Query};
 use sentence::sentences;
 use value::{Found, Measured, Reads, Value, values, words};
@@ -167,14 +167,25 @@ impl<'a> Asked<'a> {
         for sentence in sentences(&section.body) {
             let text = section.body.get(sentence.range.clone()).unwrap_or_default();
             let folded_words = words(text);
-            let named = Operations::of(folded_words.iter().map(AsRef::as_ref));
-            let stems: Arc<BTreeSet<Box<str>>> =
-                Arc::new(folded_words.iter().map(|word| absence::stem(word).into()).collect());
+            let named = Operations::of(text, folded_words.iter().map(AsRef::as_ref));
+            let mut stems: BTreeSet<Box<str>> =
+                folded_words.iter().map(|word| scan::same(absence::stem(word)).into()).collect();
+            // Words of these scripts have no spaces between them.
+            for (word, stem) in [("失敗", "failed"), ("成功", "success")] {
+                if text.contains(word) {
+                    stems.insert(stem.into());
+                }
+            }
+            let stems = Arc::new(stems);
             let number = self.sentences.len();
             let begin = sentence.range.start;
             let (readable, places) = (chunk::readable(text), chunk::places(text));
             let place = |at: usize| begin + places.get(at).copied().unwrap_or(at);
             for found in values(&readable, self.sources.locale, Reads::All) {
+                // Advice says `today` too.
+                if !sentence.is_cited && matches!(found.value, Value::RelativeDay(_)) {
+                    continue;
+                }
                 let range = place(found.range.start)..place(found.range.end);
                 let noun = match &found.value {
                     Value::Amount { measured: Measured::Noun(noun), .. } => Some(absence::stem(noun).into()),
@@ -252,16 +263,10 @@ impl<'a> Asked<'a> {
         &self,
         document: &Document,
         candidate: &Candidate,
-        mut places: BTreeMap<EvidenceId, Option<Formula>>,
+        places: BTreeMap<EvidenceId, Option<Formula>>,
     ) -> Option<Claim> {
         let section = document.sections.get(candidate.section)?;
         let sentence = self.sentences.get(candidate.sentence)?;
-        if let Some(Found { value: Value::RelativeDay(0), .. }) = candidate.found {
-            // The day of the run's start needs no evidence.
-            for id in &sentence.cited {
-                places.insert(*id, None);
-            }
-        }
         let cited: Vec<EvidenceId> =
             sentence.cited.iter().copied().filter(|id| places.contains_key(id)).collect();
         let state = match (cited.is_empty(), places.is_empty()) {
@@ -286,45 +291,71 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// Grounds what results from other amounts of its sentence.
+    /// Grounds what results from other amounts of its sentence; from those of the sentence before where it has none.
     fn compute(&self, document: &Document, claims: &mut [Claim]) {
+        let mut before: Option<Range<usize>> = None;
         let mut from = 0;
         while let Some(first) = self.candidates.get(from) {
             let sentence = first.sentence;
-            let many = self.candidates.iter().skip(from).take_while(|it| it.sentence == sentence).count();
-            let to = from + many;
-            if let (Some(stated), Some(section)) =
-                (self.sentences.get(sentence), document.sections.get(first.section))
+            let to =
+                from + self.candidates.iter().skip(from).take_while(|it| it.sentence == sentence).count();
+            let own = self.compute_in(document, claims, from..to, sentence);
+            let is_next = before
+                .as_ref()
+                .and_then(|it| self.candidates.get(it.start))
+                .is_some_and(|it| it.section == first.section && it.sentence + 1 == sentence);
+            if own == 0
+                && let Some(before) = before.filter(|_| is_next)
             {
-                let group: Vec<&Candidate> =
-                    self.candidates.iter().skip(from).take(many).filter(|it| it.found.is_some()).collect();
-                let of_group: Vec<(&Value, bool)> = group
-                    .iter()
-                    .zip(claims.iter().skip(from))
-                    .filter_map(|(it, claim)| {
-                        Some((&it.found.as_ref()?.value, claim.state == Grounding::Grounded))
-                    })
-                    .collect();
-                let between: Vec<&str> = group
-                    .iter()
-                    .zip(group.iter().skip(1))
-                    .map(|(it, next)| section.body.get(it.range.end..next.range.start).unwrap_or_default())
-                    .collect();
-                for (at, (formula, operands)) in formula::computed(&of_group, &between, stated.named) {
-                    let mut evidence: Vec<EvidenceId> = operands
-                        .iter()
-                        .filter_map(|it| claims.get(from + it))
-                        .flat_map(|it| it.evidence.clone())
-                        .collect();
-                    evidence.sort_unstable();
-                    evidence.dedup();
-                    if let Some(claim) = claims.get_mut(from + at) {
-                        (claim.state, claim.evidence, claim.formula) =
-                            (Grounding::Grounded, evidence, Some(formula));
-                    }
-                }
+                self.compute_in(document, claims, before.start..to, sentence);
             }
+            before = Some(from..to);
             from = to;
         }
+    }
+
+    /// The same of some candidates; only values of this sentence are grounded. Returns how many were.
+    fn compute_in(
+        &self,
+        document: &Document,
+        claims: &mut [Claim],
+        within: Range<usize>,
+        sentence: usize,
+    ) -> usize {
+        let Some(stated) = self.sentences.get(sentence) else { return 0 };
+        let body = |it: &Candidate| document.sections.get(it.section).map_or("", |section| &*section.body);
+        let numbers: Vec<usize> = within.collect();
+        let group: Vec<(usize, &Candidate, &Found)> = numbers
+            .iter()
+            .filter_map(|at| self.candidates.get(*at).and_then(|it| Some((*at, it, it.found.as_ref()?))))
+            .collect();
+        let of_group: Vec<Operand<'_>> = group
+            .iter()
+            .enumerate()
+            .map(|(n, (at, it, found))| Operand {
+                value: &found.value,
+                is_grounded: claims.get(*at).is_some_and(|claim| claim.state == Grounding::Grounded),
+                between: group
+                    .get(n + 1)
+                    .and_then(|(_, next, _)| body(it).get(it.range.end..next.range.start))
+                    .unwrap_or_default(),
+            })
+            .collect();
+        let mut grounded = 0;
+        for (place, (formula, operands)) in formula::computed(&of_group, stated.named) {
+            let Some((at, candidate, _)) = group.get(place) else { continue };
+            if candidate.sentence != sentence {
+                continue;
+            }
+            let of = operands.iter().filter_map(|place| claims.get(group.get(*place)?.0));
+            let mut evidence: Vec<EvidenceId> = of.flat_map(|claim| claim.evidence.clone()).collect();
+            evidence.sort_unstable();
+            evidence.dedup();
+            if let Some(claim) = claims.get_mut(*at) {
+                (claim.state, claim.evidence, claim.formula) = (Grounding::Grounded, evidence, Some(formula));
+                grounded += 1;
+            }
+        }
+        grounded
     }
 }

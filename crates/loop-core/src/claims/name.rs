@@ -77,12 +77,18 @@ fn is_id(text: &str) -> bool {
                 || has_mark && digits > 4
                 || text.starts_with('0') && digits > 2
         }
-        _ => has_mark || digits > 3 || is_hex,
+        _ => has_mark || digits > 3 || is_hex || text.len() > 5 && changes(text) > 2,
     }
 }
 
+/// How often letters and digits change in a text.
+fn changes(text: &str) -> usize {
+    let kinds: Vec<bool> = text.chars().map(|c| c.is_ascii_digit()).collect();
+    kinds.windows(2).filter(|pair| pair.first() != pair.last()).count()
+}
+
 /// Technical words that are no ids.
-const KNOWN: [&str; 14] = [
+const KNOWN: &[&str] = &[
     "utf-8",
     "utf-16",
     "sha-1",
@@ -121,11 +127,10 @@ pub(crate) fn name_at(chunks: &[Chunk<'_>], at: usize, locale: Locale) -> Option
         && after.before.is_empty()
     {
         steps::count(1);
-        let is_inside =
-            matches!(after.text, "of" | "de" | "van" | "von" | "der" | "den" | "la" | "du" | "da" | "y");
+        let is_inside = matches!(after.text, "de" | "van" | "von" | "der" | "den" | "la" | "du" | "da" | "y");
         if is_capital(after.text) {
             (last, words) = (next, words + 1);
-        } else if !is_inside || next > last + 2 {
+        } else if !is_inside || locale.capitalises_nouns() || next > last + 2 {
             break;
         }
         next += 1;
@@ -139,8 +144,15 @@ pub(crate) fn name_at(chunks: &[Chunk<'_>], at: usize, locale: Locale) -> Option
     if title && first == at {
         first += 1;
     }
+    // Words in capitals alone are a command, or shout.
+    let small =
+        (first..=last).filter_map(|at| chunks.get(at)).any(|it| it.text.chars().any(char::is_lowercase));
     // In a language with capitals for all nouns only a title makes a name.
-    let is_name = if locale.capitalises_nouns() { title && first <= last } else { first < last };
+    let is_name = match locale.capitalises_nouns() {
+        // A sentence begins with a capital, and two nouns seldom follow each other.
+        true => title && first <= last || first < last && small && at > 0,
+        false => first < last && small,
+    };
     Some(NameAt { words: is_name.then_some((first, last)), passed })
 }
 
@@ -154,7 +166,7 @@ const TITLES: [&str; 12] =
     ["Mr", "Mrs", "Ms", "Dr", "Prof", "Herr", "Herrn", "Frau", "Señor", "Señora", "Monsieur", "Madame"];
 
 /// Words that a sentence begins with, and that are part of no name.
-const NOT_NAMES: [&str; 92] = [
+const NOT_NAMES: &[&str] = &[
     "the",
     "a",
     "an",
@@ -222,6 +234,22 @@ const NOT_NAMES: [&str; 92] = [
     "un",
     "une",
     "una",
+    "am",
+    "auf",
+    "uhr",
+    "bitte",
+    "im",
+    "seit",
+    "bei",
+    "nach",
+    "gestern",
+    "heute",
+    "herr",
+    "frau",
+    "firma",
+    "kunde",
+    "kundin",
+    "merge",
     "according",
     "check",
     "see",

@@ -10,7 +10,7 @@ use crate::claims::chunk::{folded, readable};
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::Decimal;
 use crate::claims::formula::Formula;
-use crate::claims::unit::{Unit, currency_of_code};
+use crate::claims::unit::{Unit, currency_of, currency_of_code, minor_of_field};
 use crate::claims::value::{Measured, Reads, Value, values};
 use crate::claims::wanted::{Exactness, TextSearch, Wanted};
 use crate::types::{Evidence, Locale, Status, WorkItem, steps};
@@ -53,6 +53,7 @@ pub(crate) fn evidence(query: &Query, evidence: &Evidence) -> Hits {
     if observation.status == Status::Empty {
         scan.all_absent();
     }
+    scan.currency = currency_named(&observation.data);
     scan.text(&observation.summary, None);
     match observation.data.as_text() {
         Some(text) => {
@@ -95,6 +96,12 @@ struct Scan<'a> {
     field: usize,
     /// How many of the next words a negation is about.
     negated: usize,
+    /// The one currency that the observation names. `None`: none, or several.
+    currency: Option<Unit>,
+    /// Whether the record itself names it.
+    is_own_currency: bool,
+    /// The names of the fields above the value, the outermost first.
+    path: Vec<String>,
     hits: Hits,
 }
 
@@ -106,6 +113,9 @@ impl<'a> Scan<'a> {
             name_search: TextSearch::default(),
             field: 0,
             negated: 0,
+            currency: None,
+            is_own_currency: false,
+            path: Vec::new(),
             hits: Hits::new(),
         }
     }
@@ -169,6 +179,9 @@ impl<'a> Scan<'a> {
                         Measured::Noun(_) => None,
                     };
                     self.amount(number.amount, own);
+                    if own.is_none() && number.amount.to_whole().is_some_and(|whole| whole >= 1_000_000) {
+                        self.amount(number.amount, Unit::named("bytes").as_ref());
+                    }
                     if let Some(other) = other {
                         self.amount(other, own);
                     }
@@ -248,7 +261,7 @@ impl<'a> Scan<'a> {
             Json::Number(number) => {
                 let number = number.to_string();
                 let Some(amount) = Decimal::of_json(&number) else { return };
-                self.amount(amount, unit);
+                self.field_amount(&number, amount, name, unit);
                 self.instant(amount, name);
                 if amount == Decimal::whole(0) {
                     self.absent_field(name);
@@ -263,7 +276,14 @@ impl<'a> Scan<'a> {
                 ) {
                     self.absent_field(name);
                 }
-                self.text(text, unit);
+                match Decimal::of_json(text).filter(|_| !text.is_empty()) {
+                    Some(amount) => {
+                        self.field_amount(text, amount, name, unit);
+                        self.field += 1;
+                        self.words(text);
+                    }
+                    None => self.text(text, unit),
+                }
             }
             Json::Array(elements) => {
                 if elements.is_empty() {
@@ -278,14 +298,57 @@ impl<'a> Scan<'a> {
                 if members.is_empty() {
                     self.absent_field(name);
                 }
-                let currency = currency_in(members);
+                let own = currency_in(members);
+                let outer = own.as_ref().and_then(|own| self.currency.replace(own.clone()));
+                let was_own = std::mem::replace(&mut self.is_own_currency, own.is_some());
+                self.path.push(name.to_owned());
                 for (key, value) in members {
                     self.name(key);
-                    let own = Unit::of_field(key);
-                    let unit = own.as_ref().or(currency.as_ref().filter(|_| is_price(key))).or(unit);
-                    self.json(value, key, unit);
+                    let named = Unit::of_field(key);
+                    self.json(value, key, named.as_ref().or(unit));
+                }
+                self.path.pop();
+                self.is_own_currency = was_own;
+                if own.is_some() {
+                    self.currency = outer;
                 }
             }
+        }
+    }
+
+    /// A number of a field, in each unit that it can have.
+    fn field_amount(&mut self, written: &str, amount: Decimal, name: &str, unit: Option<&Unit>) {
+        let has_point = written.contains('.');
+        let is_money = is_price(name) || self.is_own_currency && has_point;
+        let currency = self.currency.clone().filter(|_| unit.is_none() && is_money);
+        if let Some((power, code)) = minor_of_field(name) {
+            let currency = code.map(Unit::money).or_else(|| self.currency.clone());
+            if let Some(amount) = amount.over_power_of_ten(power) {
+                self.amount(amount, currency.as_ref());
+            }
+            return;
+        }
+        self.amount(amount, unit.or(currency.as_ref()));
+        if unit.is_some() {
+            return;
+        }
+        if let Some(currency) = &currency {
+            // Many systems keep amounts in the smallest coin.
+            if amount.to_whole().is_some()
+                && let Some(amount) = amount.over_power_of_ten(2)
+            {
+                self.amount(amount, Some(currency));
+            }
+            return;
+        }
+        let name = folded(name);
+        let is_any = |words: &[&str]| words.iter().any(|word| name.contains(word));
+        if amount.to_whole().is_some_and(|number| number >= 1_000) && is_any(SIZES) {
+            self.amount(amount, Unit::named("bytes").as_ref());
+        }
+        if is_any(DURATIONS) {
+            self.amount(amount, Unit::named("seconds").as_ref());
+            self.amount(amount, Unit::named("ms").as_ref());
         }
     }
 
@@ -309,7 +372,8 @@ impl<'a> Scan<'a> {
 
     /// Counts and sums of records.
     fn records(&mut self, elements: &[Json], name: &str) {
-        let names: BTreeSet<Box<str>> = folded(name)
+        let all = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(" ");
+        let names: BTreeSet<Box<str>> = folded(&all)
             .split(|c: char| !c.is_alphabetic())
             .filter(|word| word.len() > 2)
             .map(|word| stem(word).into())
@@ -319,7 +383,7 @@ impl<'a> Scan<'a> {
         });
         let mut sums: BTreeMap<&str, (Option<Decimal>, usize)> = BTreeMap::new();
         let mut kinds: BTreeMap<(&str, Box<str>), usize> = BTreeMap::new();
-        let mut currency = None;
+        let mut currency = self.currency.clone();
         for element in elements {
             steps::count(1);
             match element {
@@ -364,7 +428,15 @@ impl<'a> Scan<'a> {
         }
         for ((key, kind), count) in kinds {
             let shown = format!("{key} = {kind}");
-            self.counted(count, &shown, |context| context.stems.contains(stem(&kind)));
+            let words: Vec<Box<str>> = kind
+                .split(|c: char| !c.is_alphanumeric())
+                .filter(|word| word.len() > 1)
+                .map(|word| same(stem(word)).into())
+                .collect();
+            let is_named = |context: &Context| {
+                !words.is_empty() && words.iter().all(|word| context.stems.contains(word))
+            };
+            self.counted(count, &shown, is_named);
         }
     }
 
@@ -385,22 +457,59 @@ fn add<'a>(sums: &mut BTreeMap<&'a str, (Option<Decimal>, usize)>, key: &'a str,
     *numbers += 1;
 }
 
+/// Words in the name of a field that holds bytes, where it names no unit.
+const SIZES: &[&str] =
+    &["size", "bytes", "length", "used", "free", "available", "capacity", "memory", "quota", "limit"];
+
+/// Words in the name of a field that holds seconds or milliseconds, where it names no unit.
+const DURATIONS: &[&str] =
+    &["duration", "elapsed", "uptime", "age", "took", "latency", "timeout", "lasted", "runtime"];
+
+/// The one word for a state that systems and people name in several.
+pub(crate) fn same(stem: &str) -> &str {
+    const GOOD: &[&str] = &["pass", "succ", "erfolg", "réuss", "complet", "green", "aprob"];
+    const BAD: &[&str] = &["fail", "fehlgeschlag", "échou", "échec", "error", "fall"];
+    let begins = |words: &[&str]| words.iter().any(|word| stem.starts_with(word));
+    match () {
+        () if begins(GOOD) || stem == "ok" => "success",
+        () if begins(BAD) => "failed",
+        () => stem,
+    }
+}
+
+/// The only currency that a text names, by code or symbol. `None`: none, or several.
+fn currency_named(text: &str) -> Option<Unit> {
+    let of_symbol = |c: char| currency_of(c);
+    let of_word = |word: &str| match word.len() {
+        3 => currency_of_code(&word.to_ascii_uppercase())
+            .filter(|_| word.bytes().all(|byte| byte.is_ascii_alphabetic())),
+        _ => None,
+    };
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter_map(of_word);
+    let mut named = text.chars().filter_map(of_symbol).chain(words);
+    let first = named.next()?;
+    named.all(|code| code == first).then(|| Unit::money(first))
+}
+
 /// The currency that a record names for its amounts.
 fn currency_in(members: &Map<String, Json>) -> Option<Unit> {
-    let code = members.get("currency").or_else(|| members.get("currency_code"))?.as_str()?;
+    let names = ["currency", "currency_code", "currencyCode", "waehrung", "währung", "devise", "moneda"];
+    let code = names.iter().find_map(|name| members.get(*name))?.as_str()?;
     currency_of_code(&code.to_uppercase()).map(Unit::money)
 }
 
 /// Whether the name of a field is of an amount of money, where its record names a currency.
 fn is_price(name: &str) -> bool {
     let name = folded(name);
-    [
-        "amount", "price", "total", "cost", "fee", "balance", "refund", "paid", "sum", "subtotal", "tax",
-        "value",
-    ]
-    .iter()
-    .any(|word| name.contains(word))
+    PRICES.iter().any(|word| name.contains(word))
 }
+
+/// Words in the name of a field that holds money.
+const PRICES: &[&str] = &[
+    "amount", "price", "total", "cost", "fee", "balance", "refund", "paid", "sum", "tax", "value", "net",
+    "gross", "due", "fare", "charge", "rate", "shipping", "preis", "betrag", "summe", "prix", "montant",
+    "precio", "importe",
+];
 
 fn is_glue_before(text: &str, at: usize) -> bool {
     let mut before = text.get(..at).unwrap_or_default().chars().rev();

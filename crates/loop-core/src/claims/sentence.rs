@@ -176,9 +176,9 @@ fn closing(rest: &str) -> usize {
     }
 }
 
-const ABBREVIATIONS: [&str; 26] = [
+const ABBREVIATIONS: &[&str] = &[
     "e.g", "i.e", "z.b", "d.h", "bzw", "ca", "approx", "no", "nr", "vs", "mr", "mrs", "ms", "dr", "st",
-    "etc", "p.ej", "sr", "sra", "inc", "ltd", "co", "cf", "fig", "usw", "p",
+    "etc", "p.ej", "sr", "sra", "std", "min", "sek", "inc", "ltd", "co", "cf", "fig", "usw", "p",
 ];
 
 #[cfg(test)]

@@ -33,6 +33,13 @@ pub(crate) struct Unit {
 impl Unit {
     pub(crate) const PERCENT: Self = Self { dimension: Dimension::Percent, factor: 1, binary: None };
 
+    pub(crate) const SECONDS: Self = Self { dimension: Dimension::Time, factor: 1_000, binary: None };
+
+    /// How many seconds one of it has. `None`: it is not a time, or less than a second.
+    pub(crate) fn seconds(&self) -> Option<u64> {
+        (self.dimension == Dimension::Time && self.factor >= 1_000).then_some(self.factor / 1_000)
+    }
+
     /// A count: it equals amounts without a unit, and no others.
     pub(crate) const COUNT: Self = Self { dimension: Dimension::Other("count"), factor: 1, binary: None };
 
@@ -51,8 +58,19 @@ impl Unit {
         [(self.dimension.clone(), self.factor)].into_iter().chain(binary)
     }
 
-    /// The unit that a word names.
+    /// The unit that a word of a text names. Codes of currencies have capitals.
     pub(crate) fn named(word: &str) -> Option<Self> {
+        if let Some(code) = currency_of_code(word) {
+            return Some(Self::money(code));
+        }
+        // As French abbreviates the units of octets.
+        let word = match word {
+            "Ko" => "kb",
+            "Mo" => "mb",
+            "Go" => "gb",
+            "To" => "tb",
+            word => word,
+        };
         let folded = word.to_lowercase();
         if let Some((_, code)) = CURRENCIES.iter().find(|(names, _)| names.contains(&&*folded)) {
             return Some(Self::money(code));
@@ -61,28 +79,55 @@ impl Unit {
             return Some(Self::PERCENT);
         }
         let (_, dimension, factor) = UNITS.iter().find(|(names, ..)| names.contains(&&*folded))?;
-        let binary = match dimension {
-            Dimension::Bytes => {
-                BINARY.iter().find(|(decimal, _)| decimal == factor).map(|(_, binary)| *binary)
-            }
-            _ => None,
-        };
+        if *dimension != Dimension::Bytes {
+            return Some(Self { dimension: dimension.clone(), factor: *factor, binary: None });
+        }
+        let binary = BINARY.iter().find(|(decimal, _)| decimal == factor).map(|(_, binary)| *binary);
         // `GiB` has one size only.
-        let is_binary = folded.ends_with("ib") || folded.ends_with("ibyte") || folded.ends_with("ibytes");
-        match binary {
-            Some(binary) if is_binary && folded != "b" => {
-                Some(Self { dimension: dimension.clone(), factor: binary, binary: Some(binary) })
-            }
-            binary => Some(Self { dimension: dimension.clone(), factor: *factor, binary }),
+        match binary.filter(|_| folded.ends_with("ib")) {
+            Some(binary) => Some(Self { dimension: Dimension::Bytes, factor: binary, binary: Some(binary) }),
+            None => Some(Self { dimension: Dimension::Bytes, factor: *factor, binary }),
         }
     }
 
-    /// The unit that the name of a field ends with, as in `size_gb`, `durationMs` or `amount_usd`.
+    /// The unit that the name of a field has, as in `size_gb`, `durationMs`, `bytes_written` or `amount_usd`.
     pub(crate) fn of_field(name: &str) -> Option<Self> {
-        let last = last_word(name)?;
-        // A field `count_s` or `b` names something else.
-        (last.len() > 1 || (last == "s" && name.len() > 1)).then(|| Self::named(&last)).flatten()
+        let words = words_of(name);
+        let (last, before) = words.split_last()?;
+        if matches!(last.as_str(), "c" | "f") && before.iter().any(|word| word.starts_with("temp")) {
+            return Self::named(if last == "c" { "°c" } else { "°f" });
+        }
+        // `min` is also the least, and a letter alone is often a name.
+        let of_last = match last.as_str() {
+            "s" | "h" | "m" | "kg" | "g" if !before.is_empty() => Self::named(last),
+            "min" | "day" | "year" | "month" | "week" | "second" => None,
+            last if last.len() > 1 => Self::named(last),
+            _ => None,
+        };
+        // `tailleMo` has the case of the French units of octets.
+        let of_last = of_last.or_else(|| {
+            let end = name.get(name.len().checked_sub(2)?..)?;
+            matches!(end, "Ko" | "Mo" | "Go").then(|| Self::named(end)).flatten()
+        });
+        let code = |word: &String| currency_of_code(&word.to_uppercase()).map(Self::money);
+        of_last.or_else(|| code(last)).or_else(|| {
+            let is_long = |word: &&String| word.len() > 4 || matches!(word.as_str(), "pct");
+            before.iter().rev().find_map(|word| {
+                code(word).or_else(|| Some(word).filter(is_long).and_then(|word| Self::named(word)))
+            })
+        })
     }
+}
+
+/// The power of ten by which the name of a field says that an amount of money is larger than the unit, as in `amount_cents`.
+/// The currency too, where the name says it.
+pub(crate) fn minor_of_field(name: &str) -> Option<(u32, Option<&'static str>)> {
+    words_of(name).iter().find_map(|word| match word.as_str() {
+        "cents" | "cent" | "minor" => Some((2, None)),
+        "pence" => Some((2, Some("GBP"))),
+        "micros" => Some((6, None)),
+        _ => None,
+    })
 }
 
 /// The currency of a symbol.
@@ -114,44 +159,43 @@ pub(crate) fn power_of(word: &str) -> Option<u32> {
     })
 }
 
-/// The last word of a field's name, folded: `size_gb` and `sizeGb` end with `gb`.
-fn last_word(name: &str) -> Option<String> {
-    let last = name.rsplit(['_', '-', '.', ' ']).next()?;
-    let chars: Vec<char> = last.chars().collect();
-    let mut begin = chars.len();
-    // From the end to a capital that follows a small letter; `sizeGB` ends with `gb`.
-    for (n, pair) in chars.windows(2).enumerate().rev() {
-        if let [before, after] = pair
-            && after.is_uppercase()
-            && !before.is_uppercase()
-        {
-            begin = n + 1;
-            break;
+/// The words of a field's name, folded: `size_gb`, `sizeGB` and `sizeGb` have two.
+fn words_of(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_small = false;
+    for c in name.chars() {
+        let is_sign = !(c.is_alphanumeric() || c == '%' || c == '°');
+        let begins = is_sign || c.is_uppercase() && was_small;
+        if begins && words.last().is_some_and(|word| !word.is_empty()) {
+            words.push(String::new());
         }
+        if let Some(word) = words.last_mut().filter(|_| !is_sign) {
+            word.extend(c.to_lowercase());
+        }
+        was_small = c.is_lowercase() || c.is_ascii_digit();
     }
-    let word: String =
-        if begin == chars.len() { last.to_owned() } else { chars.into_iter().skip(begin).collect() };
-    (!word.is_empty()).then(|| word.to_lowercase())
+    words.retain(|word| !word.is_empty());
+    words
 }
 
-const PERCENT: [&str; 8] = ["%", "％", "percent", "prozent", "pct", "pourcent", "percentage", "パーセント"];
+const PERCENT: &[&str] = &["%", "％", "percent", "prozent", "pct", "pourcent", "percentage", "パーセント"];
 
 const CURRENCIES: [(&[&str], &str); 15] = [
-    (&["usd", "dollar", "dollars", "us$"], "USD"),
-    (&["eur", "euro", "euros"], "EUR"),
-    (&["gbp", "pound", "pounds"], "GBP"),
-    (&["jpy", "yen", "円"], "JPY"),
-    (&["chf", "franken", "francs"], "CHF"),
-    (&["cad"], "CAD"),
-    (&["aud"], "AUD"),
-    (&["cny", "rmb", "yuan"], "CNY"),
-    (&["inr", "rupees"], "INR"),
-    (&["sek"], "SEK"),
-    (&["nok"], "NOK"),
-    (&["dkk"], "DKK"),
-    (&["pln"], "PLN"),
-    (&["brl"], "BRL"),
-    (&["mxn"], "MXN"),
+    (&["dollar", "dollars", "us$", "ドル"], "USD"),
+    (&["euro", "euros", "ユーロ"], "EUR"),
+    (&["pound", "pounds", "ポンド"], "GBP"),
+    (&["yen", "円"], "JPY"),
+    (&["franken", "francs"], "CHF"),
+    (&[], "CAD"),
+    (&[], "AUD"),
+    (&["yuan"], "CNY"),
+    (&["rupees"], "INR"),
+    (&[], "SEK"),
+    (&[], "NOK"),
+    (&[], "DKK"),
+    (&[], "PLN"),
+    (&[], "BRL"),
+    (&[], "MXN"),
 ];
 
 const BINARY: [(u64, u64); 6] = [
@@ -163,7 +207,7 @@ const BINARY: [(u64, u64); 6] = [
     (1_000_000_000_000_000, 1 << 50),
 ];
 
-const UNITS: [(&[&str], Dimension, u64); 29] = [
+const UNITS: [(&[&str], Dimension, u64); 38] = [
     (&["byte", "bytes", "octet", "octets"], Dimension::Bytes, 1),
     (&["kb", "kib", "kbyte", "kilobyte", "kilobytes"], Dimension::Bytes, 1_000),
     (&["mb", "mib", "mbyte", "megabyte", "megabytes"], Dimension::Bytes, 1_000_000),
@@ -173,15 +217,18 @@ const UNITS: [(&[&str], Dimension, u64); 29] = [
     (&["ms", "millisecond", "milliseconds", "millisekunden", "millisecondes"], Dimension::Time, 1),
     (
         &[
-            "s", "sec", "secs", "second", "seconds", "sekunde", "sekunden", "seconde", "secondes", "segundo",
-            "segundos", "秒",
+            "s", "sec", "secs", "second", "seconds", "sek", "sekunde", "sekunden", "seconde", "secondes",
+            "segundo", "segundos", "秒",
         ],
         Dimension::Time,
         1_000,
     ),
     (&["min", "mins", "minute", "minutes", "minuten", "minuto", "minutos", "分"], Dimension::Time, 60_000),
     (
-        &["h", "hr", "hrs", "hour", "hours", "stunde", "stunden", "heure", "heures", "hora", "horas", "時間"],
+        &[
+            "h", "hr", "hrs", "hour", "hours", "std", "stunde", "stunden", "heure", "heures", "hora",
+            "horas", "時間",
+        ],
         Dimension::Time,
         3_600_000,
     ),
@@ -205,12 +252,21 @@ const UNITS: [(&[&str], Dimension, u64); 29] = [
         Dimension::Other("month"),
         12,
     ),
+    (&["°c", "celsius"], Dimension::Other("celsius"), 1),
+    (&["°f", "fahrenheit"], Dimension::Other("fahrenheit"), 1),
+    (&["dbm"], Dimension::Other("decibel-milliwatt"), 1),
+    (&["t", "tonnes", "tonne", "tonnen"], Dimension::Mass, 1_000_000_000),
+    (&["lb", "lbs"], Dimension::Other("pound"), 1),
+    (&["oz"], Dimension::Other("ounce"), 1),
+    (&["mwh"], Dimension::Other("watt-hour"), 1_000_000),
+    (&["mw"], Dimension::Other("watt"), 1_000_000),
+    (&["ft", "feet"], Dimension::Other("foot"), 1),
     (&["mg"], Dimension::Mass, 1),
     (&["g", "gram", "grams", "gramm"], Dimension::Mass, 1_000),
     (&["kg", "kilogram", "kilograms", "kilogramm"], Dimension::Mass, 1_000_000),
     (&["mm"], Dimension::Length, 1),
     (&["cm"], Dimension::Length, 10),
-    (&["metre", "metres", "meter", "meters"], Dimension::Length, 1_000),
+    (&["m", "metre", "metres", "meter", "meters"], Dimension::Length, 1_000),
     (&["km", "kilometre", "kilometres", "kilometer", "kilometers"], Dimension::Length, 1_000_000),
     (&["w", "watt", "watts"], Dimension::Other("watt"), 1),
     (&["kw"], Dimension::Other("watt"), 1_000),
@@ -252,6 +308,10 @@ mod tests {
         assert_eq!(unit("amount_usd"), Some(Dimension::Money("USD")));
         assert_eq!(unit("used_percent"), Some(Dimension::Percent));
         assert_eq!(unit("uptime_s"), Some(Dimension::Time));
+        assert_eq!(unit("bytes_written"), Some(Dimension::Bytes));
+        assert_eq!(unit("medianHoursToMerge"), Some(Dimension::Time));
+        assert_eq!(unit("price_min"), None);
+        assert_eq!(unit("temp_c"), Some(Dimension::Other("celsius")));
         assert_eq!(unit("b"), None);
         assert_eq!(unit("jobs"), None);
     }

@@ -188,6 +188,18 @@ fn unit_at_start(word: &str) -> Option<Unit> {
     ends.iter().rev().find_map(|end| Unit::named(word.get(..*end)?))
 }
 
+/// A name without the ending of what belongs to it.
+fn owner(text: &str) -> &str {
+    text.strip_suffix("'s").or_else(|| text.strip_suffix("\u{2019}s")).unwrap_or(text)
+}
+
+/// Words behind a number that it does not count.
+const NOT_NOUNS: &[&str] = &[
+    "and", "are", "was", "were", "has", "had", "for", "from", "the", "von", "der", "die", "das", "sind",
+    "und", "sur", "des", "les", "est", "sont", "con", "los", "las", "del", "until", "bis", "with", "per",
+    "but", "which", "that", "who", "than", "not", "out", "auf", "bei", "its", "into", "instead",
+];
+
 /// Whether the word before a number says that it is rounded.
 fn is_about(before: &str) -> bool {
     let word = folded(before);
@@ -239,6 +251,14 @@ impl<'a> Reader<'a> {
     fn push(&mut self, from: usize, to: usize, value: Value) -> usize {
         let (Some(first), Some(last)) = (self.get(from), self.get(to)) else { return 1 };
         self.found.push(Found { range: first.at..last.end(), value });
+        to - from + 1
+    }
+
+    /// As [`push`](Self::push), of a value that ends so many bytes after the begin of its last chunk: in a text without spaces
+    /// the sentence continues in it.
+    fn push_to(&mut self, from: usize, to: usize, bytes: usize, value: Value) -> usize {
+        let (Some(first), Some(last)) = (self.get(from), self.get(to)) else { return 1 };
+        self.found.push(Found { range: first.at..last.at + bytes.min(last.text.len()), value });
         to - from + 1
     }
 
@@ -299,9 +319,15 @@ impl<'a> Reader<'a> {
 
     fn relative(&mut self, at: usize, text: &str) -> Option<usize> {
         let days = match &*folded(text) {
-            "today" | "heute" | "aujourd'hui" | "hoy" | "今日" => 0,
+            "today" | "heute" | "aujourd'hui" | "hoy" | "今日" => {
+                // `As of today` says when it is written.
+                let before = at.checked_sub(1).and_then(|before| self.get(before));
+                if before.is_some_and(|it| matches!(it.text, "of" | "Stand")) {
+                    return None;
+                }
+                0
+            }
             "yesterday" | "gestern" | "hier" | "ayer" | "昨日" => -1,
-            "tomorrow" | "demain" | "明日" => 1,
             _ => return None,
         };
         // `hier` is a place in German, and `morgen` the morning.
@@ -337,6 +363,24 @@ impl<'a> Reader<'a> {
             return Some(self.push(at, at, Value::Time(time)));
         }
         let next = next.filter(|_| rest.is_empty())?;
+        let minute_at = |at: usize| {
+            let minute = self.get(at).filter(|it| it.before.is_empty() && it.text.len() <= 2)?;
+            minute.text.parse::<u32>().ok().filter(|minute| *minute < 60)
+        };
+        if next == "h"
+            && self.locale == Locale::Fr
+            && let Some(minute) = minute_at(at + 2)
+        {
+            let time = Time::new(hour, minute, None)?;
+            return Some(self.push(at, at + 2, Value::Time(time)));
+        }
+        if next.starts_with('時') && !next.starts_with("時間") {
+            let minute =
+                minute_at(at + 2).filter(|_| self.get(at + 3).is_some_and(|it| it.text.starts_with('分')));
+            let time = Time::new(hour, minute.unwrap_or(0), None)?;
+            let to = if minute.is_some() { at + 3 } else { at + 1 };
+            return Some(self.push_to(at, to, '時'.len_utf8(), Value::Time(time)));
+        }
         let hour = match half(next) {
             Some(is_pm) => twelve(hour, is_pm)?,
             None if next == "Uhr" => hour,
@@ -361,14 +405,23 @@ impl<'a> Reader<'a> {
             self.get(month_at + 1).filter(|next| next.text.starts_with('月'))?;
             let day = number(self.get(month_at + 2)?)?;
             self.get(month_at + 3).filter(|next| next.text.starts_with('日'))?;
-            return Some(self.push(at, month_at + 3, Value::Day(Day::new(year, month, day)?)));
+            let day = Value::Day(Day::new(year, month, day)?);
+            return Some(self.push_to(at, month_at + 3, '日'.len_utf8(), day));
         }
         let ordinal = chunk.text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let is_ordinal = matches!(chunk.text.get(ordinal.len()..)?, "" | "st" | "nd" | "rd" | "th" | "er");
         let day: u32 = (is_ordinal && ordinal.len() <= 2).then(|| ordinal.parse().ok()).flatten()?;
         let skip =
             |at: usize| at + usize::from(self.get(at).is_some_and(|it| matches!(it.text, "de" | "of")));
-        let month_at = skip(at + 1);
+        let is_range = self.get(at + 1).is_some_and(|it| {
+            matches!(it.text, "to" | "until" | "bis" | "au" | "al" | "and" | "und" | "et" | "y" | "zum")
+        });
+        let month_at = skip(if is_range { at + 3 } else { at + 1 });
+        let chunk = if is_range {
+            self.get(at + 2).filter(|it| it.text.starts_with(|c: char| c.is_ascii_digit()))?
+        } else {
+            chunk
+        };
         // `26. November`, but not `26, November`.
         let is_next = matches!(chunk.after, "" | ".") && self.get(month_at)?.before.is_empty();
         let month = is_next.then(|| month_of(self.get(month_at)?.text)).flatten()?;
@@ -377,6 +430,10 @@ impl<'a> Reader<'a> {
             .year(year_at)
             .filter(|_| matches!(self.get(month_at).map(|it| it.after), Some("" | "," | ".")));
         let day = Day::new(year, month, day)?;
+        if is_range {
+            // The second day is read by itself.
+            return Some(self.push(at, at, Value::Day(day)));
+        }
         Some(self.push(at, if year.is_some() { year_at } else { month_at }, Value::Day(day)))
     }
 
@@ -460,8 +517,19 @@ impl<'a> Reader<'a> {
             return Some(self.push(at, value_at + taken, value));
         }
         if !suffix.is_empty() {
-            // `42%`, `42GB`, `42€`, `24-hour`.
-            let word = suffix.trim_start_matches('-');
+            // As `df` writes sizes; in a document it may be anything.
+            let suffix = match (self.reads, suffix) {
+                (Reads::Measures, "K") => "KB",
+                (Reads::Measures, "M") => "MB",
+                (Reads::Measures, "G") => "GB",
+                (Reads::Measures, "T") => "TB",
+                (_, suffix) => suffix,
+            };
+            // `42%`, `42GB`, `42€`. `24-hour` says what kind of thing it is.
+            let word = suffix;
+            if word.starts_with('-') {
+                return word.trim_start_matches('-').chars().all(char::is_alphabetic).then_some(1);
+            }
             let mut symbol = word.chars();
             let unit = match (symbol.next().and_then(currency_of), symbol.next()) {
                 (Some(code), None) => Unit::money(code),
@@ -487,8 +555,49 @@ impl<'a> Reader<'a> {
         if is_alone && !self.is_part_of_another(last) {
             return Some(1);
         }
+        if let Some((whole, to)) = self.duration(last, number, &measured) {
+            let value = self.amount_of(at, "", whole, Measured::Unit(Unit::SECONDS));
+            return Some(self.push(at, to, value));
+        }
+        let is_unspaced = taken > 0
+            && self.get(last + 1).is_some_and(|it| it.is_joined && it.text.starts_with(is_unspaced));
+        let bytes = if is_unspaced { self.unit_length(last + 1, &measured) } else { usize::MAX };
         let value = self.amount_of(at, digits_only, number, measured);
-        Some(self.push(at, last + taken, value))
+        Some(self.push_to(at, last + taken, bytes, value))
+    }
+
+    /// How many bytes of a chunk without spaces are the unit.
+    fn unit_length(&self, at: usize, measured: &Measured) -> usize {
+        let Some(chunk) = self.get(at) else { return 0 };
+        match measured {
+            Measured::Unit(_) => {
+                let mut ends = chunk.text.char_indices().map(|(at, c)| at + c.len_utf8()).take(4);
+                let length =
+                    ends.by_ref().filter(|end| chunk.text.get(..*end).and_then(Unit::named).is_some()).last();
+                length.unwrap_or(chunk.text.len())
+            }
+            Measured::Nothing | Measured::Noun(_) => chunk.text.chars().next().map_or(0, char::len_utf8),
+        }
+    }
+
+    /// `12 min 14 s`: all of it in seconds, and its last chunk. `last` is the chunk of the first number.
+    fn duration(&self, last: usize, first: Number, measured: &Measured) -> Option<(Number, usize)> {
+        let Measured::Unit(unit) = measured else { return None };
+        let mut smallest = unit.seconds()?;
+        let mut total = first.amount.times(smallest)?;
+        let mut to = last + 1;
+        // The parts go from large to small, so there are few.
+        while matches!(self.get(to).map(|it| it.after), Some("" | "." | ","))
+            && let Some(next) = self.get(to + 1).filter(|it| it.before.is_empty())
+            && let Some(part) = Number::read(next.text, self.locale)
+            && let Measured::Unit(unit) = self.measured(to + 1)
+            && let Some(seconds) = unit.seconds().filter(|seconds| *seconds < smallest)
+        {
+            total = total.plus(part.amount.times(seconds)?)?;
+            (smallest, to) = (seconds, to + 2);
+        }
+        let whole = Number { amount: total, places: 0, significant: 1 };
+        (to > last + 1).then_some((whole, to))
     }
 
     /// A number whose thousands are set apart by plain spaces, and how many more chunks it has.
@@ -539,7 +648,15 @@ impl<'a> Reader<'a> {
         {
             return Measured::Unit(unit);
         }
-        let is_noun = word.chars().count() > 2 && word.chars().all(|c| c.is_alphabetic() || c == '-');
+        let is_small = NOT_NOUNS.contains(&&*folded(word));
+        if next.is_joined
+            && let Some(counter) =
+                word.chars().next().filter(|c| matches!(c, '件' | '個' | '回' | '名' | '人' | '台' | '行'))
+        {
+            return Measured::Noun(counter.to_string().into());
+        }
+        let is_noun =
+            !is_small && word.chars().count() > 2 && word.chars().all(|c| c.is_alphabetic() || c == '-');
         if is_noun { Measured::Noun(folded(word).into()) } else { Measured::Nothing }
     }
 
@@ -552,10 +669,15 @@ impl<'a> Reader<'a> {
         let name = name::name_at(self.chunks, at, self.locale)?;
         let Some((first, last)) = name.words else { return Some(name.passed) };
         let text_of = |from: usize| {
-            (from..=last).filter_map(|at| self.get(at)).flat_map(|it| words(it.text)).collect::<Vec<_>>()
+            (from..=last)
+                .filter_map(|at| self.get(at))
+                .flat_map(|it| words(owner(it.text)))
+                .collect::<Vec<_>>()
         };
         // A sentence begins with a capital, whatever its first word is.
-        let also = (first == 0 && last > 1).then(|| text_of(first + 1));
+        let capitals =
+            (first..=last).filter_map(|at| self.get(at)).filter(|it| it.text.starts_with(char::is_uppercase));
+        let also = (first == 0 && capitals.count() > 2).then(|| text_of(first + 1));
         let value = Value::Text { kind: ValueKind::Name, words: text_of(first), also };
         self.push(first, last, value);
         Some(name.passed)
