@@ -9,15 +9,16 @@ use crate::rust_text;
 use crate::workspace::{self, Failure};
 
 /// Each room, and the rooms that it may use.
-const BELOW: [(&str, &[&str]); 8] = [
+const BELOW: [(&str, &[&str]); 9] = [
     ("types", &[]),
     ("spec", &["types"]),
     ("reply", &["types", "spec"]),
+    ("claims", &["types", "reply"]),
     ("policy", &["types", "spec", "reply"]),
     ("repeats", &["types", "spec", "reply"]),
     ("gate", &["types", "spec", "reply", "policy", "repeats"]),
-    ("run", &["types", "spec", "reply", "policy", "repeats", "gate"]),
-    ("invariants", &["types", "spec", "reply", "policy", "repeats", "gate", "run"]),
+    ("run", &["types", "spec", "reply", "claims", "policy", "repeats", "gate"]),
+    ("invariants", &["types", "spec", "reply", "claims", "policy", "repeats", "gate", "run"]),
 ];
 
 /// Where the rooms are, from the root of the workspace.

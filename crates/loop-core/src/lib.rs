@@ -80,6 +80,7 @@
 //! | [`types`] | shared types: ids, money, work items, results, evidence |
 //! | [`spec`] | configuration: protocol, tools, models, limits, settings of the gate |
 //! | [`reply`] | parses a model's reply into a proposal, and merges it into the document |
+//! | [`claims`] | whether the values of a document stand in the evidence that it cites |
 //! | [`policy`] | what a call may do |
 //! | [`repeats`] | whether a call is a repeat |
 //! | [`gate`] | the verdict on each call, and whether the run continues: breakers, certificates |
@@ -97,6 +98,8 @@ pub mod spec;
 
 pub mod reply;
 
+pub mod claims;
+
 pub mod policy;
 pub mod repeats;
 
@@ -106,6 +109,7 @@ pub mod run;
 
 pub mod invariants;
 
+pub use claims::{Claim, ClaimSources, ClaimTotals, Formula, Grounding, ValueKind, claims};
 pub use gate::{
     Breaker, Certificate, Change, Condition, DeniedBy, Effects, JudgedAction, Limit, Measure, StopReason,
     TierCause, TierChange, Verdict, Written,
@@ -126,17 +130,17 @@ pub use run::{
 };
 pub use spec::{
     ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,
-    ErrorStyle, Execution, GateSettings, InvalidReason, LimitWithoutPrice, Limits, MAX_REQUESTED_CALLS,
-    ModelSpec, ModelSpecs, NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid, OnToolError, OutputSpec,
-    OwnReason, ProtocolSpec, ReasonName, RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION,
-    SchemaViolation, SectionSpec, Selection, Setting, SpecNames, Stale, TaintRule, ThreeTier, ToolPolicy,
-    ToolRepeats, ToolSpec,
+    ErrorStyle, Execution, GateSettings, GroundingRule, InvalidReason, LimitWithoutPrice, Limits,
+    MAX_REQUESTED_CALLS, ModelSpec, ModelSpecs, NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid,
+    OnToolError, OutputSpec, OwnReason, ProtocolSpec, ReasonName, RepeatScope, Repeats, Resolve, RunSpec,
+    SPEC_VERSION, SchemaViolation, SectionSpec, Selection, Setting, SpecNames, Stale, TaintRule, ThreeTier,
+    ToolPolicy, ToolRepeats, ToolSpec,
 };
 #[cfg(feature = "planted-bugs")]
 pub use types::Planted;
 pub use types::{
     Action, Approver, Arguments, CallExtent, CommandKey, Confidence, Cost, Data, Digest, Effect, Evidence,
-    EvidenceId, FailureKind, FailureText, Instruction, InvalidDigest, InvalidKey, ItemForm, Millis,
+    EvidenceId, FailureKind, FailureText, Instruction, InvalidDigest, InvalidKey, ItemForm, Locale, Millis,
     ModelFailure, Observation, PicoUsd, Price, PriceAbove, Priority, Rates, Received, RunId, Scope, Slot,
     Status, StopClass, SubCallUse, Tier, ToolCall, Totals, Usage, WorkItem, canonical, digest, digest_text,
     edits, is_blank, is_clean, is_invisible, is_joiner,

@@ -4,7 +4,8 @@ use crate::common::usd;
 use loop_testkit::*;
 
 use loop_core::{
-    Confidence, Decision, FinishReason, Measure, Note, SectionSpec, Status, StopClass, StopReason,
+    Confidence, Decision, FinishReason, GroundingRule, Measure, Note, Observation, SectionSpec, Status,
+    StopClass, StopReason,
 };
 use serde_json::{Value, json};
 
@@ -182,6 +183,35 @@ fn the_work_item_is_no_evidence_where_evidence_is_demanded() {
         assert_eq!(serde_json::to_string(&cite).unwrap(), text);
         assert_eq!(serde_json::from_str::<loop_core::Cite>(text).unwrap(), cite);
     }
+}
+
+#[test]
+fn a_value_that_stands_in_no_evidence_is_demanded_once_and_then_missing() {
+    let begun = |rule| {
+        let world = run().with(|spec| spec.gate.grounding = rule).start().replied(&device("a"));
+        world.finished(
+            "1/action-0",
+            Observation::new(Status::Ok, "", "", r#"{"size_gb": 42, "host": "web-1"}"#),
+        )
+    };
+    let says = |body: &str| bare_draft("high").section("Situation", body);
+    let (lie, truth) = (says("web-1 has 24 GB, and 24 GB at web-9 [E1]."), says("web-1 has 42 GB [E1]."));
+    let missing = "evidence for the ungrounded \"24 GB\", \"web-9\" in section `situation`";
+
+    // The model reads which values it is about, and has one pass to mend them.
+    let asked = begun(GroundingRule::Demand).replied(&lie).expect_call("3/main", 1);
+    assert_eq!(asked.run.revisions(3).unwrap(), [missing.into()]);
+    asked.replied(&truth).ends(StopReason::Confident);
+    let world = begun(GroundingRule::Demand).replied(&lie).replied(&lie).ends(StopReason::EvidenceMissing);
+    assert_eq!(world.outcome().missing, [missing.into()]);
+    assert_eq!(world.run.claims().len(), 4);
+    // What stands in other evidence or in the item is not nowhere.
+    begun(GroundingRule::Demand).replied(&says("web-1 has 42 GB.")).ends(StopReason::Confident);
+    // A report decides nothing.
+    let world = begun(GroundingRule::Report).replied(&lie).ends(StopReason::Confident);
+    assert_eq!((world.outcome().missing.len(), world.run.claims().len()), (0, 4));
+    let world = begun(GroundingRule::Off).replied(&lie).ends(StopReason::Confident);
+    assert!(world.run.claims().is_empty());
 }
 
 #[test]

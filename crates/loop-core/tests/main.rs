@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
 mod bounded;
+mod claims;
+mod claims_corpus;
 mod common;
 mod compaction;
 mod conversation;

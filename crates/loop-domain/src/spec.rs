@@ -251,6 +251,8 @@ pub(crate) fn gate_over(
         approved: lists.approved,
         repeats: config.repeats.or(defaults.repeats),
         eager: config.eager.or(defaults.eager),
+        grounding: config.grounding.unwrap_or(defaults.grounding),
+        locale: config.locale.unwrap_or(defaults.locale),
     })
 }
 

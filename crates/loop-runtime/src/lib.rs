@@ -82,6 +82,7 @@ mod alarm;
 mod audit;
 mod batch_line;
 mod callbacks;
+mod claims;
 mod conversation;
 mod diff;
 mod driver;

@@ -2,7 +2,7 @@
 
 use loop_core::{
     Certificate, Condition, Digest, Effects, Evidence as Returned, JudgedAction, Outcome, PassSummary,
-    PersonRequest, Saved, ServedCall, Slot, Started, Totals,
+    PersonRequest, RunSpec, Saved, ServedCall, Slot, Started, Totals,
 };
 use loop_prompts::markdown_of;
 use schemars::JsonSchema;
@@ -15,6 +15,7 @@ use crate::uses::ToolUse;
 
 pub use crate::audit::{AUDIT_VERSION, AuditFault, AuditFinding, JournalAudit, RunAudit};
 pub use crate::batch_line::{BatchLine, BatchState};
+pub use crate::claims::{ClaimReport, ClaimTotalsReport, marked};
 pub use crate::diff::{DIFF_VERSION, PassDiff, RunDiff, TextChange, ValueDiff, decided, line_diff};
 pub use crate::explain::explain;
 pub use crate::forecast::{Bound, Forecast};
@@ -90,6 +91,13 @@ pub struct Report {
     pub missing: Vec<String>,
     /// The settled results, by number. Empty if there are none, or if the report was made without them.
     pub evidence: Vec<EvidenceReport>,
+    /// The checkable values of the document, each with where it stands, in its order. Absent if the domain does not look for
+    /// them, or if the report was made without the run's spec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claims: Option<Vec<ClaimReport>>,
+    /// How many values stand where. Absent where `claims` is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claim_totals: Option<ClaimTotalsReport>,
     /// Every requested action with its verdict.
     pub actions: Vec<ActionReport>,
     /// Every settled model call, in that order: the model that was requested, and the one that served.
@@ -584,6 +592,8 @@ impl Report {
                     data: None,
                 })
                 .collect(),
+            claims: None,
+            claim_totals: None,
             actions: outcome.actions.iter().map(|it| action(it, &outcome.evidence)).collect(),
             calls: outcome.calls.iter().map(CallReport::new).collect(),
             program: Some(started.provenance.program.to_string()).filter(|program| !program.is_empty()),
@@ -612,10 +622,16 @@ impl Report {
         Self { tools: Some(tools), ..self }
     }
 
-    /// The report with the domain's name, which is in the run's spec.
+    /// The report with what the run's spec says: the domain's name, and where the values of the document stand.
     #[must_use]
-    pub fn with_domain(self, name: &str) -> Self {
-        Self { domain: Some(name.to_owned()), ..self }
+    pub fn with_spec(self, spec: &RunSpec, started: &Started, outcome: &Outcome) -> Self {
+        let claims = spec.gate.grounding.looks().then(|| outcome.claims(spec, started));
+        Self {
+            domain: Some(spec.domain.to_string()),
+            claim_totals: claims.as_deref().map(ClaimTotalsReport::of),
+            claims: claims.map(|claims| claims.iter().map(ClaimReport::new).collect()),
+            ..self
+        }
     }
 
     /// The report with this much of the evidence of `outcome`, of which it is the report.

@@ -13,6 +13,7 @@ mod domain;
 mod eval;
 mod failure;
 mod fork;
+mod grounding;
 mod guard;
 mod hooks;
 mod identity;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use loop_core::{
-    Cost, EventKind, Measure, Millis, Outcome, PersonRequest, PicoUsd, Started, StopClass, StopReason,
+    Claim, Cost, EventKind, Measure, Millis, Outcome, PersonRequest, PicoUsd, Started, StopClass, StopReason,
     Totals, WorkItem,
 };
 use loop_runtime::{
@@ -27,7 +27,7 @@ use crate::chat::{self, typed};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::resume::Origin;
-use crate::{budgets, people, places, saving, selection, show, stream, wrote};
+use crate::{budgets, grounding, people, places, saving, selection, show, stream, wrote};
 
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
@@ -180,7 +180,8 @@ impl Driving<'_> {
             (!requested.is_empty()).then(|| people::in_words(started, &requested, Millis(0), at.as_deref()));
         let report = if let Some(detail) = json {
             let report = Report::new(started, &outcome).with_evidence(&outcome, detail);
-            let mut report = report.with_waiting(started, &requested).with_domain(&runner.spec().domain);
+            let mut report = report.with_waiting(started, &requested);
+            report = report.with_spec(runner.spec(), started, &outcome);
             match journal.read(&outcome.run).await {
                 Ok(recorded) => {
                     let people = PeopleReport::of(&recorded);
@@ -196,17 +197,18 @@ impl Driving<'_> {
         let wrote = wrote::lines(started, &runner.spec().domain, &outcome.calls);
         let exceeded = outcome.stop.primary.reason == StopReason::SharedBudgetExceeded;
         let taken = if exceeded { budgets::lines(runner).await } else { Vec::new() };
+        let claims = outcome.claims(runner.spec(), started);
         let printed = spawn_blocking(move || {
             match (report, &words) {
                 (Some(report), _) => stream::print_json(&format!("{report}\n")),
                 (None, Some(words)) if prints => stream::print(words),
                 (None, Some(words)) => words.lines().for_each(stream::note),
-                (None, None) if prints => show::print_result(&outcome),
+                (None, None) if prints => show::print_result(&outcome, &claims),
                 (None, None) => {}
             }
             match words {
                 Some(_) => waits(&outcome, &wrote),
-                None => summary(&outcome, &wrote),
+                None => summary(&outcome, &claims, &wrote),
             }
             taken.into_iter().for_each(stream::note);
         });
@@ -234,13 +236,16 @@ fn waits(outcome: &Outcome, wrote: &[String]) {
 }
 
 /// The reason, what was left undone, the cost, and who wrote it, on standard error.
-pub(crate) fn summary(outcome: &Outcome, wrote: &[String]) {
+pub(crate) fn summary(outcome: &Outcome, claims: &[Claim], wrote: &[String]) {
     let stop = &outcome.stop;
     stream::note("");
     stream::note(format!("stopped: {} ({}). {}", stop.reason(), stop.class.name(), explain(stop)));
     if !outcome.missing.is_empty() {
         let missing: Vec<&str> = outcome.missing.iter().map(AsRef::as_ref).collect();
         stream::note(format!("missing: {}", missing.join(", ")));
+    }
+    if let Some(line) = grounding::line(claims) {
+        stream::note(format!("values:  {line}"));
     }
     if let Some(output) = outcome.output.as_ref().filter(|output| !output.valid) {
         let why = outcome.rejection.as_ref().map_or_else(String::new, |why| format!(" ({why})"));

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use loop_core::{Approver, AttemptState, JudgedAction, Outcome, PassRecord, Reserve, Run, RunId, Totals};
+use loop_core::{
+    Approver, AttemptState, Claim, JudgedAction, Outcome, PassRecord, Reserve, Run, RunId, Totals,
+};
 use loop_runtime::{
     journal::{Entry, Journal, JournalError, Recorded, RunLine, replay},
     people::{ApproverReport, InstructionReport, PeopleReport, PersonRequestRecord},
@@ -16,7 +18,7 @@ use serde_json::json;
 use crate::args::ShowArgs;
 use crate::failure::Failure;
 use crate::stream::{cut, grouped, one_line};
-use crate::{cache, fork, places, run, run_page, runs, stream, wrote};
+use crate::{cache, fork, grounding, places, run, run_page, runs, stream, wrote};
 
 pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
@@ -55,16 +57,18 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     };
     if let Some(detail) = args.json.detail() {
         let report = Report::new(state.started(), outcome).with_evidence(outcome, detail);
-        let report = report.with_domain(&state.spec().domain);
+        let report = report.with_spec(state.spec(), state.started(), outcome);
         let report = report.with_tools(tools_of(&recorded)).with_people(people);
         stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&report)?));
         return Ok(ExitCode::SUCCESS);
     }
     stream::print(&tagged);
     stream::print(&heading(&state));
-    print_result(outcome);
+    let claims = state.claims();
+    print_result(outcome, &claims);
     stream::print(&details(&state, &people));
-    run::summary(outcome, &[]);
+    stream::print(&grounding::list(&claims));
+    run::summary(outcome, &claims, &[]);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -85,13 +89,14 @@ pub(crate) fn unverified(run: &RunId, recorded: &Recorded) {
     }
 }
 
-/// Prints what a run came to: its document, its answer, or its output once that is valid.
-pub(crate) fn print_result(outcome: &Outcome) {
+/// Prints what a run came to: its document, its answer, or its output once that is valid. At a terminal the document has a
+/// mark behind each value that stands in no evidence.
+pub(crate) fn print_result(outcome: &Outcome, claims: &[Claim]) {
     if let Some(answer) = &outcome.answer {
         return stream::print(&format!("{}\n", answer.trim_end()));
     }
     let Some(output) = outcome.output.as_ref().filter(|output| output.valid) else {
-        return stream::print(&outcome.document.to_markdown());
+        return stream::print(&grounding::shown(&outcome.document, claims).to_markdown());
     };
     let value = serde_json::from_str::<serde_json::Value>(&output.value);
     let pretty = value.ok().and_then(|value| serde_json::to_string_pretty(&value).ok());

@@ -106,6 +106,11 @@ impl Fence {
     }
 }
 
+/// The fenced blocks of a text, from the opening fence to the closing one, in order.
+pub(crate) fn fenced(text: &str) -> Vec<Range<usize>> {
+    Layout::of(text).blocks.into_iter().map(|block| block.whole).collect()
+}
+
 /// Whether a line is a top-level `##` heading.
 pub(crate) fn is_heading(line: &str) -> bool {
     heading_text(line, 0).is_some()

@@ -29,4 +29,5 @@ pub use proposal::{Ending, Proposal, Refused};
 pub use sections::{LiveText, PREAMBLE, ProposedSection};
 
 pub(crate) use contract::{Echoes, parameters_of};
+pub(crate) use markdown::fenced;
 pub(crate) use read::{Reading, is_visible, read, repair, salvage, unusable};

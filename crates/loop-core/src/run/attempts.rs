@@ -94,7 +94,7 @@ impl Rest<'_> {
         let ends = match result {
             Validation::Valid => {
                 self.set_attempt(AttemptState::Valid);
-                let missing = self.draft.missing(self.spec, self.knowledge);
+                let missing = self.draft.missing(self.spec, self.knowledge, self.started);
                 let what = Measure::Text("the output is valid".into());
                 Some(match missing.is_empty() {
                     true => Condition::new(StopReason::Completed, what),

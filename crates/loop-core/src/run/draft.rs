@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::Written;
 use crate::reply::{Document, Ending};
+use crate::run::event::Started;
+use crate::run::grounding;
 use crate::run::knowledge::Knowledge;
 use crate::run::outcome::{Output, PassSummary, Rejection};
-use crate::spec::{Cite, RunSpec, SectionSpec};
+use crate::spec::{Cite, GroundingRule, RunSpec, SectionSpec};
 use crate::types::{Confidence, Millis, Tier};
 
 /// The content of the replies: the document, an answer, attempts at an output.
@@ -53,8 +55,8 @@ impl Draft {
     }
 
     /// What the domain requires and the document does not have yet: required sections, valid citations, results of
-    /// required tools.
-    pub(super) fn missing(&self, spec: &RunSpec, knowledge: &Knowledge) -> Vec<Arc<str>> {
+    /// required tools, evidence for its values.
+    pub(super) fn missing(&self, spec: &RunSpec, knowledge: &Knowledge, started: &Started) -> Vec<Arc<str>> {
         let mut missing = Vec::new();
         for SectionSpec { id, required, cite, .. } in spec.sections() {
             match self.document.get(id) {
@@ -79,6 +81,9 @@ impl Draft {
             }
         }
         missing.extend(knowledge.unobserved(spec).map(|tool| Arc::from(format!("a result of `{tool}`"))));
+        if spec.gate.grounding == GroundingRule::Demand {
+            missing.extend(grounding::ungrounded(&self.document, spec, &knowledge.evidence, started));
+        }
         missing
     }
 

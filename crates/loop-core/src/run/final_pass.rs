@@ -113,7 +113,7 @@ impl Rest<'_> {
     /// supplied what was missing. `None` then, and for any other pass.
     pub(super) fn unrevised(&self, pass: u32) -> Option<Condition> {
         self.draft.revisions(pass)?;
-        let missing = self.draft.missing(self.spec, self.knowledge);
+        let missing = self.draft.missing(self.spec, self.knowledge, self.started);
         (!missing.is_empty()).then(|| evidence_missing(missing))
     }
 

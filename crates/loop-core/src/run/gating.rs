@@ -41,7 +41,7 @@ impl Rest<'_> {
         let is_violation = |judged: &JudgedAction| self.knowledge.is_violation(judged);
         let (ending, last) = gate::ending(proposal.ending.clone(), &judged, stored, is_violation, self.spec);
         self.draft.take_ending(&ending, last);
-        let missing = self.draft.missing(self.spec, self.knowledge);
+        let missing = self.draft.missing(self.spec, self.knowledge, self.started);
         let candidates = count(&judged);
         let trouble = self.find_trouble(&judged);
         let by_ending = !self.spec.protocol.properties().states_confidence;

@@ -44,6 +44,7 @@ mod eager;
 mod event;
 mod final_pass;
 mod gating;
+mod grounding;
 mod inbox;
 mod knowledge;
 mod model_calls;

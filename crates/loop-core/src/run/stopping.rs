@@ -224,7 +224,7 @@ impl Rest<'_> {
             rejection: self.draft.last_rejection(),
             attempts: self.draft.attempts.len() as u32,
             stopped_in,
-            missing: self.draft.missing(self.spec, self.knowledge),
+            missing: self.draft.missing(self.spec, self.knowledge, self.started),
             evidence: self.knowledge.evidence.clone(),
             actions: self.calls.actions.iter().map(|action| (**action).clone()).collect(),
             dropped_reads: self.calls.dropped.clone(),

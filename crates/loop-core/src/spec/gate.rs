@@ -9,7 +9,7 @@ use crate::spec::policy::{
     Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, TaintRule,
     ThreeTier,
 };
-use crate::types::is_default;
+use crate::types::{Locale, is_default};
 
 /// The settings of the gate. The domain's `[gate]` or the program sets them.
 ///
@@ -110,6 +110,33 @@ pub struct GateSettings {
     /// may, except with the cost mode `strict`. Only native calls start early.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eager: Option<bool>,
+    /// What follows from a value of the document that stands in no evidence. Default: it is reported.
+    #[serde(skip_serializing_if = "is_default")]
+    pub grounding: GroundingRule,
+    /// How the document writes numbers and dates. Default: as in English.
+    #[serde(skip_serializing_if = "is_default")]
+    pub locale: Locale,
+}
+
+/// What follows from a value of the document that stands in no evidence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GroundingRule {
+    /// Nothing: values are not looked for.
+    Off,
+    /// It is reported with the outcome. It decides nothing.
+    #[default]
+    Report,
+    /// A confident answer with such a value lacks something: a pass to revise it is granted as for a missing citation, and
+    /// else the run ends as `evidence_missing`.
+    Demand,
+}
+
+impl GroundingRule {
+    /// Whether values are looked for.
+    pub fn looks(self) -> bool {
+        self != Self::Off
+    }
 }
 
 impl Default for GateSettings {
@@ -144,6 +171,8 @@ impl Default for GateSettings {
             authorities: Vec::new(),
             breakers: Breakers::default(),
             eager: None,
+            grounding: GroundingRule::default(),
+            locale: Locale::default(),
         }
     }
 }

@@ -20,7 +20,7 @@ mod tool;
 
 pub use args::{ArgSpec, ArgType, SchemaViolation};
 pub use cost_limit::{CostLimit, LimitWithoutPrice, NotUsd};
-pub use gate::{GateSettings, Stale};
+pub use gate::{GateSettings, GroundingRule, Stale};
 pub use limits::{CostMode, Limits, MAX_REQUESTED_CALLS};
 pub use models::{ModelSpec, ModelSpecs};
 pub use own_reason::{InvalidReason, OwnReason, ReasonName};

@@ -21,7 +21,8 @@ mod instruction;
 pub(crate) mod invisible;
 mod item;
 mod item_form;
-pub(crate) mod members;
+pub(crate) mod locale;
+mod members;
 mod money;
 mod observation;
 pub(crate) mod planted;
@@ -51,6 +52,7 @@ pub(crate) use invisible::is_drawn_as_nothing;
 pub use invisible::{is_blank, is_clean, is_invisible, is_joiner};
 pub use item::{Scope, WorkItem};
 pub use item_form::ItemForm;
+pub use locale::Locale;
 pub use money::{Cost, PicoUsd};
 pub use observation::{FailureText, Observation, Status, SubCallUse};
 #[cfg(feature = "planted-bugs")]

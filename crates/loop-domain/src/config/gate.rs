@@ -1,7 +1,8 @@
 //! `[gate]`: how it is decided after each pass whether to continue.
 
 use loop_core::{
-    OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, Stale, TaintRule,
+    GroundingRule, Locale, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve,
+    Stale, TaintRule,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -63,6 +64,15 @@ pub(crate) struct GateConfig {
     /// Whether a call of a `cheap` tool may start before the reply that requests it is complete; for native calls alone.
     /// Default: true, but false where `limits.cost_mode` is `strict`.
     pub(crate) eager: Option<bool>,
+    /// For documents: what follows from a value (an amount, a day, an id, a name) that stands in no evidence: `report`, it is
+    /// marked and reported; `demand`, a confident answer with one is revised once, and else ends as `evidence_missing`; `off`,
+    /// values are not looked for. Default: `report`.
+    #[schemars(extend("enum" = ["off", "report", "demand"]), with = "Option<String>")]
+    pub(crate) grounding: Option<GroundingRule>,
+    /// How the document writes numbers and dates, which values are looked for by: `en`, `de`, `fr`, `es` or `ja`. Default:
+    /// `en`.
+    #[schemars(extend("enum" = ["en", "de", "fr", "es", "ja"]), with = "Option<String>")]
+    pub(crate) locale: Option<Locale>,
     /// When repeated failures end the run.
     pub(crate) breakers: BreakersConfig,
     /// What becomes of a call that was made before, with the same tool and parameters. `never_rerun`: it is not made again.

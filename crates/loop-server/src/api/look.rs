@@ -59,7 +59,7 @@ fn report(recorded: &Recorded, state: &loop_core::Run, outcome: &loop_core::Outc
     recorded.entries.iter().for_each(|entry| uses.hear(entry, &recorded.spec));
     Report::new(state.started(), outcome)
         .with_evidence(outcome, EvidenceDetail::Full)
-        .with_domain(&state.spec().domain)
+        .with_spec(state.spec(), state.started(), outcome)
         .with_tools(uses.all())
         .with_people(PeopleReport::of(recorded))
 }

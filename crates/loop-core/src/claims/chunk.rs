@@ -1,0 +1,183 @@
+//! A text as chunks: runs without white space, without the punctuation around them.
+
+use std::borrow::Cow;
+
+use crate::types::{is_invisible, is_joiner, steps};
+
+/// A run of characters without white space. Where Japanese or Chinese characters meet others, another chunk begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chunk<'a> {
+    /// Without the punctuation around it.
+    pub(crate) text: &'a str,
+    /// Where `text` begins, in bytes.
+    pub(crate) at: usize,
+    /// The punctuation before it.
+    pub(crate) before: &'a str,
+    /// The punctuation after it.
+    pub(crate) after: &'a str,
+    /// Whether it follows the chunk before it without white space.
+    pub(crate) is_joined: bool,
+}
+
+impl Chunk<'_> {
+    pub(crate) fn end(&self) -> usize {
+        self.at + self.text.len()
+    }
+}
+
+/// Whether a character is of a script that sets no spaces between words.
+pub(crate) fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{3005}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
+}
+
+/// The chunks of a text, in order.
+pub(crate) fn chunks(text: &str) -> Vec<Chunk<'_>> {
+    let mut found = Vec::new();
+    let mut begin: Option<(usize, bool, bool)> = None;
+    let mut ended_at = usize::MAX;
+    let mut push = |from: usize, to: usize, is_joined: bool| {
+        let whole = text.get(from..to).unwrap_or_default();
+        let start = whole.find(is_part).unwrap_or(whole.len());
+        let stop = whole.rfind(is_last_part).map_or(start, |at| {
+            at + whole.get(at..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8)
+        });
+        let stop = stop.max(start);
+        found.push(Chunk {
+            text: whole.get(start..stop).unwrap_or_default(),
+            at: from + start,
+            before: whole.get(..start).unwrap_or_default(),
+            after: whole.get(stop..).unwrap_or_default(),
+            is_joined,
+        });
+    };
+    for (at, c) in text.char_indices() {
+        steps::count(1);
+        // What separates thousands is inside of a number.
+        let is_space = c.is_whitespace() && !is_between_digits(text, at, c);
+        match begin {
+            Some((from, _, is_joined)) if is_space => {
+                push(from, at, is_joined);
+                begin = None;
+            }
+            Some((from, is_cjk, is_joined)) if is_cjk != is_unspaced(c) && is_wordy(c) => {
+                push(from, at, is_joined);
+                begin = Some((at, is_unspaced(c), true));
+            }
+            None if !is_space => begin = Some((at, is_unspaced(c), ended_at == at)),
+            Some(_) | None => {}
+        }
+        if is_space {
+            ended_at = usize::MAX;
+        }
+    }
+    if let Some((from, _, is_joined)) = begin {
+        push(from, text.len(), is_joined);
+    }
+    found
+}
+
+fn is_wordy(c: char) -> bool {
+    c.is_alphanumeric() || is_unspaced(c)
+}
+
+fn is_between_digits(text: &str, at: usize, c: char) -> bool {
+    let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    matches!(c, '\u{a0}' | '\u{202f}')
+        && is_digit(text.get(..at).and_then(|before| before.chars().next_back()))
+        && is_digit(text.get(at + c.len_utf8()..).and_then(|after| after.chars().next()))
+}
+
+/// Whether a chunk may begin with it.
+fn is_part(c: char) -> bool {
+    c.is_alphanumeric()
+        || matches!(
+            c,
+            '$' | '€' | '£' | '¥' | '￥' | '₹' | '-' | '\u{2212}' | '#' | '+' | '%' | '％' | '°' | '~' | '≈'
+        )
+}
+
+/// Whether a chunk may end with it.
+fn is_last_part(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '$' | '€' | '£' | '¥' | '￥' | '₹' | '%' | '％' | '°')
+}
+
+/// A text for comparing: small letters, without invisible characters, full-width characters and dashes as plain ones.
+pub(crate) fn folded(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii() && !c.is_ascii_uppercase();
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut folded = String::with_capacity(text.len());
+    for c in text.chars().filter(|c| !is_invisible(*c) && !is_joiner(*c)) {
+        folded.extend(plain(c).to_lowercase());
+    }
+    Cow::Owned(folded)
+}
+
+/// The plain form of a character.
+pub(crate) fn plain(c: char) -> char {
+    match c {
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
+        '\u{2018}' | '\u{2019}' => '\'',
+        c => c,
+    }
+}
+
+/// A text whose numbers can be read: without invisible characters, with plain digits. Most texts are that already.
+pub(crate) fn readable(text: &str) -> Cow<'_, str> {
+    match text.contains(is_changed) {
+        false => Cow::Borrowed(text),
+        true => {
+            let kept = text.chars().filter(|c| !is_invisible(*c) && !is_joiner(*c));
+            Cow::Owned(kept.map(|c| if is_changed(c) { plain(c) } else { c }).collect())
+        }
+    }
+}
+
+/// Whether a character is left out or replaced for reading.
+fn is_changed(c: char) -> bool {
+    is_invisible(c) || is_joiner(c) || ('\u{ff01}'..='\u{ff5e}').contains(&c)
+}
+
+/// The places in a text, by the places in its [`readable`] form: `places[n]` is where the byte `n` comes from. Empty if both
+/// are the same.
+pub(crate) fn places(text: &str) -> Vec<usize> {
+    if !text.contains(is_changed) {
+        return Vec::new();
+    }
+    let mut places = Vec::with_capacity(text.len());
+    for (at, c) in text.char_indices().filter(|(_, c)| !is_invisible(*c) && !is_joiner(*c)) {
+        let shown = if is_changed(c) { plain(c) } else { c };
+        places.extend(std::iter::repeat_n(at, shown.len_utf8()));
+    }
+    places.push(text.len());
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn chunks_have_no_punctuation_around_them() {
+        let text = "(The job, B-7: \"failed\" at 3 %.)";
+        let found: Vec<&str> = chunks(text).iter().map(|chunk| chunk.text).collect();
+        assert_eq!(found, ["The", "job", "B-7", "failed", "at", "3", "%"]);
+        assert!(chunks(text).iter().all(|it| text.get(it.at..it.end()) == Some(it.text)));
+        let found: Vec<&str> = chunks("容量は42GBです").iter().map(|chunk| chunk.text).collect();
+        assert_eq!(found, ["容量は", "42GB", "です"]);
+        let found: Vec<&str> = chunks("1\u{202f}234 €").iter().map(|chunk| chunk.text).collect();
+        assert_eq!(found, ["1\u{202f}234", "€"]);
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_are_parts_of_the_text(text in "\\PC{0,60}") {
+            for chunk in chunks(&text) {
+                prop_assert_eq!(text.get(chunk.at..chunk.end()), Some(chunk.text));
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Dates and times, as texts write them.
+
+use crate::types::Locale;
+
+/// A day. Without a year where the text names none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Day {
+    pub(crate) year: Option<i32>,
+    pub(crate) month: u32,
+    pub(crate) day: u32,
+}
+
+/// A time of day. Without seconds where the text names none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Time {
+    pub(crate) minutes: u32,
+    pub(crate) seconds: Option<u32>,
+}
+
+impl Day {
+    pub(crate) fn new(year: Option<i32>, month: u32, day: u32) -> Option<Self> {
+        let is_leap = year.is_none_or(|year| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0));
+        let last = match month {
+            4 | 6 | 9 | 11 => 30,
+            2 if is_leap => 29,
+            2 => 28,
+            1..=12 => 31,
+            _ => return None,
+        };
+        let is_year = year.is_none_or(|year| (1900..=2200).contains(&year));
+        (is_year && (1..=last).contains(&day)).then_some(Self { year, month, day })
+    }
+
+    /// The day of an instant, by UTC.
+    pub(crate) fn of_unix_days(days: i64) -> Option<Self> {
+        // The civil calendar, counted from the first of March of the year 0 (H. Hinnant, "chrono-compatible low-level date
+        // algorithms").
+        let shifted = days.checked_add(719_468)?;
+        let era = shifted.div_euclid(146_097);
+        let of_era = shifted.rem_euclid(146_097);
+        let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let shifted_month = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * shifted_month + 2) / 5 + 1;
+        let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+        let year = year_of_era + era * 400 + i64::from(month <= 2);
+        Self::new(Some(i32::try_from(year).ok()?), u32::try_from(month).ok()?, u32::try_from(day).ok()?)
+    }
+}
+
+impl Time {
+    pub(crate) fn new(hour: u32, minute: u32, seconds: Option<u32>) -> Option<Self> {
+        let is_time = hour < 24 && minute < 60 && seconds.is_none_or(|seconds| seconds < 61);
+        is_time.then_some(Self { minutes: hour * 60 + minute, seconds })
+    }
+
+    /// The time of day of an instant, by UTC.
+    pub(crate) fn of_unix_seconds(seconds: i64) -> Option<Self> {
+        let of_day = u32::try_from(seconds.rem_euclid(86_400)).ok()?;
+        Self::new(of_day / 3_600, of_day / 60 % 60, Some(of_day % 60))
+    }
+}
+
+/// The days that a chunk of digits can name: `2026-11-26`, `26.11.2026`, `11/26/2026`. Where day and month can be
+/// exchanged, the locale decides.
+pub(crate) fn day_of(text: &str, locale: Locale) -> Option<Day> {
+    let separator = text.chars().find(|c| !c.is_ascii_digit())?;
+    if !matches!(separator, '-' | '.' | '/') {
+        return None;
+    }
+    let mut parts = text.split(separator);
+    let (first, second, third) = (parts.next()?, parts.next()?, parts.next());
+    if parts.next().is_some() {
+        return None;
+    }
+    let number = |part: &str| {
+        let is_short = (1..=4).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+        is_short.then(|| part.parse::<u32>().ok()).flatten()
+    };
+    let (one, two) = (number(first)?, number(second)?);
+    let year_of = |part: &str| number(part).and_then(|year| i32::try_from(year).ok());
+    match third.filter(|third| !third.is_empty()) {
+        Some(third) if first.len() == 4 => Day::new(year_of(first), two, number(third)?),
+        Some(third) if third.len() == 4 && first.len() <= 2 => {
+            let year = year_of(third);
+            let (month, day) = match separator == '/' && locale.month_first() {
+                true => (one, two),
+                false => (two, one),
+            };
+            // One of the two is no month.
+            Day::new(year, month, day).or_else(|| Day::new(year, day, month))
+        }
+        Some(_) => None,
+        // `26.11.` in German.
+        None if separator == '.' && third.is_some() => Day::new(None, two, one),
+        None => None,
+    }
+}
+
+/// The time that a chunk names: `14:05`, `14:05:33`, `14h30`.
+pub(crate) fn time_of(text: &str) -> Option<Time> {
+    let text = text.strip_suffix(['Z', 'z']).unwrap_or(text);
+    let separator = text.chars().find(|c| !c.is_ascii_digit())?;
+    if !matches!(separator, ':' | 'h') {
+        return None;
+    }
+    let mut parts = text.split(separator);
+    let (hour, minute, seconds) = (parts.next()?, parts.next()?, parts.next());
+    if parts.next().is_some() || minute.len() != 2 || !(1..=2).contains(&hour.len()) {
+        return None;
+    }
+    let seconds = match seconds {
+        Some(seconds) => Some(seconds.split(['.', ',']).next()?.parse().ok()?),
+        None => None,
+    };
+    Time::new(hour.parse().ok()?, minute.parse().ok()?, seconds)
+}
+
+/// The day and the time of an instant such as `2026-11-26T03:10:00.123+01:00`, as written.
+pub(crate) fn instant_of(text: &str, locale: Locale) -> Option<(Day, Time)> {
+    let (day, time) = text.split_once('T')?;
+    let time = time.split(['+', 'Z', 'z']).next()?;
+    // A zone behind the time, such as `-05:00`.
+    let time = time.split('-').next()?;
+    Some((day_of(day, locale)?, time_of(time)?))
+}
+
+/// The month that a word names, in full or by its first letters.
+pub(crate) fn month_of(word: &str) -> Option<u32> {
+    let word = word.trim_end_matches('.').to_lowercase();
+    if word.chars().count() < 3 {
+        return None;
+    }
+    let found = MONTHS.iter().position(|names| names.contains(&&*word))?;
+    u32::try_from(found + 1).ok()
+}
+
+const MONTHS: [&[&str]; 12] = [
+    &["january", "jan", "januar", "jänner", "janvier", "janv", "enero", "ene"],
+    &["february", "feb", "februar", "février", "févr", "febrero"],
+    &["march", "mar", "märz", "mrz", "mars", "marzo"],
+    &["april", "apr", "avril", "avr", "abril", "abr"],
+    &["may", "mai", "mayo"],
+    &["june", "jun", "juni", "juin", "junio"],
+    &["july", "jul", "juli", "juillet", "juil", "julio"],
+    &["august", "aug", "août", "agosto", "ago"],
+    &["september", "sep", "sept", "septembre", "septiembre"],
+    &["october", "oct", "oktober", "okt", "octobre", "octubre"],
+    &["november", "nov", "novembre", "noviembre"],
+    &["december", "dec", "dezember", "dez", "décembre", "déc", "diciembre", "dic"],
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_read_in_the_forms_of_the_locale() {
+        let day = Day::new(Some(2026), 11, 26);
+        for (text, locale) in [
+            ("2026-11-26", Locale::En),
+            ("2026/11/26", Locale::Ja),
+            ("11/26/2026", Locale::En),
+            ("26/11/2026", Locale::En),
+            ("26.11.2026", Locale::De),
+            ("26/11/2026", Locale::Fr),
+        ] {
+            assert_eq!(day_of(text, locale), day, "{text}");
+        }
+        assert_eq!(day_of("04/05/2026", Locale::En), Day::new(Some(2026), 4, 5));
+        assert_eq!(day_of("04/05/2026", Locale::Es), Day::new(Some(2026), 5, 4));
+        for text in ["2026-13-01", "1.2.3", "10.0.0", "2026-02-30", "1-2", "24/7"] {
+            assert_eq!(day_of(text, Locale::En), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_instant_is_a_day_and_a_time() {
+        let expected = Day::new(Some(2026), 11, 26).zip(Time::new(3, 10, Some(0)));
+        for text in ["2026-11-26T03:10:00Z", "2026-11-26T03:10:00.123+01:00", "2026-11-26T03:10:00-05:00"] {
+            assert_eq!(instant_of(text, Locale::En), expected, "{text}");
+        }
+        assert_eq!(time_of("25:00"), None);
+        assert_eq!(time_of("14h30"), Time::new(14, 30, None));
+    }
+
+    #[test]
+    fn days_since_1970_are_days_of_the_calendar() {
+        assert_eq!(Day::of_unix_days(0), Day::new(Some(1970), 1, 1));
+        assert_eq!(Day::of_unix_days(20_783), Day::new(Some(2026), 11, 26));
+        assert_eq!(Day::of_unix_days(11_016), Day::new(Some(2000), 2, 29));
+        assert_eq!(Time::of_unix_seconds(3_661), Time::new(1, 1, Some(1)));
+    }
+}

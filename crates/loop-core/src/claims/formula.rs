@@ -1,0 +1,273 @@
+//! How a value was computed from evidence.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::claims::decimal::Decimal;
+use crate::claims::unit::{Dimension, Unit};
+use crate::claims::value::{Measured, Value};
+
+/// How a value was computed from evidence: one operation, which the sentence names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "operation", rename_all = "snake_case")]
+pub enum Formula {
+    /// It is a number of the evidence, rounded to the digits that are written.
+    Rounded,
+    /// It is how many records there are: all of a list, or those of one value.
+    Count {
+        /// The list, or the field and its value.
+        of: Arc<str>,
+    },
+    /// It is the sum of a field over the records of a list.
+    Sum {
+        /// The field.
+        of: Arc<str>,
+    },
+    /// It is the difference of the two other amounts of the sentence.
+    Difference,
+    /// It is the sum of the other amounts of the sentence.
+    SumOfAmounts,
+    /// It is how many percent one of two amounts is of the other, as `3 of 12` in the sentence; or so many percent of an amount.
+    Percentage,
+    /// It is how many percent the difference of two amounts is of one of them.
+    PercentageOfDifference,
+}
+
+impl fmt::Display for Formula {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rounded => f.write_str("rounded"),
+            Self::Count { of } => write!(f, "count of {of}"),
+            Self::Sum { of } => write!(f, "sum of {of}"),
+            Self::Difference => f.write_str("difference of the two other amounts"),
+            Self::SumOfAmounts => f.write_str("sum of the other amounts"),
+            Self::Percentage => f.write_str("percentage of the two other amounts"),
+            Self::PercentageOfDifference => f.write_str("change in percent of the two other amounts"),
+        }
+    }
+}
+
+/// What a sentence says of operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Operations {
+    pub(crate) sum: bool,
+    pub(crate) count: bool,
+    pub(crate) difference: bool,
+}
+
+impl Operations {
+    /// The operations that a text names; `words` are its folded words.
+    pub(crate) fn of<'a>(text: &str, words: impl Iterator<Item = &'a str>) -> Self {
+        let mut named = Self::default();
+        // These scripts set no spaces.
+        named.sum = text.contains("合計") || text.contains("計で");
+        named.difference = ["短縮", "増加", "減少", "差"].iter().any(|word| text.contains(word));
+        named.count = named.sum || ["件", "個", "回", "名"].iter().any(|word| text.contains(word));
+        for word in words {
+            named.sum |= SUM.contains(&word);
+            named.count |= COUNT.contains(&word) || SUM.contains(&word);
+            named.difference |= DIFFERENCE.contains(&word);
+        }
+        named
+    }
+}
+
+const SUM: &[&str] = &[
+    "total",
+    "totals",
+    "totalling",
+    "totaling",
+    "sum",
+    "altogether",
+    "together",
+    "combined",
+    "overall",
+    "add",
+    "adds",
+    "comes",
+    "come",
+    "makes",
+    "both",
+    "insgesamt",
+    "zusammen",
+    "summe",
+    "gesamt",
+    "somme",
+    "suma",
+    "ensemble",
+    "合計",
+    "計",
+];
+
+const COUNT: &[&str] = &[
+    "count", "number", "there", "found", "lists", "listed", "returned", "has", "have", "all", "of", "sur",
+    "von", "anzahl", "gibt", "hay", "nombre", "número", "件",
+];
+
+const DIFFERENCE: &[&str] = &[
+    "difference",
+    "less",
+    "more",
+    "fewer",
+    "higher",
+    "lower",
+    "above",
+    "below",
+    "increase",
+    "increased",
+    "decrease",
+    "decreased",
+    "dropped",
+    "grew",
+    "reduction",
+    "reduced",
+    "compared",
+    "apart",
+    "between",
+    "rise",
+    "rose",
+    "fell",
+    "mehr",
+    "weniger",
+    "plus",
+    "moins",
+    "más",
+    "menos",
+    "differenz",
+    "unterschied",
+    "différence",
+    "diferencia",
+];
+
+/// The dimension and the size of an amount, for computing.
+fn base_of(value: &Value) -> Option<(Option<Dimension>, Decimal)> {
+    let Value::Amount { number, measured, .. } = value else { return None };
+    match measured {
+        Measured::Nothing | Measured::Noun(_) => Some((None, number.amount)),
+        Measured::Unit(unit) => {
+            unit.in_base(number.amount).next().map(|(dimension, base)| (Some(dimension), base))
+        }
+    }
+}
+
+/// An amount of a sentence, for computing with it.
+pub(crate) struct Operand<'a> {
+    pub(crate) value: &'a Value,
+    pub(crate) is_grounded: bool,
+    /// The text between it and the next value of the sentence.
+    pub(crate) between: &'a str,
+}
+
+impl Operand<'_> {
+    fn base(&self) -> Option<(Option<Dimension>, Decimal)> {
+        base_of(self.value)
+    }
+
+    fn is_percent(&self) -> bool {
+        matches!(self.value, Value::Amount { measured: Measured::Unit(unit), .. } if *unit == Unit::PERCENT)
+    }
+}
+
+/// The values of a sentence that result from its other amounts by an operation that it names: the place of each in the sentence,
+/// the formula, and the places of the operands. Only the amounts that are named are operands: pairs are not searched for.
+pub(crate) fn computed(all: &[Operand<'_>], named: Operations) -> BTreeMap<usize, (Formula, Vec<usize>)> {
+    let mut found = BTreeMap::new();
+    for (at, open) in all.iter().enumerate().filter(|(_, it)| !it.is_grounded) {
+        let Some((dimension, amount)) = open.base() else { continue };
+        let of_kind = |dimension: &Option<Dimension>| -> Vec<(usize, Decimal)> {
+            let others = all.iter().enumerate().filter(|(_, it)| it.is_grounded);
+            others
+                .filter_map(|(at, it)| {
+                    it.base().filter(|(kind, _)| kind == dimension).map(|(_, base)| (at, base))
+                })
+                .collect()
+        };
+        let result = match open.is_percent() {
+            true => from_amounts(all, named, amount, &of_kind(&dimension))
+                .or_else(|| percentage(all, at, named, of_kind(&None)))
+                .or_else(|| {
+                    let money = all
+                        .iter()
+                        .filter(|it| it.is_grounded && !it.is_percent())
+                        .find_map(|it| it.base()?.0);
+                    money.and_then(|kind| percentage(all, at, named, of_kind(&Some(kind))))
+                }),
+            false => from_amounts(all, named, amount, &of_kind(&dimension)),
+        };
+        if let Some(result) = result {
+            found.insert(at, result);
+        }
+    }
+    found
+}
+
+fn from_amounts(
+    all: &[Operand<'_>],
+    named: Operations,
+    amount: Decimal,
+    others: &[(usize, Decimal)],
+) -> Option<(Formula, Vec<usize>)> {
+    let places = || others.iter().map(|(at, _)| *at).collect();
+    if named.sum && others.len() > 1 {
+        let sum = others.iter().try_fold(Decimal::whole(0), |sum, (_, other)| sum.plus(*other));
+        if sum == Some(amount) {
+            return Some((Formula::SumOfAmounts, places()));
+        }
+    }
+    if let [(first, one), (second, two)] = others {
+        let is_minus = all
+            .get(*first)
+            .is_some_and(|it| matches!(it.between.trim(), "-" | "\u{2212}" | "\u{2013}" | "minus"));
+        let difference = one.plus(two.negated()).map(Decimal::absolute);
+        if (named.difference || is_minus) && difference == Some(amount.absolute()) {
+            return Some((Formula::Difference, vec![*first, *second]));
+        }
+    }
+    // `20 % of $1,188.00 is $237.60`.
+    let percent =
+        all.iter().enumerate().filter(|(_, it)| it.is_grounded && it.is_percent()).collect::<Vec<_>>();
+    if let ([(of, percent)], [(whole, base)]) = (percent.as_slice(), others)
+        && let Some((_, share)) = percent.base()
+        && base.percent(share) == Some(amount)
+    {
+        return Some((Formula::Percentage, vec![*of, *whole]));
+    }
+    None
+}
+
+/// A percentage of two amounts, or of their difference.
+fn percentage(
+    all: &[Operand<'_>],
+    at: usize,
+    named: Operations,
+    others: Vec<(usize, Decimal)>,
+) -> Option<(Formula, Vec<usize>)> {
+    let Value::Amount { number, .. } = all.get(at)?.value else { return None };
+    let places = u32::try_from(number.places).unwrap_or(0);
+    // `3 of 12`.
+    let is_share =
+        |text: &str| matches!(text.trim(), "of" | "of the" | "out of" | "in" | "von" | "sur" | "de" | "/");
+    let written = others.windows(2).find_map(|pair| match pair {
+        [(first, part), (second, whole)] if second - first == 1 && is_share(all.get(*first)?.between) => {
+            Some(((*first, *part), (*second, *whole)))
+        }
+        _ => None,
+    });
+    let alone = match others.as_slice() {
+        [first, second] => Some((*first, *second)),
+        _ => None,
+    };
+    let ((first, one), (second, two)) = written.or(alone)?;
+    let is_it = |part: Decimal, whole: Decimal| {
+        part.percent_of(whole, places).map(Decimal::absolute) == Some(number.amount)
+    };
+    if is_it(one, two) || written.is_none() && is_it(two, one) {
+        return Some((Formula::Percentage, vec![first, second]));
+    }
+    let difference = one.plus(two.negated())?.absolute();
+    let is_change = named.difference && (is_it(difference, one) || is_it(difference, two));
+    is_change.then(|| (Formula::PercentageOfDifference, vec![first, second]))
+}

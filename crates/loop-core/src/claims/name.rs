@@ -1,0 +1,312 @@
+//! Ids, hosts, versions, names of more than one word, and texts in quotation marks.
+
+use std::ops::Range;
+
+use crate::claims::chunk::{Chunk, folded};
+use crate::claims::value::ValueKind;
+use crate::types::{Locale, steps};
+
+/// More words are not one name.
+const MAX_WORDS: usize = 6;
+
+/// What a chunk without white space is. `None`: a word.
+pub(crate) fn kind_of(text: &str, has_digit: bool) -> Option<ValueKind> {
+    if has_digit && is_version(text) {
+        return Some(ValueKind::Version);
+    }
+    if is_host(text) {
+        return Some(ValueKind::Host);
+    }
+    (has_digit && is_id(text)).then_some(ValueKind::Id)
+}
+
+/// `v1.2`, `1.2.3`, `1.2.3-rc1`.
+fn is_version(text: &str) -> bool {
+    let (has_v, rest) = match text.strip_prefix(['v', 'V']) {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let core = rest.split(['-', '+']).next().unwrap_or_default();
+    let parts = core.split('.');
+    let are_numbers = parts
+        .clone()
+        .all(|part| !part.is_empty() && part.len() < 10 && part.bytes().all(|byte| byte.is_ascii_digit()));
+    let many = parts.count();
+    // Four small numbers are an address of the internet.
+    are_numbers && (has_v || many > 2) && !is_ipv4(text)
+}
+
+fn is_ipv4(text: &str) -> bool {
+    let mut parts = text.split('.');
+    let small = parts.by_ref().take(4).filter(|part| part.parse::<u8>().is_ok()).count();
+    small == 4 && parts.next().is_none()
+}
+
+fn is_host(text: &str) -> bool {
+    if is_ipv4(text.split([':', '/']).next().unwrap_or_default()) {
+        return true;
+    }
+    let host = text.split([':', '/']).next().unwrap_or_default();
+    let labels: Vec<&str> = host.split('.').collect();
+    let Some((last, rest)) = labels.split_last() else { return false };
+    let is_label = |label: &&str| {
+        !label.is_empty() && label.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+    };
+    !rest.is_empty()
+        && last.len() > 1
+        && last.bytes().all(|byte| byte.is_ascii_lowercase())
+        && rest.iter().all(is_label)
+        && rest.iter().any(|label| label.len() > 1)
+}
+
+fn is_id(text: &str) -> bool {
+    if KNOWN.contains(&&*folded(text)) {
+        return false;
+    }
+    let is_inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '#' | '/' | ':' | '.');
+    if !text.chars().all(is_inside) {
+        return false;
+    }
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    let letters = text.bytes().filter(u8::is_ascii_alphabetic).count();
+    let has_mark = text.contains(['-', '_', '#']);
+    let is_hex = text.len() >= 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    match letters {
+        0 => {
+            text.starts_with('#') && digits > 1
+                || has_mark && digits > 4
+                || text.starts_with('0') && digits > 2
+        }
+        _ => has_mark || digits > 3 || is_hex || text.len() > 5 && changes(text) > 2,
+    }
+}
+
+/// How often letters and digits change in a text.
+fn changes(text: &str) -> usize {
+    let kinds: Vec<bool> = text.chars().map(|c| c.is_ascii_digit()).collect();
+    kinds.windows(2).filter(|pair| pair.first() != pair.last()).count()
+}
+
+/// Technical words that are no ids.
+const KNOWN: &[&str] = &[
+    "utf-8",
+    "utf-16",
+    "sha-1",
+    "sha-256",
+    "sha-512",
+    "x86-64",
+    "x86_64",
+    "iso-8859-1",
+    "http/1.1",
+    "http/2",
+    "http/3",
+    "tls-1.2",
+    "tls-1.3",
+    "covid-19",
+];
+
+/// A name, and how many chunks were looked at.
+pub(crate) struct NameAt {
+    /// The first and the last chunk of the name. `None`: the words with capitals are not a name.
+    pub(crate) words: Option<(usize, usize)>,
+    pub(crate) passed: usize,
+}
+
+/// The words with capitals that begin at a chunk. `None`: it has no capital.
+pub(crate) fn name_at(chunks: &[Chunk<'_>], at: usize, locale: Locale) -> Option<NameAt> {
+    let chunk = chunks.get(at)?;
+    if !is_capital(chunk.text) {
+        return None;
+    }
+    let mut last = at;
+    let mut next = at + 1;
+    let mut words = 1;
+    while words < MAX_WORDS
+        && let (Some(before), Some(after)) = (chunks.get(next - 1), chunks.get(next))
+        && before.after.is_empty()
+        && after.before.is_empty()
+    {
+        steps::count(1);
+        let is_inside = matches!(after.text, "de" | "van" | "von" | "der" | "den" | "la" | "du" | "da" | "y");
+        if is_capital(after.text) {
+            (last, words) = (next, words + 1);
+        } else if !is_inside || locale.capitalises_nouns() || next > last + 2 {
+            break;
+        }
+        next += 1;
+    }
+    let passed = last - at + 1;
+    let mut first = at;
+    while first < last && chunks.get(first).is_some_and(|it| NOT_NAMES.contains(&&*folded(it.text))) {
+        first += 1;
+    }
+    let title = chunks.get(at).is_some_and(|it| TITLES.contains(&it.text));
+    if title && first == at {
+        first += 1;
+    }
+    // Words in capitals alone are a command, or shout.
+    let small =
+        (first..=last).filter_map(|at| chunks.get(at)).any(|it| it.text.chars().any(char::is_lowercase));
+    // In a language with capitals for all nouns only a title makes a name.
+    let is_name = match locale.capitalises_nouns() {
+        // A sentence begins with a capital, and two nouns seldom follow each other.
+        true => title && first <= last || first < last && small && at > 0,
+        false => first < last && small,
+    };
+    Some(NameAt { words: is_name.then_some((first, last)), passed })
+}
+
+fn is_capital(text: &str) -> bool {
+    let mut chars = text.chars();
+    let is_word = text.chars().all(|c| c.is_alphabetic() || matches!(c, '-' | '\'' | '\u{2019}' | '&'));
+    is_word && chars.next().is_some_and(char::is_uppercase) && (chars.next().is_some() || text.len() > 1)
+}
+
+const TITLES: [&str; 12] =
+    ["Mr", "Mrs", "Ms", "Dr", "Prof", "Herr", "Herrn", "Frau", "Señor", "Señora", "Monsieur", "Madame"];
+
+/// Words that a sentence begins with, and that are part of no name.
+const NOT_NAMES: &[&str] = &[
+    "the",
+    "a",
+    "an",
+    "this",
+    "that",
+    "these",
+    "those",
+    "in",
+    "on",
+    "at",
+    "for",
+    "from",
+    "if",
+    "when",
+    "while",
+    "after",
+    "before",
+    "no",
+    "all",
+    "each",
+    "every",
+    "please",
+    "contact",
+    "ask",
+    "tell",
+    "call",
+    "email",
+    "customer",
+    "user",
+    "per",
+    "and",
+    "or",
+    "but",
+    "since",
+    "because",
+    "however",
+    "also",
+    "both",
+    "it",
+    "its",
+    "he",
+    "she",
+    "they",
+    "his",
+    "her",
+    "their",
+    "our",
+    "we",
+    "i",
+    "you",
+    "your",
+    "as",
+    "by",
+    "to",
+    "with",
+    "without",
+    "der",
+    "die",
+    "das",
+    "le",
+    "la",
+    "les",
+    "el",
+    "los",
+    "un",
+    "une",
+    "una",
+    "am",
+    "auf",
+    "uhr",
+    "bitte",
+    "im",
+    "seit",
+    "bei",
+    "nach",
+    "gestern",
+    "heute",
+    "herr",
+    "frau",
+    "firma",
+    "kunde",
+    "kundin",
+    "merge",
+    "according",
+    "check",
+    "see",
+    "notify",
+    "assign",
+    "escalate",
+    "restart",
+    "verify",
+    "confirm",
+    "inform",
+    "open",
+    "close",
+    "use",
+    "run",
+    "set",
+    "send",
+    "let",
+    "is",
+    "are",
+    "was",
+    "has",
+    "only",
+    "then",
+    "there",
+    "add",
+];
+
+/// The texts between quotation marks, without the marks, in order.
+pub(crate) fn quotes(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut open: Option<(char, usize)> = None;
+    for (at, c) in text.char_indices() {
+        match open {
+            Some((closing, start)) if c == closing || closing == '\u{201c}' && c == '\u{201d}' => {
+                if at > start {
+                    found.push(start..at);
+                }
+                open = None;
+            }
+            Some(_) => {}
+            None => {
+                open = closing_of(c).map(|closing| (closing, at + c.len_utf8()));
+            }
+        }
+    }
+    found
+}
+
+fn closing_of(c: char) -> Option<char> {
+    Some(match c {
+        '"' => '"',
+        '\u{201c}' => '\u{201d}',
+        // German quotation marks end with the one that English ones begin with.
+        '\u{201e}' => '\u{201c}',
+        '«' => '»',
+        '「' => '」',
+        '『' => '』',
+        _ => return None,
+    })
+}

@@ -1,0 +1,522 @@
+//! One pass over a piece of evidence: which of the wanted values it has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json};
+
+use crate::claims::absence::stem;
+use crate::claims::chunk::{folded, readable};
+use crate::claims::date::{Day, Time};
+use crate::claims::decimal::Decimal;
+use crate::claims::formula::Formula;
+use crate::claims::unit::{Unit, currency_of, currency_of_code, minor_of_field};
+use crate::claims::value::{Measured, Reads, Value, values};
+use crate::claims::wanted::{Exactness, TextSearch, Wanted};
+use crate::types::{Evidence, Locale, Status, WorkItem, steps};
+
+/// Longer texts are no value by which records are counted.
+const MAX_COUNTED: usize = 40;
+
+/// What the sentence of a value says that matters for finding it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Context {
+    /// Whether it names a sum.
+    pub(crate) names_sum: bool,
+    /// Whether it names a count.
+    pub(crate) names_count: bool,
+    /// Its words, shortened to their stems.
+    pub(crate) stems: Arc<BTreeSet<Box<str>>>,
+    /// The stem of the noun behind the number.
+    pub(crate) noun: Option<Box<str>>,
+}
+
+/// What is looked for, and by what each value may be computed.
+#[derive(Debug, Default)]
+pub(crate) struct Query {
+    pub(crate) wanted: Wanted,
+    /// By the number of the value.
+    pub(crate) contexts: Vec<Context>,
+    /// Stems of what a sentence says is absent, with the number of the statement. Without a noun: the empty stem.
+    pub(crate) absent: BTreeMap<Box<str>, Vec<usize>>,
+    pub(crate) first_year: Option<i32>,
+    pub(crate) locale: Locale,
+}
+
+/// What was found in one piece of evidence: the numbers of the values, and how each was computed. `None`: copied.
+pub(crate) type Hits = BTreeMap<usize, Option<Formula>>;
+
+/// Looks through an observation.
+pub(crate) fn evidence(query: &Query, evidence: &Evidence) -> Hits {
+    let mut scan = Scan::new(query);
+    let observation = &evidence.observation;
+    if observation.status == Status::Empty {
+        scan.all_absent();
+    }
+    scan.currency = currency_named(&observation.data);
+    scan.text(&observation.summary, None);
+    match observation.data.as_text() {
+        Some(text) => {
+            scan.text(text, None);
+            if *text != observation.markdown {
+                scan.text(&observation.markdown, None);
+            }
+        }
+        None => {
+            if let Ok(data) = serde_json::from_str::<Json>(&observation.data) {
+                if matches!(&data, Json::Array(elements) if elements.is_empty()) {
+                    scan.all_absent();
+                }
+                scan.json(&data, &evidence.tool, None);
+            }
+            scan.text(&observation.markdown, None);
+        }
+    }
+    scan.hits
+}
+
+/// Looks through the work item.
+pub(crate) fn item(query: &Query, item: &WorkItem) -> Hits {
+    let mut scan = Scan::new(query);
+    for text in [&item.id, &item.title, &item.full] {
+        scan.text(text, None);
+    }
+    if let Ok(data @ (Json::Object(_) | Json::Array(_))) = serde_json::from_str::<Json>(&item.full) {
+        scan.json(&data, &item.kind, None);
+    }
+    scan.hits
+}
+
+struct Scan<'a> {
+    query: &'a Query,
+    search: TextSearch,
+    /// The same in the names of fields, which are no part of the texts beneath them.
+    name_search: TextSearch,
+    /// The number of the text that is looked through.
+    field: usize,
+    /// How many of the next words a negation is about.
+    negated: usize,
+    /// The one currency that the observation names. `None`: none, or several.
+    currency: Option<Unit>,
+    /// Whether the record itself names it.
+    is_own_currency: bool,
+    /// The names of the fields above the value, the outermost first.
+    path: Vec<String>,
+    hits: Hits,
+}
+
+impl<'a> Scan<'a> {
+    fn new(query: &'a Query) -> Self {
+        Self {
+            query,
+            search: TextSearch::default(),
+            name_search: TextSearch::default(),
+            field: 0,
+            negated: 0,
+            currency: None,
+            is_own_currency: false,
+            path: Vec::new(),
+            hits: Hits::new(),
+        }
+    }
+
+    fn hit(hits: &mut Hits, number: usize, formula: Option<Formula>) {
+        match hits.entry(number) {
+            std::collections::btree_map::Entry::Vacant(free) => _ = free.insert(formula),
+            // A copy is worth more than a computation.
+            std::collections::btree_map::Entry::Occupied(mut known) if formula.is_none() => {
+                _ = known.insert(None)
+            }
+            std::collections::btree_map::Entry::Occupied(_) => {}
+        }
+    }
+
+    fn all_absent(&mut self) {
+        for number in self.query.absent.values().flatten() {
+            Self::hit(&mut self.hits, *number, None);
+        }
+    }
+
+    fn absent(&mut self, stem: &str) {
+        for number in self.query.absent.get(stem).into_iter().flatten() {
+            Self::hit(&mut self.hits, *number, None);
+        }
+    }
+
+    /// The words of a field's name are absent, because its value says so.
+    fn absent_field(&mut self, name: &str) {
+        if self.query.absent.is_empty() {
+            return;
+        }
+        for word in folded(name).split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 2) {
+            self.absent(stem(word));
+        }
+    }
+
+    fn text(&mut self, text: &str, unit: Option<&Unit>) {
+        self.field += 1;
+        let text = readable(text);
+        self.words(&text);
+        self.measures(&text, unit);
+    }
+
+    /// The name of a field.
+    fn name(&mut self, name: &str) {
+        let name = readable(name);
+        std::mem::swap(&mut self.search, &mut self.name_search);
+        self.words(&name);
+        std::mem::swap(&mut self.search, &mut self.name_search);
+        self.measures(&name, None);
+    }
+
+    fn measures(&mut self, text: &str, unit: Option<&Unit>) {
+        for found in values(text, self.query.locale, Reads::Measures) {
+            match found.value {
+                Value::Amount { number, measured, other, .. } => {
+                    let own = match &measured {
+                        Measured::Unit(unit) => Some(unit),
+                        Measured::Nothing => unit,
+                        Measured::Noun(_) => None,
+                    };
+                    self.amount(number.amount, own);
+                    if own.is_none() && number.amount.to_whole().is_some_and(|whole| whole >= 1_000_000) {
+                        self.amount(number.amount, Unit::named("bytes").as_ref());
+                    }
+                    if let Some(other) = other {
+                        self.amount(other, own);
+                    }
+                }
+                Value::Day(day) => self.day(day),
+                Value::Time(time) => self.time(time),
+                // Only documents have them.
+                Value::RelativeDay(_) | Value::Text { .. } => {}
+            }
+        }
+    }
+
+    fn words(&mut self, text: &str) {
+        if !self.query.wanted.has_texts() && self.query.absent.is_empty() {
+            return;
+        }
+        let mut at = 0;
+        while let Some(from) =
+            text.get(at..).and_then(|rest| rest.find(char::is_alphanumeric)).map(|found| at + found)
+        {
+            let rest = text.get(from..).unwrap_or_default();
+            let to = from + rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len());
+            let word = folded(text.get(from..to).unwrap_or_default());
+            let is_glued = (is_glue_before(text, from), is_glue_after(text, to));
+            let hits = &mut self.hits;
+            self.search.word(&self.query.wanted, &word, self.field, is_glued, |number| {
+                Self::hit(hits, number, None)
+            });
+            if !self.query.absent.is_empty() {
+                if matches!(
+                    &*word,
+                    "no" | "not"
+                        | "none"
+                        | "without"
+                        | "missing"
+                        | "0"
+                        | "kein"
+                        | "keine"
+                        | "nicht"
+                        | "aucun"
+                ) {
+                    self.negated = 5;
+                } else if self.negated > 0 {
+                    self.negated -= 1;
+                    self.absent(stem(&word));
+                }
+            }
+            at = to;
+        }
+        self.negated = 0;
+    }
+
+    fn amount(&mut self, amount: Decimal, unit: Option<&Unit>) {
+        let hits = &mut self.hits;
+        self.query.wanted.amount(amount, unit, |number, exactness| {
+            let formula = (exactness == Exactness::Rounded).then_some(Formula::Rounded);
+            Self::hit(hits, number, formula);
+        });
+    }
+
+    fn day(&mut self, day: Day) {
+        let hits = &mut self.hits;
+        self.query.wanted.day(day, self.query.first_year, |number| Self::hit(hits, number, None));
+    }
+
+    fn time(&mut self, time: Time) {
+        let hits = &mut self.hits;
+        self.query.wanted.time(time, |number| Self::hit(hits, number, None));
+    }
+
+    /// A value under a name: of its field, or of what holds it.
+    fn json(&mut self, value: &Json, name: &str, unit: Option<&Unit>) {
+        steps::count(1);
+        match value {
+            Json::Null | Json::Bool(false) => self.absent_field(name),
+            Json::Bool(true) => {}
+            Json::Number(number) => {
+                let number = number.to_string();
+                let Some(amount) = Decimal::of_json(&number) else { return };
+                self.field_amount(&number, amount, name, unit);
+                self.instant(amount, name);
+                if amount == Decimal::whole(0) {
+                    self.absent_field(name);
+                }
+                self.field += 1;
+                self.words(&number);
+            }
+            Json::String(text) => {
+                if matches!(
+                    &*folded(text),
+                    "" | "none" | "no" | "false" | "missing" | "not found" | "n/a" | "null"
+                ) {
+                    self.absent_field(name);
+                }
+                match Decimal::of_json(text).filter(|_| !text.is_empty()) {
+                    Some(amount) => {
+                        self.field_amount(text, amount, name, unit);
+                        self.field += 1;
+                        self.words(text);
+                    }
+                    None => self.text(text, unit),
+                }
+            }
+            Json::Array(elements) => {
+                if elements.is_empty() {
+                    self.absent_field(name);
+                }
+                self.records(elements, name);
+                for element in elements {
+                    self.json(element, name, unit);
+                }
+            }
+            Json::Object(members) => {
+                if members.is_empty() {
+                    self.absent_field(name);
+                }
+                let own = currency_in(members);
+                let outer = own.as_ref().and_then(|own| self.currency.replace(own.clone()));
+                let was_own = std::mem::replace(&mut self.is_own_currency, own.is_some());
+                self.path.push(name.to_owned());
+                for (key, value) in members {
+                    self.name(key);
+                    let named = Unit::of_field(key);
+                    self.json(value, key, named.as_ref().or(unit));
+                }
+                self.path.pop();
+                self.is_own_currency = was_own;
+                if own.is_some() {
+                    self.currency = outer;
+                }
+            }
+        }
+    }
+
+    /// A number of a field, in each unit that it can have.
+    fn field_amount(&mut self, written: &str, amount: Decimal, name: &str, unit: Option<&Unit>) {
+        let has_point = written.contains('.');
+        let is_money = is_price(name) || self.is_own_currency && has_point;
+        let currency = self.currency.clone().filter(|_| unit.is_none() && is_money);
+        if let Some((power, code)) = minor_of_field(name) {
+            let currency = code.map(Unit::money).or_else(|| self.currency.clone());
+            if let Some(amount) = amount.over_power_of_ten(power) {
+                self.amount(amount, currency.as_ref());
+            }
+            return;
+        }
+        self.amount(amount, unit.or(currency.as_ref()));
+        if unit.is_some() {
+            return;
+        }
+        if let Some(currency) = &currency {
+            // Many systems keep amounts in the smallest coin.
+            if amount.to_whole().is_some()
+                && let Some(amount) = amount.over_power_of_ten(2)
+            {
+                self.amount(amount, Some(currency));
+            }
+            return;
+        }
+        let name = folded(name);
+        let is_any = |words: &[&str]| words.iter().any(|word| name.contains(word));
+        if amount.to_whole().is_some_and(|number| number >= 1_000) && is_any(SIZES) {
+            self.amount(amount, Unit::named("bytes").as_ref());
+        }
+        if is_any(DURATIONS) {
+            self.amount(amount, Unit::named("seconds").as_ref());
+            self.amount(amount, Unit::named("ms").as_ref());
+        }
+    }
+
+    /// An instant in seconds or milliseconds since 1970, where the name of its field says that it is one.
+    fn instant(&mut self, amount: Decimal, name: &str) {
+        let name = folded(name);
+        let is_instant =
+            ["at", "time", "date", "timestamp", "ts", "ms", "unix"].iter().any(|end| name.ends_with(end));
+        let Some(number) = amount.to_whole().filter(|number| is_instant && *number > 100_000_000) else {
+            return;
+        };
+        let seconds = if number > 100_000_000_000 { number / 1_000 } else { number };
+        let Ok(seconds) = i64::try_from(seconds) else { return };
+        if let Some(day) = Day::of_unix_days(seconds.div_euclid(86_400)) {
+            self.day(day);
+        }
+        if let Some(time) = Time::of_unix_seconds(seconds) {
+            self.time(time);
+        }
+    }
+
+    /// Counts and sums of records.
+    fn records(&mut self, elements: &[Json], name: &str) {
+        let all = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(" ");
+        let names: BTreeSet<Box<str>> = folded(&all)
+            .split(|c: char| !c.is_alphabetic())
+            .filter(|word| word.len() > 2)
+            .map(|word| stem(word).into())
+            .collect();
+        self.counted(elements.len(), name, |context| {
+            context.names_count || context.noun.as_ref().is_some_and(|noun| names.contains(noun))
+        });
+        let mut sums: BTreeMap<&str, (Option<Decimal>, usize)> = BTreeMap::new();
+        let mut kinds: BTreeMap<(&str, Box<str>), usize> = BTreeMap::new();
+        let mut currency = self.currency.clone();
+        for element in elements {
+            steps::count(1);
+            match element {
+                Json::Number(number) => add(&mut sums, "", Decimal::of_json(&number.to_string())),
+                Json::Object(members) => {
+                    currency = currency.or_else(|| currency_in(members));
+                    for (key, value) in members {
+                        match value {
+                            Json::Number(number) => {
+                                add(&mut sums, key, Decimal::of_json(&number.to_string()))
+                            }
+                            Json::String(text) if text.len() <= MAX_COUNTED => {
+                                if let Some(amount) = Decimal::of_json(text).filter(|_| !text.is_empty()) {
+                                    add(&mut sums, key, Some(amount));
+                                }
+                                *kinds.entry((key, folded(text).into())).or_default() += 1;
+                            }
+                            Json::Bool(true) => *kinds.entry((key, folded(key).into())).or_default() += 1,
+                            Json::String(_)
+                            | Json::Bool(false)
+                            | Json::Null
+                            | Json::Array(_)
+                            | Json::Object(_) => {}
+                        }
+                    }
+                }
+                Json::Null | Json::Bool(_) | Json::String(_) | Json::Array(_) => {}
+            }
+        }
+        for (key, (sum, numbers)) in sums {
+            let Some(sum) = sum.filter(|_| numbers > 1) else { continue };
+            let shown = if key.is_empty() { name } else { key };
+            let own = Unit::of_field(shown);
+            let unit = own.as_ref().or(currency.as_ref().filter(|_| is_price(key)));
+            let (hits, contexts) = (&mut self.hits, &self.query.contexts);
+            self.query.wanted.amount(sum, unit, |number, exactness| {
+                let may_be = contexts.get(number).is_some_and(|context| context.names_sum);
+                if may_be && exactness == Exactness::Exact {
+                    Self::hit(hits, number, Some(Formula::Sum { of: shown.into() }));
+                }
+            });
+        }
+        for ((key, kind), count) in kinds {
+            let shown = format!("{key} = {kind}");
+            let words: Vec<Box<str>> = kind
+                .split(|c: char| !c.is_alphanumeric())
+                .filter(|word| word.len() > 1)
+                .map(|word| same(stem(word)).into())
+                .collect();
+            let is_named = |context: &Context| {
+                !words.is_empty() && words.iter().all(|word| context.stems.contains(word))
+            };
+            self.counted(count, &shown, is_named);
+        }
+    }
+
+    fn counted(&mut self, count: usize, of: &str, may_be: impl Fn(&Context) -> bool) {
+        let Ok(count) = u64::try_from(count) else { return };
+        let (hits, contexts) = (&mut self.hits, &self.query.contexts);
+        self.query.wanted.amount(Decimal::whole(count), Some(&Unit::COUNT), |number, exactness| {
+            if exactness == Exactness::Exact && contexts.get(number).is_some_and(&may_be) {
+                Self::hit(hits, number, Some(Formula::Count { of: of.into() }));
+            }
+        });
+    }
+}
+
+fn add<'a>(sums: &mut BTreeMap<&'a str, (Option<Decimal>, usize)>, key: &'a str, amount: Option<Decimal>) {
+    let (sum, numbers) = sums.entry(key).or_insert((Some(Decimal::whole(0)), 0));
+    *sum = sum.zip(amount).and_then(|(sum, amount)| sum.plus(amount));
+    *numbers += 1;
+}
+
+/// Words in the name of a field that holds bytes, where it names no unit.
+const SIZES: &[&str] =
+    &["size", "bytes", "length", "used", "free", "available", "capacity", "memory", "quota", "limit"];
+
+/// Words in the name of a field that holds seconds or milliseconds, where it names no unit.
+const DURATIONS: &[&str] =
+    &["duration", "elapsed", "uptime", "age", "took", "latency", "timeout", "lasted", "runtime"];
+
+/// The one word for a state that systems and people name in several.
+pub(crate) fn same(stem: &str) -> &str {
+    const GOOD: &[&str] = &["pass", "succ", "erfolg", "réuss", "complet", "green", "aprob"];
+    const BAD: &[&str] = &["fail", "fehlgeschlag", "échou", "échec", "error", "fall"];
+    let begins = |words: &[&str]| words.iter().any(|word| stem.starts_with(word));
+    match () {
+        () if begins(GOOD) || stem == "ok" => "success",
+        () if begins(BAD) => "failed",
+        () => stem,
+    }
+}
+
+/// The only currency that a text names, by code or symbol. `None`: none, or several.
+fn currency_named(text: &str) -> Option<Unit> {
+    let of_symbol = |c: char| currency_of(c);
+    let of_word = |word: &str| match word.len() {
+        3 => currency_of_code(&word.to_ascii_uppercase())
+            .filter(|_| word.bytes().all(|byte| byte.is_ascii_alphabetic())),
+        _ => None,
+    };
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter_map(of_word);
+    let mut named = text.chars().filter_map(of_symbol).chain(words);
+    let first = named.next()?;
+    named.all(|code| code == first).then(|| Unit::money(first))
+}
+
+/// The currency that a record names for its amounts.
+fn currency_in(members: &Map<String, Json>) -> Option<Unit> {
+    let names = ["currency", "currency_code", "currencyCode", "waehrung", "währung", "devise", "moneda"];
+    let code = names.iter().find_map(|name| members.get(*name))?.as_str()?;
+    currency_of_code(&code.to_uppercase()).map(Unit::money)
+}
+
+/// Whether the name of a field is of an amount of money, where its record names a currency.
+fn is_price(name: &str) -> bool {
+    let name = folded(name);
+    PRICES.iter().any(|word| name.contains(word))
+}
+
+/// Words in the name of a field that holds money.
+const PRICES: &[&str] = &[
+    "amount", "price", "total", "cost", "fee", "balance", "refund", "paid", "sum", "tax", "value", "net",
+    "gross", "due", "fare", "charge", "rate", "shipping", "preis", "betrag", "summe", "prix", "montant",
+    "precio", "importe",
+];
+
+fn is_glue_before(text: &str, at: usize) -> bool {
+    let mut before = text.get(..at).unwrap_or_default().chars().rev();
+    matches!(before.next(), Some('-' | '_')) && before.next().is_some_and(char::is_alphanumeric)
+}
+
+fn is_glue_after(text: &str, at: usize) -> bool {
+    let mut after = text.get(at..).unwrap_or_default().chars();
+    matches!(after.next(), Some('-' | '_')) && after.next().is_some_and(char::is_alphanumeric)
+}

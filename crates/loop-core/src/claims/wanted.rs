@@ -1,0 +1,224 @@
+//! The values of a document, ordered so that each value of a text is looked up once.
+
+use std::collections::BTreeMap;
+
+use crate::claims::date::{Day, Time};
+use crate::claims::decimal::Decimal;
+use crate::claims::unit::{Dimension, Unit};
+use crate::claims::value::{Measured, Value, ValueKind};
+use crate::types::steps;
+
+/// Longer texts are compared by their first words.
+const MAX_WORDS: usize = 40;
+
+/// Of a number with fewer significant digits it is not said that it is rounded, unless the text says so.
+const SIGNIFICANT: usize = 3;
+
+/// The same where the text says that it is rounded.
+const SIGNIFICANT_ABOUT: usize = 2;
+
+/// Which amounts a lookup compares with.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Side {
+    /// All amounts: the evidence names no unit.
+    Any,
+    /// Amounts without a unit: the evidence has one.
+    Bare,
+    Of(Dimension),
+}
+
+/// How an amount was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Exactness {
+    Exact,
+    Rounded,
+}
+
+/// The amounts that are rounded in one way.
+type Level = BTreeMap<Decimal, Vec<usize>>;
+
+/// What is looked for. Each value has a number.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    amounts: BTreeMap<(Side, Decimal), Vec<usize>>,
+    /// By the factor of the unit and the digits after the point.
+    rounded: BTreeMap<Side, BTreeMap<(u64, i32), Level>>,
+    days: BTreeMap<Day, Vec<usize>>,
+    times: BTreeMap<Time, Vec<usize>>,
+    /// The tree of words; the first node is the root.
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    next: BTreeMap<Box<str>, usize>,
+    /// The texts that end here, and whether they may be spread over two fields.
+    ends: Vec<(usize, bool)>,
+}
+
+impl Wanted {
+    /// Adds a value under a number. `first_day` is the day of the run's start.
+    pub(crate) fn add(&mut self, number: usize, value: &Value, first_day: Option<i64>) {
+        match value {
+            Value::Amount { number: read, measured, other: _, is_about } => {
+                let least = if *is_about { SIGNIFICANT_ABOUT } else { SIGNIFICANT };
+                let rounds = read.significant >= least;
+                let mut sides = vec![(Side::Any, 1)];
+                match measured {
+                    Measured::Nothing | Measured::Noun(_) => sides.push((Side::Bare, 1)),
+                    Measured::Unit(unit) => {
+                        sides.extend(unit.factors().map(|(it, factor)| (Side::Of(it), factor)))
+                    }
+                }
+                for (side, factor) in sides {
+                    if let Some(base) = read.amount.times(factor) {
+                        self.amounts.entry((side.clone(), base)).or_default().push(number);
+                    }
+                    if rounds {
+                        let levels = self.rounded.entry(side).or_default();
+                        let level = levels.entry((factor, read.places)).or_default();
+                        level.entry(read.amount).or_default().push(number);
+                    }
+                }
+            }
+            Value::Day(day) => self.days.entry(*day).or_default().push(number),
+            Value::RelativeDay(days) => {
+                if let Some(day) = first_day.and_then(|first| Day::of_unix_days(first.checked_add(*days)?)) {
+                    self.days.entry(day).or_default().push(number);
+                }
+            }
+            Value::Time(time) => self.times.entry(*time).or_default().push(number),
+            Value::Text { kind, words, also } => {
+                let is_spread = *kind == ValueKind::Name;
+                self.add_words(number, words, is_spread);
+                if let Some(also) = also {
+                    self.add_words(number, also, is_spread);
+                }
+                if let ([first, last], true) = (words.as_slice(), is_spread) {
+                    // A record has the last name first.
+                    self.add_words(number, &[last.clone(), first.clone()], is_spread);
+                }
+            }
+        }
+    }
+
+    fn add_words(&mut self, number: usize, words: &[Box<str>], is_spread: bool) {
+        if words.is_empty() {
+            return;
+        }
+        if self.nodes.is_empty() {
+            self.nodes.push(Node::default());
+        }
+        let mut at = 0;
+        for word in words.iter().take(MAX_WORDS) {
+            let fresh = self.nodes.len();
+            let Some(node) = self.nodes.get_mut(at) else { return };
+            at = *node.next.entry(word.clone()).or_insert(fresh);
+            if at == fresh {
+                self.nodes.push(Node::default());
+            }
+        }
+        if let Some(node) = self.nodes.get_mut(at) {
+            node.ends.push((number, is_spread));
+        }
+    }
+
+    /// Calls `found` with each wanted amount that equals this one, or is what it is rounded to.
+    pub(crate) fn amount(
+        &self,
+        amount: Decimal,
+        unit: Option<&Unit>,
+        mut found: impl FnMut(usize, Exactness),
+    ) {
+        match unit {
+            None => {
+                self.look_up(&Side::Any, amount, &mut found);
+                // A share such as 0.42 is written as 42 %.
+                if !amount.is_negative()
+                    && amount.to_whole().is_none()
+                    && let Some(percent) = amount.times(100)
+                    && percent.rounded(0).and_then(Decimal::to_whole).is_some_and(|whole| whole <= 100)
+                {
+                    self.look_up(&Side::Of(Dimension::Percent), percent, &mut found);
+                }
+            }
+            Some(unit) => {
+                for (dimension, base) in unit.in_base(amount) {
+                    self.look_up(&Side::Of(dimension), base, &mut found);
+                }
+                self.look_up(&Side::Bare, amount, &mut found);
+            }
+        }
+    }
+
+    fn look_up(&self, side: &Side, base: Decimal, found: &mut impl FnMut(usize, Exactness)) {
+        steps::count(1);
+        let exact = self.amounts.get(&(side.clone(), base));
+        exact.into_iter().flatten().for_each(|number| found(*number, Exactness::Exact));
+        for ((factor, places), level) in self.rounded.get(side).into_iter().flatten() {
+            let rounded = base.divided(*factor, *places).and_then(|rounded| level.get(&rounded));
+            rounded.into_iter().flatten().for_each(|number| found(*number, Exactness::Rounded));
+        }
+    }
+
+    /// Calls `found` with each wanted day that is this one. `first_year` is the year of the run's start.
+    pub(crate) fn day(&self, day: Day, first_year: Option<i32>, mut found: impl FnMut(usize)) {
+        let exact = Day { year: day.year.or(first_year), ..day };
+        for day in [exact, Day { year: None, ..day }] {
+            self.days.get(&day).into_iter().flatten().for_each(|number| found(*number));
+        }
+    }
+
+    /// Calls `found` with each wanted time that is this one, with or without its seconds.
+    pub(crate) fn time(&self, time: Time, mut found: impl FnMut(usize)) {
+        let whole = Time { seconds: None, ..time };
+        let as_written = time.seconds.map(|_| time);
+        for time in as_written.into_iter().chain([whole]) {
+            self.times.get(&time).into_iter().flatten().for_each(|number| found(*number));
+        }
+    }
+
+    pub(crate) fn has_texts(&self) -> bool {
+        !self.nodes.is_empty()
+    }
+}
+
+/// Goes through the words of an observation, and finds the wanted texts in them.
+#[derive(Debug, Default)]
+pub(crate) struct TextSearch {
+    /// Where the texts are that have begun: the node, and the field of the first word.
+    open: Vec<(usize, usize)>,
+    kept: Vec<(usize, usize)>,
+}
+
+impl TextSearch {
+    /// The next word. `field` is the number of the text that it is in. `is_glued`: whether a dash is between it and the word
+    /// before, and the word after. A text neither begins nor ends there: `web-1` is not in `web-1-old`.
+    pub(crate) fn word(
+        &mut self,
+        wanted: &Wanted,
+        word: &str,
+        field: usize,
+        is_glued: (bool, bool),
+        mut found: impl FnMut(usize),
+    ) {
+        if !is_glued.0 {
+            self.open.push((0, field));
+        }
+        self.kept.clear();
+        for (node, first_field) in self.open.drain(..) {
+            steps::count(1);
+            let Some(next) = wanted.nodes.get(node).and_then(|node| node.next.get(word)) else { continue };
+            let Some(node) = wanted.nodes.get(*next) else { continue };
+            for (number, is_spread) in node.ends.iter().filter(|_| !is_glued.1) {
+                if first_field == field || *is_spread && first_field + 1 == field {
+                    found(*number);
+                }
+            }
+            if !node.next.is_empty() {
+                self.kept.push((*next, first_field));
+            }
+        }
+        std::mem::swap(&mut self.open, &mut self.kept);
+    }
+}

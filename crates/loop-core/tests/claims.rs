@@ -1,0 +1,287 @@
+//! Whether the values of a document stand in the evidence that it cites.
+
+use std::sync::Arc;
+
+use loop_core::{
+    Arguments, Claim, ClaimSources, CommandKey, Document, Evidence, EvidenceId, Grounding, Locale, Millis,
+    Observation, Scope, Section, Slot, Status, WorkItem, claims,
+};
+use serde_json::{Value, json};
+
+/// A piece of evidence whose data is this value, without a text.
+pub(crate) fn evidence(id: u32, status: Status, data: &Value) -> Evidence {
+    Evidence {
+        id: EvidenceId(id),
+        key: CommandKey::new(1, Slot::Action(id)),
+        pass: 1,
+        tool: "fetch_jobs".into(),
+        parameters: Arguments::from("{}"),
+        observation: Arc::new(Observation::new(status, "", "", data.clone())),
+        shortened: false,
+    }
+}
+
+pub(crate) fn document(body: &str) -> Document {
+    let section = Section {
+        id: "findings".into(),
+        heading: "Findings".into(),
+        heading_text: "Findings".into(),
+        emoji: "".into(),
+        body: body.into(),
+        pass: 1,
+        at: Millis(0),
+        evidence: Vec::new(),
+        replaced: None,
+        known: true,
+    };
+    Document { sections: vec![section] }
+}
+
+pub(crate) fn item(full: &str) -> WorkItem {
+    WorkItem { scope: Scope::default(), ..WorkItem::new("T-1042", "ticket", "Backup", full) }
+}
+
+/// 2026-11-26 03:10 UTC.
+const START: u64 = 1_795_662_600_000;
+
+pub(crate) fn read(body: &str, evidence: &[Evidence], full: &str, locale: Locale) -> Vec<Claim> {
+    read_at(body, evidence, full, locale, START)
+}
+
+pub(crate) fn read_at(
+    body: &str,
+    evidence: &[Evidence],
+    full: &str,
+    locale: Locale,
+    unix_ms: u64,
+) -> Vec<Claim> {
+    let item = item(full);
+    claims(&document(body), ClaimSources { evidence, item: &item, unix_ms, locale })
+}
+
+/// The jobs that most of these tests are about.
+fn jobs() -> Value {
+    json!({
+        "jobs": [
+            {"id": "B-7", "host": "web-1.example.com", "status": "failed", "size_gb": 42.5, "duration_s": 5400,
+             "last": "2026-11-25T03:10:00Z", "owner": {"first": "Anna", "last": "Meier"}, "amount_usd": 19.99},
+            {"id": "B-8", "host": "web-2.example.com", "status": "ok", "size_gb": 7.5, "duration_s": 60,
+             "last": "2026-11-26T01:00:00Z", "owner": {"first": "Bob", "last": "Stone"}, "amount_usd": 30.01},
+            {"id": "B-9", "host": "db-1.example.com", "status": "failed", "size_gb": 1234, "duration_s": 7,
+             "last": "2026-11-24T22:00:00Z", "owner": {"first": "Eve", "last": "Ng"}, "amount_usd": 50},
+        ],
+        "message": "Disk quota exceeded on volume data", "version": "2.14.1", "ip": "10.1.2.3", "contact": "ops@example.com",
+        "used_percent": 41.666, "share": 0.25, "snapshots": [], "has_replica": false, "alerts": 0,
+    })
+}
+
+/// The claims of one sentence about the jobs, as `value: state`.
+fn about_jobs(sentence: &str, locale: Locale) -> Vec<String> {
+    let all = [
+        evidence(1, Status::Ok, &jobs()),
+        evidence(2, Status::Empty, &json!([])),
+        evidence(3, Status::Ok, &json!({"other": 77, "city": "Oslo Norway", "price": 12, "currency": "EUR"})),
+    ];
+    let shown = |claim: Claim| {
+        let formula = claim.formula.map(|formula| format!(", {formula}")).unwrap_or_default();
+        format!("{}: {}{formula}", claim.value, claim.state.name())
+    };
+    read(sentence, &all, "The customer says 99 GB are missing.", locale).into_iter().map(shown).collect()
+}
+
+#[track_caller]
+fn check(sentence: &str, expected: &[&str]) {
+    assert_eq!(about_jobs(sentence, Locale::En), expected, "{sentence}");
+}
+
+#[track_caller]
+fn check_in(locale: Locale, sentence: &str, expected: &[&str]) {
+    assert_eq!(about_jobs(sentence, locale), expected, "{sentence}");
+}
+
+#[test]
+fn amounts_are_compared_in_every_unit_of_the_same_size() {
+    check("It holds 42.5 GB [E1].", &["42.5 GB: grounded"]);
+    check("It holds 42,500 MB [E1].", &["42,500 MB: grounded"]);
+    check("It holds 1.234 TB [E1].", &["1.234 TB: grounded"]);
+    check("It holds 42.5 TB [E1].", &["42.5 TB: ungrounded"]);
+    check("It holds 24.5 GB [E1].", &["24.5 GB: ungrounded"]);
+    check("It ran for 1.5 hours [E1].", &["1.5 hours: grounded"]);
+    check("It ran for 90 minutes [E1].", &["90 minutes: grounded"]);
+    check("It ran for 90 seconds [E1].", &["90 seconds: ungrounded"]);
+    check("It cost $19.99 [E1].", &["$19.99: grounded"]);
+    check("It cost 19.99 USD [E1].", &["19.99 USD: grounded"]);
+    check("It cost €19.99 [E1].", &["€19.99: ungrounded"]);
+    check("It cost 12 euros [E3].", &["12 euros: grounded"]);
+    check("It cost $12 [E3].", &["$12: ungrounded"]);
+    check("A quarter, 25 %, is left [E1].", &["25 %: grounded"]);
+}
+
+#[test]
+fn a_number_is_rounded_only_where_that_leaves_it_its_meaning() {
+    check("41.666 % are used [E1].", &["41.666 %: grounded"]);
+    check("41.7 % are used [E1].", &["41.7 %: grounded, rounded"]);
+    check("About 42 % are used [E1].", &["42 %: grounded, rounded"]);
+    check("42 % are used [E1].", &["42 %: ungrounded"]);
+    check("About 40 % are used [E1].", &["40 %: ungrounded"]);
+    check("About 1,200 GB are stored [E1].", &["1,200 GB: grounded, rounded"]);
+}
+
+#[test]
+fn days_and_times_are_compared_in_every_form() {
+    for day in [
+        "2026-11-25",
+        "25 November 2026",
+        "November 25, 2026",
+        "Nov 25",
+        "11/25/2026",
+        "yesterday",
+        "1 day ago",
+    ] {
+        check(&format!("It failed on {day} [E1]."), &[&format!("{day}: grounded")]);
+    }
+    for day in ["2026-11-23", "26 October 2026", "Nov 23", "3 days ago"] {
+        check(&format!("It failed on {day} [E1]."), &[&format!("{day}: ungrounded")]);
+    }
+    check("It failed at 03:10 [E1].", &["03:10: grounded"]);
+    check("It failed at 3:10 am [E1].", &["3:10 am: grounded"]);
+    check("It failed at 3:10 pm [E1].", &["3:10 pm: ungrounded"]);
+    check("It failed at 10 pm [E1].", &["10 pm: grounded"]);
+    check("As of today [E1] it is down.", &[]);
+    check("It failed today [E1].", &["today: grounded"]);
+    check("We try again tomorrow.", &[]);
+}
+
+#[test]
+fn texts_are_compared_whole() {
+    check("B-7 failed on web-1.example.com [E1].", &["B-7: grounded", "web-1.example.com: grounded"]);
+    check("B-71 failed on web-3.example.com [E1].", &["B-71: ungrounded", "web-3.example.com: ungrounded"]);
+    check("web-1 is down [E1].", &["web-1: grounded"]);
+    check(
+        "Write to ops@example.com or dev@example.com [E1].",
+        &["ops@example.com: grounded", "dev@example.com: ungrounded"],
+    );
+    check("It runs 2.14.1, not v2.15 [E1].", &["2.14.1: grounded", "v2.15: ungrounded"]);
+    check("10.1.2.3 answers, 10.1.2.4 does not [E1].", &["10.1.2.3: grounded", "10.1.2.4: ungrounded"]);
+    check("It says \"disk quota exceeded\" [E1].", &["disk quota exceeded: grounded"]);
+    check("It says “disk quota reached” [E1].", &["disk quota reached: ungrounded"]);
+    check("Anna Meier owns it [E1].", &["Anna Meier: grounded"]);
+    check("Anna Stone owns it [E1].", &["Anna Stone: ungrounded"]);
+    check("Ask Bob Stone about it [E1].", &["Bob Stone: grounded"]);
+    check("The owner is Carl Jones [E1].", &["Carl Jones: ungrounded"]);
+}
+
+#[test]
+fn what_is_not_in_the_cited_evidence_is_elsewhere_or_nowhere() {
+    check("It counts 77 files [E1].", &["77 files: elsewhere"]);
+    check("It counts 77 files [E3].", &["77 files: grounded"]);
+    check("99 GB are missing [E1].", &["99 GB: elsewhere"]);
+    check("The customer says that 99 GB are missing [E0].", &["99 GB: grounded"]);
+    check("It counts 77 files.", &["77 files: elsewhere"]);
+}
+
+#[test]
+fn a_sentence_that_names_an_operation_may_compute() {
+    check("There are 3 jobs [E1].", &["3 jobs: grounded, count of jobs"]);
+    check("2 jobs failed [E1].", &["2 jobs: grounded, count of status = failed"]);
+    check("There are 4 jobs [E1].", &["4 jobs: ungrounded"]);
+    check("The total is $100.00 [E1].", &["$100.00: grounded, sum of amount_usd"]);
+    check("The total is $101.00 [E1].", &["$101.00: ungrounded"]);
+    check("It was $100.00 [E1].", &["$100.00: ungrounded"]);
+    check(
+        "42.5 GB are 35 GB more than 7.5 GB [E1].",
+        &["42.5 GB: grounded", "35 GB: grounded, difference of the two other amounts", "7.5 GB: grounded"],
+    );
+    check(
+        "42.5 GB are 36 GB more than 7.5 GB [E1].",
+        &["42.5 GB: grounded", "36 GB: ungrounded", "7.5 GB: grounded"],
+    );
+    check(
+        "2 of 3 jobs failed, 66.7 % [E1].",
+        &[
+            "2: grounded, count of status = failed",
+            "3 jobs: grounded, count of jobs",
+            "66.7 %: grounded, percentage of the two other amounts",
+        ],
+    );
+}
+
+#[test]
+fn absence_needs_evidence_that_says_so() {
+    check("No backup exists [E2].", &["No backup: grounded"]);
+    check("No backup exists [E1].", &["No backup: elsewhere"]);
+    check("There are no snapshots [E1].", &["no snapshots: grounded"]);
+    check("It has no replica [E1].", &["no replica: grounded"]);
+    check("There are no alerts [E1].", &["no alerts: grounded"]);
+    check("There are no jobs [E1].", &["no jobs: elsewhere"]);
+    check("No restart is needed.", &[]);
+}
+
+#[test]
+fn other_languages_write_other_numbers_and_days() {
+    check_in(Locale::De, "Es sind 42,5 GB [E1].", &["42,5 GB: grounded"]);
+    check_in(Locale::De, "Es sind 1.234 GB [E1].", &["1.234 GB: grounded"]);
+    check_in(
+        Locale::De,
+        "Am 25. November 2026 um 3:10 Uhr [E1].",
+        &["25. November 2026: grounded", "3:10: grounded"],
+    );
+    check_in(Locale::De, "Am 25.11.2026 [E1].", &["25.11.2026: grounded"]);
+    check_in(Locale::De, "Am 23.11.2026 [E1].", &["23.11.2026: ungrounded"]);
+    check_in(Locale::De, "Frau Meier hat das Ticket [E1].", &["Meier: grounded"]);
+    check_in(
+        Locale::De,
+        "Es dauerte 90 Minuten, 2 Stunden wären 7200 s [E1].",
+        &["90 Minuten: grounded", "2 Stunden: ungrounded", "7200 s: ungrounded"],
+    );
+    check_in(Locale::Fr, "Il y a 1 234 GB, 42,5 GB [E1].", &["1 234 GB: grounded", "42,5 GB: grounded"]);
+    check_in(
+        Locale::Fr,
+        "Le 25 novembre 2026 à 3h10 [E1].",
+        &["25 novembre 2026: grounded", "3h10: grounded"],
+    );
+    check_in(Locale::Fr, "Le 25/11/2026 [E1].", &["25/11/2026: grounded"]);
+    check_in(
+        Locale::Es,
+        "Son 1.234 GB, el 25 de noviembre de 2026 [E1].",
+        &["1.234 GB: grounded", "25 de noviembre de 2026: grounded"],
+    );
+    check_in(
+        Locale::Es,
+        "Costó 12 euros, no 13 euros [E3].",
+        &["12 euros: grounded", "13 euros: ungrounded"],
+    );
+    check_in(
+        Locale::Ja,
+        "容量は42.5GBです。2026年11月25日に失敗しました [E1]。",
+        &["42.5GB: grounded", "2026年11月25日: grounded"],
+    );
+    check_in(Locale::Ja, "容量は４２.５GBです [E1]。", &["４２.５GB: grounded"]);
+    check_in(Locale::Ja, "90分かかり、91分ではない [E1]。", &["90分: grounded", "91分: ungrounded"]);
+}
+
+#[test]
+fn text_that_is_no_value_is_left_alone() {
+    for text in [
+        "The job failed because the disk was full [E1].",
+        "1. Free some space. 2. Run it again [E1].",
+        "See step 3 in the guide [E1].",
+        "It uses UTF-8 and SHA-256 [E1].",
+        "This is 24/7 on-call work [E1].",
+        "```\nrm -rf 42 GB\n```",
+        "## 3 Findings of 2026",
+    ] {
+        check(text, &[]);
+    }
+}
+
+#[test]
+fn the_order_of_the_evidence_does_not_matter_and_its_numbers_are_named() {
+    let first = evidence(1, Status::Ok, &jobs());
+    let other = evidence(4, Status::Ok, &json!({"note": "42.5 GB"}));
+    let body = "It holds 42.5 GB [E1, E4], 77 files [E1].";
+    let one = read(body, &[first.clone(), other.clone()], "", Locale::En);
+    assert_eq!(one, read(body, &[other, first], "", Locale::En));
+    assert_eq!(one.first().map(|claim| claim.evidence.clone()), Some(vec![EvidenceId(1), EvidenceId(4)]));
+    assert_eq!(one.last().map(|claim| claim.state), Some(Grounding::Ungrounded));
+}
