@@ -9,7 +9,7 @@ use loop_core::{
 use serde_json::{Value, json};
 
 /// A piece of evidence whose data is this value, without a text.
-pub(crate) fn evidence(id: u32, status: Status, data: &Value) -> Evidence {
+fn evidence(id: u32, status: Status, data: &Value) -> Evidence {
     Evidence {
         id: EvidenceId(id),
         key: CommandKey::new(1, Slot::Action(id)),
@@ -21,7 +21,7 @@ pub(crate) fn evidence(id: u32, status: Status, data: &Value) -> Evidence {
     }
 }
 
-pub(crate) fn document(body: &str) -> Document {
+fn document(body: &str) -> Document {
     let section = Section {
         id: "findings".into(),
         heading: "Findings".into(),
@@ -37,26 +37,16 @@ pub(crate) fn document(body: &str) -> Document {
     Document { sections: vec![section] }
 }
 
-pub(crate) fn item(full: &str) -> WorkItem {
+fn item(full: &str) -> WorkItem {
     WorkItem { scope: Scope::default(), ..WorkItem::new("T-1042", "ticket", "Backup", full) }
 }
 
 /// 2026-11-26 03:10 UTC.
 const START: u64 = 1_795_662_600_000;
 
-pub(crate) fn read(body: &str, evidence: &[Evidence], full: &str, locale: Locale) -> Vec<Claim> {
-    read_at(body, evidence, full, locale, START)
-}
-
-pub(crate) fn read_at(
-    body: &str,
-    evidence: &[Evidence],
-    full: &str,
-    locale: Locale,
-    unix_ms: u64,
-) -> Vec<Claim> {
+fn read(body: &str, evidence: &[Evidence], full: &str, locale: Locale) -> Vec<Claim> {
     let item = item(full);
-    claims(&document(body), ClaimSources { evidence, item: &item, unix_ms, locale })
+    claims(&document(body), ClaimSources { evidence, item: &item, unix_ms: START, locale })
 }
 
 /// The jobs that most of these tests are about.

@@ -5,7 +5,6 @@
 
 mod bounded;
 mod claims;
-mod claims_corpus;
 mod common;
 mod compaction;
 mod conversation;

@@ -6,6 +6,7 @@
 mod backtest;
 mod bad_input;
 mod baseline;
+mod claims_corpus;
 mod examples;
 mod guard;
 mod guard_set;

@@ -1,14 +1,18 @@
 //! Documents with evidence, by hand and by script, and lies planted in them: how many lies are found, and how many true
 //! values are flagged.
+#![expect(clippy::print_stdout, reason = "figures for a person")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use loop_core::{Claim, Evidence, Grounding, Locale, Status};
+use std::sync::Arc;
+
+use loop_core::{
+    Arguments, Claim, ClaimSources, CommandKey, Document, Evidence, EvidenceId, Grounding, Locale, Millis,
+    Observation, Section, Slot, Status, WorkItem, claims,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-use crate::claims::{evidence, read_at};
 
 /// The kinds of lies that are planted.
 const KINDS: [&str; 10] = [
@@ -55,14 +59,39 @@ struct Lie {
     to: String,
 }
 
+impl Source {
+    fn evidence(&self) -> Evidence {
+        Evidence {
+            id: EvidenceId(self.id),
+            key: CommandKey::new(1, Slot::Action(self.id)),
+            pass: 1,
+            tool: self.tool.as_str().into(),
+            parameters: Arguments::from("{}"),
+            observation: Arc::new(Observation::new(self.status, "", "", self.data.clone())),
+            shortened: false,
+        }
+    }
+}
+
 impl Case {
     fn claims(&self, body: &str) -> Vec<Claim> {
-        let made = |source: &Source| {
-            let made = evidence(source.id, source.status, &source.data);
-            Evidence { tool: source.tool.as_str().into(), ..made }
+        let evidence: Vec<Evidence> = self.evidence.iter().map(Source::evidence).collect();
+        let section = Section {
+            id: "findings".into(),
+            heading: "Findings".into(),
+            heading_text: "Findings".into(),
+            emoji: "".into(),
+            body: body.into(),
+            pass: 1,
+            at: Millis(0),
+            evidence: Vec::new(),
+            replaced: None,
+            known: true,
         };
-        let all: Vec<Evidence> = self.evidence.iter().map(made).collect();
-        read_at(body, &all, &self.item, self.locale, unix_ms(&self.start))
+        let item = WorkItem::new("T-1", "ticket", "", &*self.item);
+        let (unix_ms, locale) = (unix_ms(&self.start), self.locale);
+        let sources = ClaimSources { evidence: &evidence, item: &item, unix_ms, locale };
+        claims(&Document { sections: vec![section] }, sources)
     }
 
     /// Whether a lie is found: with it there is a value that is not grounded, and without it there is not.
@@ -147,7 +176,7 @@ fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
