@@ -39,6 +39,8 @@ pub(crate) struct Mutant {
     pub(crate) name: String,
     /// The function that it is in.
     pub(crate) function: String,
+    /// Whether the function returns `impl Trait`, which is one type and not that of a replacement.
+    pub(crate) is_opaque: bool,
     pub(crate) kind: Kind,
     pub(crate) replacement: String,
     pub(crate) start: Place,
@@ -71,12 +73,13 @@ fn mutant(value: &Value, id: u32) -> Option<Mutant> {
         "StructField" => Kind::Field,
         _ => return None,
     };
-    let function = value.get("function").and_then(|function| function.get("function_name"));
+    let of_function = |name: &str| value.get("function")?.get(name)?.as_str();
     Some(Mutant {
         id,
         file: text("file")?,
         name: text("name")?,
-        function: function.and_then(Value::as_str).unwrap_or_default().to_owned(),
+        function: of_function("function_name").unwrap_or_default().to_owned(),
+        is_opaque: of_function("return_type").is_some_and(|returned| returned.contains("impl ")),
         kind,
         replacement: text("replacement")?,
         start: place("start")?,

@@ -29,7 +29,7 @@ pub(crate) fn switched(source: &str, mutants: &[&Mutant]) -> Result<Switched, St
         Finder { source, lines: line_starts(source), waiting: BTreeMap::new(), edits: Vec::new() };
     for mutant in mutants {
         match mutant.kind {
-            Kind::Body => finder.body(mutant),
+            Kind::Body if !mutant.is_opaque => finder.body(mutant),
             _ => finder.waiting.entry(mutant.start).or_default().push(mutant),
         }
     }
@@ -189,13 +189,14 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 
     fn visit_arm(&mut self, arm: &'ast syn::Arm) {
         let pattern = self.range(&arm.pat);
-        let guard = arm.guard.as_ref().map(|(_, guard)| self.range(&**guard));
+        let guard = arm.guard.as_ref().map(|(_, guard)| (self.range(&**guard), has_let(guard)));
         let deleted = self.take(place(arm.span().start()), Kind::Arm);
         for Mutant { id, .. } in &deleted {
             match guard {
-                Some((from, to)) => {
-                    self.insert(from, true, to - from + 2, format!("/*[{id}*/!{ON}({id}) && ("));
-                    self.insert(to, false, to - from + 2, format!(")/*{id}]*/"));
+                Some(((from, to), has_let)) => {
+                    let (before, after) = if has_let { ("", "") } else { ("(", ")") };
+                    self.insert(from, true, to - from + 2, format!("/*[{id}*/!{ON}({id}) && {before}"));
+                    self.insert(to, false, to - from + 2, format!("{after}/*{id}]*/"));
                 }
                 None => {
                     let text = format!(" /*[{id}*/if !{ON}({id})/*{id}]*/");
@@ -203,7 +204,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                 }
             }
         }
-        if let (Some((from, to)), Some((_, expression))) = (guard, &arm.guard) {
+        if let (Some(((from, to), false)), Some((_, expression))) = (guard, &arm.guard) {
             let guards = self.take(place(expression.span().start()), Kind::Guard);
             let texts: Vec<_> = guards.iter().map(|mutant| (mutant.id, mutant.replacement.clone())).collect();
             // One byte more than the expression itself, which may be mutated too and is the inner one.
@@ -228,6 +229,7 @@ mod tests {
             file: String::new(),
             name: String::new(),
             function: String::new(),
+            is_opaque: false,
             kind,
             replacement: replacement.to_owned(),
             start: place(columns.0),
