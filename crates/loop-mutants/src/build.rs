@@ -17,9 +17,9 @@ const MAX_ROUNDS: usize = 12;
 #[derive(Debug)]
 pub(crate) struct Built {
     pub(crate) programs: Vec<PathBuf>,
-    /// Those for which no place was found in the source.
-    pub(crate) left_out: BTreeSet<u32>,
-    /// Those whose code does not compile where it is switched.
+    /// Those that cannot be switched: cargo-mutants has to run them alone.
+    pub(crate) unplaced: BTreeSet<u32>,
+    /// Those whose own code does not compile.
     pub(crate) unbuilt: BTreeSet<u32>,
 }
 
@@ -47,16 +47,23 @@ pub(crate) fn build(copy: &Path, target: &Path, mutants: &[Mutant]) -> Result<Bu
     let head = format!("{head}\n#[allow(missing_docs, clippy::all)]\nmod mutant_switch;\n");
     write(&library, &head)?;
     write(&library.with_file_name("mutant_switch.rs"), &switch_source(mutants.len()))?;
-    let mut unbuilt = BTreeSet::new();
+    let mut refused = Refused::default();
     for round in 1..=MAX_ROUNDS {
-        let left_out = write_switched(copy, &originals, mutants, &unbuilt)?;
-        let failed = check(copy, target, mutants)?;
-        println!("mutants: check {round}: {} mutants do not compile", failed.len());
-        if failed.is_empty() {
+        let without: BTreeSet<u32> = refused.unbuilt.union(&refused.unplaced).copied().collect();
+        let left_out = write_switched(copy, &originals, mutants, &without)?;
+        let found = check(copy, target, mutants)?;
+        println!(
+            "mutants: check {round}: {} mutants do not compile, {} cannot be switched",
+            found.unbuilt.len(),
+            found.unplaced.len()
+        );
+        if found.unbuilt.is_empty() && found.unplaced.is_empty() {
             let programs = programs(copy, target)?;
-            return Ok(Built { programs, left_out, unbuilt });
+            let unplaced = refused.unplaced.union(&left_out).copied().collect();
+            return Ok(Built { programs, unplaced, unbuilt: refused.unbuilt });
         }
-        unbuilt.extend(failed);
+        refused.unbuilt.extend(found.unbuilt);
+        refused.unplaced.extend(found.unplaced);
     }
     Err(format!("the copy does not compile after {MAX_ROUNDS} rounds; see {}", copy.display()))
 }
@@ -98,49 +105,52 @@ fn cargo(copy: &Path, target: &Path, arguments: &[&str]) -> Result<(Vec<Value>, 
     Ok((messages, output.status.success()))
 }
 
-/// The mutants that the compiler refuses.
-fn check(copy: &Path, target: &Path, mutants: &[Mutant]) -> Result<BTreeSet<u32>, String> {
+/// What the compiler refuses.
+#[derive(Debug, Default)]
+struct Refused {
+    /// Mutants whose own code it refuses.
+    unbuilt: BTreeSet<u32>,
+    /// Mutants around which it refuses the code that switches them.
+    unplaced: BTreeSet<u32>,
+}
+
+fn check(copy: &Path, target: &Path, mutants: &[Mutant]) -> Result<Refused, String> {
     let (messages, is_built) = cargo(copy, target, &["check", "--lib"])?;
-    let mut failed = BTreeSet::new();
-    for message in &messages {
-        let Some(message) = message
-            .get("message")
-            .filter(|message| message.get("level").and_then(Value::as_str) == Some("error"))
-        else {
+    let mut refused = Refused::default();
+    for message in messages.iter().filter_map(|message| message.get("message")) {
+        let rendered = message.get("rendered").and_then(Value::as_str).unwrap_or_default();
+        if message.get("level").and_then(Value::as_str) != Some("error")
+            || rendered.starts_with("error: aborting")
+        {
             continue;
-        };
-        let spans = message.get("spans").and_then(Value::as_array);
-        let primary = spans
-            .into_iter()
-            .flatten()
-            .filter(|span| span.get("is_primary").and_then(Value::as_bool) == Some(true));
-        let mut is_traced = false;
-        for span in primary {
+        }
+        let before = refused.unbuilt.len() + refused.unplaced.len();
+        let spans = message.get("spans").and_then(Value::as_array).into_iter().flatten();
+        for span in spans.filter(|span| span.get("is_primary").and_then(Value::as_bool) == Some(true)) {
             let file = span.get("file_name").and_then(Value::as_str).unwrap_or_default();
             let number = |name: &str| {
                 span.get(name).and_then(Value::as_u64).and_then(|at| usize::try_from(at).ok()).unwrap_or(0)
             };
             let text = fs::read_to_string(copy.join(file)).unwrap_or_default();
-            let mut at = enclosing(&text, number("byte_start"), number("byte_end"));
-            if at.is_empty() {
-                at = arms_behind(&text, number("byte_start"), mutants);
+            let start = number("byte_start");
+            match enclosing(&text, start, number("byte_end")) {
+                Some((ids, true)) => refused.unbuilt.extend(ids),
+                Some((ids, false)) => refused.unplaced.extend(ids),
+                None => refused.unplaced.extend(arms_behind(&text, start, mutants)),
             }
-            is_traced |= !at.is_empty();
-            failed.extend(at);
         }
-        let rendered = message.get("rendered").and_then(Value::as_str).unwrap_or_default();
-        if !is_traced && !rendered.starts_with("error: aborting") {
+        if refused.unbuilt.len() + refused.unplaced.len() == before && before == 0 {
             return Err(format!("the compiler refuses what is not a mutant:\n{rendered}"));
         }
     }
-    if !is_built && failed.is_empty() {
+    if !is_built && refused.unbuilt.is_empty() && refused.unplaced.is_empty() {
         return Err(format!("cargo check fails in {} and names no error", copy.display()));
     }
-    Ok(failed)
+    Ok(refused)
 }
 
-/// The mutants between whose marks a range of bytes is: the innermost text, or else the innermost expression.
-fn enclosing(text: &str, from: usize, to: usize) -> Vec<u32> {
+/// The mutants between whose innermost marks a range of bytes is, and whether it is in the text of a mutant.
+fn enclosing(text: &str, from: usize, to: usize) -> Option<(Vec<u32>, bool)> {
     let mut open: Vec<(&str, bool)> = Vec::new();
     let before = text.get(..from).unwrap_or_default();
     for (at, _) in before.match_indices("/*") {
@@ -161,8 +171,8 @@ fn enclosing(text: &str, from: usize, to: usize) -> Vec<u32> {
     let ends = |ids: &str, is_text: bool| {
         after.contains(&if is_text { format!("/*{ids}#*/") } else { format!("/*{ids}]*/") })
     };
-    let innermost = open.iter().rev().find(|(ids, is_text)| ends(ids, *is_text));
-    innermost.map(|(ids, _)| ids.split(',').filter_map(|id| id.parse().ok()).collect()).unwrap_or_default()
+    let (ids, is_text) = open.iter().rev().find(|(ids, is_text)| ends(ids, *is_text))?;
+    Some((ids.split(',').filter_map(|id| id.parse().ok()).collect(), *is_text))
 }
 
 /// The arms of the `match` at this byte: without one of them the compiler finds a case missing.
@@ -241,6 +251,7 @@ mod tests {
             let at = text.find(what).unwrap_or_default() + 1;
             enclosing(text, at, at + 1)
         };
-        assert_eq!((at(" a "), at(" b "), at(" c "), at(" d")), (vec![3], vec![4], vec![3, 4], vec![]));
+        assert_eq!((at(" a "), at(" b ")), (Some((vec![3], true)), Some((vec![4], true))));
+        assert_eq!((at(" c "), at(" d")), (Some((vec![3, 4], false)), None));
     }
 }

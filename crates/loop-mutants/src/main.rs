@@ -45,8 +45,8 @@ fn run(flags: &flags::Mutants) -> Result<(), String> {
         fs::read_to_string(&flags.list).map_err(|error| format!("{}: {error}", flags.list.display()))?;
     let all = mutant::parse(&json)?;
     let copy = out.join("copy");
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| Ok(root.join("target")), |path| absolute(path.as_ref()))?;
+    // Of its own: cargo gives the programs of the copy the names of those of the workspace.
+    let target = out.join("target");
     build::copy(&root, &copy)?;
     let built = build::build(&copy, &target, &all)?;
     let folder = copy.join("crates/loop-core");
@@ -65,11 +65,15 @@ fn run(flags: &flags::Mutants) -> Result<(), String> {
         chosen = sample::shard(chosen, number, of);
     }
     let results = Results::create(&out.join("results.txt"))?;
-    let (unbuilt, runnable): (Vec<&Mutant>, Vec<&Mutant>) = chosen
-        .into_iter()
-        .partition(|mutant| built.left_out.contains(&mutant.id) || built.unbuilt.contains(&mutant.id));
-    for mutant in unbuilt {
-        results.add(0, mutant, "unbuilt", "");
+    let mut runnable = Vec::with_capacity(chosen.len());
+    for mutant in chosen {
+        if built.unbuilt.contains(&mutant.id) {
+            results.add(0, mutant, "unbuilt", "");
+        } else if built.unplaced.contains(&mutant.id) {
+            results.add(0, mutant, "unplaced", "");
+        } else {
+            runnable.push(mutant);
+        }
     }
     kill::run(&runnable, &tests, &folder, flags.jobs.unwrap_or(1), |index, mutant, fate| match fate {
         Fate::Caught(test) => results.add(index, mutant, "caught", &test),
@@ -120,11 +124,12 @@ impl Results {
         let all = caught + count("missed") + count("unreached");
         println!(
             "mutants: {caught} of {all} were noticed ({} timed out), {} were missed, {} were not reached, {} do not \
-             compile; with 95 % at least {:.1} % are noticed",
+             compile, {} cannot be switched; with 95 % at least {:.1} % are noticed",
             count("timeout"),
             count("missed"),
             count("unreached"),
             count("unbuilt"),
+            count("unplaced"),
             100.0 * sample::lower_bound(caught, all)
         );
     }
