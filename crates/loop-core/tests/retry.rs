@@ -247,3 +247,15 @@ fn every_prefix_that_is_not_over_is_salvaged() {
         }
     }
 }
+
+#[test]
+fn a_write_that_was_not_started_is_not_an_effect_of_the_parent() {
+    // I-6: only what was announced may have happened.
+    let asks = draft("medium").asks("restart", target("a")).asks("wipe", target("b"));
+    let mut world = help_desk().start().replied(&asks);
+    world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    let salvaged = world.salvaged(world.journal.len(), false).unwrap();
+    let of = salvaged.run.started().parent.as_ref().unwrap();
+    let listed: Vec<&str> = of.effects.iter().map(|it| &*it.key).collect();
+    assert_eq!(listed, ["r1/1/action-0"]);
+}
