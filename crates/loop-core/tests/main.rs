@@ -30,6 +30,7 @@ mod pattern;
 mod people;
 mod policy;
 mod policy_authority;
+mod policy_elements;
 mod policy_problems;
 mod policy_run;
 mod policy_shown;

@@ -34,6 +34,9 @@ fn a_short_word_keeps_its_last_letter() {
     let query = |text: &str| json!({"query": text});
     let short = ["gas station", "ga station", "station gas"].map(query);
     assert_eq!(refused_at(&short, &["[]"; 3]), None);
+    // An abbreviation keeps its capitals where a sentence begins with it.
+    let capitals = ["VPN reset", "vPN reset", "reset vPN"].map(query);
+    assert_eq!(refused_at(&capitals, &["[]"; 3]), None);
     let long = ["gate stations", "gates station", "station gate"].map(query);
     assert_eq!(refused_at(&long, &["[]"; 3]), Some(2));
 }
@@ -70,4 +73,19 @@ fn a_failure_of_unknown_kind_counts_at_once_and_has_no_tries() {
         guard.after_failure(running, "busy");
     }
     assert_eq!(guard.before(&read).map_err(|rule| rule.code()), Err("failed_before"));
+}
+
+#[test]
+fn a_new_turn_keeps_the_key_of_a_call_that_may_be_tried_again() {
+    // I-6
+    let mut guard = Guard::new(Repeats::Progress, ThreeTier::default());
+    let (rules, arguments) = (ToolRepeats::default(), json!({"path": "log"}));
+    let read = CallFacts { tool: "read", arguments: &arguments, rules: &rules, is_read: true, tries: 2 };
+    let first = guard.before(&read).unwrap();
+    let key = |running: &str| running.split_once("key: ").unwrap().1.to_owned();
+    let shown = format!("{first:?}");
+    guard.after(first, Status::RetryableError, "busy");
+    guard.new_turn();
+    let again = format!("{:?}", guard.before(&read).unwrap());
+    assert_eq!(key(&again), key(&shown).replace("attempt: 1", "attempt: 2"));
 }

@@ -5,7 +5,7 @@ use loop_testkit::*;
 use std::sync::Arc;
 
 use loop_core::{
-    Event, EventKind, Millis, PersonAnswer, Refusal, Rejected, Reserve, Run, SaveResult, StopMode,
+    Event, EventKind, Millis, Note, PersonAnswer, Refusal, Rejected, Reserve, Run, SaveResult, StopMode,
     StopReason, Tier, Validation,
 };
 
@@ -124,6 +124,13 @@ fn a_reply_of_an_earlier_try_is_rejected() {
     let late =
         EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: draft("high").reply().into() };
     world.rejects(late).expect_call("1/main", 2);
+}
+
+#[test]
+fn another_try_is_noted_by_its_number() {
+    let world = run().start().started().failed(failure(true));
+    let retried = Note::CallRetried { key: key("1/main"), attempt: 2, not_before: None };
+    assert!(world.notes().contains(&retried), "{:?}", world.notes());
 }
 
 #[test]

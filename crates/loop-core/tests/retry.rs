@@ -252,7 +252,7 @@ fn every_prefix_that_is_not_over_is_salvaged() {
 fn a_write_that_was_not_started_is_not_an_effect_of_the_parent() {
     // I-6: only what was announced may have happened.
     let asks = draft("medium").asks("restart", target("a")).asks("wipe", target("b"));
-    let mut world = help_desk().start().replied(&asks);
+    let mut world = help_desk().start().replied(&asks.asks("fetch_device", target("a")));
     world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let salvaged = world.salvaged(world.journal.len(), false).unwrap();
     let of = salvaged.run.started().parent.as_ref().unwrap();

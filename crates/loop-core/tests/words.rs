@@ -5,7 +5,7 @@ use loop_testkit::*;
 use std::collections::BTreeSet;
 
 use loop_core::policy::May;
-use loop_core::{PersonAnswer, TierCause};
+use loop_core::{DropReason, PersonAnswer, StopReason, TierCause};
 
 /// The reason of the last action.
 fn last_reason(world: &World) -> String {
@@ -55,6 +55,16 @@ fn each_cause_and_each_decision_has_a_name_of_its_own() {
     ];
     let words: BTreeSet<&str> = causes.into_iter().map(TierCause::words).collect();
     assert_eq!(words.len(), causes.len());
+    let dropped = [
+        DropReason::CallFailed,
+        DropReason::CallChanged,
+        DropReason::NotAdmitted,
+        DropReason::Stopped,
+        DropReason::Lost,
+    ];
+    let texts: BTreeSet<&str> = dropped.into_iter().map(DropReason::text).collect();
+    assert_eq!(texts.len(), dropped.len());
+    assert_eq!(StopReason::MaxPasses.to_string(), StopReason::MaxPasses.name());
     let decisions = [May::Runs, May::Asks, May::LeftUndone, May::Denied];
     let names: BTreeSet<&str> = decisions.into_iter().map(May::name).collect();
     assert_eq!(names.len(), decisions.len());
