@@ -361,4 +361,7 @@ fn a_denial_stays_and_what_is_open_is_asked_as_before() {
     assert_eq!(fork.asks(), ["1/action-0", "1/action-1"]);
     assert!(why(&fork)[0].contains("the approval was given to run r1"), "{:?}", why(&fork));
     assert_eq!(why(&fork)[1], why(&open)[0]);
+    // Of a parent whose end is not known any write may have happened.
+    let fork = open.forked(open.journal.len()).unwrap();
+    assert!(why(&fork).iter().all(|why| why.contains("run r1 may have made it already")), "{:?}", why(&fork));
 }

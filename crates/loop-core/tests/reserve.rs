@@ -633,3 +633,10 @@ fn without_a_final_pass_no_tokens_are_kept_back_for_one() {
     let quote = setup.start().run.quote(&key("1/main"), FIRST).unwrap();
     assert_eq!(quote.max_output_tokens, 2_000 - quote.reserve.input_tokens);
 }
+
+#[test]
+fn a_sub_call_reserves_its_whole_grant() {
+    // S0-65
+    let reserve = run().selector(&[]).start().run.sub_call_reserve();
+    assert_eq!((reserve.input_tokens, reserve.output_tokens), (12_000, 512));
+}

@@ -259,3 +259,15 @@ fn a_write_that_was_not_started_is_not_an_effect_of_the_parent() {
     let listed: Vec<&str> = of.effects.iter().map(|it| &*it.key).collect();
     assert_eq!(listed, ["r1/1/action-0"]);
 }
+
+#[test]
+fn a_fork_has_the_messages_before_its_parent_and_a_retry_has_not() {
+    let asks = calls(&[("fetch_device", target("a"))]);
+    let parent = conversation().history(history(2)).start().replied(&asks).all_finished();
+    let length = parent.journal.len();
+    let parent = parent.replied(&text("Done."));
+    let of = |world: World| world.run.started().history.clone();
+    assert_eq!(of(parent.forked(length).unwrap()), parent.run.started().history);
+    assert!(parent.run.started().history.is_some());
+    assert_eq!(of(parent.retried().unwrap()), None);
+}

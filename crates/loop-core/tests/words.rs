@@ -5,7 +5,7 @@ use loop_testkit::*;
 use std::collections::BTreeSet;
 
 use loop_core::policy::May;
-use loop_core::{DropReason, PersonAnswer, StopReason, TierCause};
+use loop_core::{DropReason, PersonAnswer, Rejection, StopReason, TierCause};
 
 /// The reason of the last action.
 fn last_reason(world: &World) -> String {
@@ -65,6 +65,8 @@ fn each_cause_and_each_decision_has_a_name_of_its_own() {
     let texts: BTreeSet<&str> = dropped.into_iter().map(DropReason::text).collect();
     assert_eq!(texts.len(), dropped.len());
     assert_eq!(StopReason::MaxPasses.to_string(), StopReason::MaxPasses.name());
+    let rejection = Rejection { by: "schema".into(), message: "too short".into() };
+    assert_eq!(rejection.to_string(), "schema: too short");
     let decisions = [May::Runs, May::Asks, May::LeftUndone, May::Denied];
     let names: BTreeSet<&str> = decisions.into_iter().map(May::name).collect();
     assert_eq!(names.len(), decisions.len());
