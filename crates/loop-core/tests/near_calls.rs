@@ -89,3 +89,21 @@ fn a_new_turn_keeps_the_key_of_a_call_that_may_be_tried_again() {
     let again = format!("{:?}", guard.before(&read).unwrap());
     assert_eq!(key(&again), key(&shown).replace("attempt: 1", "attempt: 2"));
 }
+
+#[test]
+fn a_similar_search_is_reused_where_it_returned_something_and_nothing_was_written_since() {
+    // S3-5 under `reuse`.
+    let rules = ToolRepeats { query: Some("for".into()), ..ToolRepeats::default() };
+    let search = |world: &mut Guarded, text: &str, status| {
+        world.call("search", &json!({"for": text}), &rules, status, "[1]").map_err(|rule| rule.code())
+    };
+    let reuse = || Guarded::new(Repeats::Reuse, ThreeTier::default());
+    let mut world = reuse();
+    assert_eq!(search(&mut world, "fix bug", Status::Ok), Ok(()));
+    assert_eq!(search(&mut world, "fix the bug", Status::Ok), Err("similar_query"));
+    assert_eq!(world.step("edit x = ok"), Ok(()));
+    assert_eq!(search(&mut world, "fix the bug", Status::Ok), Ok(()));
+    let mut world = reuse();
+    assert_eq!(search(&mut world, "fix bug", Status::PermanentError), Ok(()));
+    assert_eq!(search(&mut world, "fix the bug", Status::Ok), Ok(()));
+}

@@ -576,7 +576,7 @@ fn what_a_tool_gives_back_after_it_went_in_is_an_echo() {
     }
     // Another value is not an echo because both have marks, nor is one that is too short to be found inside of a word.
     for (requested, value, is_given) in [
-        ("jose\u{301}@evil.example", "zo\u{e9}@brown.example", true),
+        ("\u{438}\u{306}@evil.example", "zo\u{e9}@brown.example", true),
         ("q7zoe1x", "zoe1", false),
         ("q7zoex", "zoe", true),
     ] {

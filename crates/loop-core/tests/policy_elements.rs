@@ -47,3 +47,28 @@ fn sources_are_shown_without_their_texts() {
     assert!(shown.starts_with("RunSources") && shown.contains("evidence: 0"), "{shown}");
     assert!(!shown.contains("secret"), "{shown}");
 }
+
+#[test]
+fn a_word_with_whole_brackets_is_a_value() {
+    // K3: one that is cut off inside of brackets is not.
+    let mut spec = loop_testkit::run().spec;
+    let mut tool = spec.tool("restart").unwrap().clone();
+    (tool.name, tool.aliases, tool.effect) = ("send".into(), Vec::new(), Effect::Egress);
+    tool.args = ArgSpec::from_schema(&json!({"type": "object", "properties": {"to": {"type": "string"}}}));
+    tool.policy.authority = vec!["/to".into()];
+    spec.tools = vec![tool];
+    spec.gate.approved = vec!["send".into()];
+    let text = "The export is /srv/a[1] or /srv/b{2} or /srv/c(3), and /srv/d[4 was cut.";
+    let item = loop_core::WorkItem::new("T-1", "ticket", "A ticket", text);
+    let sources =
+        RunSources { spec: &spec, item: &item, evidence: &[], instructions: &[], requested_before: &[] };
+    let tool = spec.tool("send").unwrap();
+    for (value, is_given) in
+        [("/srv/a[1]", true), ("/srv/b{2}", true), ("/srv/c(3)", true), ("/srv/d[4", false)]
+    {
+        let parameters = json!({ "to": value });
+        let taint = Taint::default();
+        let ask = PolicyAsk { spec: &spec, tool, parameters: &parameters, taint, sources: &sources };
+        assert_eq!(ruling(&ask) == Ruling::Runs, is_given, "{value}");
+    }
+}

@@ -255,13 +255,19 @@ fn a_write_that_was_not_started_is_not_an_effect_of_the_parent() {
     let mut world = help_desk().start().replied(&asks.asks("fetch_device", target("a")));
     world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
     let salvaged = world.salvaged(world.journal.len(), false).unwrap();
-    let of = salvaged.run.started().parent.as_ref().unwrap();
-    let listed: Vec<&str> = of.effects.iter().map(|it| &*it.key).collect();
-    assert_eq!(listed, ["r1/1/action-0"]);
+    let listed = |of: &World| -> Vec<String> {
+        let parent = of.run.started().parent.as_ref().unwrap();
+        parent.effects.iter().map(|it| it.key.to_string()).collect()
+    };
+    assert_eq!(listed(&salvaged), ["r1/1/action-0"]);
+    // One whose result is known is evidence.
+    let observation = found("restarted").into();
+    world.apply(EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation });
+    assert_eq!(listed(&world.salvaged(world.journal.len(), false).unwrap()), [""; 0]);
 }
 
 #[test]
-fn a_fork_has_the_messages_before_its_parent_and_a_retry_has_not() {
+fn a_fork_has_the_messages_before_its_parent() {
     let asks = calls(&[("fetch_device", target("a"))]);
     let parent = conversation().history(history(2)).start().replied(&asks).all_finished();
     let length = parent.journal.len();
@@ -269,5 +275,4 @@ fn a_fork_has_the_messages_before_its_parent_and_a_retry_has_not() {
     let of = |world: World| world.run.started().history.clone();
     assert_eq!(of(parent.forked(length).unwrap()), parent.run.started().history);
     assert!(parent.run.started().history.is_some());
-    assert_eq!(of(parent.retried().unwrap()), None);
 }
