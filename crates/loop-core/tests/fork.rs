@@ -353,7 +353,7 @@ fn a_denial_stays_and_what_is_open_is_asked_as_before() {
         (open, parent.forked(length).unwrap())
     };
     let why = |world: &World| world.run.requested().iter().map(|it| it.why.clone()).collect::<Vec<_>>();
-    let (open, fork) = forked(denied.clone());
+    let (open, fork) = forked(denied);
     assert_eq!(fork.asks(), ["1/action-1"]);
     assert_eq!((fork.verdicts(), why(&fork)), (open.verdicts(), why(&open)));
     // An approval is asked for again, and the request says why.
