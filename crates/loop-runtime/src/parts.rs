@@ -761,24 +761,19 @@ pub(crate) fn replay_seeing(
     let Some(first) = entries.next() else {
         return Err(broken(0, Rejected::NotTheStart("nothing")));
     };
-    let same = |entry: &Entry, notes: Vec<Note>| match notes == entry.notes {
-        true => Ok(()),
-        false => Err(StartError::Decided { run: run.clone(), seq: entry.seq }),
-    };
     // An entry that follows from those before it may have the number of another one: one may be missing between them.
-    let in_sequence = |entry: &Entry, expected| match entry.seq == expected {
-        true => Ok(()),
-        false => Err(StartError::Sequence { run: run.clone(), expected, found: entry.seq }),
+    let same = |entry: &Entry, at, notes: Vec<Note>| match (notes == entry.notes, entry.seq == at) {
+        (true, true) => Ok(()),
+        (false, _) => Err(StartError::Decided { run: run.clone(), seq: entry.seq }),
+        (true, false) => Err(StartError::Sequence { run: run.clone(), expected: at, found: entry.seq }),
     };
     let (mut state, notes) =
         Run::open(&first.event, Arc::clone(&recorded.spec)).map_err(|rejected| broken(0, rejected))?;
-    same(first, notes)?;
-    in_sequence(first, 0)?;
+    same(first, 0, notes)?;
     see(first.seq, &state);
-    for (entry, expected) in entries.zip(1..) {
+    for (entry, at) in entries.zip(1..) {
         let notes = state.apply(&entry.event).map_err(|rejected| broken(entry.seq, rejected))?;
-        same(entry, notes)?;
-        in_sequence(entry, expected)?;
+        same(entry, at, notes)?;
         see(entry.seq, &state);
     }
     Ok(state)
