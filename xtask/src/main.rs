@@ -50,7 +50,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Test(flags) => test::run(flags.suite.as_deref(), flags.write),
         XtaskCmd::Ci(flags) => ci::run(flags.tested),
         XtaskCmd::Crash(flags) => crash::run(flags.full, flags.seed, flags.part.as_deref()),
-        XtaskCmd::Mutants(flags) => mutants::run(flags.full, flags.base.as_deref(), &flags.file),
+        XtaskCmd::Mutants(flags) => mutants::run(&flags),
         XtaskCmd::Explore(flags) => explore::run(flags.write, flags.full),
         XtaskCmd::Sim(flags) => {
             let [seeds, driver, seed, bug] =

@@ -146,7 +146,7 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 16] = [
+const SUITES: [(&str, &str); 17] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
@@ -163,6 +163,7 @@ const SUITES: [(&str, &str); 16] = [
     ("fuzz", "loop-fuzz"),
     ("testkit", "loop-testkit"),
     ("wirecheck", "loop-wirecheck"),
+    ("mutants", "loop-mutants"),
 ];
 
 #[cfg(test)]

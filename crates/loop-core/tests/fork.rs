@@ -316,6 +316,7 @@ fn a_fork_of_a_fork_keeps_the_keys_of_both() {
     let (first, day) = (parent.run.started().unix_ms, 86_400_000);
     assert_eq!(started.unix_ms_at(loop_core::Millis(50)), first + 50);
     assert_eq!(second.run.now(), loop_core::Millis(100));
+    assert_eq!(started.unix_ms_at(loop_core::Millis(100)), first + 2 * day);
     assert_eq!(started.unix_ms_at(loop_core::Millis(150)), first + 2 * day + 50);
 }
 
@@ -337,4 +338,30 @@ fn a_conversation_forks_between_its_writes() {
             repeats_nothing(&parent, length, &fork);
         }
     }
+}
+
+#[test]
+fn a_denial_stays_and_what_is_open_is_asked_as_before() {
+    // I-26: only an approval counts for the run alone that it was given to.
+    let asked = draft("low").asks("wipe", target("a")).asks("wipe", target("b"));
+    let denied = PersonAnswer::Denied { why: "no".into() };
+    // The parent ended before it started what was approved, so that nothing of it is in doubt.
+    let forked = |answer: PersonAnswer| {
+        let open = run().people().start().replied(&asked).answered_by_person("1/action-0", answer);
+        let length = open.journal.len();
+        let parent = open.clone().stop(StopMode::Now).autopilot(&draft("high"));
+        (open, parent.forked(length).unwrap())
+    };
+    let why = |world: &World| world.run.requested().iter().map(|it| it.why.clone()).collect::<Vec<_>>();
+    let (open, fork) = forked(denied);
+    assert_eq!(fork.asks(), ["1/action-1"]);
+    assert_eq!((fork.verdicts(), why(&fork)), (open.verdicts(), why(&open)));
+    // An approval is asked for again, and the request says why.
+    let (open, fork) = forked(APPROVED);
+    assert_eq!(fork.asks(), ["1/action-0", "1/action-1"]);
+    assert!(why(&fork)[0].contains("the approval was given to run r1"), "{:?}", why(&fork));
+    assert_eq!(why(&fork)[1], why(&open)[0]);
+    // Of a parent whose end is not known any write may have happened.
+    let fork = open.forked(open.journal.len()).unwrap();
+    assert!(why(&fork).iter().all(|why| why.contains("run r1 may have made it already")), "{:?}", why(&fork));
 }

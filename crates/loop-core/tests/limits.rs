@@ -366,3 +366,15 @@ fn what_a_call_in_flight_takes_after_the_reason_is_fixed_is_in_the_certificate()
     let world = world.ends(StopReason::ManualStop);
     assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::BudgetExceeded]);
 }
+
+#[test]
+fn what_a_repair_asks_for_beyond_the_limit_counts_in_its_own_pass() {
+    // P5
+    let few = |limits: &mut loop_core::Limits| limits.requested_calls = 3;
+    let asks = many(5).iter().fold(draft("low"), |draft, name| draft.asks("fetch_device", target(name)));
+    let world =
+        run().limits(few).start().replied(&draft("low").asks("fetch_docs", target("z"))).all_finished();
+    let world = world.replied(&text("## Situation\nx")).expect_call("2/repair", 1).replied(&asks);
+    let unread: Vec<u32> = world.run.passes().iter().map(|pass| pass.unread_calls).collect();
+    assert_eq!(unread, [0, 2]);
+}

@@ -145,6 +145,11 @@ fn a_count_that_was_reported_before_a_reply_broke_off_is_no_less_than_what_came(
     };
     let world = run().start().started().failed(begun);
     assert_eq!(charges(&world)[0].0, Usage { estimated: true, ..used(500, 1_000) });
+    // What came counts as well where the client names the text and no number of bytes.
+    let partial = Some("x".repeat(8_000).into());
+    let begun = ModelFailure { usage: Some(used(500, 1)), partial, ..failure(false) };
+    let world = run().start().started().failed(begun);
+    assert_eq!(charges(&world)[0].0, Usage { estimated: true, ..used(500, 1_000) });
 }
 
 #[test]

@@ -5,8 +5,8 @@ use loop_testkit::*;
 use std::sync::Arc;
 
 use loop_core::{
-    Event, EventKind, Millis, PersonAnswer, Refusal, Rejected, Reserve, Run, SaveResult, StopMode,
-    StopReason, Tier,
+    Event, EventKind, Millis, Note, PersonAnswer, Refusal, Rejected, Reserve, Run, SaveResult, StopMode,
+    StopReason, Tier, Validation,
 };
 
 /// One fact of every kind for a key, whether or not it may follow.
@@ -124,6 +124,13 @@ fn a_reply_of_an_earlier_try_is_rejected() {
     let late =
         EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: draft("high").reply().into() };
     world.rejects(late).expect_call("1/main", 2);
+}
+
+#[test]
+fn another_try_is_noted_by_its_number() {
+    let world = run().start().started().failed(failure(true));
+    let retried = Note::CallRetried { key: key("1/main"), attempt: 2, not_before: None };
+    assert!(world.notes().contains(&retried), "{:?}", world.notes());
 }
 
 #[test]
@@ -262,4 +269,54 @@ fn an_announcement_names_the_call_that_is_commanded_and_its_next_try() {
     check(run().start().replied(&text("## Situation\nNo contract.")), "1/repair", 1);
     check(run().start().replied(&device()).all_finished(), "2/main", 1);
     check(run().limits(|limits| limits.passes = 1).start(), "1/final", 1);
+}
+
+#[test]
+fn a_validation_of_another_try_or_call_is_not_open() {
+    // T10: told apart from an event that cannot occur in the phase at all.
+    let validated = |at: &str, attempt| {
+        let key = key(at);
+        EventKind::Validated { key, attempt, result: Validation::Valid }
+    };
+    let mut waits = output().start().replied(&calls(&[("save", target("x"))]));
+    waits = waits.expect_validation("1/validate#1 {\"target\":\"x\"}");
+    for (at, attempt) in [("1/validate", 2), ("2/validate", 1)] {
+        let why = waits.try_apply(validated(at, attempt)).unwrap_err();
+        assert!(matches!(why, Rejected::NotOpen { .. }), "{why}");
+    }
+    let why = run().start().try_apply(validated("1/validate", 1)).unwrap_err();
+    assert!(matches!(why, Rejected::OutOfOrder { .. }), "{why}");
+}
+
+#[test]
+fn a_result_of_another_call_is_not_open_while_the_run_stops() {
+    // T11: what is still awaited is a result as before, so another one is told apart by its key.
+    let world = run().start().replied(&device());
+    let mut stopping = world.stop(StopMode::Now).expect_phase("stopping");
+    let other =
+        EventKind::ToolFinished { key: key("1/action-7"), attempt: 1, observation: found("x").into() };
+    let why = stopping.try_apply(other).unwrap_err();
+    assert!(matches!(why, Rejected::NotOpen { .. }), "{why}");
+}
+
+#[test]
+fn an_announcement_that_was_not_journaled_is_taken_back_and_no_other_one() {
+    // H4, I-25
+    let before = run().start();
+    let started = before.clone().started();
+    let mut taken = started.run.clone();
+    taken.take_back(&started.journal.last().unwrap().0.kind);
+    assert_eq!(taken.state(), before.run.state());
+    let of = |at: &str, attempt| EventKind::ToolStarted { key: key(at), attempt };
+    let asks = draft("low").asks("wipe", target("a")).asks("restart", target("b"));
+    let mut one = run().approving(&["wipe", "restart"]).start().replied(&asks);
+    one.apply(of("1/action-0", 1));
+    let mut both = one.clone();
+    both.apply(of("1/action-1", 1));
+    let mut taken = both.run.clone();
+    taken.take_back(&of("1/action-1", 2));
+    taken.take_back(&of("1/action-7", 1));
+    assert_eq!(taken.state(), both.run.state());
+    taken.take_back(&of("1/action-1", 1));
+    assert_eq!(taken.state(), one.run.state());
 }

@@ -510,6 +510,13 @@ fn every_reason_has_the_name_that_each_document_gives_it() {
     ];
     assert_eq!(s4.map(names(ErrorStyle::Tagged)), of_s4.map(str::to_owned));
     assert_eq!(StopReason::SubmitBeforeOutput.name_in(ErrorStyle::Prefixed), "SUBMIT_BEFORE_OUTPUT");
+    assert_eq!(StopReason::InvalidResponse.name_in(ErrorStyle::Prefixed), "INVALID_RESPONSE");
+    assert_eq!(StopReason::ManualStop.name_in(ErrorStyle::Prefixed), "EXECUTION_CANCELLED");
+    assert_eq!(StopReason::ManualStop.name_in(ErrorStyle::Quoted), "manual-stop");
+    assert_eq!(StopReason::MaxPasses.name_in(ErrorStyle::Named), "Max iterations reached");
+    for reason in [StopReason::InvalidResponse, StopReason::MaxAttempts, StopReason::StorageFailed] {
+        assert_eq!(reason.name_in(ErrorStyle::Tagged), "failed");
+    }
     assert_eq!(StopReason::NoProgress.name_in(ErrorStyle::Named), "no_progress");
 }
 

@@ -313,3 +313,9 @@ fn the_table_tells_what_may_happen_with_each_tool() {
     assert_eq!(reachable(&spec), Taint::default());
     assert_eq!(table(&spec)[1].untrusted_and_private.may, May::Runs);
 }
+
+#[test]
+fn no_source_authorises_no_value() {
+    use loop_core::policy::Sources;
+    assert_eq!(().hold(&[&json!("a"), &json!(1)]), [false, false]);
+}

@@ -574,6 +574,15 @@ fn what_a_tool_gives_back_after_it_went_in_is_an_echo() {
         let echo = Given::default().returned("look", json!({ "target": requested }), found(value));
         check(&item("hello"), &echo, json!(value), false);
     }
+    // Another value is not an echo because both have marks, nor is one that is too short to be found inside of a word.
+    for (requested, value, is_given) in [
+        ("\u{438}\u{306}@evil.example", "zo\u{e9}@brown.example", true),
+        ("q7zoe1x", "zoe1", false),
+        ("q7zoex", "zoe", true),
+    ] {
+        let given = Given::default().returned("look", json!({ "target": requested }), json!([value]));
+        check(&item("hello"), &given, json!(value), is_given);
+    }
     // The calls of one reply run in any order, so that the first may bring what the second wrote.
     let notes = || {
         Given::default().returned("look", json!({}), json!([evil, "zoe@brown.example"])).returned(

@@ -86,12 +86,13 @@ fn lists_that_contradict_each_other() {
 fn entries_that_mean_no_tool() {
     check(
         |spec| {
-            spec.gate.allow = names(&["read_order", "nope", "get_order"]);
+            spec.gate.allow = names(&["read_order", "nope", "get_order", "zap_*"]);
             spec.gate.forbid = names(&["issue_refunds", "delete_order", "drop_*"]);
         },
         &[
             "gate.allow: no tool is called `nope`; correct it or take it out",
             "gate.allow: `get_order` is an alias of `read_order`; policy goes by own names, write that",
+            "gate.allow: no tool's name fits `zap_*`; correct it or take it out",
             "gate.forbid: no tool is called `issue_refunds`; correct it or take it out",
         ],
     );

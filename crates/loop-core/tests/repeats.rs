@@ -126,3 +126,19 @@ fn a_write_that_a_person_approves_again_keeps_its_key() {
         .replied(&asks("restart", target("a")));
     world.ends(StopReason::NoNewActions);
 }
+
+#[test]
+fn a_result_that_reports_work_in_progress_may_be_read_again() {
+    // C4: in a run, under `progress`, whatever its status says.
+    for (data, third) in [(r#"{"status": "running"}"#, "run"), (r#"{"status": "delivered"}"#, "duplicate")] {
+        let result = || loop_core::Observation::new(Status::Ok, "x", "x", data);
+        let looks = asks("fetch_device", target("a"));
+        let setup =
+            run().repeating(loop_core::Repeats::Progress).gate(|gate| gate.stale = loop_core::Stale::Off);
+        let mut world = setup.start().replied(&looks);
+        for pass in 1..3 {
+            world = world.finished(&format!("{pass}/action-0"), result()).replied(&looks);
+        }
+        assert_eq!(world.verdicts(), ["run", "run", third], "{data}");
+    }
+}

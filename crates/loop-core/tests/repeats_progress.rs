@@ -211,6 +211,18 @@ fn what_is_not_ready_is_asked_again() {
 }
 
 #[test]
+fn a_long_result_reports_no_progress_whatever_state_it_has() {
+    let state = |length: usize| {
+        let frame = r#"{"status": "running", "note": ""}"#;
+        frame.replace(r#""""#, &format!("\"{}\"", "x".repeat(length - frame.len())))
+    };
+    for (length, third) in [(600, "run"), (601, "same_result")] {
+        let look = format!("read job = {}", state(length));
+        check(&[(look.as_str(), "run"), (look.as_str(), "run"), (look.as_str(), third)]);
+    }
+}
+
+#[test]
 fn what_says_that_it_is_under_way_may_be_looked_at_again() {
     for state in [
         r#"{"status": "running"}"#,

@@ -159,6 +159,11 @@ fn how_alike_is_a_setting() {
     for (similar_millis, expected) in [(777, Some(777)), (778, None)] {
         assert_eq!(near_duplicate(&ThreeTier { similar_millis, ..ThreeTier::default() }, &a, &b), expected);
     }
+    // A text of the greatest length is compared, and a longer one is not.
+    for (length, expected) in [(1_000, Some(999)), (1_001, None)] {
+        let of = |last: &str| "a".repeat(length - 1) + last;
+        check_texts(&of("b"), &of("c"), expected);
+    }
     // Exactly at the threshold counts: 2 * 3 / 8.
     check_texts("abcd", "abce", Some(750));
 }

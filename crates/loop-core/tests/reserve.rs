@@ -626,3 +626,17 @@ fn the_same_model_under_another_tier_is_not_a_cheaper_one() {
     assert_eq!(second_call(cheaper).run.quote(&key("2/main"), long).unwrap().tier, Tier::Selector);
     assert_eq!(second_call(same(750_000_000)).run.quote(&key("2/main"), long).unwrap().tier, Tier::Base);
 }
+
+#[test]
+fn without_a_final_pass_no_tokens_are_kept_back_for_one() {
+    let setup = run().limits(|limits| limits.tokens = Some(2_000)).gate(|gate| gate.final_pass = false);
+    let quote = setup.start().run.quote(&key("1/main"), FIRST).unwrap();
+    assert_eq!(quote.max_output_tokens, 2_000 - quote.reserve.input_tokens);
+}
+
+#[test]
+fn a_sub_call_reserves_its_whole_grant() {
+    // S0-65
+    let reserve = run().selector(&[]).start().run.sub_call_reserve();
+    assert_eq!((reserve.input_tokens, reserve.output_tokens), (12_000, 512));
+}

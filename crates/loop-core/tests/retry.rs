@@ -247,3 +247,32 @@ fn every_prefix_that_is_not_over_is_salvaged() {
         }
     }
 }
+
+#[test]
+fn a_write_that_was_not_started_is_not_an_effect_of_the_parent() {
+    // I-6: only what was announced may have happened.
+    let asks = draft("medium").asks("restart", target("a")).asks("wipe", target("b"));
+    let mut world = help_desk().start().replied(&asks.asks("fetch_device", target("a")));
+    world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
+    let salvaged = world.salvaged(world.journal.len(), false).unwrap();
+    let listed = |of: &World| -> Vec<String> {
+        let parent = of.run.started().parent.as_ref().unwrap();
+        parent.effects.iter().map(|it| it.key.to_string()).collect()
+    };
+    assert_eq!(listed(&salvaged), ["r1/1/action-0"]);
+    // One whose result is known is evidence.
+    let observation = found("restarted").into();
+    world.apply(EventKind::ToolFinished { key: key("1/action-0"), attempt: 1, observation });
+    assert_eq!(listed(&world.salvaged(world.journal.len(), false).unwrap()), [""; 0]);
+}
+
+#[test]
+fn a_fork_has_the_messages_before_its_parent() {
+    let asks = calls(&[("fetch_device", target("a"))]);
+    let parent = conversation().history(history(2)).start().replied(&asks).all_finished();
+    let length = parent.journal.len();
+    let parent = parent.replied(&text("Done."));
+    let of = |world: World| world.run.started().history.clone();
+    assert_eq!(of(parent.forked(length).unwrap()), parent.run.started().history);
+    assert!(parent.run.started().history.is_some());
+}

@@ -247,3 +247,10 @@ fn only_a_read_that_asks_no_person_may_be_selected() {
     asks.policy.asks_person = true;
     assert!(!loop_core::policy::is_selectable(&asks));
 }
+
+#[test]
+fn without_tools_to_select_the_first_pass_begins_at_once() {
+    // S0-124
+    let world = run().selector(&[]).limits(|limits| limits.selected = 0).start().expect_call("1/main", 1);
+    assert_eq!(world.run.totals().tool_calls, 0);
+}

@@ -111,6 +111,18 @@ pub enum StartError {
         /// What is wrong.
         rejected: Rejected,
     },
+    /// An entry is missing, or one is there twice.
+    #[error(
+        "run {run} has entry {found} where entry {expected} belongs; restore the journal from a copy, or keep what is whole with `loopgate verify {run} --salvage`"
+    )]
+    Sequence {
+        /// The run.
+        run: RunId,
+        /// The sequence number that follows from the entries before it.
+        expected: u64,
+        /// The sequence number of the entry that is there.
+        found: u64,
+    },
     /// What was decided then is not what is decided now.
     #[error(
         "entry {seq} of run {run} was decided otherwise by the program that wrote it; use that version of loopgate"
@@ -755,17 +767,19 @@ pub(crate) fn replay_seeing(
     let Some(first) = entries.next() else {
         return Err(broken(0, Rejected::NotTheStart("nothing")));
     };
-    let same = |entry: &Entry, notes: Vec<Note>| match notes == entry.notes {
-        true => Ok(()),
-        false => Err(StartError::Decided { run: run.clone(), seq: entry.seq }),
+    // An entry that follows from those before it may have the number of another one: one may be missing between them.
+    let same = |entry: &Entry, at, notes: Vec<Note>| match (notes == entry.notes, entry.seq == at) {
+        (true, true) => Ok(()),
+        (false, _) => Err(StartError::Decided { run: run.clone(), seq: entry.seq }),
+        (true, false) => Err(StartError::Sequence { run: run.clone(), expected: at, found: entry.seq }),
     };
     let (mut state, notes) =
         Run::open(&first.event, Arc::clone(&recorded.spec)).map_err(|rejected| broken(0, rejected))?;
-    same(first, notes)?;
+    same(first, 0, notes)?;
     see(first.seq, &state);
-    for entry in entries {
+    for (entry, at) in entries.zip(1..) {
         let notes = state.apply(&entry.event).map_err(|rejected| broken(entry.seq, rejected))?;
-        same(entry, notes)?;
+        same(entry, at, notes)?;
         see(entry.seq, &state);
     }
     Ok(state)

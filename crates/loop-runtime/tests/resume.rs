@@ -225,6 +225,24 @@ async fn entries_that_do_not_follow_from_each_other_are_named() {
 }
 
 #[tokio::test]
+async fn an_entry_with_the_number_of_another_one_is_named() {
+    // H3, I-12: each entry follows from the one before it, and their numbers say that one is missing.
+    let runner = common::runner(Offline::new());
+    let outcome = runner.run(common::item()).await.unwrap();
+    let whole = runner.journal().read(&outcome.run).await.unwrap();
+    for (at, seq) in [(0, 1), (1, 0), (2, 3)] {
+        let mut recorded = whole.clone();
+        recorded.entries[at].seq = seq;
+        let error = loop_runtime::journal::replay(&outcome.run, &recorded).unwrap_err();
+        let of = |expected: u64, found: u64| expected == at as u64 && found == seq;
+        assert!(
+            matches!(error, StartError::Sequence { expected, found, .. } if of(expected, found)),
+            "{error:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn what_is_decided_otherwise_than_it_was_written_is_named() {
     // B3: the notes are compared.
     let runner = common::runner(Offline::new());

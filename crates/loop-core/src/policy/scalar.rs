@@ -126,6 +126,14 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn a_decimal_has_digits_on_both_sides_of_its_point() {
+        assert_eq!(decimal("-7.50"), Some((true, "7", "5")));
+        for text in ["", "-", ".5", "7.", "x.5", "5.x", "x", "7.5.1", "--7"] {
+            assert_eq!(decimal(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn a_value_is_itself_and_no_other() {
         let cases = [
             (json!("a"), json!("a"), true),

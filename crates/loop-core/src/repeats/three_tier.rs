@@ -77,16 +77,12 @@ fn words(text: &str) -> Vec<&str> {
 fn names(text: &str) -> Vec<String> {
     let is_mark = |c: char| matches!(c, '_' | '@' | '#' | '/' | '\\');
     let is_edge = |c: char| !c.is_alphanumeric() && !is_mark(c);
-    let is_name = |word: &&str| word.contains(|c: char| c.is_numeric() || is_mark(c)) || has_dot(word);
+    // A dot is inside of the word here, as in `example.com`: those at its edges were trimmed.
+    let is_name = |word: &&str| word.contains(|c: char| c.is_numeric() || c == '.' || is_mark(c));
     let words = text.split_whitespace().map(|word| word.trim_matches(is_edge));
     let mut names: Vec<String> = words.filter(is_name).map(str::to_lowercase).collect();
     names.sort_unstable();
     names
-}
-
-/// Whether a dot is inside a word, as in `example.com`.
-fn has_dot(word: &str) -> bool {
-    word.split_once('.').is_some_and(|(before, after)| !before.is_empty() && !after.is_empty())
 }
 
 fn is_dangerous(word: &str, three_tier: &ThreeTier) -> bool {

@@ -1,0 +1,136 @@
+//! `cargo xtask mutants`: mutants of `loop-core`, all from one build.
+//!
+//! cargo-mutants lists them. This program writes all of them into a copy of the source, each behind a switch, builds the
+//! tests of the core once, and runs them with one mutant on at a time: those tests alone that reach it, the cheap ones first.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this binary is for")]
+
+mod build;
+mod flags;
+mod kill;
+mod mutant;
+mod sample;
+mod switch;
+mod tests_of;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use self::kill::Fate;
+use self::mutant::Mutant;
+
+fn main() -> ExitCode {
+    let flags = match flags::Mutants::from_env() {
+        Ok(flags) => flags,
+        Err(error) => error.exit(),
+    };
+    match run(&flags) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: mutants: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(flags: &flags::Mutants) -> Result<(), String> {
+    let absolute =
+        |path: &Path| std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()));
+    let (root, out) = (absolute(&flags.root)?, absolute(&flags.out)?);
+    fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
+    let json =
+        fs::read_to_string(&flags.list).map_err(|error| format!("{}: {error}", flags.list.display()))?;
+    let all = mutant::parse(&json)?;
+    let copy = out.join("copy");
+    // Of its own: cargo gives the programs of the copy the names of those of the workspace.
+    let target = out.join("target");
+    build::copy(&root, &copy)?;
+    let built = build::build(&copy, &target, &all)?;
+    let folder = copy.join("crates/loop-core");
+    let tests = tests_of::measure(&built.programs, &folder, &out)?;
+    let seconds: f64 = tests.iter().map(|test| test.seconds).sum();
+    println!("mutants: {} tests, {seconds:.1} s one after the other", tests.len());
+
+    let mut chosen: Vec<&Mutant> = all.iter().collect();
+    if let Some(seed) = flags.seed {
+        chosen = sample::shuffled(chosen, seed);
+    }
+    chosen.truncate(flags.sample.unwrap_or(usize::MAX));
+    if let Some(shard) = &flags.shard {
+        let (number, of) =
+            parsed_shard(shard).ok_or_else(|| format!("--shard {shard}: write K/N, as in 1/4"))?;
+        chosen = sample::shard(chosen, number, of);
+    }
+    let results = Results::create(&out.join("results.txt"))?;
+    let mut runnable = Vec::with_capacity(chosen.len());
+    for mutant in chosen {
+        if built.unbuilt.contains(&mutant.id) {
+            results.add(0, mutant, "unbuilt", "");
+        } else if built.unplaced.contains(&mutant.id) {
+            results.add(0, mutant, "unplaced", "");
+        } else {
+            runnable.push(mutant);
+        }
+    }
+    kill::run(&runnable, &tests, &folder, flags.jobs.unwrap_or(1), |index, mutant, fate| match fate {
+        Fate::Caught(test) => results.add(index, mutant, "caught", &test),
+        Fate::TimedOut => results.add(index, mutant, "timeout", ""),
+        Fate::Missed => results.add(index, mutant, "missed", ""),
+        Fate::Unreached => results.add(index, mutant, "unreached", ""),
+    })?;
+    results.print();
+    Ok(())
+}
+
+fn parsed_shard(text: &str) -> Option<(usize, usize)> {
+    let (number, of) = text.split_once('/')?;
+    let (number, of): (usize, usize) = (number.parse().ok()?, of.parse().ok()?);
+    (1..=of).contains(&number).then_some((number, of))
+}
+
+/// The file of results, one line a mutant, and their counts.
+struct Results {
+    file: Mutex<fs::File>,
+    counts: Mutex<BTreeMap<&'static str, u32>>,
+}
+
+impl Results {
+    fn create(path: &Path) -> Result<Self, String> {
+        let file = fs::File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self { file: Mutex::new(file), counts: Mutex::default() })
+    }
+
+    fn add(&self, index: usize, mutant: &Mutant, fate: &'static str, test: &str) {
+        if let Ok(mut counts) = self.counts.lock() {
+            *counts.entry(fate).or_default() += 1;
+        }
+        if let Ok(mut file) = self.file.lock()
+            && let Err(error) = writeln!(file, "{index}\t{fate}\t{}\t{test}", mutant.name)
+        {
+            eprintln!("results.txt: {error}");
+        }
+        if matches!(fate, "missed" | "unreached") {
+            println!("{fate}: {}", mutant.name);
+        }
+    }
+
+    fn print(&self) {
+        let counts = self.counts.lock().map(|counts| counts.clone()).unwrap_or_default();
+        let count = |fate: &str| counts.get(fate).copied().unwrap_or(0);
+        let caught = count("caught") + count("timeout");
+        let all = caught + count("missed") + count("unreached");
+        println!(
+            "mutants: {caught} of {all} were noticed ({} timed out), {} were missed, {} were not reached, {} do not \
+             compile, {} cannot be switched; with 95 % at least {:.1} % are noticed",
+            count("timeout"),
+            count("missed"),
+            count("unreached"),
+            count("unbuilt"),
+            count("unplaced"),
+            100.0 * sample::lower_bound(caught, all)
+        );
+    }
+}
