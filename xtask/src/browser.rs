@@ -15,9 +15,9 @@ const PICTURES: &str = "docs/pictures";
 /// The most that a picture may take.
 const MAX_PICTURE_BYTES: u64 = 150_000;
 
-/// Builds the command with its server, unless `LOOPGATE_BINARY` names one, and runs the scripts. `write`: the pictures of
+/// Builds the command with its server, unless it is `built` already or `LOOPGATE_BINARY` names one, and runs the scripts. `write`: the pictures of
 /// the docs are made anew.
-pub(crate) fn run(write: bool) -> Result<(), Failure> {
+pub(crate) fn run(write: bool, built: Option<&str>) -> Result<(), Failure> {
     let root = workspace::root();
     let shell = Shell::new()?;
     shell.change_dir(root);
@@ -38,9 +38,10 @@ pub(crate) fn run(write: bool) -> Result<(), Failure> {
         cmd!(shell, "npm ci --silent --no-audit --no-fund --ignore-scripts").run()?;
         shell.write_file(&mark, &wanted)?;
     }
-    let binary = match std::env::var_os("LOOPGATE_BINARY") {
-        Some(binary) => PathBuf::from(binary),
-        None => {
+    let binary = match (std::env::var_os("LOOPGATE_BINARY"), built) {
+        (Some(binary), _) => PathBuf::from(binary),
+        (None, Some(built)) => root.join(built),
+        (None, None) => {
             cmd!(shell, "cargo build --locked -p loopgate --features server").run()?;
             root.join("target/debug/loopgate")
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use xshell::{Shell, cmd};
 
 use crate::workspace::{self, Failure};
-use crate::{bench, explore, layers, requirements, servers, test, tidy};
+use crate::{bench, browser, explore, layers, requirements, servers, test, tidy};
 
 /// All checks; the tests among them, unless they have just been `tested`.
 pub(crate) fn run(tested: bool) -> Result<(), Failure> {
@@ -18,7 +18,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     let mut done = Vec::new();
     done.push(step("fmt", || Ok(cmd!(shell, "cargo fmt --all --check").run()?)));
     done.push(step("clippy", || {
-        let features = ["--features", "loopgate/mcp-server,loop-eval/planted-bugs"];
+        let features = ["--features", "loopgate/mcp-server,loopgate/server,loop-eval/planted-bugs"];
         let clippy =
             cmd!(shell, "cargo clippy --workspace {features...} --all-targets --locked -- -D warnings");
         Ok(clippy.run()?)
@@ -37,6 +37,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     }
     // Counted instructions do not depend on what else the machine does.
     let counting = std::thread::spawn(counted);
+    done.push(step("browser", || browser::run(/*write*/ false, tested.then_some(AS_TESTED))));
     done.push(step("servers", || servers::run(None)));
     done.push(step("explore", || explore::run(false, false)));
     done.push(step("bench check", || joined(counting)));
@@ -95,6 +96,9 @@ fn joined(counting: JoinHandle<Result<Option<Output>, Failure>>) -> Result<(), F
         false => Err(Failure::Check("bench check failed".to_owned())),
     }
 }
+
+/// The command as the tests of the workspace have built it, with its server.
+const AS_TESTED: &str = "target/debug/loopgate";
 
 #[derive(Debug)]
 struct Step {

@@ -58,7 +58,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
             sim::run(sim::Asked { seeds, driver, seed, bug }, flags.full)
         }
         XtaskCmd::Bench(flags) => bench::run(flags.suite.as_deref(), flags.write, flags.against.as_deref()),
-        XtaskCmd::Browser(flags) => browser::run(flags.write),
+        XtaskCmd::Browser(flags) => browser::run(flags.write, None),
         XtaskCmd::Servers(flags) => servers::run(flags.suite.as_deref()),
         XtaskCmd::Layers(_) => layers::run(),
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),
