@@ -14,7 +14,7 @@ use crate::parts::one_line;
 use crate::tree::{Fault, Node};
 
 /// Keys that only documents have a use for.
-const OF_DOCUMENTS: [&[&str]; 10] = [
+const OF_DOCUMENTS: [&[&str]; 12] = [
     &["section"],
     &["selection"],
     &["contract"],
@@ -25,6 +25,8 @@ const OF_DOCUMENTS: [&[&str]; 10] = [
     &["gate", "stale"],
     &["gate", "stale_unless_new_evidence"],
     &["gate", "escalate_after"],
+    &["gate", "grounding"],
+    &["gate", "locale"],
 ];
 
 /// Keys that documents have no use for.

@@ -153,6 +153,9 @@ fn base_of(value: &Value) -> Option<(Option<Dimension>, Decimal)> {
     }
 }
 
+/// A sentence with more values names no operands.
+const MAX_VALUES: usize = 64;
+
 /// An amount of a sentence, for computing with it.
 pub(crate) struct Operand<'a> {
     pub(crate) value: &'a Value,
@@ -175,6 +178,9 @@ impl Operand<'_> {
 /// the formula, and the places of the operands. Only the amounts that are named are operands: pairs are not searched for.
 pub(crate) fn computed(all: &[Operand<'_>], named: Operations) -> BTreeMap<usize, (Formula, Vec<usize>)> {
     let mut found = BTreeMap::new();
+    if all.len() > MAX_VALUES {
+        return found;
+    }
     for (at, open) in all.iter().enumerate().filter(|(_, it)| !it.is_grounded) {
         let Some((dimension, amount)) = open.base() else { continue };
         let of_kind = |dimension: &Option<Dimension>| -> Vec<(usize, Decimal)> {

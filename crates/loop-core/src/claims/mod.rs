@@ -37,6 +37,7 @@ use formula::{Operand, Operations};
 use scan::{Context, Hits, Query};
 use sentence::sentences;
 use value::{Found, Measured, Reads, Value, values, words};
+use wanted::MAX_SAME;
 
 /// Where a value of a document stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -192,7 +193,9 @@ impl<'a> Asked<'a> {
                     _ => None,
                 };
                 let at = self.candidates.len();
-                self.query.wanted.add(at, &found.value, self.first_day);
+                if !self.query.wanted.add(at, &found.value, self.first_day) {
+                    continue;
+                }
                 self.query.contexts.push(Context {
                     names_sum: named.sum,
                     names_count: named.count,
@@ -206,10 +209,18 @@ impl<'a> Asked<'a> {
                     range,
                 });
             }
-            // Without a citation it may be advice: `no backup is needed`.
-            for absence in absence::absences(&readable).into_iter().filter(|_| sentence.is_cited) {
+            // Without a citation of its own it may be advice, or about the work itself: `no procedure was found`.
+            for absence in absence::absences(&readable).into_iter().filter(|_| sentence.cites) {
                 let range = place(absence.range.start)..place(absence.range.end);
                 let at = self.candidates.len();
+                let all = [Box::from("")];
+                let nouns = if absence.nouns.is_empty() { &all[..] } else { &absence.nouns };
+                let is_many = |noun| {
+                    self.query.absent.get(noun).is_some_and(|same: &Vec<usize>| same.len() >= MAX_SAME)
+                };
+                if nouns.iter().any(is_many) {
+                    continue;
+                }
                 if absence.nouns.is_empty() {
                     self.query.absent.entry("".into()).or_default().push(at);
                 }

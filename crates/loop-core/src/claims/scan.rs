@@ -18,6 +18,12 @@ use crate::types::{Evidence, Locale, Status, WorkItem, steps};
 /// Longer texts are no value by which records are counted.
 const MAX_COUNTED: usize = 40;
 
+/// Longer keys name nothing.
+const MAX_NAME: usize = 100;
+
+/// How many of the names above a list say what its records are.
+const MAX_PATH: usize = 3;
+
 /// What the sentence of a value says that matters for finding it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
@@ -304,8 +310,10 @@ impl<'a> Scan<'a> {
                 self.path.push(name.to_owned());
                 for (key, value) in members {
                     self.name(key);
-                    let named = Unit::of_field(key);
-                    self.json(value, key, named.as_ref().or(unit));
+                    // A longer key is a text. Its list may have many elements, each of which looks at the name.
+                    let field = if key.len() > MAX_NAME { "" } else { key };
+                    let named = Unit::of_field(field);
+                    self.json(value, field, named.as_ref().or(unit));
                 }
                 self.path.pop();
                 self.is_own_currency = was_own;
@@ -372,7 +380,15 @@ impl<'a> Scan<'a> {
 
     /// Counts and sums of records.
     fn records(&mut self, elements: &[Json], name: &str) {
-        let all = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(" ");
+        let all = self
+            .path
+            .iter()
+            .rev()
+            .take(MAX_PATH)
+            .map(String::as_str)
+            .chain([name])
+            .collect::<Vec<_>>()
+            .join(" ");
         let names: BTreeSet<Box<str>> = folded(&all)
             .split(|c: char| !c.is_alphabetic())
             .filter(|word| word.len() > 2)

@@ -15,6 +15,8 @@ pub(crate) struct Sentence {
     pub(crate) cited: Vec<EvidenceId>,
     /// Whether it or its paragraph has citations.
     pub(crate) is_cited: bool,
+    /// Whether it has citations itself.
+    pub(crate) cites: bool,
 }
 
 /// The sentences of a body, in order, without headings and fenced blocks.
@@ -27,13 +29,14 @@ pub(crate) fn sentences(body: &str) -> Vec<Sentence> {
         for within in split(text) {
             let own = citations(text.get(within.clone()).unwrap_or_default());
             let is_cited = !of_paragraph.is_empty();
+            let cites = !own.is_empty();
             let cited = match (own.is_empty(), is_cited) {
                 (false, _) => own,
                 (true, true) => of_paragraph.clone(),
                 (true, false) => of_section.clone(),
             };
             let range = paragraph.start + within.start..paragraph.start + within.end;
-            found.push(Sentence { range, cited, is_cited });
+            found.push(Sentence { range, cited, is_cited, cites });
         }
     }
     found

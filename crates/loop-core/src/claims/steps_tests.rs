@@ -79,6 +79,30 @@ fn reading_values_takes_steps_in_proportion_to_the_texts() {
     check(|_| "年".to_owned());
 }
 
+#[test]
+fn looking_for_values_takes_steps_in_proportion_to_the_evidence() {
+    // Many equal values, a list under a long name, lists within lists, records of many kinds.
+    let steps = |many: usize, data: &dyn Fn(usize) -> serde_json::Value| {
+        let body: String = (0..many).map(|_| "There are 7 jobs, no backup exists [E1]. ").collect();
+        counted::of(|| _ = read(&body, Data::from(data(many))))
+    };
+    let long = "n".repeat(5_000);
+    let nested = |many: usize| (0..40).fold(json!(vec![7; many]), |inner, _| json!({"jobs": [inner]}));
+    let records = |many: usize| {
+        json!((0..many).map(|n| json!({"kind": format!("k{n}"), "jobs": 7})).collect::<Vec<_>>())
+    };
+    let shapes: [&dyn Fn(usize) -> serde_json::Value; 4] = [
+        &|many| json!({"jobs": vec![7; many]}),
+        &|many| json!({long.clone(): vec![7; many]}),
+        &nested,
+        &records,
+    ];
+    for (at, shape) in shapes.into_iter().enumerate() {
+        let (few, many) = (steps(1_000, shape), steps(4_000, shape));
+        assert!(few > 0 && many <= 6 * few + 2_000, "shape {at}: {few} steps, then {many}");
+    }
+}
+
 fn state_of(body: &str, data: Data) -> Vec<Grounding> {
     read(body, data).into_iter().map(|claim| claim.state).collect()
 }

@@ -11,6 +11,9 @@ use crate::types::steps;
 /// Longer texts are compared by their first words.
 const MAX_WORDS: usize = 40;
 
+/// More equal values of a document are not looked for, so that each value of a text finds at most so many.
+pub(crate) const MAX_SAME: usize = 256;
+
 /// Of a number with fewer significant digits it is not said that it is rounded, unless the text says so.
 const SIGNIFICANT: usize = 3;
 
@@ -47,6 +50,21 @@ pub(crate) struct Wanted {
     times: BTreeMap<Time, Vec<usize>>,
     /// The tree of words; the first node is the root.
     nodes: Vec<Node>,
+    /// How often each value is in the document.
+    same: BTreeMap<String, usize>,
+}
+
+/// Equal values have equal keys: those that the same value of a text can find.
+fn key_of(value: &Value) -> String {
+    match value {
+        Value::Amount { number, .. } => format!("{:?}", number.amount),
+        Value::Day(day) => format!("{day:?}"),
+        Value::RelativeDay(days) => format!("{days} days"),
+        Value::Time(time) => format!("{time:?}"),
+        Value::Text { words, .. } => {
+            words.iter().take(MAX_WORDS).map(AsRef::as_ref).collect::<Vec<_>>().join(" ")
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -57,8 +75,14 @@ struct Node {
 }
 
 impl Wanted {
-    /// Adds a value under a number. `first_day` is the day of the run's start.
-    pub(crate) fn add(&mut self, number: usize, value: &Value, first_day: Option<i64>) {
+    /// Adds a value under a number, unless there are very many that equal it. `first_day` is the day of the run's start.
+    /// Whether it is looked for.
+    pub(crate) fn add(&mut self, number: usize, value: &Value, first_day: Option<i64>) -> bool {
+        let same = self.same.entry(key_of(value)).or_default();
+        *same += 1;
+        if *same > MAX_SAME {
+            return false;
+        }
         match value {
             Value::Amount { number: read, measured, other: _, is_about } => {
                 let least = if *is_about { SIGNIFICANT_ABOUT } else { SIGNIFICANT };
@@ -100,6 +124,7 @@ impl Wanted {
                 }
             }
         }
+        true
     }
 
     fn add_words(&mut self, number: usize, words: &[Box<str>], is_spread: bool) {
@@ -154,7 +179,10 @@ impl Wanted {
     fn look_up(&self, side: &Side, base: Decimal, found: &mut impl FnMut(usize, Exactness)) {
         steps::count(1);
         let exact = self.amounts.get(&(side.clone(), base));
-        exact.into_iter().flatten().for_each(|number| found(*number, Exactness::Exact));
+        exact.into_iter().flatten().for_each(|number| {
+            steps::count(1);
+            found(*number, Exactness::Exact);
+        });
         for ((factor, places), level) in self.rounded.get(side).into_iter().flatten() {
             let rounded = base.divided(*factor, *places).and_then(|rounded| level.get(&rounded));
             rounded.into_iter().flatten().for_each(|number| found(*number, Exactness::Rounded));
