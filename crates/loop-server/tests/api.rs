@@ -358,6 +358,10 @@ async fn system(client: &Client, [root, ada, stranger]: [&Caller; 3]) {
     assert!(!figures.contains("crm"), "{figures}");
     client.get(&caller("sub", &[Role::Submit], None), "/metrics").await.refuses(403, "forbidden");
     client.send(None, "GET /metrics", &[], "").await.refuses(401, "unauthorised");
+    assert_eq!(client.get(root, "/v1/audit?limit=1").await.json()["entries"], json!([]));
+    client.get(root, "/v1/audit?limit=0").await.refuses(400, "query");
+    client.get(ada, "/v1/audit").await.refuses(403, "forbidden");
+    client.send(None, "GET /v1/audit", &[], "").await.refuses(401, "unauthorised");
     client.send(Some(root), "GET /v2/runs", &[], "").await.refuses(404, "not-found");
     client.send(Some(root), "PUT /v1/runs", &[], "").await.refuses(405, "method");
 

@@ -104,7 +104,7 @@ const KNOWN: [&str; 61] = [
     "g",
     "rect",
     "path",
-    "circle",
+    "ellipse",
     "line",
     "text",
     "em",
