@@ -4,6 +4,7 @@
 use crate::common;
 
 use std::fs;
+use std::path::PathBuf;
 
 use common::Shell;
 use common::provider::{Provider, text};
@@ -163,6 +164,38 @@ fn an_approval_names_the_token_and_two_people_are_two_tokens() {
     );
 }
 
+/// A domain whose model is this provider, at a price.
+fn priced(shell: &Shell, provider: &Provider, more: &str) -> PathBuf {
+    let file = shell.file(
+        "priced/loopgate.toml",
+        &format!(
+            "version = 1\nname = \"priced\"\ngoal = \"Answer.\"\n[protocol]\ntype = \"conversation\"\n[models.base]\n\
+             provider = \"compatible\"\nmodel = \"m\"\nbase_url = \"{}\"\n\
+             price = {{ input_usd_per_million = 1, output_usd_per_million = 4 }}\n{more}",
+            provider.url
+        ),
+    );
+    file.parent().unwrap().to_owned()
+}
+
+#[test]
+fn a_budget_of_a_domain_holds_over_the_runs_of_all_tokens() {
+    // S4-55: a limit over runs.
+    let shell = Shell::new();
+    let file = shell.state.path().join("tokens.toml");
+    let roles = ["--role", "submit", "--role", "read"];
+    let [ada, bob] = ["ada", "bob"].map(|name| token(&shell, &file, name, &roles));
+    let provider = Provider::replying(vec![text("m", "Done.")]);
+    let folder = priced(&shell, &provider, "[budget]\nday_usd = 0.000001\n");
+    let server = Server::open(&shell, &[path(&folder), "--tokens", path(&file)]);
+    for token in [&ada, &bob] {
+        let (_, view) = json(&server, "POST /v1/runs", token, "{\"item\":\"A question\"}");
+        assert_eq!(view["reason"], "shared_budget_exceeded", "{view}");
+    }
+    assert_eq!(provider.received().len(), 0, "nothing is sent that the budget does not cover");
+    end(server);
+}
+
 #[test]
 fn a_budget_of_a_token_ends_its_runs_and_not_those_of_others() {
     // S4-55: a limit over runs.
@@ -172,17 +205,8 @@ fn a_budget_of_a_token_ends_its_runs_and_not_those_of_others() {
         token(&shell, &file, name, &["--role", "submit", "--role", "read", "--day-usd", usd])
     });
     let provider = Provider::replying(vec![text("m", "Done.")]);
-    let domain = shell.file(
-        "priced/loopgate.toml",
-        &format!(
-            "version = 1\nname = \"priced\"\ngoal = \"Answer.\"\n[protocol]\ntype = \"conversation\"\n[models.base]\n\
-             provider = \"compatible\"\nmodel = \"m\"\nbase_url = \"{}\"\n\
-             price = {{ input_usd_per_million = 1, output_usd_per_million = 4 }}\n",
-            provider.url
-        ),
-    );
-    let folder = domain.parent().unwrap();
-    let server = Server::open(&shell, &[path(folder), "--tokens", path(&file)]);
+    let folder = priced(&shell, &provider, "");
+    let server = Server::open(&shell, &[path(&folder), "--tokens", path(&file)]);
     let submit = |token: &str| json(&server, "POST /v1/runs", token, "{\"item\":\"A question\"}").1;
     let (stopped, answered) = (submit(&poor), submit(&rich));
     assert_eq!(stopped["reason"], "shared_budget_exceeded", "{stopped}");

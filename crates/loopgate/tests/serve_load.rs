@@ -172,7 +172,7 @@ fn a_server_that_is_killed_again_and_again_ends_each_accepted_run_once() {
     let (address, token) = (RwLock::new(server.address.clone()), bearer(&secret));
     let (next, accepted) = (AtomicUsize::new(0), Mutex::new(BTreeMap::<usize, String>::new()));
     let (tell, is_accepted) = channel();
-    thread::scope(|scope| {
+    let server = thread::scope(|scope| {
         for _ in 0..plan.clients {
             let (next, accepted, address, token, tell) = (&next, &accepted, &address, &token, tell.clone());
             scope.spawn(move || {
@@ -207,6 +207,7 @@ fn a_server_that_is_killed_again_and_again_ends_each_accepted_run_once() {
             server = start();
             at.clone_from(&server.address);
         }
+        server
     });
     let accepted = accepted.into_inner().unwrap();
     assert_eq!(accepted.len(), plan.submissions);
@@ -227,7 +228,7 @@ fn a_server_that_is_killed_again_and_again_ends_each_accepted_run_once() {
     assert_eq!(server.end().0, 0);
     // Nothing else began, and each ended once.
     let connection = rusqlite::Connection::open(shell.state.path().join("loopgate/journal.db")).unwrap();
-    let count = |query: &str| connection.query_row(query, [], |row| row.get::<_, usize>(0)).unwrap();
+    let count = |query: &str| connection.query_row(query, [], |row| row.get::<_, u32>(0)).unwrap() as usize;
     assert_eq!(count("SELECT count(*) FROM runs"), plan.submissions);
     let verified = shell.run(&["verify", "--all"]);
     assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
