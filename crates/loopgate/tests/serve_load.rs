@@ -1,13 +1,13 @@
 //! `loopgate serve` under load: how long each route takes, how much memory the process keeps, and that each accepted run ends
 //! once, however often the server is killed.
 //!
-//! CI runs a small share. `LOOPGATE_LOAD=full` runs all of it and prints the figures, and `LOOPGATE_LOAD_BINARY` names another
+//! CI runs a small share. `LOOPGATE_LOAD=full` runs all of it and prints the figures (with `--nocapture`), and `LOOPGATE_LOAD_BINARY` names another
 //! binary, such as a release build.
 
 use crate::common;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, RwLock};
@@ -154,7 +154,8 @@ fn memory_does_not_grow_with_the_runs() {
     assert_eq!(server.end().0, 0);
     if is_full() {
         let spent = memory.iter().map(|kib| format!("{:.1}", *kib as f64 / 1024.0)).collect::<Vec<_>>();
-        println!("{}memory after each round, in MiB: {}", times.lines(), spent.join(", "));
+        let spent = spent.join(", ");
+        writeln!(std::io::stderr(), "{}memory after each round, in MiB: {spent}", times.lines()).unwrap();
         let (warm, last) = (memory[1], memory[memory.len() - 1]);
         assert!(last * 10 <= warm * 11, "it is not within 10 % of what it was after the warm-up: {memory:?}");
     }
