@@ -24,6 +24,7 @@ mod protocols;
 mod readme;
 mod schema;
 mod secrets;
+mod serve;
 mod smart;
 mod wire;
 mod writing;

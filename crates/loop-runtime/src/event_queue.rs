@@ -190,12 +190,12 @@ mod tests {
     #[tokio::test]
     async fn a_task_that_waits_is_woken_by_a_value_and_by_the_end() {
         let (sender, mut receiver) = event_queue();
-        let heard = tokio::spawn(async move {
-            let mut heard = Vec::new();
+        let received = tokio::spawn(async move {
+            let mut received = Vec::new();
             while let Some(value) = poll_fn(|context| receiver.poll_recv(context)).await {
-                heard.push(value);
+                received.push(value);
             }
-            heard
+            received
         });
         for value in 0..3 {
             tokio::task::yield_now().await;
@@ -203,7 +203,7 @@ mod tests {
         }
         tokio::task::yield_now().await;
         drop(sender);
-        assert_eq!(heard.await.unwrap(), [0, 1, 2]);
+        assert_eq!(received.await.unwrap(), [0, 1, 2]);
     }
 
     #[test]

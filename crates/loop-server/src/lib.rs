@@ -14,6 +14,7 @@ pub mod api;
 pub mod caller;
 pub mod doors;
 pub mod engine;
+#[cfg(feature = "http")]
 mod log;
 #[cfg(feature = "http")]
 mod metrics;
@@ -21,4 +22,5 @@ pub mod pages;
 #[cfg(feature = "http")]
 pub mod problem;
 
+#[cfg(feature = "http")]
 pub use log::log_to;

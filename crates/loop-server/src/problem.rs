@@ -10,7 +10,8 @@ use serde::Serialize;
 
 /// A problem document. It has no path of this machine, no secret and no stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Problem {
+#[schemars(rename = "Problem")]
+pub struct HttpProblem {
     /// Which kind of problem it is: a URI reference under `/problems/`. Programs decide by it.
     #[serde(rename = "type")]
     pub kind: Cow<'static, str>,
@@ -25,7 +26,7 @@ pub struct Problem {
     pub retry_after: Option<u64>,
 }
 
-impl Problem {
+impl HttpProblem {
     /// A problem of the kind `/problems/NAME`.
     pub fn new(
         status: StatusCode,
@@ -48,7 +49,7 @@ impl Problem {
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for HttpProblem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let retry_after = self.retry_after;

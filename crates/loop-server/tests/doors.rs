@@ -301,6 +301,25 @@ async fn a_client_that_does_not_read_is_cut() {
 }
 
 #[tokio::test]
+async fn a_client_that_reads_a_byte_at_a_time_is_cut() {
+    // H10: that a socket has nothing to flush is not progress, and neither is a byte that leaves its buffer.
+    let limits = DoorLimits { connections_of_one: 1, ..impatient() };
+    let server = Server::start(Setup { limits, ..Setup::default() }).await;
+    let mut stream = server.connect().await;
+    stream.write_all(server.text("GET /v1/large", &[&server.bearer("admin")], "").as_bytes()).await.unwrap();
+    stream.read_exact(&mut [0; 12]).await.unwrap();
+    let mut bytes = 0;
+    let is_cut = async {
+        while server.request("GET /healthz", &[]).await.status != 200 {
+            stream.read_exact(&mut [0; 1]).await.unwrap();
+            bytes += 1;
+        }
+    };
+    tokio::time::timeout(crate::bench::LONG, is_cut).await.expect("it keeps its place");
+    assert!(bytes > 0);
+}
+
+#[tokio::test]
 async fn a_route_that_takes_too_long_is_answered_for() {
     let server = Server::start(Setup { limits: impatient(), ..Setup::default() }).await;
     let reply = server.request("GET /v1/slow", &[&server.bearer("admin")]).await;

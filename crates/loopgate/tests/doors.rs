@@ -4,87 +4,26 @@
 use crate::common;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, ChildStderr};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use common::Shell;
 use common::provider::{Provider, text};
-use rustix::process::{Pid, Signal, kill_process};
+use common::server::{Server, bearer, path, token};
 use serde_json::{Value, json};
 
-struct Server {
-    child: Child,
-    address: String,
-    /// The address for the person at this machine.
-    open: String,
-    err: BufReader<ChildStderr>,
+/// Asks with a token, and reads JSON.
+fn json(server: &Server, line: &str, token: &str, body: &str) -> (u16, Value) {
+    let headers = format!("{}prefer: wait=60\r\n", bearer(token));
+    let answered = server.send(line, &headers, body);
+    (answered.status, answered.json())
 }
 
-struct Answered {
-    status: u16,
-    head: String,
-    body: String,
-}
-
-impl Server {
-    fn start(shell: &Shell, args: &[&str]) -> Self {
-        let all = [&["serve", "--listen", "127.0.0.1:0", "--no-save"], args].concat();
-        let mut child = shell.command(&all).spawn().unwrap();
-        let mut err = BufReader::new(child.stderr.take().unwrap());
-        let mut line = |prefix: &str| {
-            let mut line = String::new();
-            err.read_line(&mut line).unwrap();
-            line.trim().strip_prefix(prefix).unwrap_or_else(|| panic!("{line}")).to_owned()
-        };
-        let address = line("serving: http://").strip_suffix("/v1").unwrap().to_owned();
-        let open = line("open:    ").split(' ').next().unwrap().to_owned();
-        Self { child, address, open, err }
-    }
-
-    fn ask(&self, line: &str, headers: &str, body: &str) -> Answered {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let (address, length) = (&self.address, body.len());
-        let text = format!(
-            "{line} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
-        );
-        stream.write_all(text.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Answered { status, head: head.to_owned(), body: body.to_owned() }
-    }
-
-    /// Asks with a token, and reads JSON.
-    fn json(&self, line: &str, token: &str, body: &str) -> (u16, Value) {
-        let headers = format!("Authorization: Bearer {token}\r\nPrefer: wait=60\r\n");
-        let Answered { status, body, .. } = self.ask(line, &headers, body);
-        (status, serde_json::from_str(&body).unwrap())
-    }
-
-    fn end(mut self) -> String {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
-        let mut told = String::new();
-        self.err.read_to_string(&mut told).unwrap();
-        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{told}");
-        told
-    }
-}
-
-/// Adds a token, and returns it.
+/// Ends it.
 #[track_caller]
-fn token(shell: &Shell, file: &Path, name: &str, args: &[&str]) -> String {
-    let ran = shell.run(&[&["tokens", "add", name, "--file", path(file)], args].concat());
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    ran.out.trim_end().to_owned()
-}
-
-fn path(path: &Path) -> &str {
-    path.to_str().unwrap()
+fn end(server: Server) -> String {
+    let (code, told) = server.end();
+    assert_eq!(code, 0, "{told}");
+    told
 }
 
 #[test]
@@ -140,18 +79,18 @@ fn an_address_that_other_machines_reach_needs_tokens_and_a_name() {
 fn the_person_at_this_machine_gets_in_by_the_printed_address_once() {
     // K15
     let shell = Shell::new();
-    let server = Server::start(&shell, &["examples/helpdesk"]);
-    assert_eq!(server.ask("GET /v1/runs", "", "").status, 401, "also on loopback");
+    let server = Server::open(&shell, &["examples/helpdesk", "--no-save"]);
+    assert_eq!(server.send("GET /v1/runs", "", "").status, 401, "also on loopback");
     let target = server.open.strip_prefix(&format!("http://{}", server.address)).unwrap().to_owned();
-    let login = server.ask(&format!("GET {target}"), "", "");
+    let login = server.send(&format!("GET {target}"), "", "");
     assert_eq!(login.status, 303, "{}", login.head);
     let cookie = login.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
     let cookie = cookie.split(';').next().unwrap();
-    let runs = server.ask("GET /v1/runs", &format!("Cookie: {cookie}\r\n"), "");
+    let runs = server.send("GET /v1/runs", &format!("Cookie: {cookie}\r\n"), "");
     assert_eq!(runs.status, 200, "{}", runs.body);
-    let again = server.ask(&format!("GET {target}"), "", "");
+    let again = server.send(&format!("GET {target}"), "", "");
     assert!(again.status == 403 && again.body.contains("loopgate serve"), "{}", again.body);
-    server.end();
+    end(server);
     let audit = shell.run(&["audit"]);
     let lines: Vec<&str> = audit.out.lines().collect();
     assert!(
@@ -175,21 +114,21 @@ fn an_approval_names_the_token_and_two_people_are_two_tokens() {
     let text = fs::read_to_string(&domain).unwrap();
     assert!(text.contains("[gate]\n"));
     fs::write(&domain, text.replace("[gate]\n", "[gate]\napprovals = 2\n")).unwrap();
-    let server = Server::start(&shell, &[path(&folder), "--tokens", path(&file)]);
+    let server = Server::open(&shell, &[path(&folder), "--tokens", path(&file)]);
     let body = json!({ "item": "Find Bob and update his company to EPAM" }).to_string();
-    let (status, view) = server.json("POST /v1/runs", &ci, &body);
+    let (status, view) = json(&server, "POST /v1/runs", &ci, &body);
     assert_eq!((status, view["state"].as_str()), (202, Some("waiting")), "{view}");
     let run = view["run"].as_str().unwrap();
-    let (_, pending) = server.json("GET /v1/pending", &ada, "");
+    let (_, pending) = json(&server, "GET /v1/pending", &ada, "");
     let action = &pending["pending"][0];
     let body = json!({ "key": action["action"], "binding": action["binding"] }).to_string();
-    let approve = |token: &str| server.json(&format!("POST /v1/runs/{run}/approve"), token, &body).0;
+    let approve = |token: &str| json(&server, &format!("POST /v1/runs/{run}/approve"), token, &body).0;
     assert_eq!(approve(&ci), 403, "its role is not approve");
     assert_eq!((approve(&ada), approve(&ada)), (202, 409), "one token is one person");
     assert_eq!(approve(&bob), 202);
-    let (_, view) = server.json(&format!("GET /v1/runs/{run}"), &ci, "");
+    let (_, view) = json(&server, &format!("GET /v1/runs/{run}"), &ci, "");
     assert_eq!(view["state"], "ended", "{view}");
-    server.end();
+    end(server);
     let shown = shell.run(&["show", run]);
     assert!(shown.out.contains("ada (token ada)") && shown.out.contains("bob (token bob)"), "{}", shown.out);
     let audit = shell.json(&["audit", "--json", "--run", run]);
@@ -225,6 +164,38 @@ fn an_approval_names_the_token_and_two_people_are_two_tokens() {
     );
 }
 
+/// A domain whose model is this provider, at a price.
+fn priced(shell: &Shell, provider: &Provider, more: &str) -> PathBuf {
+    let file = shell.file(
+        "priced/loopgate.toml",
+        &format!(
+            "version = 1\nname = \"priced\"\ngoal = \"Answer.\"\n[protocol]\ntype = \"conversation\"\n[models.base]\n\
+             provider = \"compatible\"\nmodel = \"m\"\nbase_url = \"{}\"\n\
+             price = {{ input_usd_per_million = 1, output_usd_per_million = 4 }}\n{more}",
+            provider.url
+        ),
+    );
+    file.parent().unwrap().to_owned()
+}
+
+#[test]
+fn a_budget_of_a_domain_holds_over_the_runs_of_all_tokens() {
+    // S4-55: a limit over runs.
+    let shell = Shell::new();
+    let file = shell.state.path().join("tokens.toml");
+    let roles = ["--role", "submit", "--role", "read"];
+    let [ada, bob] = ["ada", "bob"].map(|name| token(&shell, &file, name, &roles));
+    let provider = Provider::replying(vec![text("m", "Done.")]);
+    let folder = priced(&shell, &provider, "[budget]\nday_usd = 0.000001\n");
+    let server = Server::open(&shell, &[path(&folder), "--tokens", path(&file)]);
+    for token in [&ada, &bob] {
+        let (_, view) = json(&server, "POST /v1/runs", token, "{\"item\":\"A question\"}");
+        assert_eq!(view["reason"], "shared_budget_exceeded", "{view}");
+    }
+    assert_eq!(provider.received().len(), 0, "nothing is sent that the budget does not cover");
+    end(server);
+}
+
 #[test]
 fn a_budget_of_a_token_ends_its_runs_and_not_those_of_others() {
     // S4-55: a limit over runs.
@@ -234,23 +205,14 @@ fn a_budget_of_a_token_ends_its_runs_and_not_those_of_others() {
         token(&shell, &file, name, &["--role", "submit", "--role", "read", "--day-usd", usd])
     });
     let provider = Provider::replying(vec![text("m", "Done.")]);
-    let domain = shell.file(
-        "priced/loopgate.toml",
-        &format!(
-            "version = 1\nname = \"priced\"\ngoal = \"Answer.\"\n[protocol]\ntype = \"conversation\"\n[models.base]\n\
-             provider = \"compatible\"\nmodel = \"m\"\nbase_url = \"{}\"\n\
-             price = {{ input_usd_per_million = 1, output_usd_per_million = 4 }}\n",
-            provider.url
-        ),
-    );
-    let folder = domain.parent().unwrap();
-    let server = Server::start(&shell, &[path(folder), "--tokens", path(&file)]);
-    let submit = |token: &str| server.json("POST /v1/runs", token, "{\"item\":\"A question\"}").1;
+    let folder = priced(&shell, &provider, "");
+    let server = Server::open(&shell, &[path(&folder), "--tokens", path(&file)]);
+    let submit = |token: &str| json(&server, "POST /v1/runs", token, "{\"item\":\"A question\"}").1;
     let (stopped, answered) = (submit(&poor), submit(&rich));
     assert_eq!(stopped["reason"], "shared_budget_exceeded", "{stopped}");
     assert_eq!(answered["state"], "ended", "{answered}");
     assert_ne!(answered["reason"], "shared_budget_exceeded", "{answered}");
-    server.end();
+    end(server);
     let connection = rusqlite::Connection::open(shell.state.path().join("loopgate/journal.db")).unwrap();
     let spent = "SELECT budget FROM shared_budgets WHERE spent > 0";
     let budgets: String = connection.query_row(spent, [], |row| row.get(0)).unwrap();
@@ -270,12 +232,13 @@ fn a_run_of_another_tenant_is_one_that_does_not_exist() {
     let file = shell.state.path().join("tokens.toml");
     let owner = token(&shell, &file, "owner", &["--role", "admin", "--domain", "crm"]);
     let other = token(&shell, &file, "other", &["--role", "admin", "--domain", "helpdesk"]);
-    let server = Server::start(&shell, &["examples/crm", "examples/helpdesk", "--tokens", path(&file)]);
+    let server =
+        Server::open(&shell, &["examples/crm", "examples/helpdesk", "--no-save", "--tokens", path(&file)]);
     let body = json!({ "item": "Find Bob and update his company to EPAM" }).to_string();
-    let (status, view) = server.json("POST /v1/runs", &owner, &body);
+    let (status, view) = json(&server, "POST /v1/runs", &owner, &body);
     assert_eq!(status, 202, "one domain is seen, so it is the domain: {view}");
     let run = view["run"].as_str().unwrap();
-    let action = &server.json("GET /v1/pending", &owner, "").1["pending"][0];
+    let action = &json(&server, "GET /v1/pending", &owner, "").1["pending"][0];
     let shown = json!({ "key": action["action"], "binding": action["binding"], "text": "yes" });
     let bodies = [
         ("", "GET"),
@@ -297,16 +260,16 @@ fn a_run_of_another_tenant_is_one_that_does_not_exist() {
             (_, "/answer") => shown.to_string(),
             _ => json!({ "key": shown["key"], "binding": shown["binding"] }).to_string(),
         };
-        let of = |run: &str| server.json(&format!("{method} /v1/runs/{run}{route}"), &other, &body);
+        let of = |run: &str| json(&server, &format!("{method} /v1/runs/{run}{route}"), &other, &body);
         let (foreign, missing) = (of(run), of("01a21627-0000-7000-8000-000000000000"));
         assert_eq!(foreign, missing, "{route}");
         assert_eq!(foreign.0, 404, "{route}: {}", foreign.1);
     }
-    assert_eq!(server.json("GET /v1/runs", &other, "").1["runs"], json!([]));
-    assert_eq!(server.json("GET /v1/pending", &other, "").1["pending"], json!([]));
-    let domains = server.json("GET /v1/domains", &other, "").1;
+    assert_eq!(json(&server, "GET /v1/runs", &other, "").1["runs"], json!([]));
+    assert_eq!(json(&server, "GET /v1/pending", &other, "").1["pending"], json!([]));
+    let domains = json(&server, "GET /v1/domains", &other, "").1;
     assert!(!domains.to_string().contains("crm"), "{domains}");
-    assert_eq!(server.json("GET /v1/audit", &other, "").0, 403, "the log is of all domains");
-    assert_eq!(server.json(&format!("GET /v1/runs/{run}"), &owner, "").1["state"], "waiting");
-    server.end();
+    assert_eq!(json(&server, "GET /v1/audit", &other, "").0, 403, "the log is of all domains");
+    assert_eq!(json(&server, &format!("GET /v1/runs/{run}"), &owner, "").1["state"], "waiting");
+    end(server);
 }

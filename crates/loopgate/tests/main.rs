@@ -62,6 +62,8 @@ mod selection;
 mod serve;
 #[cfg(all(feature = "server", target_os = "linux"))]
 mod serve_client;
+#[cfg(all(feature = "server", target_os = "linux"))]
+mod serve_load;
 mod sim;
 mod terminal;
 mod tickets;

@@ -48,7 +48,7 @@ fn text_of(path: &Path) -> String {
     text.replace("&amp;", "&").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-const KNOWN: [&str; 61] = [
+const KNOWN: [&str; 62] = [
     "!DOCTYPE",
     "html",
     "head",
@@ -105,6 +105,7 @@ const KNOWN: [&str; 61] = [
     "rect",
     "path",
     "circle",
+    "ellipse",
     "line",
     "text",
     "em",

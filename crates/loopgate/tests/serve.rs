@@ -3,138 +3,30 @@
 use crate::common;
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, ChildStderr};
 use std::sync::Mutex;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use common::provider::{Provider, Says, text};
+use common::server::{LONG, Server, ask, bearer, path};
 use common::{Shell, root};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-/// How long a test waits for what has to happen.
-const LONG: Duration = Duration::from_secs(60);
-
-pub struct Server {
-    child: Child,
-    pub address: String,
-    /// A token of an administrator.
-    pub token: String,
-    err: BufReader<ChildStderr>,
-}
-
-/// What was answered: the status, the head and the body.
-#[derive(Debug)]
-struct Answered {
-    status: u16,
-    head: String,
-    body: String,
-}
-
-impl Answered {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-}
-
-/// Sends a request and reads the answer. `None`: the server is gone.
-fn ask(address: &str, line: &str, headers: &str, body: &str) -> Option<Answered> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(LONG)).unwrap();
-    let length = body.len();
-    let head = format!(
-        "{line} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
-    );
-    stream.write_all(head.as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    let status = head.split(' ').nth(1)?.parse().ok()?;
-    Some(Answered { status, head: head.to_ascii_lowercase(), body: body.to_owned() })
-}
-
-impl Server {
-    pub fn start(shell: &Shell, args: &[&str]) -> Self {
-        let file = shell.state.path().join("tokens.toml");
-        let file = path(&file);
-        shell.run(&["tokens", "remove", "test", "--file", file]);
-        let added = shell.run(&["tokens", "add", "test", "--role", "admin", "--file", file]);
-        let token = added
-            .out
-            .split_whitespace()
-            .find(|word| word.starts_with("lgt_"))
-            .unwrap_or_else(|| panic!("{}{}", added.out, added.err));
-        let token = token.to_owned();
-        let all = [&["serve", "--listen", "127.0.0.1:0", "--tokens", file], args].concat();
-        let mut child = shell.command(&all).spawn().unwrap();
-        let mut err = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        err.read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("serving: http://").and_then(|it| it.strip_suffix("/v1"));
-        let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
-        Self { child, address, token, err }
-    }
-
-    /// The header of a caller who may do everything.
-    fn authorization(&self) -> String {
-        format!("authorization: Bearer {}\r\ncontent-type: application/json\r\n", self.token)
-    }
-
-    fn ask(&self, line: &str, headers: &str, body: &str) -> Answered {
-        ask(&self.address, line, &format!("{}{headers}", self.authorization()), body)
-            .unwrap_or_else(|| panic!("{line}: no answer"))
-    }
-
-    pub fn get(&self, path: &str) -> Value {
-        let answered = self.ask(&format!("GET {path}"), "", "");
-        assert_eq!(answered.status, 200, "{path}: {answered:?}");
-        answered.json()
-    }
-
-    /// Submits and waits as long as the run is under way.
-    fn submitted(&self, body: &Value) -> Value {
-        let answered = self.ask("POST /v1/runs", "prefer: wait=60\r\n", &body.to_string());
-        assert_eq!(answered.status, 202, "{answered:?}");
-        answered.json()
-    }
-
-    /// Waits until no run is queued or under way.
-    fn until_done(&self, runs: usize) {
-        let since = Instant::now();
-        loop {
-            let page = self.get("/v1/runs?limit=200&state=ended");
-            if page["runs"].as_array().unwrap().len() == runs {
-                return;
-            }
-            assert!(since.elapsed() < LONG, "{}", self.get("/v1/domains"));
-            // One request after the other, and each of them waits for a run.
-            let open = self.get("/v1/runs?limit=200&state=running");
-            if let Some(run) = open["runs"][0]["run"].as_str() {
-                self.ask(&format!("GET /v1/runs/{run}"), "prefer: wait=5\r\n", "");
-            }
+/// Waits until no run is queued or under way.
+fn wait_until_done(server: &Server, runs: usize) {
+    let since = Instant::now();
+    loop {
+        let page = server.get("/v1/runs?limit=200&state=ended");
+        if page["runs"].as_array().unwrap().len() == runs {
+            return;
+        }
+        assert!(since.elapsed() < LONG, "{}", server.get("/v1/domains"));
+        // One request after the other, and each of them waits for a run.
+        let open = server.get("/v1/runs?limit=200&state=running");
+        if let Some(run) = open["runs"][0]["run"].as_str() {
+            server.ask(&format!("GET /v1/runs/{run}"), "prefer: wait=5\r\n", "");
         }
     }
-
-    fn kill(mut self) {
-        kill_process(Pid::from_child(&self.child), Signal::KILL).unwrap();
-        self.child.wait().unwrap();
-    }
-
-    /// Ends it as a service manager does. Returns its exit code, and what it told.
-    pub fn end(mut self) -> (i32, String) {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
-        let mut told = String::new();
-        self.err.read_to_string(&mut told).unwrap();
-        (self.child.wait().unwrap().code().unwrap(), told)
-    }
-}
-
-fn path(folder: &Path) -> &str {
-    folder.to_str().unwrap()
 }
 
 #[test]
@@ -265,7 +157,7 @@ fn a_kill_with_runs_in_flight_loses_nothing_and_does_nothing_twice() {
     let jobs = runs.to_string();
     let args = [path(&folder), "--jobs", &jobs, "--max-queued", "100000"];
     let server = Server::start(&shell, &args);
-    let (address, authorization) = (server.address.clone(), server.authorization());
+    let (address, authorization) = (server.address.clone(), bearer(&server.token));
     let accepted = Mutex::new(BTreeSet::new());
     let submit = |n: usize| {
         let body = json!({ "item": format!("Question {n}") }).to_string();
@@ -339,7 +231,7 @@ fn a_signal_lets_runs_end_and_leaves_the_rest_to_the_next_start() {
     assert_eq!(code, 0, "{told}");
     assert!(told.contains("the next start of the server resumes them"), "{told}");
     let server = Server::start(&shell, &args);
-    server.until_done(2);
+    wait_until_done(&server, 2);
     let domains = server.get("/v1/domains");
     assert_eq!((&domains["domains"][0]["running"], &domains["domains"][0]["queued"]), (&json!(0), &json!(0)));
     let metrics = server.ask("GET /metrics", "", "");

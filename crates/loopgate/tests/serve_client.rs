@@ -1,11 +1,11 @@
 //! A client that a generator of others makes of the OpenAPI document, against `loopgate serve`.
 
 use crate::common;
-use crate::serve::Server;
 
 use std::path::PathBuf;
 use std::process::Command;
 
+use common::server::Server;
 use common::{Ran, Shell};
 
 #[test]

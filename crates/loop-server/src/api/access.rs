@@ -13,7 +13,7 @@ use super::Api;
 use super::refuse::unknown_run;
 use crate::caller::{Caller, Role};
 use crate::doors::Identity;
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// What a route does with a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +31,9 @@ pub(super) enum Access {
 pub(super) struct Known(pub(super) Caller);
 
 impl<S: Send + Sync> FromRequestParts<S> for Known {
-    type Rejection = Problem;
+    type Rejection = HttpProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, HttpProblem> {
         parts.extensions.get::<Caller>().cloned().map(Self).ok_or_else(unauthorised)
     }
 }
@@ -63,7 +63,7 @@ impl Checked {
 
     /// Records what the caller did to a run, or was refused. It is done already: an entry that cannot be written is
     /// reported to the operator.
-    pub(super) async fn record<T>(&self, api: &Api, of: Of<'_>, done: &Result<T, Problem>) {
+    pub(super) async fn record<T>(&self, api: &Api, of: Of<'_>, done: &Result<T, HttpProblem>) {
         let Some(identity) = &self.0 else { return };
         let (result, detail) = match done {
             Ok(_) => (AuditResult::Done, None),
@@ -114,21 +114,21 @@ const MAX_AUDITED: usize = 300;
 
 impl Known {
     /// Fails where the caller does not have a role in any domain.
-    pub(super) fn expect(&self, role: Role) -> Result<(), Problem> {
+    pub(super) fn expect(&self, role: Role) -> Result<(), HttpProblem> {
         if self.0.is(role) { Ok(()) } else { Err(forbidden(role)) }
     }
 
     /// Fails where the caller may not submit to a domain. One that they do not see does not exist for them.
-    pub(super) fn expect_in(&self, role: Role, domain: &str) -> Result<(), Problem> {
+    pub(super) fn expect_in(&self, role: Role, domain: &str) -> Result<(), HttpProblem> {
         if !self.0.sees(domain) {
             let detail = "domain: there is no such domain; GET /v1/domains lists the domains";
-            return Err(Problem::new(StatusCode::NOT_FOUND, "unknown-domain", "Unknown domain", detail));
+            return Err(HttpProblem::new(StatusCode::NOT_FOUND, "unknown-domain", "Unknown domain", detail));
         }
         self.expect(role)
     }
 
     /// The id of a run, if the caller may do this with it.
-    pub(super) async fn run(&self, api: &Api, id: &str, access: Access) -> Result<RunId, Problem> {
+    pub(super) async fn run(&self, api: &Api, id: &str, access: Access) -> Result<RunId, HttpProblem> {
         let (run, caller) = (RunId::new(id), &self.0);
         let Some((domain, owner)) = api.engine.owner(&run).await.map_err(super::refuse::problem)? else {
             return Err(unknown_run());
@@ -157,12 +157,12 @@ impl Known {
     }
 }
 
-fn unauthorised() -> Problem {
+fn unauthorised() -> HttpProblem {
     let detail = "the request names no caller; send a token as `Authorization: Bearer TOKEN`";
-    Problem::new(StatusCode::UNAUTHORIZED, "unauthorised", "Unauthorised", detail)
+    HttpProblem::new(StatusCode::UNAUTHORIZED, "unauthorised", "Unauthorised", detail)
 }
 
-fn forbidden(role: Role) -> Problem {
+fn forbidden(role: Role) -> HttpProblem {
     let role = match role {
         Role::Submit => "submit",
         Role::Read => "read",
@@ -170,10 +170,10 @@ fn forbidden(role: Role) -> Problem {
         Role::Admin => "admin",
     };
     let detail = format!("your token does not have the role `{role}`; ask the operator for one that has it");
-    Problem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
+    HttpProblem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
 }
 
-fn others() -> Problem {
+fn others() -> HttpProblem {
     let detail = "another caller submitted this run; ask them, or use a token with the role `admin`";
-    Problem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
+    HttpProblem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
 }

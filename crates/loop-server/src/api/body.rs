@@ -7,27 +7,27 @@ use axum::http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 
 use super::Api;
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// Reads a body of JSON. An empty one counts as an empty object.
-pub(super) async fn json<T: DeserializeOwned>(api: &Api, body: Body) -> Result<T, Problem> {
+pub(super) async fn json<T: DeserializeOwned>(api: &Api, body: Body) -> Result<T, HttpProblem> {
     let max = api.max_body;
     let bytes = axum::body::to_bytes(body, max).await.map_err(|_| {
         let detail = format!("the body is longer than {max} bytes, or not whole; send a shorter one");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Body too large", detail)
+        HttpProblem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Body too large", detail)
     })?;
     let bytes = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
     serde_json::from_slice(bytes).map_err(|error| {
         let detail = format!("the body: {error}; GET /openapi.json says what it looks like");
-        Problem::new(StatusCode::BAD_REQUEST, "body", "Body not understood", detail)
+        HttpProblem::new(StatusCode::BAD_REQUEST, "body", "Body not understood", detail)
     })
 }
 
 /// The value of a query: what is wrong with it is said in one line.
-pub(super) fn query<T: DeserializeOwned>(text: Option<&str>) -> Result<T, Problem> {
+pub(super) fn query<T: DeserializeOwned>(text: Option<&str>) -> Result<T, HttpProblem> {
     serde_urlencoded(text.unwrap_or_default()).map_err(|error| {
         let detail = format!("the query: {error}; GET /openapi.json lists the parameters");
-        Problem::new(StatusCode::BAD_REQUEST, "query", "Query not understood", detail)
+        HttpProblem::new(StatusCode::BAD_REQUEST, "query", "Query not understood", detail)
     })
 }
 

@@ -21,7 +21,7 @@ use super::access::{Access, Known};
 use super::refuse::problem;
 use super::{Api, body};
 use crate::engine::{LiveRun, ReplyPiece, RunPhase};
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,19 +36,19 @@ pub(super) async fn events(
     Path(id): Path<String>,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let run = known.run(&api, &id, Access::Read).await?;
     let query: EventQuery = body::query(query.as_deref())?;
     let last = match headers.get("last-event-id") {
         None => query.after,
         Some(last) => Some(last.to_str().ok().and_then(|last| last.trim().parse().ok()).ok_or_else(|| {
             let detail = "Last-Event-ID: it is not the id of an event, which is a number; leave it out to begin anew";
-            Problem::new(StatusCode::BAD_REQUEST, "event-id", "Not an event", detail)
+            HttpProblem::new(StatusCode::BAD_REQUEST, "event-id", "Not an event", detail)
         })?),
     };
     let place = std::sync::Arc::clone(&api.readers).try_acquire_owned().map_err(|_| {
         let detail = "too many requests read events; close some, or try again later";
-        Problem::new(StatusCode::TOO_MANY_REQUESTS, "readers", "Too many readers", detail).retry_after(5)
+        HttpProblem::new(StatusCode::TOO_MANY_REQUESTS, "readers", "Too many readers", detail).retry_after(5)
     })?;
     let next = last.map_or(0, |last| last.saturating_add(1));
     if let Some(last) = last {

@@ -13,7 +13,7 @@ use super::Api;
 use super::access::{Access, Known};
 use super::refuse::problem;
 use super::types::DocumentView;
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// `GET /v1/runs/{run}/document`: Markdown, or JSON where that is accepted rather.
 pub(super) async fn document(
@@ -21,7 +21,7 @@ pub(super) async fn document(
     known: Known,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let run = known.run(&api, &id, Access::Read).await?;
     let (recorded, state) = api.engine.read(&run).await.map_err(problem)?;
     let markdown = match state.outcome().and_then(|outcome| outcome.answer.as_ref()) {
@@ -44,12 +44,12 @@ pub(super) async fn outcome(
     State(api): State<Api>,
     known: Known,
     Path(id): Path<String>,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let run = known.run(&api, &id, Access::Read).await?;
     let (recorded, state) = api.engine.read(&run).await.map_err(problem)?;
     let outcome = state.outcome().ok_or_else(|| {
         let detail = "the run has not ended; GET it with `Prefer: wait=30` to wait for its end";
-        Problem::new(StatusCode::CONFLICT, "state", "Not in this state", detail)
+        HttpProblem::new(StatusCode::CONFLICT, "state", "Not in this state", detail)
     })?;
     json(&api, &state.spec().domain, &report(&recorded, &state, outcome))
 }
@@ -64,10 +64,10 @@ fn report(recorded: &Recorded, state: &loop_core::Run, outcome: &loop_core::Outc
         .with_people(PeopleReport::of(recorded))
 }
 
-fn json(api: &Api, domain: &str, value: &impl Serialize) -> Result<Response, Problem> {
+fn json(api: &Api, domain: &str, value: &impl Serialize) -> Result<Response, HttpProblem> {
     let text = serde_json::to_string(value).map_err(|_| {
         let detail = "the answer cannot be written; the operator finds the reason in the server's log";
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Internal error", detail)
+        HttpProblem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Internal error", detail)
     })?;
     let text = api.engine.masked_json(domain, &text);
     Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())

@@ -28,7 +28,7 @@ use tokio::sync::Semaphore;
 use crate::doors::Audit;
 use crate::engine::Engine;
 use crate::metrics::Metrics;
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 pub use openapi::document;
 pub use types::*;
@@ -85,12 +85,12 @@ pub fn max_body(engine: &Engine) -> usize {
 
 async fn not_found() -> Response {
     let detail = "there is nothing at this path; GET /openapi.json lists the paths";
-    Problem::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail).into_response()
+    HttpProblem::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail).into_response()
 }
 
 async fn wrong_method() -> Response {
     let detail = "the path does not take this method; GET /openapi.json lists the methods";
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "Method not allowed", detail).into_response()
+    HttpProblem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "Method not allowed", detail).into_response()
 }
 
 /// Bytes of a body besides the work item.

@@ -4,7 +4,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::table::{self, Answer, OF_CALLERS, Route};
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// The OpenAPI 3.1 document of the API.
 pub fn document() -> Value {
@@ -13,7 +13,7 @@ pub fn document() -> Value {
     settings.meta_schema = None;
     let mut generator = settings.into_generator();
     let mut paths = Map::new();
-    let problem = generator.subschema_for::<Problem>().to_value();
+    let problem = generator.subschema_for::<HttpProblem>().to_value();
     for route in table::routes() {
         let mut responses = Map::new();
         for Answer { status, describe, content } in &route.answers {

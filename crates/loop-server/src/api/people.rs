@@ -17,7 +17,7 @@ use super::types::{
 use super::{Api, body};
 use crate::caller::Role;
 use crate::engine::PersonDecision;
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// `POST /v1/runs/{run}/stop`.
 pub(super) async fn stop(
@@ -26,7 +26,7 @@ pub(super) async fn stop(
     checked: Checked,
     Path(id): Path<String>,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let done = async {
         let run = known.run(&api, &id, Access::Steer).await?;
         let StopRequest { mode } = body::json(&api, body).await?;
@@ -48,7 +48,7 @@ pub(super) async fn resume(
     known: Known,
     checked: Checked,
     Path(id): Path<String>,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let done = async {
         let run = known.run(&api, &id, Access::Steer).await?;
         api.engine.resume(&run).await.map_err(problem)?;
@@ -66,7 +66,7 @@ pub(super) async fn instruct(
     checked: Checked,
     Path(id): Path<String>,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let done = async {
         let run = known.run(&api, &id, Access::Steer).await?;
         let InstructRequest { text } = body::json(&api, body).await?;
@@ -85,7 +85,7 @@ pub(super) async fn approve(
     checked: Checked,
     Path(id): Path<String>,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let ApproveRequest { key, binding } = body::json(&api, body).await?;
     let done = async {
         let run = known.run(&api, &id, Access::Decide).await?;
@@ -106,7 +106,7 @@ pub(super) async fn deny(
     checked: Checked,
     Path(id): Path<String>,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let DenyRequest { key, binding, why } = body::json(&api, body).await?;
     let why = match why.as_deref().map(str::trim) {
         None => "a person refused it",
@@ -131,7 +131,7 @@ pub(super) async fn answer(
     checked: Checked,
     Path(id): Path<String>,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let AnswerRequest { key, binding, text } = body::json(&api, body).await?;
     if text.trim().is_empty() {
         return Err(invalid("text: it is blank; give the answer, or deny the action"));
@@ -147,7 +147,7 @@ pub(super) async fn answer(
     accepted(&api, &done?).await
 }
 
-async fn accepted(api: &Api, run: &RunId) -> Result<Response, Problem> {
+async fn accepted(api: &Api, run: &RunId) -> Result<Response, HttpProblem> {
     let view = api.engine.view(run).await.map_err(problem)?;
     Ok((StatusCode::ACCEPTED, axum::Json(view)).into_response())
 }
@@ -164,15 +164,15 @@ pub(super) async fn pending(
     State(api): State<Api>,
     known: Known,
     RawQuery(query): RawQuery,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     if !known.0.is(Role::Approve) {
         known.expect(Role::Read)?;
     }
     let query: PendingQuery = body::query(query.as_deref())?;
     let pending = match query.run {
         Some(id) => {
-            let deed = if known.0.is(Role::Approve) { Access::Decide } else { Access::Read };
-            let run = known.run(&api, &id, deed).await?;
+            let access = if known.0.is(Role::Approve) { Access::Decide } else { Access::Read };
+            let run = known.run(&api, &id, access).await?;
             match api.engine.pending_of(&run).await {
                 Ok(pending) => pending,
                 // It has not begun.

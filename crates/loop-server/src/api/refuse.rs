@@ -4,9 +4,9 @@ use axum::http::StatusCode;
 use loop_core::AnswerFault;
 
 use crate::engine::EngineError;
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
-pub(super) fn problem(error: EngineError) -> Problem {
+pub(super) fn problem(error: EngineError) -> HttpProblem {
     let detail = error.to_string();
     let (status, name, title) = match &error {
         EngineError::UnknownRun => return unknown_run(),
@@ -19,42 +19,43 @@ pub(super) fn problem(error: EngineError) -> Problem {
             (StatusCode::UNPROCESSABLE_ENTITY, "other-request", "Key of another request")
         }
         EngineError::Full { .. } => {
-            let full = Problem::new(StatusCode::TOO_MANY_REQUESTS, "full", "Queue full", detail);
+            let full = HttpProblem::new(StatusCode::TOO_MANY_REQUESTS, "full", "Queue full", detail);
             return full.retry_after(RETRY_FULL_S);
         }
         EngineError::Draining => {
-            let ending = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "Server is ending", detail);
+            let ending =
+                HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "Server is ending", detail);
             return ending.retry_after(RETRY_S);
         }
         EngineError::State(_) | EngineError::Rejected(_) | EngineError::NotResumed(_) => {
             (StatusCode::CONFLICT, "state", "Not in this state")
         }
         EngineError::Elsewhere => {
-            let elsewhere = Problem::new(StatusCode::CONFLICT, "elsewhere", "Driven elsewhere", detail);
+            let elsewhere = HttpProblem::new(StatusCode::CONFLICT, "elsewhere", "Driven elsewhere", detail);
             return elsewhere.retry_after(RETRY_S);
         }
         EngineError::NoAction { .. } => (StatusCode::NOT_FOUND, "unknown-action", "Unknown action"),
         EngineError::Binding { .. } => (StatusCode::CONFLICT, "binding", "Something else was shown"),
         EngineError::Answer { fault: AnswerFault::NotYet, .. } => {
-            let not_yet = Problem::new(StatusCode::CONFLICT, "not-yet", "Not asked yet", detail);
+            let not_yet = HttpProblem::new(StatusCode::CONFLICT, "not-yet", "Not asked yet", detail);
             return not_yet.retry_after(RETRY_S);
         }
         EngineError::Answer { .. } => (StatusCode::CONFLICT, "decision", "Decision does not count"),
         EngineError::Journal(_) => {
             let journal =
-                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "journal", "Journal not available", detail);
+                HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "journal", "Journal not available", detail);
             return journal.retry_after(RETRY_S);
         }
     };
     if let Some(why) = error.for_operator() {
         crate::log::note(why);
     }
-    Problem::new(status, name, title, detail)
+    HttpProblem::new(status, name, title, detail)
 }
 
 /// The answer for a run that is not there, and for one that the caller does not see.
-pub(super) fn unknown_run() -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "unknown-run", "Unknown run", EngineError::UnknownRun.to_string())
+pub(super) fn unknown_run() -> HttpProblem {
+    HttpProblem::new(StatusCode::NOT_FOUND, "unknown-run", "Unknown run", EngineError::UnknownRun.to_string())
 }
 
 /// Seconds after which a request to a full queue may be sent again.

@@ -17,7 +17,7 @@ use super::types::{SubmitRequest, SubmittedItem};
 use super::{Api, body};
 use crate::caller::Role;
 use crate::engine::{NewRun, RunFilter, RunState, RunView, Submitted};
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// `POST /v1/runs`.
 pub(super) async fn submit(
@@ -26,7 +26,7 @@ pub(super) async fn submit(
     checked: Checked,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     known.expect(Role::Submit)?;
     let request: SubmitRequest = body::json(&api, body).await?;
     let domain = match &request.domain {
@@ -109,7 +109,7 @@ pub(super) async fn one(
     known: Known,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let run = known.run(&api, &id, Access::Read).await?;
     waited(&api, &run, &headers).await;
     let view = api.engine.view(&run).await.map_err(problem)?;
@@ -154,7 +154,7 @@ pub(super) async fn list(
     State(api): State<Api>,
     known: Known,
     RawQuery(query): RawQuery,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     known.expect(Role::Read)?;
     let query: ListQuery = body::query(query.as_deref())?;
     let limit = query.limit.unwrap_or(50);
@@ -179,6 +179,6 @@ pub(super) async fn list(
     Ok(axum::Json(page).into_response())
 }
 
-pub(super) fn invalid(detail: &str) -> Problem {
-    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", "Invalid request", detail)
+pub(super) fn invalid(detail: &str) -> HttpProblem {
+    HttpProblem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", "Invalid request", detail)
 }

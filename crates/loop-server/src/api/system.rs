@@ -11,7 +11,7 @@ use super::refuse::problem;
 use super::types::{DomainList, DomainView, HealthView, OutboxList, OutboxMessage};
 use crate::caller::Role;
 use crate::doors::AuditQuery;
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// `GET /v1/domains`.
 pub(super) async fn domains(State(api): State<Api>, known: Known) -> Response {
@@ -34,7 +34,7 @@ pub(super) async fn domains(State(api): State<Api>, known: Known) -> Response {
 }
 
 /// `GET /v1/outbox`.
-pub(super) async fn outbox(State(api): State<Api>, known: Known) -> Result<Response, Problem> {
+pub(super) async fn outbox(State(api): State<Api>, known: Known) -> Result<Response, HttpProblem> {
     known.expect(Role::Admin)?;
     let queued = api.engine.journal().outbox().await.map_err(|error| problem(error.into()))?;
     let mut messages = Vec::new();
@@ -61,14 +61,14 @@ pub(super) async fn drop_message(
     known: Known,
     checked: Checked,
     Path(id): Path<String>,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     known.expect(Role::Admin)?;
     let journal = api.engine.journal();
     let queued = journal.outbox().await.map_err(|error| problem(error.into()))?;
     let found = queued.into_iter().find(|queued| *queued.message.id == *id);
     let unknown = || {
         let detail = "no message has this id; GET /v1/outbox lists the messages that are left";
-        Problem::new(StatusCode::NOT_FOUND, "unknown-message", "Unknown message", detail)
+        HttpProblem::new(StatusCode::NOT_FOUND, "unknown-message", "Unknown message", detail)
     };
     let found = found.ok_or_else(unknown)?;
     if !sees(&api, &known, &found.message.run).await? {
@@ -90,13 +90,13 @@ pub(super) async fn audit(
     State(api): State<Api>,
     known: Known,
     RawQuery(query): RawQuery,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let query: AuditQuery = super::body::query(query.as_deref())?;
     Ok(axum::Json(api.audit.page(&known.0, query).await?).into_response())
 }
 
 /// Whether the caller sees the domain of a run.
-async fn sees(api: &Api, known: &Known, run: &loop_core::RunId) -> Result<bool, Problem> {
+async fn sees(api: &Api, known: &Known, run: &loop_core::RunId) -> Result<bool, HttpProblem> {
     let owner = api.engine.owner(run).await.map_err(problem)?;
     Ok(owner.is_some_and(|(domain, _)| known.0.sees(&domain)))
 }
@@ -116,7 +116,7 @@ pub(super) async fn ready(State(api): State<Api>) -> Response {
 }
 
 /// `GET /metrics`.
-pub(super) async fn metrics(State(api): State<Api>, known: Known) -> Result<Response, Problem> {
+pub(super) async fn metrics(State(api): State<Api>, known: Known) -> Result<Response, HttpProblem> {
     known.expect(Role::Read)?;
     let text = api.metrics.text(&api.engine, |domain| known.0.sees(domain));
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::caller::{Caller, Role};
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// Where entries go. Clones write to the same log.
 #[derive(Clone)]
@@ -50,16 +50,16 @@ impl Audit {
     ///
     /// # Errors
     /// For another caller, for a limit that is out of bounds, and if the log cannot be read.
-    pub async fn page(&self, caller: &Caller, query: AuditQuery) -> Result<AuditPage, Problem> {
+    pub async fn page(&self, caller: &Caller, query: AuditQuery) -> Result<AuditPage, HttpProblem> {
         if !caller.is(Role::Admin) || caller.domains.is_some() {
             let detail = "the audit log is for an admin of all domains; use a token with the role admin and no domains";
-            return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail));
+            return Err(HttpProblem::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail));
         }
         let AuditQuery { before, run, limit } = query;
         let limit = limit.unwrap_or(100);
         if !(1..=1_000).contains(&limit) {
             let detail = "limit: it is not from 1 to 1000; correct it";
-            return Err(Problem::new(StatusCode::BAD_REQUEST, "query", "Query not understood", detail));
+            return Err(HttpProblem::new(StatusCode::BAD_REQUEST, "query", "Query not understood", detail));
         }
         let Some(journal) = &self.journal else {
             return Ok(AuditPage { entries: Vec::new(), before: None });
@@ -68,7 +68,7 @@ impl Audit {
         // Its message has the journal's path.
         let entries = journal.audit_lines(&filter).await.map_err(|_| {
             let detail = "the audit log cannot be read now; try again, and ask the operator if it lasts";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "journal", "Journal not available", detail)
+            HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "journal", "Journal not available", detail)
         })?;
         let is_full = entries.len() as u64 == u64::from(limit);
         let before = entries.last().filter(|_| is_full).map(|line| line.seq);

@@ -3,7 +3,7 @@
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// What the library refuses by itself, such as an unknown path, as a problem: with a status and no text of its own.
 pub(super) fn as_problem(response: Response) -> Response {
@@ -42,7 +42,7 @@ pub(super) fn as_problem(response: Response) -> Response {
         ),
     };
     let (parts, _) = response.into_parts();
-    let mut problem = Problem::new(status, name, title, detail).into_response();
+    let mut problem = HttpProblem::new(status, name, title, detail).into_response();
     for kept in [header::ALLOW, header::RETRY_AFTER, header::CONNECTION] {
         if let Some(value) = parts.headers.get(&kept) {
             problem.headers_mut().insert(kept, value.clone());

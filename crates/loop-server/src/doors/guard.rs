@@ -32,7 +32,7 @@ use super::shape::check_form;
 use super::tokens::Token;
 use super::watched::{Match, WatchedTokens};
 use crate::caller::{Caller, Role};
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// What a door is made of.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl Doors {
             .merge(login::routes(self))
             .layer(CatchPanicLayer::custom(|_| {
                 let detail = "the server failed on this request; the operator finds the reason in its output";
-                Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Internal error", detail)
+                HttpProblem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Internal error", detail)
                     .into_response()
             }))
             .layer(from_fn_with_state(self.clone(), answer))
@@ -164,7 +164,7 @@ struct Admitted {
 
 /// Why a request goes no further.
 pub(super) struct Refused {
-    problem: Problem,
+    problem: HttpProblem,
     /// Whether what follows on the connection may not be a request.
     is_closed: bool,
     asks_token: bool,
@@ -177,20 +177,20 @@ impl Refused {
     }
 
     /// What the caller gets.
-    pub(super) fn problem(&self) -> &Problem {
+    pub(super) fn problem(&self) -> &HttpProblem {
         &self.problem
     }
 }
 
-impl From<Problem> for Refused {
-    fn from(problem: Problem) -> Self {
+impl From<HttpProblem> for Refused {
+    fn from(problem: HttpProblem) -> Self {
         Self { problem, is_closed: false, asks_token: false }
     }
 }
 
 /// A request with a form that cannot be trusted: what follows it on the connection cannot be either.
 pub(super) fn malformed(status: StatusCode, detail: &'static str) -> Refused {
-    let problem = Problem::new(status, "bad-request", "Not a valid request", detail);
+    let problem = HttpProblem::new(status, "bad-request", "Not a valid request", detail);
     Refused { problem, is_closed: true, asks_token: false }
 }
 
@@ -200,7 +200,7 @@ pub(super) fn refused(
     title: &'static str,
     detail: &'static str,
 ) -> Refused {
-    Problem::new(status, name, title, detail).into()
+    HttpProblem::new(status, name, title, detail).into()
 }
 
 fn forbidden(detail: &'static str) -> Refused {
@@ -321,8 +321,13 @@ impl Inside {
     pub(super) async fn fail(&self, entry: AuditEntry, from: IpAddr) -> Result<(), Refused> {
         self.attempts.fail(from).map_err(|seconds| {
             let detail = "too many logins were refused; wait, and send a valid token";
-            Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-logins", "Too many refused logins", detail)
-                .retry_after(seconds)
+            HttpProblem::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "too-many-logins",
+                "Too many refused logins",
+                detail,
+            )
+            .retry_after(seconds)
         })?;
         self.note(entry).await
     }
@@ -398,7 +403,7 @@ pub(super) struct Client(pub(super) IpAddr);
 pub(super) struct IsHttps(pub(super) bool);
 
 fn unauthorized(detail: &'static str) -> Refused {
-    let problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "Not logged in", detail);
+    let problem = HttpProblem::new(StatusCode::UNAUTHORIZED, "unauthorized", "Not logged in", detail);
     Refused { problem, is_closed: false, asks_token: true }
 }
 
@@ -466,22 +471,22 @@ async fn check_csrf(request: Request, session: &str, time: Duration) -> Result<R
 const MAX_FORM: u64 = 256 << 10;
 const FORM_TIME: Duration = Duration::from_secs(10);
 
-pub(super) fn cut_body(cut: Cut) -> Problem {
+pub(super) fn cut_body(cut: Cut) -> HttpProblem {
     match cut {
         Cut::TooLarge => {
             let detail = "the body is larger than the server takes; send a smaller one";
-            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Too large", detail)
+            HttpProblem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Too large", detail)
         }
         Cut::TooSlow => {
             let detail = "the body took too long; send it again on a faster connection";
-            Problem::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "Too slow", detail)
+            HttpProblem::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "Too slow", detail)
         }
     }
 }
 
-fn too_slow_route() -> Problem {
+fn too_slow_route() -> HttpProblem {
     let detail = "the server did not answer in time; what was asked may be done all the same, so look before you repeat it";
-    Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", "No answer in time", detail)
+    HttpProblem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", "No answer in time", detail)
 }
 
 fn close(mut response: Response) -> Response {

@@ -15,7 +15,7 @@ use super::form;
 use super::guard::{Client, Doors, IsHttps, Refused, Session, of_token};
 use super::identity::{Identity, unknown};
 use super::sessions::{Holder, SESSION_LIFETIME};
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 pub(super) const LOGIN: &str = "/login";
 pub(super) const LOGOUT: &str = "/logout";
@@ -108,7 +108,7 @@ async fn leave(
 ) -> Response {
     let Some(Extension(Session(session))) = session else {
         let detail = "a token has no session that could end; remove the token in place of it";
-        return Problem::new(StatusCode::CONFLICT, "no-session", "No session", detail).into_response();
+        return HttpProblem::new(StatusCode::CONFLICT, "no-session", "No session", detail).into_response();
     };
     let inside = &doors.inside;
     inside.sessions.end(&session);
@@ -142,7 +142,7 @@ pub(super) fn has_page(status: u16) -> bool {
 }
 
 /// A refusal as a page.
-pub(super) fn page_of(problem: &Problem, has_tokens: bool) -> Response {
+pub(super) fn page_of(problem: &HttpProblem, has_tokens: bool) -> Response {
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::FORBIDDEN);
     let mut response = page(status, &problem.title, &sentence(&problem.detail), has_tokens);
     if let Some(seconds) = problem.retry_after {

@@ -95,7 +95,7 @@ fn of_policy(report: &BacktestReport, at: usize, policy: &PolicyReport, place: P
                     @for (n, run, under) in pairs.iter().take(MAX_ROWS) {
                         @let (then, now) = measures(run, under, by_time);
                         a href={ "#r" (at) "-" (n) } tabindex="-1" {
-                            circle.{ "f-" (under.finding.name()) } cx=(format!("{:.1}", place_of(then))) cy=(format!("{:.1}", EDGE - place_of(now))) r="6" {
+                            ellipse.{ "f-" (under.finding.name()) } cx=(format!("{:.1}", place_of(then))) cy=(format!("{:.1}", EDGE - place_of(now))) rx="6" ry="6" {
                                 title { (t(&cut(&run.item, MAX_TEXT).text)) ": " (name(then)) " recorded, " (name(now)) " under the policy, " (under.finding.name().replace('_', " ")) }
                             }
                         }

@@ -23,7 +23,7 @@ use super::{ComparePage, OneRunPage, OneRunView, PagePlace, SCRIPT, STYLE, compa
 use crate::caller::{Caller, Role};
 use crate::doors::Audit;
 use crate::engine::Engine;
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 /// Finds the templates of a recorded run whose prompts are not the built-in ones.
 pub type FindPrompts = Arc<dyn Fn(&RunId, &Recorded) -> Option<Arc<Prompts>> + Send + Sync>;
@@ -95,19 +95,19 @@ fn shown(status: StatusCode, html: String) -> Response {
     (status, [(header::CACHE_CONTROL, "no-store")], Html(html)).into_response()
 }
 
-fn unknown() -> Problem {
+fn unknown() -> HttpProblem {
     let detail = "there is no such run; / lists the runs";
-    Problem::new(StatusCode::NOT_FOUND, "unknown-run", "Unknown run", detail)
+    HttpProblem::new(StatusCode::NOT_FOUND, "unknown-run", "Unknown run", detail)
 }
 
-fn failed() -> Problem {
+fn failed() -> HttpProblem {
     let detail = "the run cannot be read; the operator finds out more with `loopgate verify`";
-    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "unreadable", "Not readable", detail)
+    HttpProblem::new(StatusCode::INTERNAL_SERVER_ERROR, "unreadable", "Not readable", detail)
 }
 
 impl Pages {
     /// The run with this id, if the caller may do this with it.
-    async fn read(&self, caller: &Caller, id: &str, role: Role) -> Result<(RunId, Recorded), Problem> {
+    async fn read(&self, caller: &Caller, id: &str, role: Role) -> Result<(RunId, Recorded), HttpProblem> {
         let id = RunId::new(id);
         let recorded = match self.source.journal.read(&id).await {
             Ok(recorded) => recorded,
@@ -134,7 +134,7 @@ impl Pages {
 }
 
 /// Makes a page on a thread that may take its time.
-async fn made<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
+async fn made<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, HttpProblem> {
     tokio::task::spawn_blocking(work).await.map_err(|_| failed())
 }
 
@@ -149,7 +149,7 @@ async fn one(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     Query(query): Query<OneQuery>,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let (id, recorded) = pages.read(&caller, &id, Role::Read).await?;
     let html = made(move || {
         let prompts = pages.prompts(&id, &recorded);
@@ -181,7 +181,7 @@ async fn two(
     State(pages): State<Pages>,
     Extension(caller): Extension<Caller>,
     Query(TwoQuery { a, b }): Query<TwoQuery>,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let asked = [a.trim().to_owned(), b.trim().to_owned()];
     let mut page = ComparePage { asked, diff: None, trouble: None };
     let mut read = Vec::new();
@@ -206,7 +206,7 @@ async fn two(
 
 impl Pages {
     /// The run with this id, or the only one that begins with it.
-    async fn find(&self, caller: &Caller, wanted: &str) -> Result<(RunId, Recorded), Problem> {
+    async fn find(&self, caller: &Caller, wanted: &str) -> Result<(RunId, Recorded), HttpProblem> {
         let whole = self.read(caller, wanted, Role::Read).await;
         if whole.is_ok() || wanted.len() < LEAST_ID {
             return whole;

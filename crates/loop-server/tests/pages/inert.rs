@@ -72,7 +72,7 @@ const KNOWN: [&str; 66] = [
     "g",
     "rect",
     "path",
-    "circle",
+    "ellipse",
     "line",
     "text",
     "!DOCTYPE",

@@ -183,7 +183,7 @@ async fn a_backtest_is_a_picture_with_its_runs_behind() {
     for page in &pages {
         let text = inert(page).seen();
         assert!(text.contains("2 recorded runs") && text.contains("a<b>&"), "{text}");
-        assert_eq!(page.matches("<circle").count(), 2, "each run is a point");
+        assert_eq!(page.matches("<ellipse").count(), 2, "each run is a point");
     }
     assert!(pages[1].contains("href=\"/runs/run-1") && !pages[0].contains("/runs/"), "{}", pages[1]);
     assert_eq!(pages[0], backtest(&report, PagePlace::File), "the same report is the same page");

@@ -18,7 +18,7 @@ use loop_server::doors::{
     Audit, AuditPage, AuditQuery, DoorLimits, Doors, DoorsConfig, Hosts, Identity, TokenListener,
     WatchedTokens, serve,
 };
-use loop_server::problem::Problem;
+use loop_server::problem::HttpProblem;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -185,7 +185,7 @@ async fn audited(
     Extension(log): Extension<Audit>,
     Extension(caller): Extension<Caller>,
     query: Query<AuditQuery>,
-) -> Result<Json<AuditPage>, Problem> {
+) -> Result<Json<AuditPage>, HttpProblem> {
     log.page(&caller, query.0).await.map(Json)
 }
 
@@ -200,7 +200,7 @@ async fn home(Extension(identity): Extension<Identity>) -> String {
     identity.csrf.as_deref().unwrap_or_default().to_owned()
 }
 
-async fn list(Extension(caller): Extension<Caller>) -> Result<Json<Vec<&'static str>>, Problem> {
+async fn list(Extension(caller): Extension<Caller>) -> Result<Json<Vec<&'static str>>, HttpProblem> {
     if !caller.is(Role::Read) {
         return Err(not_allowed());
     }
@@ -217,7 +217,7 @@ async fn submit(
     State(changes): State<Arc<AtomicU32>>,
     Extension(identity): Extension<Identity>,
     body: Json<serde_json::Value>,
-) -> Result<(StatusCode, Json<serde_json::Value>), Problem> {
+) -> Result<(StatusCode, Json<serde_json::Value>), HttpProblem> {
     if !identity.caller.is(Role::Submit) {
         return Err(not_allowed());
     }
@@ -231,7 +231,7 @@ async fn approve(
     State(changes): State<Arc<AtomicU32>>,
     Extension(identity): Extension<Identity>,
     Path(run): Path<String>,
-) -> Result<String, Problem> {
+) -> Result<String, HttpProblem> {
     let domain = match &*run {
         "r1" => "crm",
         "r2" => "helpdesk",
@@ -247,8 +247,8 @@ async fn approve(
     }
 }
 
-fn not_allowed() -> Problem {
-    Problem::new(
+fn not_allowed() -> HttpProblem {
+    HttpProblem::new(
         StatusCode::FORBIDDEN,
         "forbidden",
         "Not allowed",
@@ -256,8 +256,8 @@ fn not_allowed() -> Problem {
     )
 }
 
-fn unknown() -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "not-found", "Not found", "there is no such run; list the runs")
+fn unknown() -> HttpProblem {
+    HttpProblem::new(StatusCode::NOT_FOUND, "not-found", "Not found", "there is no such run; list the runs")
 }
 
 /// What the server has answered.

@@ -2,6 +2,8 @@
 
 pub mod provider;
 pub mod rows;
+#[cfg(all(unix, feature = "server"))]
+pub mod server;
 pub mod service;
 pub mod terminal;
 
@@ -28,7 +30,9 @@ impl Shell {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_loopgate"));
+        // A test of the load is run by hand with a release build.
+        let binary = std::env::var_os("LOOPGATE_LOAD_BINARY");
+        let mut command = Command::new(binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_loopgate").into()));
         command
             .args(args)
             .current_dir(root())

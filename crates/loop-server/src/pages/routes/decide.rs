@@ -15,7 +15,7 @@ use crate::caller::{Caller, Role};
 use crate::doors::{Identity, field};
 use crate::engine::{Engine, PersonDecision};
 use crate::pages::{ApproveForm, ApprovePage, Notice, approve};
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -31,7 +31,7 @@ pub(super) async fn page(
     identity: Option<Extension<Identity>>,
     Path(id): Path<String>,
     Query(query): Query<PageQuery>,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let identity = identity.map(|Extension(identity)| identity);
     let (id, recorded) = pages.asked(&caller, &id).await?;
     let notice = match query.did.as_str() {
@@ -51,7 +51,7 @@ pub(super) async fn decided(
     identity: Option<Extension<Identity>>,
     Path(id): Path<String>,
     body: Bytes,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let identity = identity.map(|Extension(identity)| identity);
     let (id, recorded) = pages.asked(&caller, &id).await?;
     let (Some(engine), Some(identity)) = (&pages.source.engine, &identity) else {
@@ -126,7 +126,7 @@ const SETTLE_PAUSE: std::time::Duration = std::time::Duration::from_millis(25);
 
 impl Pages {
     /// The run that something is asked about, for one who may read it or decide in it.
-    async fn asked(&self, caller: &Caller, id: &str) -> Result<(RunId, Recorded), Problem> {
+    async fn asked(&self, caller: &Caller, id: &str) -> Result<(RunId, Recorded), HttpProblem> {
         match self.read(caller, id, Role::Approve).await {
             Ok(read) => Ok(read),
             Err(_) => self.read(caller, id, Role::Read).await,
@@ -140,7 +140,7 @@ impl Pages {
         (id, recorded): (&RunId, &Recorded),
         status: StatusCode,
         notice: Option<Notice>,
-    ) -> Result<Response, Problem> {
+    ) -> Result<Response, HttpProblem> {
         let state: Run = replay(id, recorded).map_err(|_| failed())?;
         let may = self.source.engine.is_some() && caller.may(Role::Approve, &recorded.spec.domain);
         let csrf = identity.filter(|_| may).and_then(|identity| identity.csrf.clone());
@@ -159,15 +159,15 @@ impl Pages {
     }
 }
 
-fn only_read() -> Problem {
+fn only_read() -> HttpProblem {
     let detail =
         "you may read what waits and not decide it; ask for the role `approve`, or use `loopgate approve`";
-    Problem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
+    HttpProblem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
 }
 
-fn not_a_form() -> Problem {
+fn not_a_form() -> HttpProblem {
     let detail = "the body is not the form of this page; open the page and decide there";
-    Problem::new(StatusCode::BAD_REQUEST, "body", "Body not understood", detail)
+    HttpProblem::new(StatusCode::BAD_REQUEST, "body", "Body not understood", detail)
 }
 
 /// How many other runs that wait are named.

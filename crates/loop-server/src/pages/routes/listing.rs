@@ -15,7 +15,7 @@ use super::{Pages, failed, made, shown};
 use crate::caller::{Caller, Role};
 use crate::engine::RunPhase;
 use crate::pages::{RunsFilter, RunsPage, runs};
-use crate::problem::Problem;
+use crate::problem::HttpProblem;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -33,7 +33,7 @@ pub(super) async fn list(
     State(pages): State<Pages>,
     Extension(caller): Extension<Caller>,
     Query(query): Query<ListQuery>,
-) -> Result<Response, Problem> {
+) -> Result<Response, HttpProblem> {
     let all = pages.listed(&caller).await?;
     let ListQuery { domain, outcome, tag, text, since, before } = query;
     let filter = RunsFilter { domain, outcome, tag, text, since };
@@ -43,7 +43,7 @@ pub(super) async fn list(
 
 impl Pages {
     /// The runs that a caller sees, newest first.
-    pub(super) async fn listed(&self, caller: &Caller) -> Result<Vec<ListedRun>, Problem> {
+    pub(super) async fn listed(&self, caller: &Caller) -> Result<Vec<ListedRun>, HttpProblem> {
         let journal = &self.source.journal;
         let lines = journal.runs().await.map_err(|_| failed())?;
         let lines: Vec<RunLine> =
@@ -60,7 +60,7 @@ impl Pages {
     }
 
     /// The summaries of these runs. That of a run that has ended is read once.
-    async fn summaries(&self, lines: &[RunLine]) -> Result<BTreeMap<RunId, RunSummary>, Problem> {
+    async fn summaries(&self, lines: &[RunLine]) -> Result<BTreeMap<RunId, RunSummary>, HttpProblem> {
         let known = self.ended.lock().map(|known| known.clone()).unwrap_or_default();
         let is_new = |line: &&RunLine| line.stop.is_none() || !known.contains_key(&line.run);
         let ids: Vec<RunId> = lines.iter().filter(is_new).map(|line| line.run.clone()).collect();
