@@ -30,6 +30,9 @@ const submitted = async (key, item) => {
   return body;
 };
 
+// pages.mjs shows the pages of runs in more windows than these.
+const windows = [{ width: 1200, colorScheme: "light" }, { width: 390, colorScheme: "dark" }];
+
 // ---- the way in ----
 
 const session = await browser.newContext({ viewport: { width: 1000, height: 720 } });
@@ -62,7 +65,7 @@ const links = await approver.$$eval("main section a", (all) => all.map((it) => i
 check("what waits is linked to its decision", links.includes(`/runs/${first.run}/approve`), links.join());
 for (const [name, at] of Object.entries({
   login: "/login", runs: "/", run: `/runs/${first.run}`, approve: `/runs/${first.run}/approve`, logout: "/logout",
-})) await passes(`server ${name}`, origin + at, { storageState: name === "login" ? undefined : storageState });
+})) await passes(`server ${name}`, origin + at, { windows, storageState: name === "login" ? undefined : storageState });
 
 // ---- decide ----
 
@@ -143,8 +146,8 @@ await page.waitForURL(/compare\?a=/);
 const compared = await page.innerText("main");
 check("the comparison shows what differs", compared.includes("Decisions") || compared.includes("Document"), compared.slice(0, 600));
 await pictured(page, "compare");
-await passes("server compare", page.url(), { storageState });
-await passes("server run that has ended", watched, { storageState });
+await passes("server compare", page.url(), { windows, storageState });
+await passes("server run that has ended", watched, { windows, storageState });
 
 // ---- out ----
 
