@@ -114,8 +114,8 @@ impl Doors {
     }
 
     /// The routes behind this door, which also has `/login` and `/logout`. Each route then has a [`Caller`] and an
-    /// [`Identity`] in its request's extensions, except for those that are open to all: `/healthz`, `/readyz` and
-    /// `/assets/…`.
+    /// [`Identity`] in its request's extensions, except for those that are open to all: `/healthz`, `/readyz`,
+    /// `/favicon.ico` and `/assets/…`.
     pub fn guard(&self, router: Router) -> Router {
         router
             .merge(login::routes(self))
@@ -404,7 +404,7 @@ fn unauthorized(detail: &'static str) -> Refused {
 }
 
 fn is_open_to_all(path: &str) -> bool {
-    matches!(path, "/healthz" | "/readyz") || path.starts_with("/assets/")
+    matches!(path, "/healthz" | "/readyz" | "/favicon.ico") || path.starts_with("/assets/")
 }
 
 /// A change with a cookie sends back what the page of the session was given.

@@ -60,7 +60,6 @@ await page.evaluate(() => { window.isTheSamePage = true; });
 const approver = await opened(session);
 await approver.goto(`${origin}/`);
 check("what waits is first", (await approver.innerText("main section")).includes("2 runs wait for a person"), await approver.innerText("main"));
-await pictured(approver, "serve-runs");
 const links = await approver.$$eval("main section a", (all) => all.map((it) => it.getAttribute("href")));
 check("what waits is linked to its decision", links.includes(`/runs/${first.run}/approve`), links.join());
 for (const [name, at] of Object.entries({
@@ -115,7 +114,6 @@ check("the page followed the run without being loaded again", after.same && afte
 check("the approval is on the page of the run", after.people.includes("approved"), after.people);
 const { body: ended } = await asked(`/v1/runs/${first.run}`);
 check("the API says that it has ended", ended.state === "ended" && ended.class === "answered", JSON.stringify(ended));
-await pictured(page, "serve-run");
 
 // ---- slide through time ----
 
