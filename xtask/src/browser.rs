@@ -12,6 +12,8 @@ const SCRIPTS: &str = "crates/loop-server/tests/browser";
 const FOLDER: &str = "target/browser";
 /// Where the pictures of the docs are.
 const PICTURES: &str = "docs/pictures";
+/// The variable that says that the step is skipped where Chromium is not installed.
+const SKIPS: &str = "LOOPGATE_SKIP_BROWSER";
 /// The most that a picture may take.
 const MAX_PICTURE_BYTES: u64 = 150_000;
 
@@ -21,6 +23,16 @@ pub(crate) fn run(write: bool, built: Option<&str>) -> Result<(), Failure> {
     let root = workspace::root();
     let shell = Shell::new()?;
     shell.change_dir(root);
+    if !has_chromium() {
+        if std::env::var_os(SKIPS).is_some() {
+            println!("browser: skipped, for Chromium is not installed and {SKIPS} is set");
+            return Ok(());
+        }
+        let message = format!(
+            "browser: Chromium is not installed; install Debian's packages chromium, nodejs and npm, name it in CHROMIUM, or set {SKIPS}=1 to skip this step"
+        );
+        return Err(Failure::Check(message));
+    }
     let folder = root.join(FOLDER);
     shell.create_dir(&folder)?;
     for file in shell.read_dir(SCRIPTS)? {
@@ -47,14 +59,26 @@ pub(crate) fn run(write: bool, built: Option<&str>) -> Result<(), Failure> {
         }
     };
     let pictures = root.join(PICTURES);
-    let mut script =
-        cmd!(shell, "node {folder}/pages.mjs").env("LOOPGATE_ROOT", root).env("LOOPGATE_BINARY", binary);
     if write {
         shell.create_dir(&pictures)?;
-        script = script.env("LOOPGATE_PICTURES", &pictures);
     }
-    script.run()?;
+    for name in ["pages.mjs", "serve.mjs"] {
+        let file = folder.join(name);
+        let mut script =
+            cmd!(shell, "node {file}").env("LOOPGATE_ROOT", root).env("LOOPGATE_BINARY", &binary);
+        if write {
+            script = script.env("LOOPGATE_PICTURES", &pictures);
+        }
+        script.run()?;
+    }
     small(&pictures)
+}
+
+/// Whether the scripts find a browser, where they look for it.
+fn has_chromium() -> bool {
+    let named = std::env::var_os("CHROMIUM").map(PathBuf::from);
+    let usual = ["/usr/bin/chromium", "/usr/bin/chromium-browser"].map(PathBuf::from);
+    named.into_iter().chain(usual).any(|file| file.exists())
 }
 
 /// Fails if a picture is large.

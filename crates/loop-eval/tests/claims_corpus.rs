@@ -88,7 +88,7 @@ impl Case {
             replaced: None,
             known: true,
         };
-        let item = WorkItem::new("T-1", "ticket", "", &*self.item);
+        let item = WorkItem::new("T-1", "ticket", "", self.item.as_str());
         let (unix_ms, locale) = (unix_ms(&self.start), self.locale);
         let sources = ClaimSources { evidence: &evidence, item: &item, unix_ms, locale };
         claims(&Document { sections: vec![section] }, sources)

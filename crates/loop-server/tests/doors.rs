@@ -86,6 +86,17 @@ async fn a_session_changes_something_with_what_its_page_was_given() {
     let reply = server.post("/v1/runs/r1/approve", &[&cookie, same, &header], "").await;
     assert_eq!(reply.status, 200);
     assert_eq!(server.changes(), 2);
+    // As Chromium sends the form of a page with the policy `no-referrer`.
+    let reply = server.post("/v1/runs/r1/approve", &[&cookie, "Origin: null", same], &form).await;
+    assert_eq!((reply.status, server.changes()), (200, 3));
+    for site in
+        ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Sec-Fetch-Site: none", "X-A: none"]
+    {
+        let reply = server.post("/v1/runs/r1/approve", &[&cookie, "Origin: null", site], &form).await;
+        assert_eq!((reply.status, server.changes()), (403, 3), "{site}");
+    }
+    let page = server.request("GET /logout", &[&cookie]).await;
+    assert!(page.status == 200 && page.body.contains(&format!("value=\"{csrf}\"")), "{page:?}");
     let out = server.post("/logout", &[&cookie, same], &form).await;
     assert_eq!((out.status, out.header("location")), (303, "/login"));
     assert!(out.header("set-cookie").contains("Max-Age=0"), "{out:?}");

@@ -29,6 +29,7 @@ use super::login;
 use super::secret::{NoRandomBytes, Secret};
 use super::sessions::{Holder, Sessions, csrf_of, is_csrf_of};
 use super::shape::check_form;
+use super::site::{check_origin, check_site};
 use super::tokens::Token;
 use super::watched::{Match, WatchedTokens};
 use crate::caller::{Caller, Role};
@@ -113,8 +114,8 @@ impl Doors {
     }
 
     /// The routes behind this door, which also has `/login` and `/logout`. Each route then has a [`Caller`] and an
-    /// [`Identity`] in its request's extensions, except for those that are open to all: `/healthz`, `/readyz` and
-    /// `/assets/…`.
+    /// [`Identity`] in its request's extensions, except for those that are open to all: `/healthz`, `/readyz`,
+    /// `/favicon.ico` and `/assets/…`.
     pub fn guard(&self, router: Router) -> Router {
         router
             .merge(login::routes(self))
@@ -203,7 +204,7 @@ pub(super) fn refused(
     HttpProblem::new(status, name, title, detail).into()
 }
 
-fn forbidden(detail: &'static str) -> Refused {
+pub(super) fn forbidden(detail: &'static str) -> Refused {
     refused(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
 }
 
@@ -408,38 +409,7 @@ fn unauthorized(detail: &'static str) -> Refused {
 }
 
 fn is_open_to_all(path: &str) -> bool {
-    matches!(path, "/healthz" | "/readyz") || path.starts_with("/assets/")
-}
-
-/// A page of another origin sends nothing here, with whatever it sends.
-fn check_origin(headers: &HeaderMap, name: &Name) -> Result<(), Refused> {
-    let mut origins = headers.get_all(header::ORIGIN).iter();
-    match (origins.next(), origins.next()) {
-        (None, _) => Ok(()),
-        (Some(origin), None) if origin.to_str().is_ok_and(|origin| name.is_origin(origin)) => Ok(()),
-        _ => Err(forbidden("the request comes from a page of another origin; open the page of this server")),
-    }
-}
-
-/// What comes with a cookie was sent by a page of this server, or by the person who typed the address.
-fn check_site(headers: &HeaderMap, name: &Name, is_change: bool) -> Result<(), Refused> {
-    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
-    let is_own = match site {
-        Some(b"same-origin") => true,
-        // A person who types an address changes nothing.
-        Some(b"none") => !is_change,
-        Some(_) => false,
-        // Browsers without it, and programs, name the origin when they change something.
-        None => {
-            let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
-            !is_change || origin.is_some_and(|origin| name.is_origin(origin))
-        }
-    };
-    if is_own {
-        Ok(())
-    } else {
-        Err(forbidden("the request does not come from a page of this server; open its page"))
-    }
+    matches!(path, "/healthz" | "/readyz" | "/favicon.ico") || path.starts_with("/assets/")
 }
 
 /// A change with a cookie sends back what the page of the session was given.

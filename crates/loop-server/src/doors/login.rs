@@ -7,9 +7,9 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post};
+use axum::routing::get;
 use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult};
-use maud::{DOCTYPE, html};
+use maud::{DOCTYPE, Markup, html};
 
 use super::form;
 use super::guard::{Client, Doors, IsHttps, Refused, Session, of_token};
@@ -23,7 +23,7 @@ pub(super) const LOGOUT: &str = "/logout";
 pub(super) fn routes(doors: &Doors) -> Router {
     Router::new()
         .route(LOGIN, get(by_code).post(by_token))
-        .route(LOGOUT, post(leave))
+        .route(LOGOUT, get(ask).post(leave))
         .with_state(doors.clone())
 }
 
@@ -99,6 +99,25 @@ async fn begin(doors: &Doors, holder: Holder, identity: &Identity, is_https: boo
     see_other("/", inside.set_cookie(session.reveal(), seconds, is_https))
 }
 
+/// `GET /logout`: the page with the button, to which the other pages link. The token of the form is of this page alone, so
+/// that a page of a run is the same for each caller.
+async fn ask(Extension(identity): Extension<Identity>) -> Response {
+    let Some(csrf) = &identity.csrf else { return no_session().into_response() };
+    let content = html! {
+        p { "You are logged in as " (identity.caller.name) ", " (identity.account) "." }
+        form method="post" action=(LOGOUT) {
+            input type="hidden" name="csrf" value=(csrf);
+            p { button { "Log out" } " " a href="/" { "Back to the runs" } }
+        }
+    };
+    written(StatusCode::OK, "Log out", &content)
+}
+
+fn no_session() -> HttpProblem {
+    let detail = "a token has no session that could end; remove the token in place of it";
+    HttpProblem::new(StatusCode::CONFLICT, "no-session", "No session", detail)
+}
+
 /// `POST /logout`: the session is not one any more.
 async fn leave(
     State(doors): State<Doors>,
@@ -107,8 +126,7 @@ async fn leave(
     headers: HeaderMap,
 ) -> Response {
     let Some(Extension(Session(session))) = session else {
-        let detail = "a token has no session that could end; remove the token in place of it";
-        return HttpProblem::new(StatusCode::CONFLICT, "no-session", "No session", detail).into_response();
+        return no_session().into_response();
     };
     let inside = &doors.inside;
     inside.sessions.end(&session);
@@ -171,6 +189,24 @@ fn sentence(detail: &str) -> String {
 }
 
 fn page(status: StatusCode, title: &str, text: &str, has_form: bool) -> Response {
+    let content = html! {
+        p { (text) }
+        @if has_form {
+            form method="post" action=(LOGIN) {
+                p {
+                    label for="token" { "Token " }
+                    input id="token" name="token" type="password" autocomplete="current-password" required;
+                    " "
+                    button { "Log in" }
+                }
+            }
+        }
+    };
+    written(status, title, &content)
+}
+
+/// A page of the door: what is in it comes under its title.
+fn written(status: StatusCode, title: &str, content: &Markup) -> Response {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -183,17 +219,7 @@ fn page(status: StatusCode, title: &str, text: &str, has_form: bool) -> Response
             body {
                 main {
                     h1 { (title) }
-                    p { (text) }
-                    @if has_form {
-                        form method="post" action=(LOGIN) {
-                            p {
-                                label for="token" { "Token " }
-                                input id="token" name="token" type="password" autocomplete="current-password" required;
-                                " "
-                                button { "Log in" }
-                            }
-                        }
-                    }
+                    (content)
                 }
             }
         }

@@ -47,6 +47,7 @@ mod secret;
 mod sessions;
 #[cfg(feature = "http")]
 mod shape;
+mod site;
 #[cfg(feature = "http")]
 mod stall;
 #[cfg(feature = "http")]

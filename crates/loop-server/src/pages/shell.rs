@@ -69,6 +69,7 @@ pub(super) fn page(place: PagePlace, title: &str, content: &Markup) -> String {
                             a.brand href="/" { "Loopgate" }
                             a href="/" { "Runs" }
                             a href="/compare" { "Compare" }
+                            a.last href="/logout" { "Log out" }
                         }
                     }
                 }

@@ -1,0 +1,47 @@
+//! Which page a request comes from, by what its browser says of it.
+
+use axum::http::{HeaderMap, HeaderValue, header};
+
+use super::guard::{Refused, forbidden};
+use super::hosts::Name;
+
+/// A page of another origin sends nothing here, with whatever it sends. The forms of this server's pages name the origin
+/// `null`, because the pages have the policy `no-referrer`: their browser says in Sec-Fetch-Site, which no page can set, that
+/// they are of the same origin.
+pub(super) fn check_origin(headers: &HeaderMap, name: &Name) -> Result<(), Refused> {
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    match (origins.next(), origins.next()) {
+        (None, _) => Ok(()),
+        (Some(origin), None) if origin.to_str().is_ok_and(|origin| name.is_origin(origin)) => Ok(()),
+        (Some(origin), None) if origin.as_bytes() == b"null" && is_same_origin(headers) => Ok(()),
+        _ => Err(forbidden("the request comes from a page of another origin; open the page of this server")),
+    }
+}
+
+/// What comes with a cookie was sent by a page of this server, or by the person who typed the address.
+pub(super) fn check_site(headers: &HeaderMap, name: &Name, is_change: bool) -> Result<(), Refused> {
+    let site = headers.get(SITE).map(HeaderValue::as_bytes);
+    let is_own = match site {
+        Some(b"same-origin") => true,
+        // A person who types an address changes nothing.
+        Some(b"none") => !is_change,
+        Some(_) => false,
+        // Browsers without it, and programs, name the origin when they change something.
+        None => {
+            let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
+            !is_change || origin.is_some_and(|origin| name.is_origin(origin))
+        }
+    };
+    if is_own {
+        Ok(())
+    } else {
+        Err(forbidden("the request does not come from a page of this server; open its page"))
+    }
+}
+
+fn is_same_origin(headers: &HeaderMap) -> bool {
+    let mut sites = headers.get_all(SITE).iter();
+    matches!((sites.next(), sites.next()), (Some(site), None) if site.as_bytes() == b"same-origin")
+}
+
+const SITE: &str = "sec-fetch-site";

@@ -1,0 +1,164 @@
+// A server with its engine behind its doors, as people use it: submit over the API, watch the run, approve on the page, see
+// it end, slide through time, compare, log out. `cargo xtask browser` runs it after pages.mjs.
+
+import { cpSync } from "node:fs";
+import { join } from "node:path";
+import { browser, check, finish, loopgate, opened, passes, pictured, root, started, state } from "./harness.mjs";
+
+// What the run changes stays in the copy.
+const domain = join(state, "crm");
+cpSync(join(root, "examples/crm"), domain, { recursive: true });
+const tokens = join(state, "tokens.toml");
+const token = (name, ...roles) =>
+  loopgate(["tokens", "add", name, ...roles.flatMap((role) => ["--role", role]), "--file", tokens]).stdout.trim();
+const program = token("program", "submit", "read");
+const reader = token("reader", "read");
+
+const serving = await started(["serve", domain, "--listen", "127.0.0.1:0", "--tokens", tokens], /open: +(\S+)/);
+const login = serving.found[1];
+const origin = new URL(login).origin;
+
+const asked = async (path, { bearer = program, ...init } = {}) => {
+  const response = await fetch(origin + path, { ...init, headers: { authorization: `Bearer ${bearer}`, ...init.headers } });
+  return { status: response.status, body: await response.json() };
+};
+// Two submissions of the same item: one is approved, one is denied, so that there is something to compare.
+const submitted = async (key, item) => {
+  const headers = { "content-type": "application/json", "idempotency-key": key, prefer: "wait=30" };
+  const { status, body } = await asked("/v1/runs", { method: "POST", headers, body: JSON.stringify({ item }) });
+  check(`the submission ${key} is accepted`, [200, 201, 202].includes(status), `${status} ${JSON.stringify(body)}`);
+  return body;
+};
+
+// pages.mjs shows the pages of runs in more windows than these.
+const windows = [{ width: 1200, colorScheme: "light" }, { width: 390, colorScheme: "dark" }];
+
+// ---- the way in ----
+
+const session = await browser.newContext({ viewport: { width: 1000, height: 720 } });
+const page = await opened(session);
+await page.goto(`${origin}/`);
+check("without a session there is the form of the login", await page.isVisible("#token"), page.url());
+page.troubles.length = 0; // The browser reports the 401.
+await page.goto(login);
+check("the address of the start opens the list", page.url() === `${origin}/` && (await page.innerText("h1")) === "Runs", page.url());
+const storageState = await session.storageState();
+
+// ---- submit, and watch on the page of the run ----
+
+const first = await submitted("one", "Find Bob and update his company to EPAM");
+const second = await submitted("two", "Find Bob and update his company to EPAM");
+check("the run waits for a person", first.state === "waiting", JSON.stringify(first));
+const watched = `${origin}/runs/${first.run}`;
+await page.goto(watched);
+check("the page follows the events of the server", (await page.getAttribute("#run", "data-events")) === `/v1/runs/${first.run}/events`);
+check("the run has not ended on its page", (await page.getAttribute("#run", "data-ended")) === null);
+const before = Number(await page.getAttribute("#run", "data-last"));
+// A mark that a page which is loaded again does not have.
+await page.evaluate(() => { window.isTheSamePage = true; });
+
+const approver = await opened(session);
+await approver.goto(`${origin}/`);
+check("what waits is first", (await approver.innerText("main section")).includes("2 runs wait for a person"), await approver.innerText("main"));
+const links = await approver.$$eval("main section a", (all) => all.map((it) => it.getAttribute("href")));
+check("what waits is linked to its decision", links.includes(`/runs/${first.run}/approve`), links.join());
+for (const [name, at] of Object.entries({
+  login: "/login", runs: "/", run: `/runs/${first.run}`, approve: `/runs/${first.run}/approve`, logout: "/logout",
+})) await passes(`server ${name}`, origin + at, { windows, storageState: name === "login" ? undefined : storageState });
+
+// ---- decide ----
+
+await approver.click(`a[href='/runs/${first.run}/approve']`);
+const shown = await approver.innerText("main");
+check("each value and the account are on the page", ["EPAM", "42", "It counts as given by"].every((it) => shown.includes(it)), shown);
+check("the other run that waits is named", (await approver.locator(`a[href='/runs/${second.run}/approve']`).count()) === 1);
+await pictured(approver, "approve");
+
+// One who may only read has no form, and what that person sends is refused.
+{
+  const other = await browser.newContext();
+  const theirs = await opened(other);
+  await theirs.goto(`${origin}/login`);
+  await theirs.fill("#token", reader);
+  await theirs.click("main button");
+  await theirs.waitForLoadState();
+  check("a token opens a session", theirs.url() === `${origin}/`, theirs.url());
+  await theirs.goto(`${origin}/runs/${first.run}/approve`);
+  check("a reader has no form", (await theirs.locator("form.decide").count()) === 0);
+  const status = await theirs.evaluate(async () => {
+    const body = new URLSearchParams({ action: "3/action-0", binding: "x", decision: "approve" });
+    return (await fetch(location.href, { method: "POST", body })).status;
+  });
+  check("a form without the token of the session is refused", status === 403, status);
+  await other.close();
+}
+
+// A form of another binding is refused on the page, and nothing is decided.
+await approver.$eval("form.decide [name=binding]", (it) => { it.dataset.was = it.value; it.value = "0".repeat(64); });
+await approver.click("text=Approve update_user");
+check("another binding does not count", (await approver.innerText(".notice.bad")).includes("It does not count"), await approver.innerText("main"));
+approver.troubles.length = 0; // The browser reports the 409.
+await approver.click("text=Approve update_user");
+await approver.waitForURL(/did=approve/);
+check("the approval is recorded", (await approver.innerText(".notice")).includes("Your approval is recorded"), await approver.innerText("main"));
+check("nothing waits in the run any more", (await approver.innerText("main")).includes("Nothing waits in this run"), await approver.innerText("main"));
+
+// ---- the page of the run sees it end ----
+
+await page.waitForFunction(() => document.getElementById("run").hasAttribute("data-ended"), null, { timeout: 30_000 });
+const after = await page.evaluate(() => ({
+  same: window.isTheSamePage === true, last: Number(document.getElementById("run").dataset.last),
+  at: Number(document.getElementById("at").value), people: document.getElementById("people").textContent,
+}));
+check("the page followed the run without being loaded again", after.same && after.last > before && after.at === after.last, JSON.stringify(after));
+check("the approval is on the page of the run", after.people.includes("approved"), after.people);
+const { body: ended } = await asked(`/v1/runs/${first.run}`);
+check("the API says that it has ended", ended.state === "ended" && ended.class === "answered", JSON.stringify(ended));
+
+// ---- slide through time ----
+
+await page.focus("#at");
+for (let at = after.last; at > before; at -= 1) await page.keyboard.press("ArrowLeft");
+const waits = await page.evaluate(() => ({
+  at: Number(document.getElementById("at").value), url: location.search,
+  shown: [...document.querySelectorAll("#people .pill.warn")].some((it) => it.textContent === "waits" && !it.closest("[hidden]")),
+}));
+check("at the event of the request the run waits", waits.shown && waits.at === before && waits.url === `?at=${before}`, JSON.stringify(waits));
+await page.reload();
+check("its address shows the same event", Number(await page.inputValue("#at")) === before);
+
+// ---- the other run is denied, and both are compared ----
+
+await approver.goto(`${origin}/runs/${second.run}/approve`);
+await approver.fill("form.decide [name=text]", "Bob asked us to wait");
+await approver.click("text=Deny");
+await approver.waitForURL(/did=deny/);
+await asked(`/v1/runs/${second.run}`, { headers: { prefer: "wait=30" } });
+await page.goto(`${origin}/runs/${second.run}`);
+await page.waitForFunction(() => document.getElementById("run").hasAttribute("data-ended"), null, { timeout: 30_000 });
+const people = await page.textContent("#people");
+check("the reason of the denial is on the page", people.includes("Bob asked us to wait"), people);
+await page.goto(`${origin}/compare`);
+await page.fill("[name=a]", first.run);
+await page.fill("[name=b]", second.run);
+await page.click("main button");
+await page.waitForURL(/compare\?a=/);
+const compared = await page.innerText("main");
+check("the comparison shows what differs", compared.includes("Decisions") || compared.includes("Document"), compared.slice(0, 600));
+await pictured(page, "compare");
+await passes("server compare", page.url(), { windows, storageState });
+await passes("server run that has ended", watched, { windows, storageState });
+
+// ---- out ----
+
+check("no page had an error", page.troubles.length + approver.troubles.length === 0, [...page.troubles, ...approver.troubles].join("; "));
+await page.click("text=Log out");
+await page.click("main button");
+check("logging out leads to the login", page.url() === `${origin}/login`, page.url());
+check("the session is over", (await page.goto(`${origin}/`)).status() === 401);
+await approver.goto(watched);
+check("in each window", await approver.isVisible("#token"));
+const audit = loopgate(["audit"]).stdout;
+check("the audit log has the decisions and the logins", ["approve", "deny", "login", "logout"].every((it) => audit.includes(it)), audit);
+await serving.end();
+await finish();
