@@ -657,3 +657,15 @@ fn an_escalated_pass_steps_down_to_the_cheaper_tier_only_where_that_is_permitted
     assert_eq!(quoted(cheaper(run()), 330_000_000), Ok(Tier::Selector));
     assert_eq!(quoted(run(), 330_000_000), Err(Refusal::Cost));
 }
+
+#[test]
+fn where_costs_are_counted_afterwards_a_refusal_names_what_was_used() {
+    // A failed try used the rest of the tokens, so the next try and the final pass are refused.
+    let asks = draft("low").asks("fetch_device", target("a"));
+    let failed = ModelFailure { usage: Some(used(100, 50)), ..failure(true) };
+    let setup = run().limits(|limits| (limits.cost_mode, limits.tokens) = (CostMode::After, Some(300)));
+    let world = setup.start().replied(&asks).all_finished().started().failed(failed);
+    let world = world.started().expect_call("2/final", 2).started().ends(StopReason::TokenLimit);
+    let primary = &world.outcome().stop.primary;
+    assert_eq!((&primary.value, &primary.threshold), (&Measure::Count(300), &Some(Measure::Count(300))));
+}

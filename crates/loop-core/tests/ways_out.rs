@@ -325,3 +325,14 @@ fn an_answer_after_a_pass_in_which_nothing_ran_is_not_a_lack_of_progress() {
     let world = setup.start().replied(&calls(&[("nope", json!({}))])).replied(&text("Done."));
     assert_eq!(world.ends(StopReason::Completed).reasons(), [StopReason::Completed]);
 }
+
+#[test]
+fn a_last_pass_is_judged_the_same_with_a_model_that_it_cannot_escalate_to() {
+    // S0-121: before the last pass an escalation does not replace the reasons to stop.
+    let ended = |setup: Setup| {
+        let setup = setup.gate(|gate| (gate.escalate_after, gate.final_pass) = (3, false));
+        let world = passes(setup.limits(|limits| limits.passes = 3), &["low"; 3]);
+        world.ends(StopReason::StaleConfidence).reasons()
+    };
+    assert_eq!(ended(run().escalating()), ended(run()));
+}
