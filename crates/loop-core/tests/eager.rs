@@ -212,3 +212,13 @@ fn a_run_that_can_be_driven_no_further_tells_its_reads() {
     run.take_back(&kind);
     assert!(run.eager_reads().is_empty());
 }
+
+#[test]
+fn a_result_belongs_to_the_read_that_its_key_names() {
+    // The second read ends first.
+    let world = early(early(calling(conversation().parallel()), "a"), "b");
+    let world = world.finished("1/action-1", found("of b")).finished("1/action-0", found("of a"));
+    let world = world.answered(&looks(&["a", "b"])).expect_call("2/main", 1);
+    let results: Vec<_> = world.run.evidence().iter().map(|evidence| &evidence.observation).collect();
+    assert_eq!(results, [&std::sync::Arc::new(found("of a")), &std::sync::Arc::new(found("of b"))]);
+}

@@ -559,3 +559,10 @@ fn an_output_by_another_name_of_its_tool_is_one() {
     let world = setup.start().replied(&calls(&[("store", target("x"))])).expect_phase("validating");
     assert_eq!(world.run.actions()[0].verdict, Verdict::Kept);
 }
+
+#[test]
+fn a_blank_argument_of_another_tool_is_refused_where_an_output_is_expected() {
+    // The content of the output alone is left to its validation.
+    let world = output().start().replied(&look(" "));
+    assert_eq!(world.verdicts(), ["invalid_arguments"]);
+}

@@ -58,14 +58,22 @@ fn a_word_with_whole_brackets_is_a_value() {
     tool.policy.authority = vec!["/to".into()];
     spec.tools = vec![tool];
     spec.gate.approved = vec!["send".into()];
-    let text = "The export is /srv/a[1] or /srv/b{2} or /srv/c(3), and /srv/d[4 was cut.";
+    let text = "The export is /srv/a[1] or /srv/b{2} or /srv/c(3) or /srv/e<5>, and /srv/d[4 was cut.\n\
+                owner: bob\nPlease ask for: eve";
     let item = loop_core::WorkItem::new("T-1", "ticket", "A ticket", text);
     let sources =
         RunSources { spec: &spec, item: &item, evidence: &[], instructions: &[], requested_before: &[] };
     let tool = spec.tool("send").unwrap();
-    for (value, is_given) in
-        [("/srv/a[1]", true), ("/srv/b{2}", true), ("/srv/c(3)", true), ("/srv/d[4", false)]
-    {
+    for (value, is_given) in [
+        ("/srv/a[1]", true),
+        ("/srv/b{2}", true),
+        ("/srv/c(3)", true),
+        ("/srv/e<5>", true),
+        ("/srv/d[4", false),
+        // A plain word is the value of a field. The words of a sentence before a colon are not the name of a field.
+        ("bob", true),
+        ("eve", false),
+    ] {
         let parameters = json!({ "to": value });
         let taint = Taint::default();
         let ask = PolicyAsk { spec: &spec, tool, parameters: &parameters, taint, sources: &sources };

@@ -240,6 +240,9 @@ fn an_escalated_pass_is_bound_by_the_same_limit_of_money() {
     assert_eq!(tier_of(&tight), Tier::Base);
     let world = tight.answered(&draft("high")).ends(StopReason::Confident);
     assert!(world.outcome().totals.cost.known.0 < 2_000_000_000);
+    // The setting of the cheaper tier did not change the tier, so it is not named.
+    let changed = world.outcome().stop.also.iter().find(|it| it.reason == StopReason::TierChanged);
+    assert_eq!(changed.unwrap().change, None);
 }
 
 #[test]
@@ -639,4 +642,30 @@ fn a_sub_call_reserves_its_whole_grant() {
     // S0-65
     let reserve = run().selector(&[]).start().run.sub_call_reserve();
     assert_eq!((reserve.input_tokens, reserve.output_tokens), (12_000, 512));
+}
+
+#[test]
+fn an_escalated_pass_steps_down_to_the_cheaper_tier_only_where_that_is_permitted() {
+    // P1
+    let low = |n: &str| draft("low").section("Findings", n).asks("fetch_device", target(n));
+    let quoted = |setup: Setup, limit: u64| {
+        let world = setup.escalating().limits(|limits| limits.cost = usd(limit)).start();
+        let world = world.replied(&low("a")).all_finished().replied(&low("b")).all_finished();
+        assert_eq!((world.call().key, world.call().tier), (key("3/main"), Tier::Escalated));
+        world.run.quote(&key("3/main"), SECOND).map(|quote| quote.tier)
+    };
+    assert_eq!(quoted(cheaper(run()), 330_000_000), Ok(Tier::Selector));
+    assert_eq!(quoted(run(), 330_000_000), Err(Refusal::Cost));
+}
+
+#[test]
+fn where_costs_are_counted_afterwards_a_refusal_names_what_was_used() {
+    // A failed try used the rest of the tokens, so the next try and the final pass are refused.
+    let asks = draft("low").asks("fetch_device", target("a"));
+    let failed = ModelFailure { usage: Some(used(100, 50)), ..failure(true) };
+    let setup = run().limits(|limits| (limits.cost_mode, limits.tokens) = (CostMode::After, Some(300)));
+    let world = setup.start().replied(&asks).all_finished().started().failed(failed);
+    let world = world.started().expect_call("2/final", 2).started().ends(StopReason::TokenLimit);
+    let primary = &world.outcome().stop.primary;
+    assert_eq!((&primary.value, &primary.threshold), (&Measure::Count(300), &Some(Measure::Count(300))));
 }

@@ -384,3 +384,32 @@ fn a_reply_that_our_own_cap_cut_keeps_its_complete_sections_and_runs_nothing() {
     let written = Written { tokens: None, reasoning: 0, visible: true, capped: true };
     assert_eq!((&condition.value, condition.change.as_ref()), (&Measure::Output(written), None));
 }
+
+#[test]
+fn a_try_that_broke_off_before_a_complete_section_changes_nothing_and_says_nothing() {
+    // P2
+    for partial in ["Let me", "## Situation\nhal"] {
+        let world = run().start().started().failed(broken(partial)).expect_call("1/main", 2);
+        assert!(!world.all_notes().any(|note| matches!(note, Note::Merged { .. })), "{partial}");
+    }
+}
+
+#[test]
+fn a_call_that_fails_by_itself_late_in_the_run_is_not_a_call_that_ran_out_of_time() {
+    // A final pass follows a call that was cancelled for it. A model that refuses the request refuses that too.
+    let setup = run().limits(|limits| limits.wall_ms = 100_000);
+    let asks = draft("low").asks("fetch_device", target("a"));
+    let late = || setup.clone().start().replied(&asks).all_finished().started().wait(95_000);
+    late().failed(failure(false)).ends(StopReason::ModelFailure);
+    let timeout = ModelFailure { kind: FailureKind::Timeout, ..failure(true) };
+    late().failed(timeout).expect_call("2/final", 1);
+}
+
+#[test]
+fn a_retry_that_waited_past_the_end_of_the_wall_clock_is_not_made_up_by_a_final_pass() {
+    let setup = run().limits(|limits| limits.wall_ms = 100_000);
+    let asks = draft("low").asks("fetch_device", target("a"));
+    let later = ModelFailure { retry_at: Some(Millis(60_000)), ..failure(true) };
+    let world = setup.start().replied(&asks).all_finished().started().failed(later).expect_phase("calling");
+    world.wait(100_000).deadline().ends(StopReason::Timeout);
+}

@@ -317,3 +317,22 @@ fn where_every_tool_is_forbidden_nobody_selects() {
     let world = run().selector(&[]).with(|spec| spec.gate.forbid = names.map(Into::into).to_vec()).start();
     world.expect_call("1/main", 1);
 }
+
+#[test]
+fn an_answer_after_a_pass_in_which_nothing_ran_is_not_a_lack_of_progress() {
+    // S0-44: a reply without calls is not one more idle pass.
+    let setup = conversation().gate(|gate| gate.no_progress = 2);
+    let world = setup.start().replied(&calls(&[("nope", json!({}))])).replied(&text("Done."));
+    assert_eq!(world.ends(StopReason::Completed).reasons(), [StopReason::Completed]);
+}
+
+#[test]
+fn a_last_pass_is_judged_the_same_with_a_model_that_it_cannot_escalate_to() {
+    // S0-121: before the last pass an escalation does not replace the reasons to stop.
+    let ended = |setup: Setup| {
+        let setup = setup.gate(|gate| (gate.escalate_after, gate.final_pass) = (3, false));
+        let world = passes(setup.limits(|limits| limits.passes = 3), &["low"; 3]);
+        world.ends(StopReason::StaleConfidence).reasons()
+    };
+    assert_eq!(ended(run().escalating()), ended(run()));
+}
