@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use loop_core::{AnswerFault, Approver, CommandKey, EventKind, PersonAnswer, Phase, Run, RunId, StopMode};
-use loop_runtime::journal::{Journal as _, Recorded, expire, replay};
+use loop_runtime::journal::{Journal as _, Recorded, SubmissionState, expire, replay};
 
 use super::cell::{Cell, Known};
 use super::{Engine, EngineError, RunPhase};
@@ -36,20 +36,15 @@ impl Engine {
     /// If there is no such run, it has ended, or another process drives it.
     pub async fn stop(&self, run: &RunId, how: StopMode) -> Result<(), EngineError> {
         if let Some(cell) = self.inner.cell(run) {
-            if cell.phase() == RunPhase::Queued {
-                if self.inner.journal.stop_submission(run, how).await? {
-                    self.begin_stopped(&cell, how);
-                }
+            if cell.phase() == RunPhase::Queued && self.inner.journal.stop_submission(run, how).await? {
+                self.begin_stopped(&cell, how);
                 return Ok(());
             }
-            if let Some(remote) = cell.remote() {
-                remote.stop(how);
+            if self.stop_driven(&cell, how) {
                 return Ok(());
             }
-            if cell.phase() == RunPhase::Running {
-                // It has a place, or waits for one.
-                cell.set_stop(how);
-                return Ok(());
+            if cell.phase() == RunPhase::Interrupted && self.inner.journal.line(run).await?.is_none() {
+                return self.give_up(&cell).await;
             }
         }
         let (_, state) = self.open_run(run).await?;
@@ -57,6 +52,43 @@ impl Engine {
             return Err(over(run));
         }
         self.say(run, EventKind::StopRequested { how }).await
+    }
+
+    /// Stops a run that has a place or waits for one. False: it is not such a run.
+    ///
+    /// The stop is set before the remote is read, and the driver sets the remote before it reads the stop, so one of them
+    /// sees the other.
+    pub(super) fn stop_driven(&self, cell: &Arc<Cell>, how: StopMode) -> bool {
+        if cell.phase() != RunPhase::Running {
+            return false;
+        }
+        cell.set_stop(how);
+        if let Some(remote) = cell.remote() {
+            remote.stop(how);
+        }
+        match cell.phase() {
+            RunPhase::Running => true,
+            // Its driver left meanwhile.
+            RunPhase::Waiting { .. } => {
+                self.continue_run(cell);
+                true
+            }
+            RunPhase::Queued | RunPhase::Interrupted | RunPhase::Ended => false,
+        }
+    }
+
+    /// Ends a submission whose run could not begin: there is no run that could have an outcome.
+    async fn give_up(&self, cell: &Arc<Cell>) -> Result<(), EngineError> {
+        // From here on it is not begun again.
+        if !cell.leave_rest(RunPhase::Ended) {
+            return Err(EngineError::State("the run begins now; send the stop again".to_owned()));
+        }
+        if let Err(error) = self.inner.journal.advance_submission(&cell.run, SubmissionState::Over).await {
+            cell.set_phase(RunPhase::Interrupted);
+            return Err(error.into());
+        }
+        self.inner.state().cells.remove(&cell.run);
+        Ok(())
     }
 
     /// Gives a run an instruction, which its next pass reads.
@@ -180,6 +212,12 @@ impl Engine {
         if line.is_written {
             return Err(EngineError::Elsewhere);
         }
+        if !self.inner.domains.contains_key(&state.spec().domain) {
+            return Err(EngineError::State(format!(
+                "its domain `{}` is not served here; the operator serves it, or resumes the run with `loopgate resume`",
+                state.spec().domain
+            )));
+        }
         let cell = self.cell_of(&state).await?;
         self.continue_run(&cell);
         Ok(())
@@ -189,9 +227,13 @@ impl Engine {
     async fn say(&self, run: &RunId, kind: EventKind) -> Result<(), EngineError> {
         let runner = self.inner.source.of_run(run).await.map_err(EngineError::NotResumed)?;
         let state = runner.note_down(run, [kind]).await?;
+        if !self.inner.domains.contains_key(&state.spec().domain) {
+            // No place here is for it. Its view says so.
+            return Ok(());
+        }
         let cell = self.cell_of(&state).await?;
         cell.set_entries(0);
-        if !matches!(state.phase(), Phase::WaitingForPerson { .. }) && cell.phase() != RunPhase::Running {
+        if !matches!(state.phase(), Phase::WaitingForPerson { .. }) {
             self.continue_run(&cell);
         }
         Ok(())
