@@ -482,11 +482,32 @@ fn a_row_that_another_program_changed_is_never_begun() {
         assert!(view.trouble.unwrap().contains("changed by another program"));
         engine.wait(&run, LONG).await;
         assert_eq!(engine.journal().runs().await.unwrap(), []);
-        // It is in the list as it is by its id, and a stop ends it.
+        // It is in the list as it is by its id. A row that cannot be trusted is the operator's.
         let interrupted = RunFilter { state: Some(RunState::Interrupted), ..RunFilter::default() };
         let page = engine.list(&interrupted, 10).await.unwrap();
         assert_eq!(page.runs, [engine.view(&run).await.unwrap()]);
         assert_eq!(page.runs[0].state, "interrupted");
+        let stopped = engine.stop(&run, StopMode::AtGate).await.unwrap_err();
+        assert!(matches!(stopped, EngineError::State(_)), "{stopped:?}");
+    });
+}
+
+#[test]
+fn a_submission_whose_run_cannot_begin_is_listed_and_a_stop_ends_it() {
+    let bench = Bench::new();
+    process(async || {
+        let run = Runner::new_id();
+        let row =
+            Submission { body: "{}".into(), ..row(&run, &loop_core::WorkItem::message("T-1", "", ASKS)) };
+        let journal = SqliteJournal::open(bench.path()).unwrap();
+        journal.submit(row, QueueBounds { all: 9, domain: 9 }).await.unwrap().unwrap();
+        let engine = bench.engine(&Gate::open()).await;
+        engine.wait(&run, LONG).await;
+        let interrupted = RunFilter { state: Some(RunState::Interrupted), ..RunFilter::default() };
+        let page = engine.list(&interrupted, 10).await.unwrap();
+        assert_eq!(page.runs, [engine.view(&run).await.unwrap()]);
+        assert_eq!(engine.list(&RunFilter::default(), 10).await.unwrap().runs.len(), 1);
+        assert!(page.runs[0].trouble.is_some());
         engine.stop(&run, StopMode::AtGate).await.unwrap();
         assert_eq!(engine.list(&interrupted, 10).await.unwrap().runs, []);
         assert!(engine.journal().open_submissions().await.unwrap().is_empty());

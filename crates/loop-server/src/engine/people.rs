@@ -79,6 +79,13 @@ impl Engine {
 
     /// Ends a submission whose run could not begin: there is no run that could have an outcome.
     async fn give_up(&self, cell: &Arc<Cell>) -> Result<(), EngineError> {
+        let queued = self.inner.journal.submission(&cell.run).await?;
+        if queued.is_some_and(|queued| !queued.is_sealed) {
+            return Err(EngineError::State(
+                "its row in the queue was changed by another program; the operator removes it from the journal"
+                    .to_owned(),
+            ));
+        }
         // From here on it is not begun again.
         if !cell.leave_rest(RunPhase::Ended) {
             return Err(EngineError::State("the run begins now; send the stop again".to_owned()));
