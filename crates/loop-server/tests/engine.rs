@@ -337,6 +337,32 @@ async fn a_run_whose_driver_cannot_write_the_journal_is_interrupted_and_two_requ
 }
 
 #[tokio::test]
+async fn a_decision_that_comes_while_the_driver_leaves_is_not_lost() {
+    let (bench, gate) = (Bench::new(), Gate::open());
+    bench.domain("slow", "");
+    let engine = bench.engine_of(&["slow"], &gate, limits()).await;
+    let submitted = engine.submit(asks(WRITES)).await.unwrap();
+    // The receiver of the hook has the message, so the driver leaves and waits for the receiver.
+    until(async || gate.arrived.load(std::sync::atomic::Ordering::Relaxed) > 0).await;
+    for _ in 0..200 {
+        engine.view(&submitted.run).await.unwrap();
+    }
+    let action = engine.pending_of(&submitted.run).await.unwrap().remove(0);
+    let by = Approver { account: "token eve".into(), user: "eve".into(), claim: None };
+    let decision = PersonDecision::Approve { by };
+    let deciding = engine.decide(&submitted.run, &action.request.action, &action.request.binding, decision);
+    let delivering = async {
+        tokio::task::yield_now().await;
+        gate.messages.add_permits(1_000);
+    };
+    let (decided, ()) = tokio::join!(deciding, delivering);
+    decided.unwrap();
+    until(async || engine.view(&submitted.run).await.unwrap().state == "ended").await;
+    let outcome = engine.read(&submitted.run).await.unwrap().1.outcome().cloned().unwrap();
+    assert_eq!(outcome.stop.effects.executed, 1);
+}
+
+#[tokio::test]
 async fn a_caller_sets_what_the_domain_lets_them_and_only_tightens() {
     let (bench, gate) = (Bench::new(), Gate::open());
     bench.domain("open", "[limits]\npasses = 4\n[serve]\ncaller_may_set = [\"limits.passes\"]\n");

@@ -2,6 +2,7 @@
 //! told, or handed to the driver that has the run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use loop_core::{AnswerFault, Approver, CommandKey, EventKind, PersonAnswer, Phase, Run, RunId, StopMode};
 use loop_runtime::journal::{Journal as _, Recorded, SubmissionState, expire, replay};
@@ -114,8 +115,10 @@ impl Engine {
         let (_, state) = self.open_run(run).await?;
         state.takes_instruction(&text).map_err(EngineError::Rejected)?;
         if let Some(remote) = self.inner.cell(run).and_then(|cell| cell.remote()) {
-            remote.tell(text);
-            return Ok(());
+            // Otherwise its driver leaves.
+            if remote.tell(Arc::clone(&text)) {
+                return Ok(());
+            }
         }
         self.say(run, EventKind::Instruction { text }).await
     }
@@ -172,12 +175,15 @@ impl Engine {
             },
         };
         if let Some(remote) = self.inner.cell(run).and_then(|cell| cell.remote()) {
-            match kind {
+            let is_taken = match kind.clone() {
                 EventKind::ApprovedBy { key, by, .. } => remote.approve_as(key, by, own),
                 EventKind::PersonAnswered { key, answer, .. } => remote.answer_as_shown(key, answer, own),
-                _ => {}
+                _ => false,
+            };
+            // Otherwise its driver leaves.
+            if is_taken {
+                return Ok(());
             }
-            return Ok(());
         }
         self.say(run, kind).await
     }
@@ -217,7 +223,9 @@ impl Engine {
         }
         let line = self.inner.journal.line(run).await?.ok_or(EngineError::UnknownRun)?;
         if line.is_written {
-            return Err(EngineError::Elsewhere);
+            // Another request may have continued it here meanwhile.
+            let is_here = self.inner.cell(run).is_some_and(|cell| cell.phase() == RunPhase::Running);
+            return if is_here { Ok(()) } else { Err(EngineError::Elsewhere) };
         }
         if !self.inner.domains.contains_key(&state.spec().domain) {
             return Err(EngineError::State(format!(
@@ -233,7 +241,15 @@ impl Engine {
     /// Journals this and continues the run, unless it still waits for a person.
     async fn say(&self, run: &RunId, kind: EventKind) -> Result<(), EngineError> {
         let runner = self.inner.source.of_run(run).await.map_err(EngineError::NotResumed)?;
-        let state = runner.note_down(run, [kind]).await?;
+        let noted = runner.note_down(run, [kind.clone()]).await.map_err(EngineError::from);
+        let state = match (noted, self.inner.cell(run)) {
+            (Err(EngineError::Elsewhere), Some(cell)) => {
+                // Its driver leaves, and has the journal's lock until its hooks have been delivered.
+                _ = tokio::time::timeout(LEAVES, cell.live().rests()).await;
+                runner.note_down(run, [kind]).await?
+            }
+            (noted, _) => noted?,
+        };
         if !self.inner.domains.contains_key(&state.spec().domain) {
             // No place here is for it. Its view says so.
             return Ok(());
@@ -278,6 +294,9 @@ impl Engine {
         Ok(Arc::clone(state_of.cells.entry(state.id().clone()).or_insert_with(|| Arc::new(Cell::new(known)))))
     }
 }
+
+/// How long a driver that leaves its run is waited for: hooks have at most a minute.
+const LEAVES: Duration = Duration::from_secs(65);
 
 fn over(run: &RunId) -> EngineError {
     EngineError::State(format!("run {run} has ended; GET /v1/runs/{run}/document returns what it came to"))
