@@ -340,7 +340,8 @@ async fn a_run_whose_driver_cannot_write_the_journal_is_interrupted_and_two_requ
 async fn a_decision_that_comes_while_the_driver_leaves_is_not_lost() {
     let (bench, gate) = (Bench::new(), Gate::open());
     bench.domain("slow", "");
-    let engine = bench.engine_of(&["slow"], &gate, limits()).await;
+    // Only the driver delivers.
+    let engine = bench.engine_of(&["slow"], &gate, EngineLimits { deliver: LONG, ..limits() }).await;
     let submitted = engine.submit(asks(WRITES)).await.unwrap();
     // The receiver of the hook has the message, so the driver leaves and waits for the receiver.
     until(async || gate.arrived.load(std::sync::atomic::Ordering::Relaxed) > 0).await;
