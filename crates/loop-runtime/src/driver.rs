@@ -354,9 +354,14 @@ impl Driver {
                 continue;
             }
             // What was said already is heard first.
-            let stated = if self.may_leave() { self.controls.try_recv().ok() } else { None };
+            let mut stated = if self.may_leave() { self.controls.try_recv().ok() } else { None };
             if stated.is_none() && self.may_leave() {
-                break;
+                // From here on a sender learns that it comes too late. What was sent before that is handled first.
+                self.controls.close();
+                stated = self.controls.try_recv().ok();
+                if stated.is_none() {
+                    break;
+                }
             }
             let deadline = self.run.deadline();
             let wake = deadline.map(|at| self.clock.instant(at));

@@ -148,24 +148,26 @@ impl Remote {
         self.send_answer(Answer { key, answer, binding: None });
     }
 
-    /// The same, for nothing but what `binding` names: what the person was shown (K8).
-    pub fn answer_as_shown(&self, key: CommandKey, answer: PersonAnswer, binding: Digest) {
-        self.send_answer(Answer { key, answer, binding: Some(binding) });
+    /// The same, for nothing but what `binding` names: what the person was shown (K8). False: the driver leaves the run and
+    /// does not read it.
+    pub fn answer_as_shown(&self, key: CommandKey, answer: PersonAnswer, binding: Digest) -> bool {
+        self.send_answer(Answer { key, answer, binding: Some(binding) })
     }
 
     /// Approves an action as a known person, for nothing but what `binding` names. An approval that does not count, or not
-    /// yet, changes nothing.
-    pub fn approve_as(&self, key: CommandKey, by: Approver, binding: Digest) {
-        let _ = self.control.send(Control::Approve(Box::new(Approval { key, by, binding })));
+    /// yet, changes nothing. False: the driver leaves the run and does not read it.
+    pub fn approve_as(&self, key: CommandKey, by: Approver, binding: Digest) -> bool {
+        self.control.send(Control::Approve(Box::new(Approval { key, by, binding }))).is_ok()
     }
 
-    fn send_answer(&self, answer: Answer) {
-        let _ = self.control.send(Control::Answer(Box::new(answer)));
+    fn send_answer(&self, answer: Answer) -> bool {
+        self.control.send(Control::Answer(Box::new(answer))).is_ok()
     }
 
     /// Tells the run something: it is in the prompt of the next pass whose call has not been made yet.
-    pub fn tell(&self, text: impl Into<Arc<str>>) {
-        let _ = self.control.send(Control::Tell(text.into()));
+    /// False: the driver leaves the run and does not read it.
+    pub fn tell(&self, text: impl Into<Arc<str>>) -> bool {
+        self.control.send(Control::Tell(text.into())).is_ok()
     }
 }
 

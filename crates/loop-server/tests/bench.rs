@@ -1,7 +1,7 @@
 //! An engine over a journal in a folder of its own, with a model that replies only as often as the test lets it.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -37,6 +37,10 @@ pub struct Gate {
     pub began: Mutex<Vec<String>>,
     /// Whether the receiver of hooks takes messages.
     pub takes: AtomicBool,
+    /// One permit for each message that the receiver of the domain `slow` takes.
+    pub messages: Semaphore,
+    /// How many messages it has begun to take.
+    pub arrived: AtomicUsize,
 }
 
 impl Gate {
@@ -54,6 +58,8 @@ impl Gate {
             calls: Semaphore::new(calls),
             began: Mutex::default(),
             takes: AtomicBool::new(false),
+            messages: Semaphore::new(0),
+            arrived: AtomicUsize::new(0),
         })
     }
 }
@@ -101,7 +107,28 @@ fn hooks(domain: &Domain, gate: &Arc<Gate>) -> Hooks {
         sender: Arc::new(Desk(Arc::clone(gate))),
         timeout: Duration::from_secs(5),
     };
-    Hooks::new((&*domain.spec.domain == "other").then_some(desk))
+    let slow = Hook {
+        name: "slow".into(),
+        on: vec![HookEvent::Waiting],
+        sender: Arc::new(Slow(Arc::clone(gate))),
+        timeout: Duration::from_secs(60),
+    };
+    Hooks::new(match &*domain.spec.domain {
+        "other" => Some(desk),
+        "slow" => Some(slow),
+        _ => None,
+    })
+}
+
+struct Slow(Arc<Gate>);
+
+#[async_trait]
+impl HookSender for Slow {
+    async fn send(&self, _: &HookMessage) -> Result<(), String> {
+        self.0.arrived.fetch_add(1, Ordering::Relaxed);
+        self.0.messages.acquire().await.unwrap().forget();
+        Ok(())
+    }
 }
 
 struct Desk(Arc<Gate>);

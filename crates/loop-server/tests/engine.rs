@@ -241,6 +241,129 @@ async fn a_run_of_the_command_that_waits_is_pending_and_a_decision_here_continue
 }
 
 #[tokio::test]
+async fn a_decision_on_a_run_of_a_domain_that_is_not_served_is_journaled_and_its_run_is_not_under_way() {
+    let (bench, gate) = (Bench::new(), Gate::open());
+    bench.domain("other", "");
+    let serves = bench.engine(&gate).await;
+    let runner = serves.domains().next().unwrap().runner.clone();
+    let runner = runner.with_origin(r#"{"domain": "crm", "settings": []}"#);
+    let run = runner.run(loop_core::WorkItem::message("T-1", "Bob", WRITES)).await.unwrap().run;
+    serves.drain(LONG).await;
+    drop((serves, runner));
+    let engine = reopened(&bench, &["other"], &gate).await;
+    let action = engine.pending_of(&run).await.unwrap().remove(0);
+    let denial = PersonDecision::Deny { why: "no".into() };
+    engine.decide(&run, &action.request.action, &action.request.binding, denial).await.unwrap();
+    assert_eq!(engine.pending_of(&run).await.unwrap().len(), 0, "it is journaled");
+    let view = engine.view(&run).await.unwrap();
+    assert_eq!(
+        (view.state.as_str(), view.trouble.as_deref()),
+        ("interrupted", Some("its domain is not served now"))
+    );
+    let resumed = engine.resume(&run).await.unwrap_err();
+    assert!(matches!(resumed, EngineError::State(_)), "{resumed:?}");
+}
+
+/// The engine, once the tasks of the one before have left the queue.
+async fn reopened(bench: &Bench, names: &[&str], gate: &std::sync::Arc<Gate>) -> Engine {
+    until(async || SqliteJournal::open(bench.path()).unwrap().lock_queue().is_ok()).await;
+    bench.engine_of(names, gate, limits()).await
+}
+
+#[tokio::test]
+async fn runs_that_are_left_out_hide_no_run_that_waits() {
+    let (bench, gate) = (Bench::new(), Gate::open());
+    let engine = bench.engine(&gate).await;
+    let runner = engine.domains().next().unwrap().runner.clone();
+    let runner = runner.with_origin(r#"{"domain": "crm", "settings": []}"#);
+    let run = runner.run(loop_core::WorkItem::message("T-1", "Bob", WRITES)).await.unwrap().run;
+    // Newer runs, of a domain that the caller does not see.
+    let newer = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 450)
+        INSERT INTO runs SELECT run || printf('%04d', n), unix_ms, 'other', item, title, spec, manifest, origin,
+        NULL, stop, epoch, writer_pid, writer_token, entries, head, seal FROM runs, n WHERE run = ?1";
+    let other = rusqlite::Connection::open(bench.path()).unwrap();
+    assert_eq!(other.execute(newer, [run.to_string()]).unwrap(), 450);
+    let pending = engine.pending(|name| name == "crm").await.unwrap();
+    assert_eq!(pending.iter().map(|action| action.run.clone()).collect::<Vec<_>>(), [run.to_string()]);
+}
+
+#[tokio::test]
+async fn a_request_whose_caller_is_gone_begins_once_it_is_committed() {
+    // K16
+    let (bench, gate) = (Bench::new(), Gate::open());
+    let engine = bench.engine(&gate).await;
+    {
+        let submitting = std::pin::pin!(engine.submit(asks(ASKS)));
+        // It is polled once, and dropped before its row is committed.
+        assert!(futures::poll!(submitting).is_pending());
+    }
+    let ended = RunFilter { state: Some(RunState::Ended), ..RunFilter::default() };
+    until(async || engine.list(&ended, 10).await.unwrap().runs.len() == 1).await;
+}
+
+#[tokio::test]
+async fn a_run_whose_driver_cannot_write_the_journal_is_interrupted_and_two_requests_resume_it_once() {
+    // I-25
+    let (bench, gate) = (Bench::new(), Gate::closed());
+    let engine = bench.engine(&gate).await;
+    let submitted = engine.submit(asks(ASKS)).await.unwrap();
+    until(async || engine.view(&submitted.run).await.unwrap().entries > 0).await;
+    until(async || {
+        let queued = engine.journal().submission(&submitted.run).await.unwrap().unwrap();
+        queued.state == SubmissionState::Begun
+    })
+    .await;
+    let other = rusqlite::Connection::open(bench.path()).unwrap();
+    let fails = "CREATE TRIGGER fails BEFORE INSERT ON entries BEGIN SELECT RAISE(ABORT, 'it is full'); END";
+    other.execute_batch(fails).unwrap();
+    gate.calls.add_permits(1);
+    engine.wait(&submitted.run, LONG).await;
+    other.execute_batch("DROP TRIGGER fails").unwrap();
+    let view = engine.view(&submitted.run).await.unwrap();
+    assert_eq!(view.state, "interrupted", "{view:?}");
+    let row = engine.journal().submission(&submitted.run).await.unwrap().unwrap();
+    assert_eq!(row.state, SubmissionState::Begun, "the next start resumes it");
+    // The second finds that it is under way: it neither drives it nor takes it from the first.
+    let (one, two) = tokio::join!(engine.resume(&submitted.run), engine.resume(&submitted.run));
+    one.and(two).unwrap();
+    for _ in 0..200 {
+        let live = engine.live(&submitted.run).unwrap();
+        assert_eq!(live.phase(), loop_server::engine::RunPhase::Running);
+        // Another look at the journal lets its driver act.
+        engine.view(&submitted.run).await.unwrap();
+    }
+    gate.calls.add_permits(1_000);
+    assert_eq!(ended(&engine, &submitted).await.class.as_deref(), Some("answered"));
+}
+
+#[tokio::test]
+async fn a_decision_that_comes_while_the_driver_leaves_is_not_lost() {
+    let (bench, gate) = (Bench::new(), Gate::open());
+    bench.domain("slow", "");
+    // Only the driver delivers.
+    let engine = bench.engine_of(&["slow"], &gate, EngineLimits { deliver: LONG, ..limits() }).await;
+    let submitted = engine.submit(asks(WRITES)).await.unwrap();
+    // The receiver of the hook has the message, so the driver leaves and waits for the receiver.
+    until(async || gate.arrived.load(std::sync::atomic::Ordering::Relaxed) > 0).await;
+    for _ in 0..200 {
+        engine.view(&submitted.run).await.unwrap();
+    }
+    let action = engine.pending_of(&submitted.run).await.unwrap().remove(0);
+    let by = Approver { account: "token eve".into(), user: "eve".into(), claim: None };
+    let decision = PersonDecision::Approve { by };
+    let deciding = engine.decide(&submitted.run, &action.request.action, &action.request.binding, decision);
+    let delivering = async {
+        tokio::task::yield_now().await;
+        gate.messages.add_permits(1_000);
+    };
+    let (decided, ()) = tokio::join!(deciding, delivering);
+    decided.unwrap();
+    until(async || engine.view(&submitted.run).await.unwrap().state == "ended").await;
+    let outcome = engine.read(&submitted.run).await.unwrap().1.outcome().cloned().unwrap();
+    assert_eq!(outcome.stop.effects.executed, 1);
+}
+
+#[tokio::test]
 async fn a_caller_sets_what_the_domain_lets_them_and_only_tightens() {
     let (bench, gate) = (Bench::new(), Gate::open());
     bench.domain("open", "[limits]\npasses = 4\n[serve]\ncaller_may_set = [\"limits.passes\"]\n");
@@ -386,6 +509,35 @@ fn a_row_that_another_program_changed_is_never_begun() {
         assert!(view.trouble.unwrap().contains("changed by another program"));
         engine.wait(&run, LONG).await;
         assert_eq!(engine.journal().runs().await.unwrap(), []);
+        // It is in the list as it is by its id. A row that cannot be trusted is the operator's.
+        let interrupted = RunFilter { state: Some(RunState::Interrupted), ..RunFilter::default() };
+        let page = engine.list(&interrupted, 10).await.unwrap();
+        assert_eq!(page.runs, [engine.view(&run).await.unwrap()]);
+        assert_eq!(page.runs[0].state, "interrupted");
+        let stopped = engine.stop(&run, StopMode::AtGate).await.unwrap_err();
+        assert!(matches!(stopped, EngineError::State(_)), "{stopped:?}");
+    });
+}
+
+#[test]
+fn a_submission_whose_run_cannot_begin_is_listed_and_a_stop_ends_it() {
+    let bench = Bench::new();
+    process(async || {
+        let run = Runner::new_id();
+        let row =
+            Submission { body: "{}".into(), ..row(&run, &loop_core::WorkItem::message("T-1", "", ASKS)) };
+        let journal = SqliteJournal::open(bench.path()).unwrap();
+        journal.submit(row, QueueBounds { all: 9, domain: 9 }).await.unwrap().unwrap();
+        let engine = bench.engine(&Gate::open()).await;
+        engine.wait(&run, LONG).await;
+        let interrupted = RunFilter { state: Some(RunState::Interrupted), ..RunFilter::default() };
+        let page = engine.list(&interrupted, 10).await.unwrap();
+        assert_eq!(page.runs, [engine.view(&run).await.unwrap()]);
+        assert_eq!(engine.list(&RunFilter::default(), 10).await.unwrap().runs.len(), 1);
+        assert!(page.runs[0].trouble.is_some());
+        engine.stop(&run, StopMode::AtGate).await.unwrap();
+        assert_eq!(engine.list(&interrupted, 10).await.unwrap().runs, []);
+        assert!(engine.journal().open_submissions().await.unwrap().is_empty());
     });
 }
 
@@ -401,7 +553,11 @@ fn a_list_has_each_run_once_in_pages() {
             all.push(engine.submit(new).await.unwrap());
         }
         for submitted in &all {
-            ended(&engine, submitted).await;
+            let view = ended(&engine, submitted).await;
+            // The list says the same of it.
+            let of_run = RunFilter::default();
+            let page = engine.list(&of_run, 50).await.unwrap();
+            assert_eq!(page.runs.into_iter().find(|listed| listed.run == view.run), Some(view));
         }
         gate.calls.forget_permits(usize::MAX >> 4);
         for n in 7..12 {

@@ -106,6 +106,17 @@ impl Cell {
         self.live.send_modify(|live| live.phase = phase);
     }
 
+    /// Sets the phase of a run that rests. False: it is under way or has ended, and stays as it is.
+    pub(super) fn leave_rest(&self, phase: RunPhase) -> bool {
+        self.live.send_if_modified(|live| {
+            let rests = matches!(live.phase, RunPhase::Waiting { .. } | RunPhase::Interrupted);
+            if rests {
+                live.phase = phase;
+            }
+            rests
+        })
+    }
+
     pub(super) fn set_entries(&self, entries: u64) {
         self.live.send_modify(|live| live.entries = live.entries.max(entries));
     }

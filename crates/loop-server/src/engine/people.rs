@@ -2,9 +2,10 @@
 //! told, or handed to the driver that has the run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use loop_core::{AnswerFault, Approver, CommandKey, EventKind, PersonAnswer, Phase, Run, RunId, StopMode};
-use loop_runtime::journal::{Journal as _, Recorded, expire, replay};
+use loop_runtime::journal::{Journal as _, Recorded, SubmissionState, expire, replay};
 
 use super::cell::{Cell, Known};
 use super::{Engine, EngineError, RunPhase};
@@ -36,20 +37,15 @@ impl Engine {
     /// If there is no such run, it has ended, or another process drives it.
     pub async fn stop(&self, run: &RunId, how: StopMode) -> Result<(), EngineError> {
         if let Some(cell) = self.inner.cell(run) {
-            if cell.phase() == RunPhase::Queued {
-                if self.inner.journal.stop_submission(run, how).await? {
-                    self.begin_stopped(&cell, how);
-                }
+            if cell.phase() == RunPhase::Queued && self.inner.journal.stop_submission(run, how).await? {
+                self.begin_stopped(&cell, how);
                 return Ok(());
             }
-            if let Some(remote) = cell.remote() {
-                remote.stop(how);
+            if self.stop_driven(&cell, how) {
                 return Ok(());
             }
-            if cell.phase() == RunPhase::Running {
-                // It has a place, or waits for one.
-                cell.set_stop(how);
-                return Ok(());
+            if cell.phase() == RunPhase::Interrupted && self.inner.journal.line(run).await?.is_none() {
+                return self.give_up(&cell).await;
             }
         }
         let (_, state) = self.open_run(run).await?;
@@ -57,6 +53,50 @@ impl Engine {
             return Err(over(run));
         }
         self.say(run, EventKind::StopRequested { how }).await
+    }
+
+    /// Stops a run that has a place or waits for one. False: it is not such a run.
+    ///
+    /// The stop is set before the remote is read, and the driver sets the remote before it reads the stop, so one of them
+    /// sees the other.
+    pub(super) fn stop_driven(&self, cell: &Arc<Cell>, how: StopMode) -> bool {
+        if cell.phase() != RunPhase::Running {
+            return false;
+        }
+        cell.set_stop(how);
+        if let Some(remote) = cell.remote() {
+            remote.stop(how);
+        }
+        match cell.phase() {
+            RunPhase::Running => true,
+            // Its driver left meanwhile.
+            RunPhase::Waiting { .. } => {
+                self.continue_run(cell);
+                true
+            }
+            RunPhase::Queued | RunPhase::Interrupted | RunPhase::Ended => false,
+        }
+    }
+
+    /// Ends a submission whose run could not begin: there is no run that could have an outcome.
+    async fn give_up(&self, cell: &Arc<Cell>) -> Result<(), EngineError> {
+        let queued = self.inner.journal.submission(&cell.run).await?;
+        if queued.is_some_and(|queued| !queued.is_sealed) {
+            return Err(EngineError::State(
+                "its row in the queue was changed by another program; the operator removes it from the journal"
+                    .to_owned(),
+            ));
+        }
+        // From here on it is not begun again.
+        if !cell.leave_rest(RunPhase::Ended) {
+            return Err(EngineError::State("the run begins now; send the stop again".to_owned()));
+        }
+        if let Err(error) = self.inner.journal.advance_submission(&cell.run, SubmissionState::Over).await {
+            cell.set_phase(RunPhase::Interrupted);
+            return Err(error.into());
+        }
+        self.inner.state().cells.remove(&cell.run);
+        Ok(())
     }
 
     /// Gives a run an instruction, which its next pass reads.
@@ -75,8 +115,10 @@ impl Engine {
         let (_, state) = self.open_run(run).await?;
         state.takes_instruction(&text).map_err(EngineError::Rejected)?;
         if let Some(remote) = self.inner.cell(run).and_then(|cell| cell.remote()) {
-            remote.tell(text);
-            return Ok(());
+            // Otherwise its driver leaves.
+            if remote.tell(Arc::clone(&text)) {
+                return Ok(());
+            }
         }
         self.say(run, EventKind::Instruction { text }).await
     }
@@ -133,12 +175,15 @@ impl Engine {
             },
         };
         if let Some(remote) = self.inner.cell(run).and_then(|cell| cell.remote()) {
-            match kind {
+            let is_taken = match kind.clone() {
                 EventKind::ApprovedBy { key, by, .. } => remote.approve_as(key, by, own),
                 EventKind::PersonAnswered { key, answer, .. } => remote.answer_as_shown(key, answer, own),
-                _ => {}
+                _ => false,
+            };
+            // Otherwise its driver leaves.
+            if is_taken {
+                return Ok(());
             }
-            return Ok(());
         }
         self.say(run, kind).await
     }
@@ -178,7 +223,15 @@ impl Engine {
         }
         let line = self.inner.journal.line(run).await?.ok_or(EngineError::UnknownRun)?;
         if line.is_written {
-            return Err(EngineError::Elsewhere);
+            // Another request may have continued it here meanwhile.
+            let is_here = self.inner.cell(run).is_some_and(|cell| cell.phase() == RunPhase::Running);
+            return if is_here { Ok(()) } else { Err(EngineError::Elsewhere) };
+        }
+        if !self.inner.domains.contains_key(&state.spec().domain) {
+            return Err(EngineError::State(format!(
+                "its domain `{}` is not served here; the operator serves it, or resumes the run with `loopgate resume`",
+                state.spec().domain
+            )));
         }
         let cell = self.cell_of(&state).await?;
         self.continue_run(&cell);
@@ -188,10 +241,22 @@ impl Engine {
     /// Journals this and continues the run, unless it still waits for a person.
     async fn say(&self, run: &RunId, kind: EventKind) -> Result<(), EngineError> {
         let runner = self.inner.source.of_run(run).await.map_err(EngineError::NotResumed)?;
-        let state = runner.note_down(run, [kind]).await?;
+        let noted = runner.note_down(run, [kind.clone()]).await.map_err(EngineError::from);
+        let state = match (noted, self.inner.cell(run)) {
+            (Err(EngineError::Elsewhere), Some(cell)) => {
+                // Its driver leaves, and has the journal's lock until its hooks have been delivered.
+                _ = tokio::time::timeout(LEAVES, cell.live().rests()).await;
+                runner.note_down(run, [kind]).await?
+            }
+            (noted, _) => noted?,
+        };
+        if !self.inner.domains.contains_key(&state.spec().domain) {
+            // No place here is for it. Its view says so.
+            return Ok(());
+        }
         let cell = self.cell_of(&state).await?;
         cell.set_entries(0);
-        if !matches!(state.phase(), Phase::WaitingForPerson { .. }) && cell.phase() != RunPhase::Running {
+        if !matches!(state.phase(), Phase::WaitingForPerson { .. }) {
             self.continue_run(&cell);
         }
         Ok(())
@@ -229,6 +294,9 @@ impl Engine {
         Ok(Arc::clone(state_of.cells.entry(state.id().clone()).or_insert_with(|| Arc::new(Cell::new(known)))))
     }
 }
+
+/// How long a driver that leaves its run is waited for: hooks have at most a minute.
+const LEAVES: Duration = Duration::from_secs(65);
 
 fn over(run: &RunId) -> EngineError {
     EngineError::State(format!("run {run} has ended; GET /v1/runs/{run}/document returns what it came to"))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loop_core::{Digest, PicoUsd, RunId, WorkItem, canonical, is_clean};
 use loop_runtime::Runner;
 use loop_runtime::budget::{SharedBudget, SharedLedger, Span};
-use loop_runtime::journal::{Accepted, QueuedSubmission, Submission};
+use loop_runtime::journal::{Accepted, QueueBounds, QueuedSubmission, Submission};
 use serde::{Deserialize, Serialize};
 
 use super::cell::{Cell, Known};
@@ -124,16 +124,35 @@ impl Engine {
             unix_ms: unix_ms(),
             body: text.into(),
         };
-        match inner.journal.submit(submission.clone(), inner.bounds(domain)).await? {
+        // A task of its own: a caller that is gone drops this future, and what is committed has to begin.
+        let (engine, bounds) = (self.clone(), inner.bounds(domain));
+        let accepting = inner.tasks.spawn(async move { engine.accept(submission, bounds, &body).await });
+        match accepting.await {
+            Ok(accepted) => accepted,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The process is ending.
+                Err(_) => Err(EngineError::Draining),
+            },
+        }
+    }
+
+    /// Commits a submission and puts it into the line.
+    async fn accept(
+        &self,
+        submission: Submission,
+        bounds: QueueBounds,
+        body: &Body,
+    ) -> Result<Submitted, EngineError> {
+        match self.inner.journal.submit(submission.clone(), bounds).await? {
             Ok(Accepted::New(nth)) => {
-                let run = submission.run.clone();
-                self.enqueue(&submission, nth, &body);
-                Ok(Submitted { run, is_new: true })
+                self.enqueue(&submission, nth, body);
+                Ok(Submitted { run: submission.run, is_new: true })
             }
             Ok(Accepted::Full { of_domain, bound }) => {
-                Err(EngineError::Full { domain: of_domain.then(|| domain.name().to_string()), bound })
+                Err(EngineError::Full { domain: of_domain.then(|| submission.domain.to_string()), bound })
             }
-            Err(earlier) => again(&earlier, digest),
+            Err(earlier) => again(&earlier, submission.digest),
         }
     }
 

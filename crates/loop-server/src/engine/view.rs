@@ -29,7 +29,7 @@ pub struct RunView {
     pub state: String,
     /// When it was accepted, in milliseconds since 1970 (UTC); when it began, if it was not submitted to a server.
     pub accepted_unix_ms: u64,
-    /// Who submitted it. Null: it was not submitted to this server, or it has ended and the list does not say.
+    /// Who submitted it. Null: it was not submitted to this server.
     pub caller: Option<String>,
     /// Its priority in the queue. Null as for `caller`.
     pub priority: Option<i32>,
@@ -137,6 +137,12 @@ impl Engine {
             (Some(cell), None) => queued(cell),
             (None, None) => return self.not_served(run).await,
         };
+        self.add_submission(run, &mut view).await?;
+        Ok(view)
+    }
+
+    /// What the queue's row says of a run that this process does not have.
+    async fn add_submission(&self, run: &RunId, view: &mut RunView) -> Result<(), EngineError> {
         if view.caller.is_none()
             && let Some(queued) = self.inner.journal.submission(run).await?
         {
@@ -144,7 +150,7 @@ impl Engine {
             view.priority = Some(queued.submission.priority);
             view.accepted_unix_ms = queued.submission.unix_ms;
         }
-        Ok(view)
+        Ok(())
     }
 
     /// A submission that this process does not have: its domain is not served now.
@@ -217,8 +223,18 @@ impl Engine {
         let mut query = filter.query.clone();
         let mut views = Vec::new();
         let is_for = |state: RunState| filter.state.is_none_or(|wanted| wanted == state);
-        if is_for(RunState::Queued) && query.reason.is_none() && query.ended != Some(true) {
-            views.extend(self.queued_views(&query));
+        if query.reason.is_none() && query.ended != Some(true) {
+            if is_for(RunState::Queued) {
+                views.extend(self.views_in(RunPhase::Queued, &query));
+            }
+            if is_for(RunState::Interrupted) {
+                for view in self.views_in(RunPhase::Interrupted, &query) {
+                    // One that has a line is below.
+                    if self.inner.journal.line(&RunId::new(view.run.as_str())).await?.is_none() {
+                        views.push(view);
+                    }
+                }
+            }
         }
         if filter.state != Some(RunState::Queued) {
             query.ended = query.ended.or(match filter.state {
@@ -265,11 +281,27 @@ impl Engine {
         };
         let mut runs: Vec<RunId> = waiting.iter().map(|cell| cell.run.clone()).collect();
         // Those of the command, which were not submitted here.
-        let query = RunQuery { ended: Some(false), ..RunQuery::default() };
-        let others = self.inner.journal.page(&query, MAX_OTHERS).await?.into_iter().filter(|line| {
-            !line.is_written && !line.is_imported && line.trouble.is_none() && sees(&line.domain)
-        });
-        runs.extend(others.map(|line| line.run).filter(|run| self.inner.cell(run).is_none()));
+        let mut query = RunQuery { ended: Some(false), ..RunQuery::default() };
+        let mut others: Vec<RunId> = Vec::new();
+        loop {
+            let lines = self.inner.journal.page(&query, MAX_OTHERS).await?;
+            let is_last = lines.len() < MAX_OTHERS;
+            query.before = lines.last().map(|line| line.run.clone());
+            // Those that are left out take no place of those that wait.
+            let may_wait = |line: &RunLine| {
+                !line.is_written
+                    && !line.is_imported
+                    && line.trouble.is_none()
+                    && sees(&line.domain)
+                    && self.inner.cell(&line.run).is_none()
+            };
+            others.extend(lines.into_iter().filter(may_wait).map(|line| line.run));
+            if is_last || others.len() >= MAX_OTHERS {
+                break;
+            }
+        }
+        others.truncate(MAX_OTHERS);
+        runs.extend(others);
         runs.sort_unstable();
         let mut pending = Vec::new();
         for run in runs {
@@ -304,15 +336,15 @@ impl Engine {
         Ok(actions.map(of).collect())
     }
 
-    /// The queued runs that fit. There are no more of them than the queue takes.
-    fn queued_views(&self, query: &RunQuery) -> Vec<RunView> {
+    /// The runs in this phase that fit, as the queue has them.
+    fn views_in(&self, phase: RunPhase, query: &RunQuery) -> Vec<RunView> {
         let fits = |cell: &&Arc<Cell>| {
             let has = |text: &str| {
                 let text = text.to_ascii_lowercase();
                 cell.item.to_ascii_lowercase().contains(&text)
                     || cell.title.to_ascii_lowercase().contains(&text)
             };
-            cell.phase() == RunPhase::Queued
+            cell.phase() == phase
                 && query.domains.as_ref().is_none_or(|domains| domains.contains(&cell.domain))
                 && query.since_unix_ms.is_none_or(|since| cell.unix_ms >= since)
                 && query.until_unix_ms.is_none_or(|until| cell.unix_ms < until)
@@ -329,7 +361,9 @@ impl Engine {
         let mut views = Vec::with_capacity(lines.len());
         for line in lines {
             let (cell, summary) = (self.inner.cell(&line.run), summaries.get(&line.run).copied());
-            views.push(self.seen(&line, cell.as_deref(), summary.unwrap_or_default()).await);
+            let mut view = self.seen(&line, cell.as_deref(), summary.unwrap_or_default()).await;
+            self.add_submission(&line.run, &mut view).await?;
+            views.push(view);
         }
         Ok(views)
     }
@@ -363,6 +397,9 @@ impl Engine {
                 None => RunState::Interrupted,
             },
         };
+        if state == RunState::Interrupted && !self.inner.domains.contains_key(&line.domain) {
+            trouble = trouble.or_else(|| Some("its domain is not served now".to_owned()));
+        }
         RunView {
             run: line.run.to_string(),
             domain: line.domain.to_string(),
@@ -392,13 +429,16 @@ impl Engine {
     }
 }
 
+/// A submission that has no entries.
 fn queued(cell: &Cell) -> RunView {
+    let is_interrupted = cell.phase() == RunPhase::Interrupted;
+    let state = if is_interrupted { RunState::Interrupted } else { RunState::Queued };
     RunView {
         run: cell.run.to_string(),
         domain: cell.domain.to_string(),
         item: cell.item.to_string(),
         title: cell.title.to_string(),
-        state: RunState::Queued.name().to_owned(),
+        state: state.name().to_owned(),
         accepted_unix_ms: cell.unix_ms,
         caller: Some(cell.caller.to_string()),
         priority: Some(cell.priority),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use loop_core::{Phase, RunId, Started, StopMode};
+use loop_core::{Outcome, Phase, RunId, Started, StopMode, StopReason};
 use loop_runtime::journal::{Journal as _, JournalError, SubmissionState, replay};
 use loop_runtime::observe::RunEvent;
 use loop_runtime::run::{Driven, Handle, StartError};
@@ -79,7 +79,13 @@ impl Engine {
                 self.inner.state().cells.remove(&cell.run);
                 cell.set_phase(RunPhase::Ended);
             }
-            Came::Waits { until_unix_ms } => cell.set_phase(RunPhase::Waiting { until_unix_ms }),
+            Came::Waits { until_unix_ms } => {
+                cell.set_phase(RunPhase::Waiting { until_unix_ms });
+                // A stop that came when the driver was already leaving. One that another process drives is looked at again.
+                if cell.stop().is_some() && until_unix_ms != ELSEWHERE {
+                    self.continue_run(cell);
+                }
+            }
             Came::Stays { phase, why } => {
                 let why = why.for_operator().unwrap_or_else(|| why.to_string());
                 cell.set_trouble(Some(why.into()));
@@ -192,10 +198,7 @@ impl Engine {
         let driven = handle.driven().await;
         _ = watching.await;
         Ok(match driven {
-            Driven::Ended(outcome) => {
-                drop(outcome);
-                Came::Ended
-            }
+            Driven::Ended(outcome) => self.ended_as(cell, &outcome).await?,
             Driven::Waiting(waiting) => {
                 let deadline = waiting.requested.iter().map(|requested| requested.deadline).min();
                 Came::Waits { until_unix_ms: until(&started, deadline) }
@@ -203,11 +206,25 @@ impl Engine {
         })
     }
 
-    /// Puts a run that has begun into the line, to be continued.
+    /// What the end of a driver comes to: a driver that cannot write the journal ends too, and its run has not.
+    async fn ended_as(&self, cell: &Cell, outcome: &Outcome) -> Result<Came, EngineError> {
+        let line = self.inner.journal.line(&cell.run).await?;
+        let has_stop = line.is_some_and(|line| line.stop.is_some());
+        let has_failed = outcome.stop.primary.reason == StopReason::StorageFailed;
+        if (has_stop && !has_failed) || self.open_run(&cell.run).await?.1.is_done() {
+            return Ok(Came::Ended);
+        }
+        let why = "its driver could not write the journal; free the journal's disk, then resume the run";
+        Ok(Came::Stays { phase: RunPhase::Interrupted, why: EngineError::NotResumed(why.to_owned()) })
+    }
+
+    /// Puts a run that rests into the line, to be continued. One that is under way already stays where it is.
     pub(super) fn continue_run(&self, cell: &Arc<Cell>) {
         let (run, domain) = (cell.run.clone(), Arc::clone(&cell.domain));
         let order = JobOrder::resume(cell.priority, cell.nth);
-        cell.set_phase(RunPhase::Running);
+        if !cell.leave_rest(RunPhase::Running) {
+            return;
+        }
         self.inner.state().line.push(Job { run, domain, order });
         self.dispatch();
     }
@@ -215,7 +232,9 @@ impl Engine {
     /// Puts a submission whose run could not begin into the line again.
     pub(super) fn begin_again(&self, cell: &Arc<Cell>) {
         let (run, domain) = (cell.run.clone(), Arc::clone(&cell.domain));
-        cell.set_phase(RunPhase::Queued);
+        if !cell.leave_rest(RunPhase::Queued) {
+            return;
+        }
         self.inner.state().line.push(Job { run, domain, order: JobOrder::begin(cell.priority, cell.nth) });
         self.dispatch();
     }
@@ -232,8 +251,10 @@ impl Engine {
             }
             job
         };
-        if let Some(job) = job {
-            self.start(job, Arc::clone(cell));
+        match job {
+            Some(job) => self.start(job, Arc::clone(cell)),
+            // It has begun meanwhile.
+            None => _ = self.stop_driven(cell, how),
         }
     }
 
