@@ -34,7 +34,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Known {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        parts.extensions.get::<Caller>().cloned().map(Self).ok_or_else(unauthorised)
+        parts.extensions.get::<Caller>().cloned().map(Self).ok_or_else(unauthorized)
     }
 }
 
@@ -157,9 +157,9 @@ impl Known {
     }
 }
 
-fn unauthorised() -> Problem {
+fn unauthorized() -> Problem {
     let detail = "the request names no caller; send a token as `Authorization: Bearer TOKEN`";
-    Problem::new(StatusCode::UNAUTHORIZED, "unauthorised", "Unauthorised", detail)
+    Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "Not logged in", detail)
 }
 
 fn forbidden(role: Role) -> Problem {
