@@ -13,7 +13,7 @@ use tokio::task::JoinError;
 use super::Api;
 use super::refuse::unknown_run;
 use crate::caller::{Caller, Role};
-use crate::doors::Identity;
+use crate::doors::{Identity, short};
 use crate::problem::Problem;
 
 /// What a route does with a run.
@@ -88,7 +88,6 @@ impl Checked {
             Err(problem) if problem.status >= 500 => (AuditResult::Failed, Some(&problem.detail)),
             Err(problem) => (AuditResult::Refused, Some(&problem.detail)),
         };
-        let short = |text: &str| -> Arc<str> { text.chars().take(MAX_AUDITED).collect::<String>().into() };
         let entry = AuditEntry {
             run: of.run.map(|run| RunId::new(&*short(&run))),
             key: of.key.map(|key| short(&key)),
@@ -126,9 +125,6 @@ impl Of {
         Self { key: Some(key.to_owned()), binding: Some(binding.to_owned()), ..self }
     }
 }
-
-/// Characters of a text of the caller in an entry of the audit log.
-const MAX_AUDITED: usize = 300;
 
 impl Known {
     /// Fails where the caller does not have a role in any domain.

@@ -74,4 +74,4 @@ pub use self::{
 };
 
 #[cfg(feature = "http")]
-pub(crate) use self::form::field;
+pub(crate) use self::{audit::short, form::field};
