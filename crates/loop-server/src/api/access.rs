@@ -68,11 +68,11 @@ impl Checked {
         self,
         api: &Api,
         of: Of,
-        deed: impl Future<Output = Result<T, Problem>> + Send + 'static,
+        action: impl Future<Output = Result<T, Problem>> + Send + 'static,
     ) -> Result<T, Problem> {
         let api = api.clone();
         let task = tokio::spawn(async move {
-            let done = deed.await;
+            let done = action.await;
             self.record(&api, of, &done).await;
             done
         });

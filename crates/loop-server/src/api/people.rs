@@ -29,7 +29,7 @@ pub(super) async fn stop(
 ) -> Result<Response, Problem> {
     let of = Of::run(AuditAction::Stop, &id);
     let shared = api.clone();
-    let deed = async move {
+    let action = async move {
         let api = shared;
         let run = known.run(&api, &id, Access::Steer).await?;
         let StopRequest { mode } = body::json(&api, body).await?;
@@ -40,7 +40,7 @@ pub(super) async fn stop(
         api.engine.stop(&run, how).await.map_err(problem)?;
         Ok(run)
     };
-    let run = checked.done(&api, of, deed).await?;
+    let run = checked.done(&api, of, action).await?;
     accepted(&api, &run).await
 }
 
@@ -53,13 +53,13 @@ pub(super) async fn resume(
 ) -> Result<Response, Problem> {
     let of = Of::run(AuditAction::Resume, &id);
     let shared = api.clone();
-    let deed = async move {
+    let action = async move {
         let api = shared;
         let run = known.run(&api, &id, Access::Steer).await?;
         api.engine.resume(&run).await.map_err(problem)?;
         Ok(run)
     };
-    let run = checked.done(&api, of, deed).await?;
+    let run = checked.done(&api, of, action).await?;
     accepted(&api, &run).await
 }
 
@@ -73,14 +73,14 @@ pub(super) async fn instruct(
 ) -> Result<Response, Problem> {
     let of = Of::run(AuditAction::Instruct, &id);
     let shared = api.clone();
-    let deed = async move {
+    let action = async move {
         let api = shared;
         let run = known.run(&api, &id, Access::Steer).await?;
         let InstructRequest { text } = body::json(&api, body).await?;
         api.engine.instruct(&run, text.trim().into()).await.map_err(problem)?;
         Ok(run)
     };
-    let run = checked.done(&api, of, deed).await?;
+    let run = checked.done(&api, of, action).await?;
     accepted(&api, &run).await
 }
 
@@ -97,13 +97,13 @@ pub(super) async fn approve(
     let approval = PersonDecision::Approve { by: checked.approver(&known) };
     let of = Of::run(AuditAction::Approve, &id).shown(&key, &binding);
     let shared = api.clone();
-    let deed = async move {
+    let action = async move {
         let api = shared;
         let run = known.run(&api, &id, Access::Decide).await?;
         api.engine.decide(&run, &key, &binding, approval).await.map_err(problem)?;
         Ok(run)
     };
-    let run = checked.done(&api, of, deed).await?;
+    let run = checked.done(&api, of, action).await?;
     accepted(&api, &run).await
 }
 
@@ -123,14 +123,14 @@ pub(super) async fn deny(
     };
     let of = Of::run(AuditAction::Deny, &id).shown(&key, &binding);
     let shared = api.clone();
-    let deed = async move {
+    let action = async move {
         let api = shared;
         let run = known.run(&api, &id, Access::Decide).await?;
         let denial = PersonDecision::Deny { why: why.as_str().into() };
         api.engine.decide(&run, &key, &binding, denial).await.map_err(problem)?;
         Ok(run)
     };
-    let run = checked.done(&api, of, deed).await?;
+    let run = checked.done(&api, of, action).await?;
     accepted(&api, &run).await
 }
 
@@ -148,14 +148,14 @@ pub(super) async fn answer(
     }
     let of = Of::run(AuditAction::Answer, &id).shown(&key, &binding);
     let shared = api.clone();
-    let deed = async move {
+    let action = async move {
         let api = shared;
         let run = known.run(&api, &id, Access::Decide).await?;
         let answer = PersonDecision::Answer { text: text.trim().into() };
         api.engine.decide(&run, &key, &binding, answer).await.map_err(problem)?;
         Ok(run)
     };
-    let run = checked.done(&api, of, deed).await?;
+    let run = checked.done(&api, of, action).await?;
     accepted(&api, &run).await
 }
 
@@ -183,8 +183,8 @@ pub(super) async fn pending(
     let query: PendingQuery = body::query(query.as_deref())?;
     let pending = match query.run {
         Some(id) => {
-            let deed = if known.0.is(Role::Approve) { Access::Decide } else { Access::Read };
-            let run = known.run(&api, &id, deed).await?;
+            let action = if known.0.is(Role::Approve) { Access::Decide } else { Access::Read };
+            let run = known.run(&api, &id, action).await?;
             match api.engine.pending_of(&run).await {
                 Ok(pending) => pending,
                 // It has not begun.

@@ -77,14 +77,14 @@ pub(super) async fn drop_message(
     let run = Some(found.message.run.as_str().to_owned());
     let of = Of { action: AuditAction::DropMessage, run, key: Some(id.clone()), binding: None };
     let shared = api.clone();
-    let deed = async move {
+    let action = async move {
         match shared.engine.journal().drop_message(&id).await.map_err(|error| problem(error.into())) {
             Ok(true) => Ok(()),
             Ok(false) => Err(unknown()),
             Err(problem) => Err(problem),
         }
     };
-    checked.done(&api, of, deed).await?;
+    checked.done(&api, of, action).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
