@@ -150,7 +150,7 @@ async fn every_route_answers_what_the_document_says_and_nothing_else() {
     assert_eq!(client.send(Some(&ada), "POST /v1/runs", &keyed, &body).await.status, 200);
     let other = json!({ "item": WRITES }).to_string();
     client.send(Some(&ada), "POST /v1/runs", &keyed, &other).await.refuses(422, "other-request");
-    client.send(None, "POST /v1/runs", &[], &body).await.refuses(401, "unauthorised");
+    client.send(None, "POST /v1/runs", &[], &body).await.refuses(401, "unauthorized");
     client.send(Some(&eve), "POST /v1/runs", &[], &body).await.refuses(403, "forbidden");
     client.send(Some(&ada), "POST /v1/runs", &[], "{").await.refuses(400, "body");
     client.post(&ada, "/v1/runs", json!({ "item": 7 })).await.refuses(400, "body");
@@ -185,7 +185,7 @@ async fn every_route_answers_what_the_document_says_and_nothing_else() {
         let others = client.get(&stranger, &path).await;
         others.refuses(404, "unknown-run");
         assert_eq!(others.text, unknown.text);
-        client.send(None, &format!("GET {path}"), &[], "").await.refuses(401, "unauthorised");
+        client.send(None, &format!("GET {path}"), &[], "").await.refuses(401, "unauthorized");
         client.get(&caller("ada", &[Role::Submit], None), &path).await.refuses(403, "forbidden");
     }
     let markdown = client.get(&ada, &format!("{one}/document")).await;
@@ -213,7 +213,7 @@ async fn every_route_answers_what_the_document_says_and_nothing_else() {
     client.get(&ada, "/v1/runs?state=odd").await.refuses(400, "query");
     client.get(&ada, "/v1/runs?nope=1").await.refuses(400, "query");
     client.get(&eve, "/v1/runs").await.refuses(403, "forbidden");
-    client.send(None, "GET /v1/runs", &[], "").await.refuses(401, "unauthorised");
+    client.send(None, "GET /v1/runs", &[], "").await.refuses(401, "unauthorized");
 
     people(&client, [&root, &ada, &bob, &eve, &stranger], &run).await;
     system(&client, [&root, &ada, &stranger]).await;
@@ -253,7 +253,7 @@ async fn people(client: &Client, [root, ada, bob, eve, stranger]: [&Caller; 5], 
     client.get(stranger, &format!("/v1/pending?run={run}")).await.refuses(404, "unknown-run");
     client.get(ada, "/v1/pending?x=1").await.refuses(400, "query");
     client.get(&caller("sub", &[Role::Submit], None), "/v1/pending").await.refuses(403, "forbidden");
-    client.send(None, "GET /v1/pending", &[], "").await.refuses(401, "unauthorised");
+    client.send(None, "GET /v1/pending", &[], "").await.refuses(401, "unauthorized");
 
     let (key, binding) = (&action["action"], &action["binding"]);
     for (path, mut body) in
@@ -262,7 +262,7 @@ async fn people(client: &Client, [root, ada, bob, eve, stranger]: [&Caller; 5], 
         let path = format!("{one}/{path}");
         body["key"] = key.clone();
         body["binding"] = binding.clone();
-        client.send(None, &format!("POST {path}"), &[], &body.to_string()).await.refuses(401, "unauthorised");
+        client.send(None, &format!("POST {path}"), &[], &body.to_string()).await.refuses(401, "unauthorized");
         client.post(ada, &path, body.clone()).await.refuses(403, "forbidden");
         client.post(stranger, &path, body.clone()).await.refuses(404, "unknown-run");
         client.post(eve, &path, json!({})).await.refuses(400, "body");
@@ -297,7 +297,7 @@ async fn people(client: &Client, [root, ada, bob, eve, stranger]: [&Caller; 5], 
     client.post(ada, &instruct, json!({ "text": " " })).await.refuses(422, "invalid");
     client.post(ada, &instruct, json!({ "txt": "hurry" })).await.refuses(400, "body");
     client.post(ada, &instruct, json!({ "text": "x".repeat(7 << 20) })).await.refuses(413, "too-large");
-    client.send(None, &format!("POST {instruct}"), &[], "").await.refuses(401, "unauthorised");
+    client.send(None, &format!("POST {instruct}"), &[], "").await.refuses(401, "unauthorized");
     assert_eq!(client.post(ada, &instruct, json!({ "text": "be brief" })).await.status, 202);
     client
         .post(ada, &format!("/v1/runs/{over}/instructions"), json!({ "text": "x" }))
@@ -306,7 +306,7 @@ async fn people(client: &Client, [root, ada, bob, eve, stranger]: [&Caller; 5], 
     client.post(ada, &format!("{one}/resume"), Value::Null).await.refuses(409, "state");
     client.post(bob, &format!("{one}/resume"), Value::Null).await.refuses(403, "forbidden");
     client.post(stranger, &format!("{one}/resume"), Value::Null).await.refuses(404, "unknown-run");
-    client.send(None, &format!("POST {one}/resume"), &[], "").await.refuses(401, "unauthorised");
+    client.send(None, &format!("POST {one}/resume"), &[], "").await.refuses(401, "unauthorized");
 
     // The approval, with who gave it.
     assert_eq!(client.post(eve, &format!("{one}/approve"), decision(json!({}))).await.status, 202);
@@ -332,7 +332,7 @@ async fn people(client: &Client, [root, ada, bob, eve, stranger]: [&Caller; 5], 
     client.post(stranger, &stop, json!({})).await.refuses(404, "unknown-run");
     client.post(ada, &stop, json!({ "mode": "later" })).await.refuses(400, "body");
     client.post(ada, &stop, json!({ "mode": "x".repeat(7 << 20) })).await.refuses(413, "too-large");
-    client.send(None, &format!("POST {stop}"), &[], "").await.refuses(401, "unauthorised");
+    client.send(None, &format!("POST {stop}"), &[], "").await.refuses(401, "unauthorized");
     assert_eq!(client.post(root, &stop, json!({ "mode": "now" })).await.status, 202);
     let ended = client.send(Some(ada), &format!("GET /v1/runs/{run}"), &wait, "").await.json();
     assert_eq!(ended["reason"], "manual_stop", "{ended}");
@@ -348,7 +348,7 @@ async fn system(client: &Client, [root, ada, stranger]: [&Caller; 3]) {
     };
     assert_eq!(names(root).await, ["crm", "other"]);
     assert_eq!(names(ada).await, ["crm"]);
-    client.send(None, "GET /v1/domains", &[], "").await.refuses(401, "unauthorised");
+    client.send(None, "GET /v1/domains", &[], "").await.refuses(401, "unauthorized");
     for path in ["/healthz", "/readyz"] {
         let answered = client.send(None, &format!("GET {path}"), &[], "").await;
         assert_eq!((answered.status, answered.json()), (200, json!({ "status": "ok" })));
@@ -359,11 +359,11 @@ async fn system(client: &Client, [root, ada, stranger]: [&Caller; 3]) {
     assert!(figures.contains("path=\"/v1/runs/{run}\",status=\"404\""), "{figures}");
     assert!(!figures.contains("crm"), "{figures}");
     client.get(&caller("sub", &[Role::Submit], None), "/metrics").await.refuses(403, "forbidden");
-    client.send(None, "GET /metrics", &[], "").await.refuses(401, "unauthorised");
+    client.send(None, "GET /metrics", &[], "").await.refuses(401, "unauthorized");
     assert_eq!(client.get(root, "/v1/audit?limit=1").await.json()["entries"], json!([]));
     client.get(root, "/v1/audit?limit=0").await.refuses(400, "query");
     client.get(ada, "/v1/audit").await.refuses(403, "forbidden");
-    client.send(None, "GET /v1/audit", &[], "").await.refuses(401, "unauthorised");
+    client.send(None, "GET /v1/audit", &[], "").await.refuses(401, "unauthorized");
     client.send(Some(root), "GET /v2/runs", &[], "").await.refuses(404, "not-found");
     client.send(Some(root), "PUT /v1/runs", &[], "").await.refuses(405, "method");
 
@@ -385,10 +385,10 @@ async fn system(client: &Client, [root, ada, stranger]: [&Caller; 3]) {
     assert_eq!(client.send(Some(root), &drop, &[], "").await.status, 204);
     client.send(Some(root), &drop, &[], "").await.refuses(404, "unknown-message");
     client.get(ada, "/v1/outbox").await.refuses(403, "forbidden");
-    client.send(None, "GET /v1/outbox", &[], "").await.refuses(401, "unauthorised");
+    client.send(None, "GET /v1/outbox", &[], "").await.refuses(401, "unauthorized");
     client.send(Some(root), "DELETE /v1/outbox/nope", &[], "").await.refuses(404, "unknown-message");
     client.send(Some(ada), "DELETE /v1/outbox/nope", &[], "").await.refuses(403, "forbidden");
-    client.send(None, "DELETE /v1/outbox/nope", &[], "").await.refuses(401, "unauthorised");
+    client.send(None, "DELETE /v1/outbox/nope", &[], "").await.refuses(401, "unauthorized");
 }
 
 /// A full queue, and a server that ends.

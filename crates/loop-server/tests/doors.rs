@@ -300,7 +300,7 @@ async fn a_client_that_does_not_read_is_cut() {
     stream.read_exact(&mut [0; 12]).await.unwrap();
     // It has the one place until then.
     let mut refused = 0;
-    while server.request("GET /healthz", &[]).await.status != 200 {
+    while server.request("GET /v1/runs", &[]).await.status != 401 {
         refused += 1;
     }
     assert!(refused > 0);
@@ -321,7 +321,7 @@ async fn a_client_that_reads_a_byte_at_a_time_is_cut() {
     stream.read_exact(&mut [0; 12]).await.unwrap();
     let mut bytes = 0;
     let is_cut = async {
-        while server.request("GET /healthz", &[]).await.status != 200 {
+        while server.request("GET /v1/runs", &[]).await.status != 401 {
             stream.read_exact(&mut [0; 1]).await.unwrap();
             bytes += 1;
         }
@@ -351,30 +351,56 @@ async fn too_many_connections_are_refused_and_do_not_queue() {
         stream.read_exact(&mut [0; 12]).await.unwrap();
         kept.push(stream);
     }
-    let mut further = server.connect().await;
-    assert_eq!(Reply::read(&mut further).await.status, 503);
+    // A reserve is left for short requests.
+    assert_eq!(server.request("GET /healthz", &[]).await.status, 200);
+    let refused = server.request("GET /v1/runs", &[&server.bearer("admin")]).await;
+    assert_eq!(
+        (refused.status, refused.kind(), refused.header("retry-after")),
+        (503, "connections".into(), "5")
+    );
+    assert_eq!(refused.header("content-type"), "application/problem+json");
     drop(kept.pop());
     // The server notices that at its next look at the connection.
     let mut status = 0;
-    while status != 200 {
-        status = server.request("GET /healthz", &[]).await.status;
+    while status != 401 {
+        status = server.request("GET /v1/runs", &[]).await.status;
     }
     assert_eq!(server.changes.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
+async fn the_reserve_is_bounded_too() {
+    // H10
+    let limits = DoorLimits { connections: 0, ..DoorLimits::default() };
+    let server = Server::start(Setup { limits, ..Setup::default() }).await;
+    let mut silent = Vec::new();
+    for _ in 0..8 {
+        silent.push(server.connect().await);
+    }
+    let refused = Reply::read(&mut server.connect().await).await;
+    assert_eq!(
+        (refused.status, refused.kind(), refused.header("retry-after")),
+        (503, "connections".into(), "5")
+    );
+    // Those that send nothing lose their places.
+    for mut stream in silent {
+        Reply::ended(&mut stream).await;
+    }
+    assert_eq!(server.request("GET /healthz", &[]).await.status, 200);
+}
+
+#[tokio::test]
 async fn one_address_does_not_take_all_connections() {
     let limits = DoorLimits { connections_of_one: 1, ..DoorLimits::default() };
-    for (is_behind_proxy, status) in [(false, 503), (true, 200)] {
+    for (is_behind_proxy, status) in [(false, 503), (true, 401)] {
         let server =
             Server::start(Setup { limits: limits.clone(), is_behind_proxy, ..Setup::default() }).await;
         let mut kept = server.connect().await;
         let text = server.text("GET /healthz", &[], "").replace("Connection: close\r\n", "");
         kept.write_all(text.as_bytes()).await.unwrap();
         kept.read_exact(&mut [0; 12]).await.unwrap();
-        let mut further = server.connect().await;
-        let _ = further.write_all(server.text("GET /healthz", &[], "").as_bytes()).await;
-        assert_eq!(Reply::read(&mut further).await.status, status);
+        assert_eq!(server.request("GET /v1/runs", &[]).await.status, status);
+        assert_eq!(server.request("GET /healthz", &[]).await.status, 200);
     }
 }
 

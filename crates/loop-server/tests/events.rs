@@ -7,6 +7,9 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use futures::StreamExt;
+use loop_core::Approver;
+use loop_server::doors::tokens::{NewToken, TokenFile};
+use loop_server::doors::{Audit, DoorLimits, Doors, DoorsConfig, Hosts, WatchedTokens};
 use loop_server::engine::{Engine, NewRun};
 use loop_server::{api, caller};
 use tower::ServiceExt;
@@ -111,26 +114,83 @@ async fn a_reader_that_never_reads_holds_one_page() {
     drop(silent);
 }
 
+/// A request for the events of a run, by the caller of this name.
+async fn open(router: &axum::Router, run: &str, name: &str) -> axum::response::Response {
+    let mut request = Request::get(format!("/v1/runs/{run}/events")).body(Body::empty()).unwrap();
+    request.extensions_mut().insert(caller::Caller { name: name.into(), ..reader() });
+    router.clone().oneshot(request).await.unwrap()
+}
+
 #[tokio::test]
-async fn the_number_of_readers_is_bounded() {
+async fn the_readers_of_one_caller_and_of_all_are_bounded() {
+    // H10
     let (bench, gate) = (Bench::new(), Gate::closed());
     let engine = bench.engine(&gate).await;
     let run = engine.submit(NewRun { caller: Arc::from("ada"), ..asks(ASKS) }).await.unwrap().run;
     let router = api::router(engine.clone());
-    let mut open = Vec::new();
-    let refused = loop {
-        let mut request = Request::get(format!("/v1/runs/{run}/events")).body(Body::empty()).unwrap();
-        request.extensions_mut().insert(reader());
+    let mut all = Vec::new();
+    for name in ["ada", "bob", "cy", "dan", "eve"] {
+        let before = all.len();
+        let refused = loop {
+            let response = open(&router, run.as_str(), name).await;
+            if response.status() != StatusCode::OK {
+                break response;
+            }
+            all.push(response);
+        };
+        let own = if name == "eve" { 0 } else { 64 };
+        assert_eq!((all.len() - before, refused.status()), (own, StatusCode::TOO_MANY_REQUESTS), "{name}");
+        assert!(refused.headers().contains_key("retry-after"));
+    }
+    all.truncate(192);
+    assert_eq!(open(&router, run.as_str(), "ada").await.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(open(&router, run.as_str(), "eve").await.status(), StatusCode::OK);
+}
+
+/// A door with one token, `ci`, in front of the API.
+fn door(folder: &std::path::Path, engine: &Engine) -> (axum::Router, TokenFile, String) {
+    let file = TokenFile::at(folder.join("tokens.toml"));
+    let token = NewToken { name: "ci".into(), roles: [caller::Role::Read].into(), ..NewToken::default() };
+    let secret = file.add(token).unwrap().reveal().to_owned();
+    let listen = "127.0.0.1:8787".parse().unwrap();
+    let doors = Doors::new(DoorsConfig {
+        listen,
+        hosts: Hosts::new(listen, &[]).unwrap(),
+        tokens: Some(WatchedTokens::open(file.clone(), Arc::new(|_| {})).unwrap()),
+        local: Approver { account: "".into(), user: "".into(), claim: None },
+        proxies: Vec::new(),
+        limits: DoorLimits::default(),
+        audit: Audit::none(),
+    });
+    (doors.unwrap().guard(api::router(engine.clone())), file, secret)
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_token_and_with_the_session_of_it() {
+    // A removed token stops within a second: also what it has open.
+    let (bench, gate, folder) = (Bench::new(), Gate::closed(), tempfile::tempdir().unwrap());
+    let engine = bench.engine(&gate).await;
+    let run = engine.submit(NewRun { caller: Arc::from("ada"), ..asks(ASKS) }).await.unwrap().run;
+    let (router, file, secret) = door(folder.path(), &engine);
+    let host = |request: axum::http::request::Builder| request.header("host", "127.0.0.1:8787");
+    let form = host(Request::post("/login")).header("sec-fetch-site", "same-origin");
+    let login =
+        router.clone().oneshot(form.body(Body::from(format!("token={secret}"))).unwrap()).await.unwrap();
+    let cookie = login.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let mut streams = Vec::new();
+    for (name, value) in [("authorization", format!("Bearer {secret}")), ("cookie", cookie)] {
+        let request = host(Request::get(format!("/v1/runs/{run}/events"))).header(name, value);
+        let request = request.header("sec-fetch-site", "same-origin").body(Body::empty()).unwrap();
         let response = router.clone().oneshot(request).await.unwrap();
-        if response.status() != StatusCode::OK {
-            break response;
-        }
-        open.push(response);
-    };
-    assert_eq!((open.len(), refused.status()), (512, StatusCode::TOO_MANY_REQUESTS));
-    assert!(refused.headers().contains_key("retry-after"));
-    drop(open);
-    let mut request = Request::get(format!("/v1/runs/{run}/events")).body(Body::empty()).unwrap();
-    request.extensions_mut().insert(reader());
-    assert_eq!(router.oneshot(request).await.unwrap().status(), StatusCode::OK);
+        assert_eq!(response.status(), StatusCode::OK, "{name}");
+        let mut body = response.into_body().into_data_stream();
+        assert!(body.next().await.unwrap().is_ok(), "{name}: it is open");
+        streams.push((name, body));
+    }
+    assert!(file.remove("ci").unwrap());
+    for (name, mut body) in streams {
+        let over = async { while body.next().await.is_some() {} };
+        assert!(tokio::time::timeout(LONG, over).await.is_ok(), "{name}");
+    }
+    assert_ne!(engine.view(&run).await.unwrap().state, "ended", "the run continues");
 }

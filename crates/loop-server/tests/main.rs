@@ -6,6 +6,8 @@ mod api;
 #[cfg(feature = "http")]
 mod attacks;
 #[cfg(feature = "http")]
+mod audit;
+#[cfg(feature = "http")]
 mod bench;
 #[cfg(feature = "http")]
 mod doors;

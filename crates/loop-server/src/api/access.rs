@@ -8,11 +8,12 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use loop_core::{Approver, RunId};
 use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult};
+use tokio::task::JoinError;
 
 use super::Api;
 use super::refuse::unknown_run;
 use crate::caller::{Caller, Role};
-use crate::doors::Identity;
+use crate::doors::{Identity, short};
 use crate::problem::HttpProblem;
 
 /// What a route does with a run.
@@ -34,7 +35,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Known {
     type Rejection = HttpProblem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, HttpProblem> {
-        parts.extensions.get::<Caller>().cloned().map(Self).ok_or_else(unauthorised)
+        parts.extensions.get::<Caller>().cloned().map(Self).ok_or_else(unauthorized)
     }
 }
 
@@ -61,20 +62,36 @@ impl Checked {
         }
     }
 
+    /// Does something and records it. Both are done also where the client closes the connection meanwhile, which drops the
+    /// handler: what was done is always recorded.
+    pub(super) async fn done<T: Send + Sync + 'static>(
+        self,
+        api: &Api,
+        of: Of,
+        action: impl Future<Output = Result<T, HttpProblem>> + Send + 'static,
+    ) -> Result<T, HttpProblem> {
+        let api = api.clone();
+        let task = tokio::spawn(async move {
+            let done = action.await;
+            self.record(&api, of, &done).await;
+            done
+        });
+        of_task(task.await)
+    }
+
     /// Records what the caller did to a run, or was refused. It is done already: an entry that cannot be written is
     /// reported to the operator.
-    pub(super) async fn record<T>(&self, api: &Api, of: Of<'_>, done: &Result<T, HttpProblem>) {
+    pub(super) async fn record<T>(&self, api: &Api, of: Of, done: &Result<T, HttpProblem>) {
         let Some(identity) = &self.0 else { return };
         let (result, detail) = match done {
             Ok(_) => (AuditResult::Done, None),
             Err(problem) if problem.status >= 500 => (AuditResult::Failed, Some(&problem.detail)),
             Err(problem) => (AuditResult::Refused, Some(&problem.detail)),
         };
-        let short = |text: &str| -> Arc<str> { text.chars().take(MAX_AUDITED).collect::<String>().into() };
         let entry = AuditEntry {
-            run: of.run.map(|run| RunId::new(&*short(run))),
-            key: of.key.map(short),
-            binding: of.binding.map(short),
+            run: of.run.map(|run| RunId::new(&*short(&run))),
+            key: of.key.map(|key| short(&key)),
+            binding: of.binding.map(|binding| short(&binding)),
             detail: detail.map(|detail| short(detail)),
             ..identity.entry(of.action, result)
         };
@@ -89,28 +106,25 @@ impl Checked {
 }
 
 /// What an entry of the audit log is about.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Of<'a> {
+#[derive(Clone, Debug)]
+pub(super) struct Of {
     pub(super) action: AuditAction,
-    pub(super) run: Option<&'a str>,
-    pub(super) key: Option<&'a str>,
-    pub(super) binding: Option<&'a str>,
+    pub(super) run: Option<String>,
+    pub(super) key: Option<String>,
+    pub(super) binding: Option<String>,
 }
 
-impl<'a> Of<'a> {
+impl Of {
     /// Of a run.
-    pub(super) fn run(action: AuditAction, run: &'a str) -> Self {
-        Self { action, run: Some(run), key: None, binding: None }
+    pub(super) fn run(action: AuditAction, run: &str) -> Self {
+        Self { action, run: Some(run.to_owned()), key: None, binding: None }
     }
 
     /// Of an action or a question of a run, as it was shown.
-    pub(super) fn shown(self, key: &'a str, binding: &'a str) -> Self {
-        Self { key: Some(key), binding: Some(binding), ..self }
+    pub(super) fn shown(self, key: &str, binding: &str) -> Self {
+        Self { key: Some(key.to_owned()), binding: Some(binding.to_owned()), ..self }
     }
 }
-
-/// Characters of a text of the caller in an entry of the audit log.
-const MAX_AUDITED: usize = 300;
 
 impl Known {
     /// Fails where the caller does not have a role in any domain.
@@ -157,9 +171,22 @@ impl Known {
     }
 }
 
-fn unauthorised() -> HttpProblem {
+fn unauthorized() -> HttpProblem {
     let detail = "the request names no caller; send a token as `Authorization: Bearer TOKEN`";
-    HttpProblem::new(StatusCode::UNAUTHORIZED, "unauthorised", "Unauthorised", detail)
+    HttpProblem::new(StatusCode::UNAUTHORIZED, "unauthorized", "Not logged in", detail)
+}
+
+/// What a task of a handler ended with. A panic in it is one of the handler.
+pub(super) fn of_task<T>(done: Result<Result<T, HttpProblem>, JoinError>) -> Result<T, HttpProblem> {
+    done.unwrap_or_else(|error| match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => Err(ending()),
+    })
+}
+
+fn ending() -> HttpProblem {
+    let detail = "the server is ending, and it is not known whether this was done; look at the run, then send it again";
+    HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "Server is ending", detail).retry_after(5)
 }
 
 fn forbidden(role: Role) -> HttpProblem {

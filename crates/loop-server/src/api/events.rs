@@ -8,18 +8,20 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Extension, Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::stream;
 use loop_core::RunId;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 
 use super::access::{Access, Known};
+use super::readers::{MAX_READERS, MAX_READERS_OF_ONE, ReaderPlace, Readers};
 use super::refuse::problem;
 use super::{Api, body};
+use crate::doors::Admission;
 use crate::engine::{LiveRun, ReplyPiece, RunPhase};
 use crate::problem::HttpProblem;
 
@@ -33,6 +35,7 @@ struct EventQuery {
 pub(super) async fn events(
     State(api): State<Api>,
     known: Known,
+    admission: Option<Extension<Admission>>,
     Path(id): Path<String>,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
@@ -46,8 +49,11 @@ pub(super) async fn events(
             HttpProblem::new(StatusCode::BAD_REQUEST, "event-id", "Not an event", detail)
         })?),
     };
-    let place = std::sync::Arc::clone(&api.readers).try_acquire_owned().map_err(|_| {
-        let detail = "too many requests read events; close some, or try again later";
+    let place = Readers::take(&api.readers, &known.0.name).ok_or_else(|| {
+        let detail = format!(
+            "too many requests read events: at most {MAX_READERS_OF_ONE} of one caller and {MAX_READERS} in all; close some, \
+             or try again later"
+        );
         HttpProblem::new(StatusCode::TOO_MANY_REQUESTS, "readers", "Too many readers", detail).retry_after(5)
     })?;
     let next = last.map_or(0, |last| last.saturating_add(1));
@@ -60,7 +66,9 @@ pub(super) async fn events(
     }
     let live = api.engine.live(&run);
     let frames = VecDeque::from([Bytes::from_static(b"retry: 2000\n\n")]);
-    let reader = Reader { api, run, next, live, frames, is_over: false, _place: place };
+    let admission = admission.map(|Extension(admission)| admission);
+    let beat = Instant::now() + HEARTBEAT;
+    let reader = Reader { api, run, next, live, admission, frames, beat, is_over: false, _place: place };
     let head = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((head, Body::from_stream(stream::unfold(reader, Reader::step))).into_response())
 }
@@ -72,14 +80,22 @@ struct Reader {
     /// The number of the next entry.
     next: u64,
     live: Option<LiveRun>,
+    /// Absent: no door is in front of the router.
+    admission: Option<Admission>,
     frames: VecDeque<Bytes>,
+    /// When the next heartbeat is due.
+    beat: Instant,
     is_over: bool,
-    _place: OwnedSemaphorePermit,
+    _place: ReaderPlace,
 }
 
 impl Reader {
     async fn step(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
         loop {
+            // Before each frame, so that nothing is sent for a token that was removed or has expired.
+            if self.admission.as_ref().is_some_and(|admission| !admission.is_valid()) {
+                return None;
+            }
             if let Some(frame) = self.frames.pop_front() {
                 return Some((Ok(frame), self));
             }
@@ -139,7 +155,8 @@ impl Reader {
     async fn wait(&mut self) {
         let engine = self.api.engine.clone();
         let is_driven = self.live.as_ref().is_some_and(|live| live.phase() == RunPhase::Running);
-        let pause = if is_driven { HEARTBEAT } else { POLL };
+        // The admission is checked again at each of them, and the journal is read for a run that is not driven here.
+        let pause = if is_driven && self.admission.is_none() { HEARTBEAT } else { POLL };
         let next = async {
             match &mut self.live {
                 Some(live) => live.next().await,
@@ -166,7 +183,10 @@ impl Reader {
                 if self.live.is_none() {
                     self.live = engine.live(&self.run);
                 }
-                self.frames.push_back(Bytes::from_static(b": heartbeat\n\n"));
+                if !is_driven || self.beat <= Instant::now() {
+                    self.beat = Instant::now() + HEARTBEAT;
+                    self.frames.push_back(Bytes::from_static(b": heartbeat\n\n"));
+                }
             }
         }
     }
@@ -176,5 +196,5 @@ impl Reader {
 const PAGE: usize = 32;
 /// How often something is sent in any case.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// How often the journal is read for a run that is not driven here.
+/// How often the admission is checked, and the journal is read for a run that is not driven here.
 const POLL: Duration = Duration::from_secs(1);

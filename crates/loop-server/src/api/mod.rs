@@ -10,6 +10,7 @@ mod events;
 mod look;
 mod openapi;
 mod people;
+mod readers;
 mod refuse;
 mod runs;
 mod system;
@@ -44,7 +45,7 @@ pub(crate) struct Api {
     /// Requests that wait for a run.
     waiting: Arc<Semaphore>,
     /// Requests that read the events of a run.
-    readers: Arc<Semaphore>,
+    readers: Arc<readers::Readers>,
     document: Arc<str>,
 }
 
@@ -59,7 +60,7 @@ pub fn router(engine: Engine) -> Router {
         audit,
         max_body,
         waiting: Arc::new(Semaphore::new(MAX_WAITING)),
-        readers: Arc::new(Semaphore::new(MAX_READERS)),
+        readers: Arc::default(),
         document: serde_json::to_string_pretty(&document()).unwrap_or_default().into(),
     };
     let mut router = Router::new();
@@ -96,6 +97,4 @@ async fn wrong_method() -> Response {
 /// Bytes of a body besides the work item.
 const BODY_BYTES: usize = 64 << 10;
 /// Requests that wait for runs at a time. Further ones are answered at once.
-const MAX_WAITING: usize = 256;
-/// Requests that read events at a time.
-const MAX_READERS: usize = 512;
+const MAX_WAITING: usize = 128;

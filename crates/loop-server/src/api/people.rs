@@ -27,7 +27,10 @@ pub(super) async fn stop(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, HttpProblem> {
-    let done = async {
+    let of = Of::run(AuditAction::Stop, &id);
+    let shared = api.clone();
+    let action = async move {
+        let api = shared;
         let run = known.run(&api, &id, Access::Steer).await?;
         let StopRequest { mode } = body::json(&api, body).await?;
         let how = match mode {
@@ -37,9 +40,8 @@ pub(super) async fn stop(
         api.engine.stop(&run, how).await.map_err(problem)?;
         Ok(run)
     };
-    let done = done.await;
-    checked.record(&api, Of::run(AuditAction::Stop, &id), &done).await;
-    accepted(&api, &done?).await
+    let run = checked.done(&api, of, action).await?;
+    accepted(&api, &run).await
 }
 
 /// `POST /v1/runs/{run}/resume`.
@@ -49,14 +51,16 @@ pub(super) async fn resume(
     checked: Checked,
     Path(id): Path<String>,
 ) -> Result<Response, HttpProblem> {
-    let done = async {
+    let of = Of::run(AuditAction::Resume, &id);
+    let shared = api.clone();
+    let action = async move {
+        let api = shared;
         let run = known.run(&api, &id, Access::Steer).await?;
         api.engine.resume(&run).await.map_err(problem)?;
         Ok(run)
     };
-    let done = done.await;
-    checked.record(&api, Of::run(AuditAction::Resume, &id), &done).await;
-    accepted(&api, &done?).await
+    let run = checked.done(&api, of, action).await?;
+    accepted(&api, &run).await
 }
 
 /// `POST /v1/runs/{run}/instructions`.
@@ -67,15 +71,17 @@ pub(super) async fn instruct(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, HttpProblem> {
-    let done = async {
+    let of = Of::run(AuditAction::Instruct, &id);
+    let shared = api.clone();
+    let action = async move {
+        let api = shared;
         let run = known.run(&api, &id, Access::Steer).await?;
         let InstructRequest { text } = body::json(&api, body).await?;
         api.engine.instruct(&run, text.trim().into()).await.map_err(problem)?;
         Ok(run)
     };
-    let done = done.await;
-    checked.record(&api, Of::run(AuditAction::Instruct, &id), &done).await;
-    accepted(&api, &done?).await
+    let run = checked.done(&api, of, action).await?;
+    accepted(&api, &run).await
 }
 
 /// `POST /v1/runs/{run}/approve`.
@@ -87,16 +93,18 @@ pub(super) async fn approve(
     body: Body,
 ) -> Result<Response, HttpProblem> {
     let ApproveRequest { key, binding } = body::json(&api, body).await?;
-    let done = async {
+    // The door has checked the token, so two tokens are two people.
+    let approval = PersonDecision::Approve { by: checked.approver(&known) };
+    let of = Of::run(AuditAction::Approve, &id).shown(&key, &binding);
+    let shared = api.clone();
+    let action = async move {
+        let api = shared;
         let run = known.run(&api, &id, Access::Decide).await?;
-        // The door has checked the token, so two tokens are two people.
-        let approval = PersonDecision::Approve { by: checked.approver(&known) };
         api.engine.decide(&run, &key, &binding, approval).await.map_err(problem)?;
         Ok(run)
     };
-    let done = done.await;
-    checked.record(&api, Of::run(AuditAction::Approve, &id).shown(&key, &binding), &done).await;
-    accepted(&api, &done?).await
+    let run = checked.done(&api, of, action).await?;
+    accepted(&api, &run).await
 }
 
 /// `POST /v1/runs/{run}/deny`.
@@ -109,19 +117,21 @@ pub(super) async fn deny(
 ) -> Result<Response, HttpProblem> {
     let DenyRequest { key, binding, why } = body::json(&api, body).await?;
     let why = match why.as_deref().map(str::trim) {
-        None => "a person refused it",
+        None => "a person refused it".to_owned(),
         Some("") => return Err(invalid("why: it is blank; say why, or leave it out")),
-        Some(why) => why,
+        Some(why) => why.to_owned(),
     };
-    let done = async {
+    let of = Of::run(AuditAction::Deny, &id).shown(&key, &binding);
+    let shared = api.clone();
+    let action = async move {
+        let api = shared;
         let run = known.run(&api, &id, Access::Decide).await?;
-        let denial = PersonDecision::Deny { why: why.into() };
+        let denial = PersonDecision::Deny { why: why.as_str().into() };
         api.engine.decide(&run, &key, &binding, denial).await.map_err(problem)?;
         Ok(run)
     };
-    let done = done.await;
-    checked.record(&api, Of::run(AuditAction::Deny, &id).shown(&key, &binding), &done).await;
-    accepted(&api, &done?).await
+    let run = checked.done(&api, of, action).await?;
+    accepted(&api, &run).await
 }
 
 /// `POST /v1/runs/{run}/answer`.
@@ -136,15 +146,17 @@ pub(super) async fn answer(
     if text.trim().is_empty() {
         return Err(invalid("text: it is blank; give the answer, or deny the action"));
     }
-    let done = async {
+    let of = Of::run(AuditAction::Answer, &id).shown(&key, &binding);
+    let shared = api.clone();
+    let action = async move {
+        let api = shared;
         let run = known.run(&api, &id, Access::Decide).await?;
         let answer = PersonDecision::Answer { text: text.trim().into() };
         api.engine.decide(&run, &key, &binding, answer).await.map_err(problem)?;
         Ok(run)
     };
-    let done = done.await;
-    checked.record(&api, Of::run(AuditAction::Answer, &id).shown(&key, &binding), &done).await;
-    accepted(&api, &done?).await
+    let run = checked.done(&api, of, action).await?;
+    accepted(&api, &run).await
 }
 
 async fn accepted(api: &Api, run: &RunId) -> Result<Response, HttpProblem> {
@@ -171,8 +183,8 @@ pub(super) async fn pending(
     let query: PendingQuery = body::query(query.as_deref())?;
     let pending = match query.run {
         Some(id) => {
-            let access = if known.0.is(Role::Approve) { Access::Decide } else { Access::Read };
-            let run = known.run(&api, &id, access).await?;
+            let action = if known.0.is(Role::Approve) { Access::Decide } else { Access::Read };
+            let run = known.run(&api, &id, action).await?;
             match api.engine.pending_of(&run).await {
                 Ok(pending) => pending,
                 // It has not begun.

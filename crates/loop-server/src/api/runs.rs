@@ -71,14 +71,20 @@ pub(super) async fn submit(
         tags: request.tags,
         budget: checked.0.as_ref().and_then(|identity| identity.budget.clone()),
     };
-    let submitted = api.engine.submit(new).await.map_err(problem);
-    let id = submitted.as_ref().ok().map(|submitted| submitted.run.as_str());
-    let of = Of { action: AuditAction::Submit, run: id, key: None, binding: None };
-    // What a full queue refuses is not recorded: it is not done, and there may be much of it.
-    if submitted.is_ok() {
-        checked.record(&api, of, &submitted).await;
-    }
-    let Submitted { run, is_new } = submitted?;
+    let shared = api.clone();
+    // In a task of its own, so that it is recorded also where the client closes the connection meanwhile.
+    let task = tokio::spawn(async move {
+        let submitted = shared.engine.submit(new).await.map_err(problem);
+        let run = submitted.as_ref().ok().map(|submitted| submitted.run.as_str().to_owned());
+        let of = Of { action: AuditAction::Submit, run, key: None, binding: None };
+        // What a full queue refuses is not recorded: it is not done, and there may be much of it. A request that is
+        // repeated with its Idempotency-Key does nothing.
+        if submitted.as_ref().is_ok_and(|submitted| submitted.is_new) {
+            checked.record(&shared, of, &submitted).await;
+        }
+        submitted
+    });
+    let Submitted { run, is_new } = super::access::of_task(task.await)?;
     if is_new {
         api.metrics.submitted();
     }

@@ -74,15 +74,18 @@ pub(super) async fn drop_message(
     if !sees(&api, &known, &found.message.run).await? {
         return Err(unknown());
     }
-    let dropped = match journal.drop_message(&id).await.map_err(|error| problem(error.into())) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(unknown()),
-        Err(problem) => Err(problem),
+    let run = Some(found.message.run.as_str().to_owned());
+    let of = Of { action: AuditAction::DropMessage, run, key: Some(id.clone()), binding: None };
+    let shared = api.clone();
+    let action = async move {
+        match shared.engine.journal().drop_message(&id).await.map_err(|error| problem(error.into())) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(unknown()),
+            Err(problem) => Err(problem),
+        }
     };
-    let run = Some(found.message.run.as_str());
-    let of = Of { action: AuditAction::DropMessage, run, key: Some(&id), binding: None };
-    checked.record(&api, of, &dropped).await;
-    dropped.map(|()| StatusCode::NO_CONTENT.into_response())
+    checked.done(&api, of, action).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// `GET /v1/audit`.

@@ -76,6 +76,14 @@ impl Audit {
     }
 }
 
+/// A text of the caller as an entry has it: cut.
+pub(crate) fn short(text: &str) -> Arc<str> {
+    text.chars().take(MAX_AUDITED).collect::<String>().into()
+}
+
+/// Characters of a text of the caller in an entry.
+const MAX_AUDITED: usize = 300;
+
 /// What `GET /v1/audit` is asked.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -16,6 +16,7 @@ use loop_runtime::budget::{SharedBudget, Span};
 use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult};
 use tower_http::catch_panic::CatchPanicLayer;
 
+use super::admission::{Admission, By};
 use super::attempts::Attempts;
 use super::audit::Audit;
 use super::body::{Cut, limited};
@@ -209,7 +210,7 @@ pub(super) fn forbidden(detail: &'static str) -> Refused {
 }
 
 impl Inside {
-    async fn admit(&self, mut request: Request) -> Result<Admitted, Refused> {
+    async fn admit(self: &Arc<Self>, mut request: Request) -> Result<Admitted, Refused> {
         let limits = &self.config.limits;
         check_form(&request, limits)?;
         let name = self.host(request.headers())?;
@@ -221,12 +222,14 @@ impl Inside {
         request.extensions_mut().insert(Client(from));
         if !is_open || request.uri().path() == login::LOGOUT {
             let known = self.identify(request.headers(), from).await?;
-            if let Known { identity: Identity { csrf: Some(_), .. }, session: Some(session) } = &known {
+            if let Known { identity: Identity { csrf: Some(_), .. }, session: Some(session), .. } = &known {
                 check_site(request.headers(), name, is_change)?;
                 if is_change {
                     request = check_csrf(request, session, limits.body_time.min(FORM_TIME)).await?;
                 }
             }
+            let caller = known.identity.caller.clone();
+            request.extensions_mut().insert(Admission::new(self, caller, known.by));
             if let Some(session) = known.session {
                 request.extensions_mut().insert(Session(session));
             }
@@ -280,7 +283,7 @@ impl Inside {
                     unauthorized("send the token as `Authorization: Bearer TOKEN`; no other scheme is known")
                 })?;
                 let token = self.token(token.trim(), from).await?;
-                Ok(Known { identity: of_token(&token, from), session: None })
+                Ok(Known { identity: of_token(&token, from), by: By::Token(token.hash), session: None })
             }
             (Some(_), Some(_)) => Err(malformed(
                 StatusCode::BAD_REQUEST,
@@ -367,7 +370,8 @@ impl Inside {
             None => return Err(missing()),
         };
         let identity = Identity { csrf: Some(csrf_of(session)), ..identity };
-        Ok(Known { identity, session: Some(session.into()) })
+        let session: Arc<str> = session.into();
+        Ok(Known { identity, by: By::Session(Arc::clone(&session)), session: Some(session) })
     }
 
     /// The person at this machine.
@@ -388,6 +392,7 @@ pub(super) fn of_token(token: &Token, from: IpAddr) -> Identity {
 
 struct Known {
     identity: Identity,
+    by: By,
     session: Option<Arc<str>>,
 }
 

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::Request;
+use axum::http::{Request, StatusCode};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse as _, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -20,6 +22,7 @@ use tokio::task::JoinSet;
 use tower::ServiceExt as _;
 
 use super::stall::Stalling;
+use crate::problem::HttpProblem;
 
 /// How much, how many and how long. Every buffer of a connection is bounded by them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +87,14 @@ pub async fn serve(
         .max_buf_size(limits.header_bytes.max(8_192))
         .max_header_size(limits.header_bytes.max(8_192))
         .max_headers(limits.headers);
-    let places = Arc::new(Places { limits: limits.clone(), proxies, taken: Mutex::default() });
+    let mut short = http.clone();
+    short.keep_alive(false).header_read_timeout(limits.header_time.min(RESERVE_TIME));
+    let places = |connections, of_one| {
+        let proxies = proxies.clone();
+        Arc::new(Places { connections, of_one, proxies, taken: Mutex::default() })
+    };
+    let reserve = places(RESERVE, RESERVE_OF_ONE);
+    let places = places(limits.connections, limits.connections_of_one);
     let (leave, leaving) = watch::channel(());
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
@@ -110,7 +120,20 @@ pub async fn serve(
                     drop(place);
                 });
             }
-            None => refuse(&stream),
+            None => match Places::take(&reserve, peer.ip()) {
+                Some(place) => {
+                    let (http, leaving) = (short.clone(), leaving.clone());
+                    let router = router.clone().layer(from_fn(only_probes));
+                    let stream = Stalling::new(stream, limits.stall_time.min(RESERVE_TIME));
+                    connections.spawn(async move {
+                        let answered = connection(http, stream, peer, router, leaving);
+                        // The deadline is for the whole connection, which has one request.
+                        let _ = tokio::time::timeout(RESERVE_TIME, answered).await;
+                        drop(place);
+                    });
+                }
+                None => refuse(&stream),
+            },
         }
     }
     drop(listener);
@@ -144,16 +167,45 @@ async fn connection(
     let _ = connection.await;
 }
 
-/// Says that there are too many connections, if the socket takes it at once.
-fn refuse(stream: &TcpStream) {
-    let _ = stream.try_write(TOO_MANY);
+/// In the reserve only the probes of an operator are answered: `/healthz` and `/readyz`.
+async fn only_probes(request: Request<Body>, next: Next) -> Response {
+    if matches!(request.uri().path(), "/healthz" | "/readyz") {
+        return next.run(request).await;
+    }
+    let mut response = too_many().into_response();
+    super::headers::set(response.headers_mut());
+    response
 }
 
-const TOO_MANY: &[u8] =
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\nconnection: close\r\n\r\n";
+/// Says that there are too many connections, if the socket takes it at once.
+fn refuse(stream: &TcpStream) {
+    let body = serde_json::to_string(&too_many()).unwrap_or_default();
+    let head = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json";
+    let length = body.len();
+    let text = format!(
+        "{head}\r\ncontent-length: {length}\r\nretry-after: {RETRY}\r\nconnection: close\r\n\r\n{body}"
+    );
+    let _ = stream.try_write(text.as_bytes());
+}
+
+fn too_many() -> HttpProblem {
+    let detail = "the server has as many connections as it takes, in all or of your address; close some, or try again later";
+    HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "connections", "Too many connections", detail)
+        .retry_after(RETRY)
+}
+
+/// Seconds after which a refused client may come again.
+const RETRY: u64 = 5;
+/// Connections in the reserve at a time.
+const RESERVE: usize = 32;
+/// Connections of one address in the reserve. It does not apply to proxies of the configuration.
+const RESERVE_OF_ONE: usize = 8;
+/// How long a connection in the reserve lasts at most.
+const RESERVE_TIME: Duration = Duration::from_secs(2);
 
 struct Places {
-    limits: DoorLimits,
+    connections: usize,
+    of_one: usize,
     proxies: Vec<IpAddr>,
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
@@ -170,8 +222,8 @@ impl Places {
         let mut taken = places.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let own = taken.get(&of).copied().unwrap_or_default();
         let is_limited = !places.proxies.contains(&of);
-        let is_full = taken.values().sum::<usize>() >= places.limits.connections;
-        if is_full || is_limited && own >= places.limits.connections_of_one {
+        let is_full = taken.values().sum::<usize>() >= places.connections;
+        if is_full || is_limited && own >= places.of_one {
             return None;
         }
         taken.insert(of, own + 1);

@@ -15,11 +15,14 @@
 //! | `guard`, `shape` | the checks of every request, in their order |
 //! | `foreign` | refusals of the library, as problems |
 //! | `login` | a code or a token for a session, and back |
+//! | `admission` | whether the caller of an answer that lasts is still admitted |
 //! | `attempts` | how many refused logins are answered and recorded |
 //! | `audit` | who did what, from where |
 //! | `body`, `headers`, `form` | limits of bodies, headers of responses, fields of forms |
 //! | `listen`, `stall`, `strict` | the socket side |
 
+#[cfg(feature = "http")]
+mod admission;
 #[cfg(feature = "http")]
 mod attempts;
 #[cfg(feature = "http")]
@@ -60,6 +63,7 @@ pub use secret::{NoRandomBytes, Secret, SecretHash};
 
 #[cfg(feature = "http")]
 pub use self::{
+    admission::Admission,
     attempts::{MAX_FAILURES, MAX_FAILURES_IN_ALL},
     audit::{Audit, AuditPage, AuditQuery},
     guard::{Doors, DoorsConfig, NotADoor},
@@ -71,4 +75,4 @@ pub use self::{
 };
 
 #[cfg(feature = "http")]
-pub(crate) use self::form::field;
+pub(crate) use self::{audit::short, form::field};

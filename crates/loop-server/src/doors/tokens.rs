@@ -333,6 +333,12 @@ fn check(token: &Token) -> Result<(), String> {
     if token.roles.is_empty() {
         return Err(format!("token `{}` has no role; give it submit, read, approve or admin", token.name));
     }
+    if token.domains.iter().flatten().any(|name| name.trim().is_empty()) {
+        return Err(format!(
+            "token `{}` has a domain without a name; give the name, or leave it out",
+            token.name
+        ));
+    }
     if token.domains.as_ref().is_some_and(BTreeSet::is_empty) {
         return Err(format!(
             "token `{}` sees no domain; name one, or leave `domains` out for all",

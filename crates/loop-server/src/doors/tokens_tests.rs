@@ -67,6 +67,7 @@ fn a_file_that_is_not_a_list_of_tokens_is_refused_in_one_line() {
         "x = 1".to_owned(),
         row("role = \"admin\""),
         row("domains = []"),
+        row("domains = [\"\"]"),
         row("day_usd = \"much\""),
         row("expires = \"tomorrow\""),
         row("").replace(hash, "sha256:12"),

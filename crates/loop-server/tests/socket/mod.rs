@@ -273,6 +273,11 @@ pub(crate) struct Reply {
 impl Reply {
     /// Reads until the server closes the connection.
     pub(crate) async fn read(stream: &mut TcpStream) -> Self {
+        Self::parse(&Self::ended(stream).await)
+    }
+
+    /// What is sent until the server closes the connection.
+    pub(crate) async fn ended(stream: &mut TcpStream) -> Vec<u8> {
         let mut bytes = Vec::new();
         let read = async {
             let mut part = [0; 16 << 10];
@@ -284,7 +289,7 @@ impl Reply {
             }
         };
         tokio::time::timeout(PATIENCE, read).await.expect("the server closes the connection");
-        Self::parse(&bytes)
+        bytes
     }
 
     fn parse(bytes: &[u8]) -> Self {

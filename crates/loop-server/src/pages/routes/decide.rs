@@ -12,8 +12,8 @@ use serde::Deserialize;
 
 use super::{Pages, failed, shown};
 use crate::caller::{Caller, Role};
-use crate::doors::{Identity, field};
-use crate::engine::{Engine, PersonDecision};
+use crate::doors::{Audit, Identity, field, short};
+use crate::engine::{Engine, EngineError, PersonDecision};
 use crate::pages::{ApproveForm, ApprovePage, Notice, approve};
 use crate::problem::HttpProblem;
 
@@ -75,17 +75,12 @@ pub(super) async fn decided(
         "answer" => (PersonDecision::Answer { text: text.trim().into() }, "answer", AuditAction::Answer),
         _ => return Err(not_a_form()),
     };
-    let result = engine.decide(&id, &key, &binding, decision).await;
-    let audited = if result.is_ok() { AuditResult::Done } else { AuditResult::Refused };
-    let entry = AuditEntry {
-        run: Some(id.clone()),
-        key: Some(key.as_str().into()),
-        binding: Some(binding.as_str().into()),
-        detail: result.as_ref().err().map(|error| error.to_string().into()),
-        ..identity.entry(action, audited)
-    };
-    // What was decided is in the journal of the run as well, with who decided it.
-    let is_noted = pages.source.audit.note(entry).await.is_ok();
+    let decided = Decided { engine: engine.clone(), audit: pages.source.audit.clone(), id: id.clone() };
+    let shown = (key.clone(), binding);
+    let entry = identity.entry(action, AuditResult::Done);
+    // In a task of its own, so that it is recorded also where the browser closes the connection meanwhile.
+    let task = tokio::spawn(decided.record(shown, decision, entry));
+    let (result, is_noted) = task.await.map_err(|_| failed())?;
     match result {
         Ok(()) if is_noted => {
             settled(engine, &id, &key).await;
@@ -103,6 +98,36 @@ pub(super) async fn decided(
             let (id, recorded) = pages.asked(&caller, id.as_str()).await?;
             pages.asking(&caller, Some(identity), (&id, &recorded), StatusCode::CONFLICT, notice).await
         }
+    }
+}
+
+/// What a decision is about, and where it is recorded.
+struct Decided {
+    engine: Engine,
+    audit: Audit,
+    id: RunId,
+}
+
+impl Decided {
+    /// Decides and records it: what came of it, and whether the audit log has it. What was decided is in the journal of
+    /// the run as well, with who decided it.
+    async fn record(
+        self,
+        (key, binding): (String, String),
+        decision: PersonDecision,
+        entry: AuditEntry,
+    ) -> (Result<(), EngineError>, bool) {
+        let result = self.engine.decide(&self.id, &key, &binding, decision).await;
+        let entry = AuditEntry {
+            run: Some(self.id),
+            key: Some(short(&key)),
+            binding: Some(short(&binding)),
+            detail: result.as_ref().err().map(|error| short(&error.to_string())),
+            result: if result.is_ok() { AuditResult::Done } else { AuditResult::Refused },
+            ..entry
+        };
+        let is_noted = self.audit.note(entry).await.is_ok();
+        (result, is_noted)
     }
 }
 
