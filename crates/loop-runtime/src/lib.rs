@@ -93,6 +93,7 @@ mod expire;
 mod explain;
 mod files;
 mod forecast;
+mod fresh;
 mod handle;
 mod hmac;
 pub mod hooks;

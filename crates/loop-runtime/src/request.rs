@@ -12,9 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::AgentRequest;
 use crate::driver::{Opening, Pace};
+use crate::fresh::fresh_id;
 use crate::handle::Handle;
 use crate::journal::{JournalError, Recorded};
-use crate::parts::{Runner, StartError, fresh_id, replay};
+use crate::parts::{Runner, StartError, replay};
 use crate::stream::RunStream;
 use crate::take_over::From;
 

@@ -10,9 +10,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::driver::{Clock, Opening};
+use crate::fresh::fresh_id;
 use crate::hooks::Before;
 use crate::journal::{Entry, Header, JournalError, Recorded};
-use crate::parts::{Runner, StartError, fresh_id, read_history, replay, replay_seeing};
+use crate::parts::{Runner, StartError, read_history, replay, replay_seeing};
 use crate::report::{TotalsReport, json};
 use crate::uses::ToolUses;
 
