@@ -50,6 +50,7 @@ mod secret;
 mod sessions;
 #[cfg(feature = "http")]
 mod shape;
+#[cfg(feature = "http")]
 mod site;
 #[cfg(feature = "http")]
 mod stall;

@@ -11,7 +11,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::args::{DomainArgs, JournalArgs, SettingArgs, SyncArgs};
+#[cfg(feature = "server")]
+use crate::args::DomainArgs;
+use crate::args::{JournalArgs, SettingArgs, SyncArgs};
 use crate::failure::Failure;
 
 #[derive(Debug, clap::Args)]
@@ -57,6 +59,7 @@ const HELP: &str = "The API is under /v1, and /openapi.json describes it. An acc
     model, a URL and a setting count for each domain.\n\n\
     Exit codes: 0 the server ended after a signal, 1 it could not begin, 2 wrong usage, 129, 130 and 143 ended at once by a signal.";
 
+#[cfg(feature = "server")]
 impl ServeArgs {
     /// The arguments of each domain.
     pub(crate) fn of_domains(&self) -> impl Iterator<Item = DomainArgs> {
