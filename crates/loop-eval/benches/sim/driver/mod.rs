@@ -280,7 +280,7 @@ async fn follow(world: &Arc<SimWorld>, disk: &Disk, stream: &mut RunStream) {
         answer(world, copy.as_ref(), &remote);
         match world.below(60) {
             57 => remote.stop(StopMode::AtGate),
-            58 => remote.tell("Hurry."),
+            58 => _ = remote.tell("Hurry."),
             59 if world.below(3) == 1 => remote.stop(StopMode::Now),
             59 => remote.withdraw_stop(),
             _ => {}
@@ -308,12 +308,14 @@ fn answer(world: &SimWorld, run: Option<&Run>, remote: &Remote) {
             _ => continue,
         };
         match world.below(4) {
-            0 | 1 => remote.answer_as_shown(request.key, answer, request.binding),
+            0 | 1 => _ = remote.answer_as_shown(request.key, answer, request.binding),
             2 => {
                 remote.answer(request.key, answer.clone());
                 remote.answer(request.key, answer);
             }
-            _ => remote.answer_as_shown(request.key, answer, loop_core::Digest::of("sim", b"another")),
+            _ => {
+                _ = remote.answer_as_shown(request.key, answer, loop_core::Digest::of("sim", b"another"));
+            }
         }
     }
 }
