@@ -87,7 +87,7 @@ pub(crate) fn day_of(text: &str, locale: Locale) -> Option<Day> {
                 true => (one, two),
                 false => (two, one),
             };
-            // One of the two is no month.
+            // One of the two is not a month.
             Day::new(year, month, day).or_else(|| Day::new(year, day, month))
         }
         Some(_) => None,

@@ -110,7 +110,7 @@ impl ClaimTotals {
     }
 }
 
-/// What a document is held against.
+/// What the values of a document are compared with.
 #[derive(Clone, Copy, Debug)]
 pub struct ClaimSources<'a> {
     /// The evidence of the run, in the order of its numbers.

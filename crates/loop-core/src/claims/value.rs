@@ -1,4 +1,4 @@
-//! Checkable values: what of a text can be held against evidence.
+//! Checkable values: what of a text can be compared with evidence.
 
 use std::ops::Range;
 
