@@ -16,8 +16,31 @@ use super::types::{
 };
 use super::{Api, body};
 use crate::caller::Role;
-use crate::engine::PersonDecision;
+use crate::engine::{EngineError, PersonDecision};
 use crate::problem::HttpProblem;
+
+/// Finds a run, checks what the caller may do with it, does it and records it, and shows the run as it is then. All of it but
+/// the answer is done also where the client goes away meanwhile.
+async fn done<D>(
+    api: Api,
+    (known, checked): (Known, Checked),
+    (of, access): (Of, Access),
+    id: String,
+    action: impl FnOnce(Api, RunId) -> D + Send + 'static,
+) -> Result<Response, HttpProblem>
+where
+    D: Future<Output = Result<(), EngineError>> + Send,
+{
+    let shared = api.clone();
+    let found = async move {
+        let run = known.run(&shared, &id, access).await?;
+        action(shared, run.clone()).await.map_err(problem)?;
+        Ok(run)
+    };
+    let run = checked.done(&api, of, found).await?;
+    let view = api.engine.view(&run).await.map_err(problem)?;
+    Ok((StatusCode::ACCEPTED, axum::Json(view)).into_response())
+}
 
 /// `POST /v1/runs/{run}/stop`.
 pub(super) async fn stop(
@@ -27,21 +50,13 @@ pub(super) async fn stop(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, HttpProblem> {
-    let of = Of::run(AuditAction::Stop, &id);
-    let shared = api.clone();
-    let action = async move {
-        let api = shared;
-        let run = known.run(&api, &id, Access::Steer).await?;
-        let StopRequest { mode } = body::json(&api, body).await?;
-        let how = match mode {
-            StopWhen::Gate => StopMode::AtGate,
-            StopWhen::Now => StopMode::Now,
-        };
-        api.engine.stop(&run, how).await.map_err(problem)?;
-        Ok(run)
+    let StopRequest { mode } = body::json(&api, body).await?;
+    let how = match mode {
+        StopWhen::Gate => StopMode::AtGate,
+        StopWhen::Now => StopMode::Now,
     };
-    let run = checked.done(&api, of, action).await?;
-    accepted(&api, &run).await
+    let of = (Of::run(AuditAction::Stop, &id), Access::Steer);
+    done(api, (known, checked), of, id, move |api, run| async move { api.engine.stop(&run, how).await }).await
 }
 
 /// `POST /v1/runs/{run}/resume`.
@@ -51,16 +66,8 @@ pub(super) async fn resume(
     checked: Checked,
     Path(id): Path<String>,
 ) -> Result<Response, HttpProblem> {
-    let of = Of::run(AuditAction::Resume, &id);
-    let shared = api.clone();
-    let action = async move {
-        let api = shared;
-        let run = known.run(&api, &id, Access::Steer).await?;
-        api.engine.resume(&run).await.map_err(problem)?;
-        Ok(run)
-    };
-    let run = checked.done(&api, of, action).await?;
-    accepted(&api, &run).await
+    let of = (Of::run(AuditAction::Resume, &id), Access::Steer);
+    done(api, (known, checked), of, id, |api, run| async move { api.engine.resume(&run).await }).await
 }
 
 /// `POST /v1/runs/{run}/instructions`.
@@ -71,17 +78,23 @@ pub(super) async fn instruct(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, HttpProblem> {
-    let of = Of::run(AuditAction::Instruct, &id);
-    let shared = api.clone();
-    let action = async move {
-        let api = shared;
-        let run = known.run(&api, &id, Access::Steer).await?;
-        let InstructRequest { text } = body::json(&api, body).await?;
-        api.engine.instruct(&run, text.trim().into()).await.map_err(problem)?;
-        Ok(run)
-    };
-    let run = checked.done(&api, of, action).await?;
-    accepted(&api, &run).await
+    let InstructRequest { text } = body::json(&api, body).await?;
+    let of = (Of::run(AuditAction::Instruct, &id), Access::Steer);
+    let action = move |api: Api, run| async move { api.engine.instruct(&run, text.trim().into()).await };
+    done(api, (known, checked), of, id, action).await
+}
+
+/// Decides an action of a run, as it was shown.
+async fn decide(
+    api: Api,
+    callers: (Known, Checked),
+    (audited, id): (AuditAction, String),
+    (key, binding): (String, String),
+    decision: PersonDecision,
+) -> Result<Response, HttpProblem> {
+    let of = (Of::run(audited, &id).shown(&key, &binding), Access::Decide);
+    let action = move |api: Api, run| async move { api.engine.decide(&run, &key, &binding, decision).await };
+    done(api, callers, of, id, action).await
 }
 
 /// `POST /v1/runs/{run}/approve`.
@@ -95,16 +108,7 @@ pub(super) async fn approve(
     let ApproveRequest { key, binding } = body::json(&api, body).await?;
     // The door has checked the token, so two tokens are two people.
     let approval = PersonDecision::Approve { by: checked.approver(&known) };
-    let of = Of::run(AuditAction::Approve, &id).shown(&key, &binding);
-    let shared = api.clone();
-    let action = async move {
-        let api = shared;
-        let run = known.run(&api, &id, Access::Decide).await?;
-        api.engine.decide(&run, &key, &binding, approval).await.map_err(problem)?;
-        Ok(run)
-    };
-    let run = checked.done(&api, of, action).await?;
-    accepted(&api, &run).await
+    decide(api, (known, checked), (AuditAction::Approve, id), (key, binding), approval).await
 }
 
 /// `POST /v1/runs/{run}/deny`.
@@ -117,21 +121,12 @@ pub(super) async fn deny(
 ) -> Result<Response, HttpProblem> {
     let DenyRequest { key, binding, why } = body::json(&api, body).await?;
     let why = match why.as_deref().map(str::trim) {
-        None => "a person refused it".to_owned(),
+        None => "a person refused it",
         Some("") => return Err(invalid("why: it is blank; say why, or leave it out")),
-        Some(why) => why.to_owned(),
+        Some(why) => why,
     };
-    let of = Of::run(AuditAction::Deny, &id).shown(&key, &binding);
-    let shared = api.clone();
-    let action = async move {
-        let api = shared;
-        let run = known.run(&api, &id, Access::Decide).await?;
-        let denial = PersonDecision::Deny { why: why.as_str().into() };
-        api.engine.decide(&run, &key, &binding, denial).await.map_err(problem)?;
-        Ok(run)
-    };
-    let run = checked.done(&api, of, action).await?;
-    accepted(&api, &run).await
+    let denial = PersonDecision::Deny { why: why.into() };
+    decide(api, (known, checked), (AuditAction::Deny, id), (key, binding), denial).await
 }
 
 /// `POST /v1/runs/{run}/answer`.
@@ -146,22 +141,8 @@ pub(super) async fn answer(
     if text.trim().is_empty() {
         return Err(invalid("text: it is blank; give the answer, or deny the action"));
     }
-    let of = Of::run(AuditAction::Answer, &id).shown(&key, &binding);
-    let shared = api.clone();
-    let action = async move {
-        let api = shared;
-        let run = known.run(&api, &id, Access::Decide).await?;
-        let answer = PersonDecision::Answer { text: text.trim().into() };
-        api.engine.decide(&run, &key, &binding, answer).await.map_err(problem)?;
-        Ok(run)
-    };
-    let run = checked.done(&api, of, action).await?;
-    accepted(&api, &run).await
-}
-
-async fn accepted(api: &Api, run: &RunId) -> Result<Response, HttpProblem> {
-    let view = api.engine.view(run).await.map_err(problem)?;
-    Ok((StatusCode::ACCEPTED, axum::Json(view)).into_response())
+    let answer = PersonDecision::Answer { text: text.trim().into() };
+    decide(api, (known, checked), (AuditAction::Answer, id), (key, binding), answer).await
 }
 
 #[derive(Debug, Default, Deserialize)]
