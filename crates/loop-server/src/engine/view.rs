@@ -409,7 +409,7 @@ impl Engine {
             accepted_unix_ms: cell.map_or(line.unix_ms, |cell| cell.unix_ms),
             caller: cell.map(|cell| cell.caller.to_string()).filter(|caller| !caller.is_empty()),
             priority: cell.filter(|cell| !cell.caller.is_empty()).map(|cell| cell.priority),
-            tags: tags(line.origin.as_deref()),
+            tags: tags_of(line.origin.as_deref()),
             entries: line.entries,
             reason: line.stop.as_ref().map(|stop| stop.name().to_owned()),
             class: line.stop.as_ref().and(summary.class).map(|class| class.name().to_owned()),
@@ -453,7 +453,7 @@ fn queued(cell: &Cell) -> RunView {
 }
 
 /// The tags in a run's origin. An origin that has none is one without tags.
-fn tags(origin: Option<&str>) -> Vec<String> {
+pub(crate) fn tags_of(origin: Option<&str>) -> Vec<String> {
     #[derive(Deserialize)]
     struct Tags {
         #[serde(default)]

@@ -109,6 +109,16 @@ impl Pages {
     /// The run with this id, if the caller may do this with it.
     async fn read(&self, caller: &Caller, id: &str, role: Role) -> Result<(RunId, Recorded), HttpProblem> {
         let id = RunId::new(id);
+        // A run that cannot be read is one that does not exist for those who may not see it.
+        let line = self.source.journal.line(&id).await.map_err(|_| failed())?.ok_or_else(unknown)?;
+        let is_seen = match &line.trouble {
+            None => caller.may(role, &line.domain),
+            // Its domain cannot be read either.
+            Some(_) => caller.domains.is_none(),
+        };
+        if !is_seen {
+            return Err(unknown());
+        }
         let recorded = match self.source.journal.read(&id).await {
             Ok(recorded) => recorded,
             Err(JournalError::Unknown { .. } | JournalError::Pruned { .. }) => return Err(unknown()),

@@ -40,7 +40,7 @@ async fn kept(journal: &SqliteJournal, world: &World) -> RunId {
 
 struct Served {
     router: axum::Router,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 async fn served(worlds: &[World]) -> Served {
@@ -50,7 +50,7 @@ async fn served(worlds: &[World]) -> Served {
         kept(&journal, world).await;
     }
     let source = PageSource { journal, engine: None, prompts: Arc::new(|_, _| None), audit: Audit::none() };
-    Served { router: router(source), _folder: folder }
+    Served { router: router(source), folder }
 }
 
 fn caller(roles: &[Role], domains: Option<&[&str]>) -> Caller {
@@ -95,6 +95,21 @@ async fn what_a_caller_may_not_see_does_not_exist_for_them() {
         assert_eq!(served.get(reader(), path).await.0, StatusCode::NOT_FOUND, "{path}");
     }
     assert_eq!(served.get(reader(), "/runs/run-1?at=x").await.0, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn a_damaged_run_of_another_tenant_does_not_exist_either() {
+    let served = served(&[runs::whole()]).await;
+    let connection = rusqlite::Connection::open(served.folder.path().join("runs.db")).unwrap();
+    let changed = connection.execute("UPDATE entries SET event = '{' WHERE seq = 1", []).unwrap();
+    assert_eq!(changed, 1);
+    for path in ["/runs/run-1", "/runs/run-1/approve"] {
+        let roles = [Role::Read, Role::Approve];
+        let (status, _) = served.get(caller(&roles, None), path).await;
+        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "{path}");
+        let (status, page) = served.get(caller(&roles, Some(&["crm"])), path).await;
+        assert_eq!(status, StatusCode::NOT_FOUND, "{path}: {page}");
+    }
 }
 
 #[tokio::test]
@@ -154,7 +169,7 @@ async fn figures_of_a_long_run_and_a_long_list() {
         writer.append_all(&entries[1..], Durability::Committed).await.unwrap();
     }
     let source = PageSource { journal, engine: None, prompts: Arc::new(|_, _| None), audit: Audit::none() };
-    let served = Served { router: router(source), _folder: folder };
+    let served = Served { router: router(source), folder };
     for path in [
         format!("/runs/{long}"),
         format!("/runs/{long}?at=20"),

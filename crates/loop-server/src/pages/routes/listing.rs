@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::{Pages, failed, made, shown};
 use crate::caller::{Caller, Role};
-use crate::engine::RunPhase;
+use crate::engine::{RunPhase, tags_of};
 use crate::pages::{RunsFilter, RunsPage, runs};
 use crate::problem::HttpProblem;
 
@@ -54,15 +54,19 @@ impl Pages {
             let summary = summaries.get(&line.run).copied().unwrap_or_default();
             let waits = line.stop.is_none() && line.trouble.is_none() && self.waits(line).await;
             let line = RunLine { is_written: line.is_written && !waits, ..line.clone() };
-            listed.push(ListedRun::new(&line, summary, waits, tags(line.origin.as_deref())));
+            listed.push(ListedRun::new(&line, summary, waits, tags_of(line.origin.as_deref())));
         }
         Ok(listed)
     }
 
     /// The summaries of these runs. That of a run that has ended is read once.
     async fn summaries(&self, lines: &[RunLine]) -> Result<BTreeMap<RunId, RunSummary>, HttpProblem> {
-        let known = self.ended.lock().map(|known| known.clone()).unwrap_or_default();
-        let is_new = |line: &&RunLine| line.stop.is_none() || !known.contains_key(&line.run);
+        let mut found: BTreeMap<RunId, RunSummary> = BTreeMap::new();
+        if let Ok(known) = self.ended.lock() {
+            let ended = lines.iter().filter(|line| line.stop.is_some());
+            found.extend(ended.filter_map(|line| Some((line.run.clone(), *known.get(&line.run)?))));
+        }
+        let is_new = |line: &&RunLine| !found.contains_key(&line.run);
         let ids: Vec<RunId> = lines.iter().filter(is_new).map(|line| line.run.clone()).collect();
         let read = self.source.journal.summaries(&ids).await.map_err(|_| failed())?;
         if let Ok(mut known) = self.ended.lock() {
@@ -72,7 +76,8 @@ impl Pages {
             let ended = lines.iter().filter(|line| line.stop.is_some());
             known.extend(ended.filter_map(|line| Some((line.run.clone(), *read.get(&line.run)?))));
         }
-        Ok(known.into_iter().chain(read).collect())
+        found.extend(read);
+        Ok(found)
     }
 
     /// Whether a run that has not ended waits for a person. What the engine knows is not read again, and neither is a run
@@ -98,17 +103,6 @@ impl Pages {
         }
         waits
     }
-}
-
-/// The tags in a run's origin.
-fn tags(origin: Option<&str>) -> Vec<String> {
-    #[derive(Deserialize)]
-    struct Tags {
-        #[serde(default)]
-        tags: Vec<String>,
-    }
-    let read = origin.and_then(|origin| serde_json::from_str(origin).ok());
-    read.map_or_else(Vec::new, |Tags { tags }| tags)
 }
 
 /// Of how many runs it is remembered whether they wait, or what they cost.
