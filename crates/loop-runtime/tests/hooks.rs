@@ -207,6 +207,21 @@ async fn a_message_that_fails_too_often_is_left_alone() {
 }
 
 #[tokio::test]
+async fn a_message_that_failed_since_it_was_listed_waits_for_its_time() {
+    // I-29: two deliverers list it before one of them tries it.
+    let folder = tempfile::tempdir().unwrap();
+    let journal = journal(folder.path());
+    let receiver = Receiver::failing(u32::MAX);
+    let hooks = vec![hook("desk", &[HookEvent::Ended], To(Arc::clone(&receiver)))];
+    loop_of(&journal, confident(), hooks.clone()).run(common::item()).await.unwrap();
+    let hooks = Hooks::new(hooks);
+    let listed = journal.outbox().await.unwrap();
+    assert_eq!(hooks.deliver(&journal, listed.clone()).await.unwrap().len(), 1);
+    assert_eq!(hooks.deliver(&journal, listed).await.unwrap(), []);
+    assert_eq!((journal.outbox().await.unwrap()[0].failures, receiver.ids().len()), (2, 2));
+}
+
+#[tokio::test]
 async fn a_message_is_there_with_its_entry_or_not_at_all() {
     // H2: one transaction for both.
     let folder = tempfile::tempdir().unwrap();

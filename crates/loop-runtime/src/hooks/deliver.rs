@@ -66,9 +66,14 @@ impl Hooks {
         hook: &Hook,
         queued: QueuedMessage,
     ) -> Result<Option<HookReport>, JournalError> {
+        let listed = queued.failures;
         let Some(ClaimedMessage { queued, _lock }) = journal.claim_message(&queued.message.id).await? else {
             return Ok(None);
         };
+        // It was tried between the list and the claim, and is due later now.
+        if queued.failures != listed {
+            return Ok(None);
+        }
         let message = &queued.message;
         let sending = std::panic::AssertUnwindSafe(hook.sender.send(message)).catch_unwind();
         let sent = match tokio::time::timeout(hook.timeout, sending).await {

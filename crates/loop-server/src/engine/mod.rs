@@ -46,6 +46,7 @@ pub use error::EngineError;
 use line::{Line, Places};
 pub use people::PersonDecision;
 pub use submit::{NewRun, Submitted};
+#[cfg(feature = "http")]
 pub(crate) use view::tags_of;
 pub use view::{PendingAction, RunFilter, RunPage, RunState, RunView};
 

@@ -255,9 +255,11 @@ impl Engine {
             return Ok(());
         }
         let cell = self.cell_of(&state).await?;
-        cell.set_entries(0);
         if !matches!(state.phase(), Phase::WaitingForPerson { .. }) {
             self.continue_run(&cell);
+        } else if let Some(line) = self.inner.journal.line(run).await? {
+            // What was journaled here is known here, and its readers look at it.
+            cell.set_entries(line.entries);
         }
         Ok(())
     }
