@@ -12,7 +12,7 @@ use loop_core::{
     Event, EventKind, Facts, GateSettings, History, Millis, NotTakenOver, Note, Overridden, PicoUsd,
     Provenance, Rejected, Run, RunId, RunSpec, SpecNames, Started, WorkItem,
 };
-use loop_llm::{Message, Secrets, holds_url_secret};
+use loop_llm::{ChatModel, Message, Secrets, holds_url_secret};
 use loop_prompts::Prompts;
 use loop_tools::{Credentials, Registry};
 use serde_json::Value;
@@ -35,6 +35,7 @@ use crate::save::Saver;
 use crate::shared::SharedBudgets;
 use crate::sink;
 use crate::taint::{doubts_of, requested_of, taint_of};
+use crate::trace::TraceSampler;
 use crate::uses::ToolUses;
 use crate::validate::Validator;
 
@@ -67,7 +68,9 @@ pub(crate) struct Parts {
     pub(crate) counts_own: bool,
     origin: Option<Arc<str>>,
     overridden: Vec<Overridden>,
-    watchers: Vec<Arc<Watcher>>,
+    pub(crate) watchers: Vec<Arc<Watcher>>,
+    /// Which runs are traced. `None`: none has spans of its own.
+    pub(crate) sampler: Option<Arc<dyn TraceSampler>>,
     pub(crate) hooks: Hooks,
 }
 
@@ -262,6 +265,7 @@ impl Runner {
             origin: None,
             overridden: Vec::new(),
             watchers: Vec::new(),
+            sampler: None,
             hooks: Hooks::default(),
         };
         Self { parts: Arc::new(parts) }
@@ -442,6 +446,30 @@ impl Runner {
         self.with(|parts| parts.watchers.push(Arc::new(Watcher::new(observer))))
     }
 
+    /// The same loop, whose runs are traced as the sampler decides: their model calls and tool calls are told of a span of
+    /// their own ([`SpanId::of_call`](loop_core::SpanId::of_call)) in the submitter's trace, or in one of the run. Somebody
+    /// else records the spans: an [`Observer`]. Without a sampler, calls are told of the submitter's span as it was given.
+    pub fn with_tracing(self, sampler: Arc<dyn TraceSampler>) -> Self {
+        self.with(|parts| parts.sampler = Some(sampler))
+    }
+
+    /// The same loop with other models: each is what `change` makes of the one before. One that serves several tiers is
+    /// changed for each of them.
+    pub fn with_changed_models(
+        self,
+        mut change: impl FnMut(Arc<dyn ChatModel>) -> Arc<dyn ChatModel>,
+    ) -> Self {
+        self.with(|parts| {
+            let Models { selector, base, escalated, fallback } = parts.models.clone();
+            parts.models = Models {
+                selector: change(selector),
+                base: change(base),
+                escalated: change(escalated),
+                fallback: change(fallback),
+            };
+        })
+    }
+
     /// What each observer heard so far, in the order in which they were added.
     pub fn observed(&self) -> Vec<Observed> {
         self.parts.watchers.iter().map(|watcher| watcher.observed()).collect()
@@ -513,12 +541,24 @@ impl Runner {
         let clock = Clock { origin: Instant::now(), base: Millis(0) };
         let (first, uses, history) = (Vec::new(), ToolUses::default(), history.into());
         let before = Before::of(&run);
-        Ok(Opening { run, writer, seq: 0, opened: Some(opened), clock, first, uses, history, before })
+        let earlier = Vec::new();
+        Ok(Opening {
+            run,
+            writer,
+            seq: 0,
+            opened: Some(opened),
+            clock,
+            first,
+            uses,
+            history,
+            before,
+            earlier,
+        })
     }
 
     /// Whether a run was begun for this item, in this domain. Who asks for it, and under which trace, may differ.
     pub(crate) fn is_same_request(&self, run: &Run, item: WorkItem) -> bool {
-        let plain = |item: WorkItem| WorkItem { caller: None, trace: None, ..item };
+        let plain = |item: WorkItem| WorkItem { caller: None, trace: None, traceparent: None, ..item };
         let item = plain(sink::item(&self.parts.secrets, item));
         run.spec().domain == self.parts.spec.domain && plain(run.started().item.clone()) == item
     }
@@ -595,7 +635,8 @@ impl Runner {
         let mut uses = ToolUses::default();
         recorded.entries.iter().for_each(|entry| uses.hear(entry, &recorded.spec));
         let history = read_history(state.started())?;
-        Ok(Opening { run: state, writer, seq, opened: None, clock, first, uses, history, before })
+        let earlier = if self.parts.watchers.is_empty() { Vec::new() } else { recorded.entries };
+        Ok(Opening { run: state, writer, seq, opened: None, clock, first, uses, history, before, earlier })
     }
 
     /// Replays a recorded run: its decisions, its prompts with the templates of this loop, and its reads with the tools of
@@ -630,6 +671,9 @@ impl Runner {
             Pace::Own => Events::queue(&id),
             Pace::InStep => Events::in_step(&id),
         };
+        for watcher in &self.parts.watchers {
+            watcher.tell(|observer| observer.drives(&opening.run, &opening.earlier));
+        }
         let watching = self.parts.watchers.iter().map(|watcher| watcher.feed(&id));
         let feeds = std::iter::once(feed).chain(watching).collect();
         let driver = Driver::new(Arc::clone(&self.parts), opening, controls, feeds, pace);
@@ -664,6 +708,7 @@ impl Runner {
             origin: shared.origin.clone(),
             overridden: shared.overridden.clone(),
             watchers: shared.watchers.clone(),
+            sampler: shared.sampler.clone(),
             hooks: shared.hooks.clone(),
         };
         change(&mut parts);

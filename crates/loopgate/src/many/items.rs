@@ -145,7 +145,7 @@ fn domain_digest(domain: &Domain, runner: &Runner) -> Digest {
 
 /// Who asks for an item, and under which trace, may differ.
 fn digest(of_domain: Digest, item: &WorkItem) -> Result<Digest, Failure> {
-    let plain = WorkItem { caller: None, trace: None, ..item.clone() };
+    let plain = WorkItem { caller: None, trace: None, traceparent: None, ..item.clone() };
     let text = format!("{of_domain} {}", serde_json::to_string(&plain)?);
     Ok(Digest::of("batch item", text.as_bytes()))
 }
