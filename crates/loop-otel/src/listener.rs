@@ -15,6 +15,9 @@ pub(crate) struct Listener(pub(crate) Arc<Shared>);
 
 impl Observer for Listener {
     fn observe(&self, run: &RunId, event: &RunEvent) {
+        if matches!(event, RunEvent::Text { .. } | RunEvent::Part { .. }) {
+            return;
+        }
         let shared = &*self.0;
         let mut runs = shared.runs();
         let Some(spans) = runs.get_mut(run) else { return };
@@ -22,7 +25,7 @@ impl Observer for Listener {
             RunEvent::Recorded(entry) => spans.hear(entry, shared),
             RunEvent::Call { key, attempt, news } => spans.news(*key, *attempt, news),
             RunEvent::Lost { entries, .. } => spans.missed(*entries),
-            RunEvent::Text { .. } | RunEvent::Part { .. } => return,
+            RunEvent::Text { .. } | RunEvent::Part { .. } => {}
         }
         if spans.is_settled() {
             let spans = runs.remove(run);

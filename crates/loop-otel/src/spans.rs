@@ -39,6 +39,8 @@ pub(crate) struct RunSpans {
     stopped: Option<(String, StopClass, String)>,
     /// The instant of the last entry.
     last: Millis,
+    /// The instant of the last entry that is not about saving.
+    active: Millis,
     /// The sequence number of the entry that is heard next.
     next: u64,
     /// The driver has left the run behind this entry.
@@ -97,6 +99,7 @@ impl RunSpans {
             is_compacted: false,
             stopped: None,
             last: began,
+            active: began,
             next: 0,
             left: None,
             missed: 0,
@@ -184,10 +187,12 @@ impl RunSpans {
             EventKind::EagerStarted { key, attempt, name, .. } => {
                 let (tool, key_text) = (Arc::clone(name), key.to_string().into());
                 let open = OpenTool { at, tool, key: key_text, parameters: None, is_eager: true };
-                self.tools.insert((*key, *attempt), open);
+                // It may have been dispatched before this is heard.
+                self.tools.entry((*key, *attempt)).or_insert(open).is_eager = true;
             }
             EventKind::ToolFinished { key, attempt, observation } => {
-                self.enter(key.pass, at, out);
+                let began = self.tools.get(&(*key, *attempt)).map_or(at, |open| open.at);
+                self.enter(key.pass, began, out);
                 self.tool_ends((*key, *attempt), observation, entry, out);
             }
             EventKind::PersonAnswered { key, answer, .. } => {
@@ -217,6 +222,9 @@ impl RunSpans {
             self.note(note, at, out);
         }
         self.last = self.last.max(at);
+        if !matches!(entry.event.kind, EventKind::SaveFinished { .. }) {
+            self.active = self.last;
+        }
     }
 
     fn note(&mut self, note: &Note, at: Millis, out: Out<'_>) {
@@ -238,7 +246,6 @@ impl RunSpans {
             }
             Note::Stopped { certificate } => {
                 let reason = certificate.reason().name().to_owned();
-                self.close_pass(at, out);
                 let line = loop_runtime::report::explain(certificate);
                 self.stopped = Some((reason, certificate.class, line));
             }
@@ -275,7 +282,7 @@ impl RunSpans {
         if self.pass.as_ref().is_some_and(|open| open.number >= number) {
             return;
         }
-        self.close_pass(self.last, out);
+        self.close_pass(self.active, out);
         self.pass = Some(OpenPass { number, at, confidence: None });
     }
 
@@ -332,7 +339,8 @@ impl RunSpans {
         let out = Out { shared, sends: true };
         let Some((reason, class, line)) = self.stopped.take() else { return };
         let open: Vec<_> = self.tools.keys().copied().collect();
-        open.into_iter().for_each(|call| self.lost(call, self.last, out));
+        open.into_iter().for_each(|call| self.lost(call, self.active, out));
+        self.close_pass(self.active, out);
         let spec = &self.spec;
         let attributes = Attributes::default()
             .with(names::OPERATION, names::INVOKE_AGENT)
