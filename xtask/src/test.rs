@@ -28,12 +28,18 @@ pub(crate) fn run(suite: Option<&str>, write: bool) -> Result<(), Failure> {
             arguments.extend(["-p", "loop-domain", "-p", "loopgate", "--test", "it", "lies::"]);
         }
         // What is not built by default is tested all the same.
-        None => arguments.extend(["--workspace", "--features", "loopgate/mcp-server,loopgate/otel,loopgate/server"]),
+        None => arguments.extend([
+            "--workspace",
+            "--features",
+            "loopgate/mcp-server,loopgate/otel,loopgate/server",
+        ]),
         // Kinds of tools are features there.
         Some(package @ ("loop-connectors" | "loop-domain" | "loop-server")) => {
             arguments.extend(["-p", package, "--all-features"]);
         }
-        Some(package @ "loopgate") => arguments.extend(["-p", package, "--features", "mcp-server,otel,server"]),
+        Some(package @ "loopgate") => {
+            arguments.extend(["-p", package, "--features", "mcp-server,otel,server"])
+        }
         Some(package) => arguments.extend(["-p", package]),
     }
     // Random cases are the same in each run, unless a seed is given; `cargo xtask explore` tries others.

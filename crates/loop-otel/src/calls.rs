@@ -27,9 +27,9 @@ impl RunSpans {
         let at = entry.event.at;
         let (key, attempt) = call;
         // One that was announced by an entry that was missed began at the latest with the entry before.
-        let unseen = OpenCall { at, ..OpenCall::default() };
+        let unannounced = OpenCall { at, ..OpenCall::default() };
         let OpenCall { at: began, tier, max_tokens, events } =
-            self.open_calls.remove(&call).unwrap_or(unseen);
+            self.open_calls.remove(&call).unwrap_or(unannounced);
         let id = SpanId::of_call(self.run(), key, attempt);
         let timing = self.timing((key.to_string().into(), attempt), /*is_inner*/ false, out);
         let tier = tier.unwrap_or(Tier::Base);

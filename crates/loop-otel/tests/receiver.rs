@@ -38,7 +38,8 @@ impl Receiver {
         let (kept, released) = (Arc::clone(&got), Arc::new(Mutex::new(released)));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (kept, answers, released) = (Arc::clone(&kept), Arc::clone(&answers), Arc::clone(&released));
+                let (kept, answers, released) =
+                    (Arc::clone(&kept), Arc::clone(&answers), Arc::clone(&released));
                 std::thread::spawn(move || serve(stream.unwrap(), &kept, &answers, &released));
             }
         });

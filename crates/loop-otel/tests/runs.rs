@@ -1,4 +1,4 @@
-//! Runners for tests, and what they are told.
+//! Runners for tests, and the spans that their calls are told of.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,9 +13,9 @@ use loop_runtime::{RunSpec, Runner, WorkItem};
 
 /// The spans that calls were told of.
 #[derive(Clone, Debug, Default)]
-pub struct Told(Arc<Mutex<Vec<(String, Option<TraceParent>)>>>);
+pub struct Noted(Arc<Mutex<Vec<(String, Option<TraceParent>)>>>);
 
-impl Told {
+impl Noted {
     fn note(&self, what: &str, traceparent: Option<TraceParent>) {
         self.0.lock().unwrap().push((what.to_owned(), traceparent));
     }
@@ -29,13 +29,13 @@ impl Told {
 #[derive(Debug)]
 struct Noting {
     inner: Scripted,
-    told: Told,
+    noted: Noted,
 }
 
 #[async_trait]
 impl ChatModel for Noting {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
-        self.told.note("model", request.meta.traceparent);
+        self.noted.note("model", request.meta.traceparent);
         self.inner.stream(request).await
     }
 }
@@ -51,11 +51,12 @@ pub const WRITES: &str = r#"{"version": 1, "replies": [
     {"text": "Done.", "usage": {"input": 20, "output": 2}}]}"#;
 
 /// A runner of a conversation with a tool that reads and one that writes.
-pub fn runner(replies: &str, told: &Told) -> Runner {
+pub fn runner(replies: &str, noted: &Noted) -> Runner {
     let schema = serde_json::json!({"type": "object", "properties": {"of": {"type": "string"}}});
-    let look = ToolDeclaration::new("look_up").description("Looks it up.").effect(Effect::Read).schema(schema);
+    let look =
+        ToolDeclaration::new("look_up").description("Looks it up.").effect(Effect::Read).schema(schema);
     let reboot = ToolDeclaration::new("reboot").description("Reboots it.").effect(Effect::WriteKeyed);
-    let (of_look, of_reboot) = (told.clone(), told.clone());
+    let (of_look, of_reboot) = (noted.clone(), noted.clone());
     let tools = Registry::builder()
         .tool_fn(look, move |_, context: ToolContext, _| {
             of_look.note("look_up", context.traceparent);
@@ -76,7 +77,7 @@ pub fn runner(replies: &str, told: &Told) -> Runner {
         above: Vec::new(),
     };
     let spec = RunSpec::conversation("desk", ModelSpec::new("openai", "gpt-test").with_price(price));
-    let model = Noting { inner: Scripted::from_json(replies).unwrap(), told: told.clone() };
+    let model = Noting { inner: Scripted::from_json(replies).unwrap(), noted: noted.clone() };
     Runner::new(spec, tools, Models::one(Arc::new(model)))
 }
 
@@ -86,8 +87,11 @@ pub fn item() -> WorkItem {
 
 /// Telemetry that goes to `url`, with more variables, and the lines that it reports.
 pub fn telemetry(url: &str, more: &[(&str, &str)]) -> (Telemetry, Arc<Mutex<Vec<String>>>) {
+    // Nothing is sent before it is flushed, unless a test says otherwise.
+    let calm = [("OTEL_BSP_SCHEDULE_DELAY", "600000"), ("OTEL_METRIC_EXPORT_INTERVAL", "86400000")];
     let known: BTreeMap<String, String> = [("OTEL_EXPORTER_OTLP_ENDPOINT", url)]
         .iter()
+        .chain(&calm)
         .chain(more)
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();

@@ -71,7 +71,10 @@ fn text(bytes: &[u8], field: u64) -> String {
 }
 
 fn hex(bytes: &[u8], field: u64) -> String {
-    all(bytes, field).first().map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect()).unwrap_or_default()
+    all(bytes, field)
+        .first()
+        .map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect())
+        .unwrap_or_default()
 }
 
 /// Attributes, with values as text.
@@ -108,7 +111,9 @@ pub struct Span {
 
 impl Span {
     pub fn has(&self, name: &str) -> &str {
-        self.attributes.get(name).unwrap_or_else(|| panic!("{} has no {name}: {:#?}", self.name, self.attributes))
+        self.attributes
+            .get(name)
+            .unwrap_or_else(|| panic!("{} has no {name}: {:#?}", self.name, self.attributes))
     }
 }
 
@@ -136,7 +141,12 @@ pub fn spans(body: &[u8]) -> Vec<Span> {
 
 /// The names of the metrics of a request, each with its number of points.
 pub fn metrics(body: &[u8]) -> BTreeMap<String, usize> {
-    let points = |metric: &Vec<u8>| [7, 9].iter().map(|kind| all(metric, *kind).iter().map(|data| all(data, 1).len()).sum::<usize>()).sum();
+    let points = |metric: &Vec<u8>| {
+        [7, 9]
+            .iter()
+            .map(|kind| all(metric, *kind).iter().map(|data| all(data, 1).len()).sum::<usize>())
+            .sum()
+    };
     items(body).iter().map(|metric| (text(metric, 1), points(metric))).collect()
 }
 

@@ -71,10 +71,10 @@ impl Watcher {
         let (sender, receiver) = event_queue();
         let (load, progress) = (Arc::new(Load::new(MAX_TEXT_BYTES)), Arc::<Progress>::default());
         let (own_load, own_progress) = (Arc::clone(&load), Arc::clone(&progress));
-        let heard = Arc::clone(&observer);
+        let listener = Arc::clone(&observer);
         // A thread rather than a task: the end of a runtime waits for its blocking tasks, but not for this.
         let thread = std::thread::Builder::new().name("loop-observer".to_owned());
-        let spawned = thread.spawn(move || listen(heard.as_ref(), receiver, &own_load, &own_progress));
+        let spawned = thread.spawn(move || listen(listener.as_ref(), receiver, &own_load, &own_progress));
         if let Err(error) = spawned {
             panic!("no thread for an observer: {error}");
         }
@@ -86,8 +86,8 @@ impl Watcher {
     }
 
     /// Tells the observer something on the run's own task. A panic is counted and changes nothing.
-    pub(crate) fn tell(&self, told: impl FnOnce(&dyn Observer)) {
-        if std::panic::catch_unwind(AssertUnwindSafe(|| told(self.observer.as_ref()))).is_err() {
+    pub(crate) fn tell(&self, call: impl FnOnce(&dyn Observer)) {
+        if std::panic::catch_unwind(AssertUnwindSafe(|| call(self.observer.as_ref()))).is_err() {
             self.progress.panics.fetch_add(1, Ordering::Relaxed);
         }
     }

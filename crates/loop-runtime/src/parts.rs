@@ -12,7 +12,7 @@ use loop_core::{
     Event, EventKind, Facts, GateSettings, History, Millis, NotTakenOver, Note, Overridden, PicoUsd,
     Provenance, Rejected, Run, RunId, RunSpec, SpecNames, Started, WorkItem,
 };
-use loop_llm::{ChatModel, Message, Secrets, holds_url_secret};
+use loop_llm::{Message, Secrets, holds_url_secret};
 use loop_prompts::Prompts;
 use loop_tools::{Credentials, Registry};
 use serde_json::Value;
@@ -446,30 +446,6 @@ impl Runner {
         self.with(|parts| parts.watchers.push(Arc::new(Watcher::new(observer))))
     }
 
-    /// The same loop, whose runs are traced as the sampler decides: their model calls and tool calls are told of a span of
-    /// their own ([`SpanId::of_call`](loop_core::SpanId::of_call)) in the submitter's trace, or in one of the run. Somebody
-    /// else records the spans: an [`Observer`]. Without a sampler, calls are told of the submitter's span as it was given.
-    pub fn with_tracing(self, sampler: Arc<dyn TraceSampler>) -> Self {
-        self.with(|parts| parts.sampler = Some(sampler))
-    }
-
-    /// The same loop with other models: each is what `change` makes of the one before. One that serves several tiers is
-    /// changed for each of them.
-    pub fn with_changed_models(
-        self,
-        mut change: impl FnMut(Arc<dyn ChatModel>) -> Arc<dyn ChatModel>,
-    ) -> Self {
-        self.with(|parts| {
-            let Models { selector, base, escalated, fallback } = parts.models.clone();
-            parts.models = Models {
-                selector: change(selector),
-                base: change(base),
-                escalated: change(escalated),
-                fallback: change(fallback),
-            };
-        })
-    }
-
     /// What each observer heard so far, in the order in which they were added.
     pub fn observed(&self) -> Vec<Observed> {
         self.parts.watchers.iter().map(|watcher| watcher.observed()).collect()
@@ -684,7 +660,7 @@ impl Runner {
         (Box::new(driver), events, Remote::new(control))
     }
 
-    fn with(self, change: impl FnOnce(&mut Parts)) -> Self {
+    pub(crate) fn with(self, change: impl FnOnce(&mut Parts)) -> Self {
         let shared = &self.parts;
         let mut parts = Parts {
             spec: Arc::clone(&shared.spec),

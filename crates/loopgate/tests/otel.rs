@@ -43,7 +43,10 @@ impl Receiver {
         let mut got: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for line in rest.lines() {
             let request: Value = serde_json::from_str(line).unwrap();
-            assert_eq!((&request["type"], &request["unknown"]), (&json!("application/x-protobuf"), &json!(0)));
+            assert_eq!(
+                (&request["type"], &request["unknown"]),
+                (&json!("application/x-protobuf"), &json!(0))
+            );
             assert_eq!(request["key"], "s3cret");
             let items = request["items"].as_array().unwrap().clone();
             got.entry(request["path"].as_str().unwrap().to_owned()).or_default().extend(items);
@@ -72,7 +75,10 @@ fn a_receiver_of_others_reads_the_trace_the_metrics_and_the_logs_of_a_run() {
     let got = receiver.end();
     let (trace, run) = (&outcome["otel_trace_id"], &outcome["run"]);
     assert_eq!(trace, "4bf92f3577b34da6a3ce929d0e0e4736");
-    assert!(err.contains("trace:   4bf92f3577b34da6a3ce929d0e0e4736") && !err.contains("telemetry:"), "{err}");
+    assert!(
+        err.contains("trace:   4bf92f3577b34da6a3ce929d0e0e4736") && !err.contains("telemetry:"),
+        "{err}"
+    );
     let spans = &got["/v1/traces"];
     let ids: BTreeSet<&str> = spans.iter().map(|span| span["id"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), spans.len());
@@ -103,8 +109,14 @@ fn a_receiver_of_others_reads_the_trace_the_metrics_and_the_logs_of_a_run() {
     assert!(counts["gate"] >= number("passes") && counts["pass"] >= number("passes"), "{counts:?}");
     let of = |span: &Value, name: &str| span["attributes"][name].as_u64().unwrap_or_default();
     let chats = || spans.iter().filter(|span| span["kind"] == 3);
-    assert_eq!(chats().map(|span| of(span, "gen_ai.usage.input_tokens")).sum::<u64>(), number("input_tokens"));
-    assert_eq!(chats().map(|span| of(span, "gen_ai.usage.output_tokens")).sum::<u64>(), number("output_tokens"));
+    assert_eq!(
+        chats().map(|span| of(span, "gen_ai.usage.input_tokens")).sum::<u64>(),
+        number("input_tokens")
+    );
+    assert_eq!(
+        chats().map(|span| of(span, "gen_ai.usage.output_tokens")).sum::<u64>(),
+        number("output_tokens")
+    );
     let metrics = &got["/v1/metrics"];
     let sum = |name: &str, what: &str| {
         let points = metrics.iter().filter(|point| point["name"] == name);
@@ -115,7 +127,10 @@ fn a_receiver_of_others_reads_the_trace_the_metrics_and_the_logs_of_a_run() {
     assert_eq!(sum("gen_ai.execute_tool.duration", "count"), number("tool_calls"));
     let logs = &got["/v1/logs"];
     let stopped = logs.iter().find(|record| record["event"] == "loopgate.run.stopped").unwrap();
-    assert_eq!((&stopped["trace"], &stopped["attributes"]["loopgate.stop.reason"]), (trace, &outcome["stop"]["reason"]));
+    assert_eq!(
+        (&stopped["trace"], &stopped["attributes"]["loopgate.stop.reason"]),
+        (trace, &outcome["stop"]["reason"])
+    );
 }
 
 /// Prometheus over a folder of its own.
@@ -152,7 +167,8 @@ fn prometheus_scrapes_the_server() {
         .stdin(std::fs::File::open(lint).unwrap())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&checked.stderr).into_owned() + &String::from_utf8_lossy(&checked.stdout);
+    let said =
+        String::from_utf8_lossy(&checked.stderr).into_owned() + &String::from_utf8_lossy(&checked.stdout);
     assert!(checked.status.success(), "{said}");
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config = format!(

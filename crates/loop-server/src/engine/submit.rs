@@ -110,7 +110,9 @@ impl Engine {
         // Neither is the span of a request that is sent again.
         body.item.traceparent = new.traceparent;
         let text = match (&body.budget, body.item.traceparent) {
-            (Some(_), _) | (_, Some(_)) => serde_json::to_string(&body).map_err(|error| EngineError::Item(error.to_string()))?,
+            (Some(_), _) | (_, Some(_)) => {
+                serde_json::to_string(&body).map_err(|error| EngineError::Item(error.to_string()))?
+            }
             (None, None) => text,
         };
         if !body.settings.is_empty() || body.budget.is_some() {
