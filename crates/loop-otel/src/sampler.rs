@@ -1,6 +1,6 @@
 //! Which runs are traced: by the trace's id alone, so that each process that drives a run decides the same.
 
-use loop_core::{RunTrace, TraceId};
+use loop_core::{Digest, RunTrace, TraceId};
 use loop_runtime::observe::TraceSampler;
 
 /// Which runs are traced.
@@ -8,7 +8,7 @@ use loop_runtime::observe::TraceSampler;
 pub(crate) enum Sampler {
     On,
     Off,
-    /// Those whose trace has at least this number in the last seven bytes of its id, of 2⁵⁶.
+    /// Those whose trace's id gives at least this number, of 2⁵⁶.
     From(u64),
     /// As the submitter says; without one as this.
     BySubmitter(Box<Sampler>),
@@ -39,10 +39,10 @@ impl TraceSampler for Sampler {
     }
 }
 
-/// The part of a trace's id that is random, also where the id is a time-ordered UUID.
+/// A number that follows from a trace's id. The id itself may be a time-ordered UUID, of which neighbours are alike.
 fn random(trace: &TraceId) -> u64 {
-    let bytes = trace.bytes().iter().skip(16 - RANDOM_BITS as usize / 8);
-    bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
+    let digest = Digest::of("sample", trace.bytes());
+    digest.0.iter().take(RANDOM_BITS as usize / 8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 const RANDOM_BITS: u32 = 56;
