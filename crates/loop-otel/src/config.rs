@@ -381,7 +381,8 @@ mod tests {
         let (traces, logs) = (config.traces.unwrap(), config.logs.unwrap());
         assert_eq!(traces.url.as_str(), "https://example.com/base/v1/traces");
         assert_eq!(logs.url.as_str(), "https://logs.example.com/in");
-        assert_eq!((traces.headers["api-key"].to_str().unwrap(), traces.headers.len()), ("a b", 2));
+        let key = traces.headers.get("api-key").unwrap().to_str().unwrap();
+        assert_eq!((key, traces.headers.len()), ("a b", 2));
         assert_eq!(traces.timeout, Duration::from_millis(250));
         assert!(config.resource.contains(&("service.name".to_owned(), "desk".to_owned())));
         assert!(config.resource.contains(&("deployment.environment.name".to_owned(), "test".to_owned())));

@@ -1,5 +1,5 @@
 //! Telemetry against a receiver on this machine.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
 mod receiver;
 mod runs;

@@ -13,14 +13,17 @@ use loop_runtime::{RunSpec, Runner, WorkItem};
 
 /// The spans that calls were told of.
 #[derive(Clone, Debug, Default)]
-pub struct Noted(Arc<Mutex<Vec<(String, Option<TraceParent>)>>>);
+pub struct Noted(Arc<Mutex<Vec<Call>>>);
+
+/// What was called, and its span.
+type Call = (String, Option<TraceParent>);
 
 impl Noted {
     fn note(&self, what: &str, traceparent: Option<TraceParent>) {
         self.0.lock().unwrap().push((what.to_owned(), traceparent));
     }
 
-    pub fn all(&self) -> Vec<(String, Option<TraceParent>)> {
+    pub fn all(&self) -> Vec<Call> {
         self.0.lock().unwrap().clone()
     }
 }
