@@ -31,12 +31,18 @@ pub(crate) fn run(suite: Option<&str>, write: bool) -> Result<(), Failure> {
             arguments.extend(["-p", "loop-domain", "-p", "loopgate", "--test", "it", "lies::"]);
         }
         // What is not built by default is tested all the same.
-        None => arguments.extend(["--workspace", "--features", "loopgate/mcp-server,loopgate/server"]),
+        None => arguments.extend([
+            "--workspace",
+            "--features",
+            "loopgate/mcp-server,loopgate/otel,loopgate/server",
+        ]),
         // Kinds of tools are features there.
         Some(package @ ("loop-connectors" | "loop-domain" | "loop-server")) => {
             arguments.extend(["-p", package, "--all-features"]);
         }
-        Some(package @ "loopgate") => arguments.extend(["-p", package, "--features", "mcp-server,server"]),
+        Some(package @ "loopgate") => {
+            arguments.extend(["-p", package, "--features", "mcp-server,otel,server"])
+        }
         Some(package) => arguments.extend(["-p", package]),
     }
     // Random cases are the same in each run, unless a seed is given; `cargo xtask explore` tries others.
@@ -156,7 +162,7 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 18] = [
+const SUITES: [(&str, &str); 19] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
@@ -168,6 +174,7 @@ const SUITES: [(&str, &str); 18] = [
     ("connectors", "loop-connectors"),
     ("domain", "loop-domain"),
     ("eval", "loop-eval"),
+    ("otel", "loop-otel"),
     ("server", "loop-server"),
     ("e2e", "loopgate"),
     ("bench", "loop-bench"),

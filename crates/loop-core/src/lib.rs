@@ -124,9 +124,9 @@ pub use run::{
     AnswerFault, Ask, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, Decision, DropReason,
     DroppedRead, EagerRead, Event, EventKind, Facts, History, NotEager, NotTakenOver, Note, Outcome, Output,
     Overridden, Parent, ParentEffect, PassRecord, PassSummary, PersonAnswer, PersonRequest, Phase, Poll,
-    PromptSize, Provenance, Purpose, Quote, Refusal, Rejected, Rejection, Reserve, Run, RunTool, SaveResult,
-    Saved, SelectedBy, ServedCall, Stage, Started, StartedCall, State, StopMode, StoppedIn, Stopping,
-    SubCallBudget, Takeover, Validate, Validation, Work, WorstCase,
+    PromptSize, Provenance, Purpose, Quote, Refusal, Rejected, Rejection, Reserve, Run, RunTool, RunTrace,
+    SaveResult, Saved, SelectedBy, ServedCall, Stage, Started, StartedCall, State, StopMode, StoppedIn,
+    Stopping, SubCallBudget, Takeover, Validate, Validation, Work, WorstCase,
 };
 pub use spec::{
     ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,
@@ -140,8 +140,9 @@ pub use spec::{
 pub use types::Planted;
 pub use types::{
     Action, Approver, Arguments, CallExtent, CommandKey, Confidence, Cost, Data, Digest, Effect, Evidence,
-    EvidenceId, FailureKind, FailureText, Instruction, InvalidDigest, InvalidKey, ItemForm, Locale, Millis,
-    ModelFailure, Observation, PicoUsd, Price, PriceAbove, Priority, Rates, Received, RunId, Scope, Slot,
-    Status, StopClass, SubCallUse, Tier, ToolCall, Totals, Usage, WorkItem, canonical, digest, digest_text,
-    edits, is_blank, is_clean, is_invisible, is_joiner,
+    EvidenceId, FailureKind, FailureText, Instruction, InvalidDigest, InvalidKey, InvalidTraceParent,
+    ItemForm, Locale, Millis, ModelFailure, Observation, PicoUsd, Price, PriceAbove, Priority, Rates,
+    Received, RunId, Scope, Slot, SpanId, Status, StopClass, SubCallUse, Tier, ToolCall, Totals, TraceId,
+    TraceParent, Usage, WorkItem, canonical, digest, digest_text, edits, is_blank, is_clean, is_invisible,
+    is_joiner,
 };

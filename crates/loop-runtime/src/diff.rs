@@ -128,7 +128,8 @@ impl<'a> Side<'a> {
 
     fn item(&self) -> Values {
         // Who requested the run, and under which trace, is not part of the work.
-        let item = WorkItem { caller: None, trace: None, ..self.run.started().item.clone() };
+        let item =
+            WorkItem { caller: None, trace: None, traceparent: None, ..self.run.started().item.clone() };
         leaves(&serde_json::to_value(item).unwrap_or_default())
     }
 

@@ -47,6 +47,8 @@ pub struct Report {
     pub run: String,
     /// The trace id: the caller's, or the run's own id.
     pub trace_id: String,
+    /// The id of the trace in which the run's spans are, where it is traced: 32 hexadecimal digits.
+    pub otel_trace_id: String,
     /// Who started the run, as the calling program stated it. Absent if not stated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
@@ -527,6 +529,7 @@ impl Report {
             version: REPORT_VERSION,
             run: outcome.run.to_string(),
             trace_id: started.item.trace.as_ref().unwrap_or(&outcome.run.0).to_string(),
+            otel_trace_id: started.trace().trace.to_string(),
             caller: started.item.caller.as_ref().map(ToString::to_string),
             item: Item {
                 id: started.item.id.to_string(),

@@ -24,3 +24,5 @@ pub mod problem;
 
 #[cfg(feature = "http")]
 pub use log::log_to;
+#[cfg(feature = "http")]
+pub use metrics::more_metrics;

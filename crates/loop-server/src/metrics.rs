@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request};
@@ -15,6 +15,16 @@ use crate::engine::Engine;
 
 /// The bounds of the buckets of times, in seconds.
 const BUCKETS: [f64; 9] = [0.001, 0.005, 0.02, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0];
+
+type More = Box<dyn Fn(&dyn Fn(&str) -> bool) -> String + Send + Sync>;
+
+static MORE: OnceLock<More> = OnceLock::new();
+
+/// Adds figures of runs to those of the server. The function is given whether a caller sees a domain, and returns text in the
+/// format of Prometheus. The first call of a process counts.
+pub fn more_metrics(more: impl Fn(&dyn Fn(&str) -> bool) -> String + Send + Sync + 'static) {
+    _ = MORE.set(Box::new(more));
+}
 
 /// What is counted.
 #[derive(Debug, Default)]
@@ -106,6 +116,9 @@ impl Metrics {
             _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {}", times.count);
             _ = writeln!(text, "{name}_sum{{{labels}}} {}", times.seconds);
             _ = writeln!(text, "{name}_count{{{labels}}} {}", times.count);
+        }
+        if let Some(more) = MORE.get() {
+            text.push_str(&more(&sees));
         }
         text
     }

@@ -430,6 +430,9 @@ pub(crate) struct RunArgs {
     /// Your own trace id, for example of a request [default: the run's id]
     #[arg(long, value_name = "ID")]
     pub(crate) trace: Option<String>,
+    /// The span in which you request the run, as the header of the W3C [default: the variable TRACEPARENT]
+    #[arg(long, value_name = "TRACEPARENT")]
+    pub(crate) traceparent: Option<String>,
     /// Who requests the run; stored in the journal and in the outcome
     #[arg(long, value_name = "NAME")]
     pub(crate) caller: Option<String>,

@@ -56,6 +56,11 @@ mod show;
 mod sim;
 mod status;
 mod stream;
+#[cfg(feature = "otel")]
+mod telemetry;
+#[cfg(not(feature = "otel"))]
+#[path = "no_telemetry.rs"]
+mod telemetry;
 mod tokens;
 mod tools;
 mod tune;
@@ -83,7 +88,7 @@ fn main() -> ExitCode {
     };
     let result = runtime.block_on(async {
         run::survive_file_limits();
-        match args.command {
+        let result = match args.command {
             Command::Init(args) => init::init(args),
             Command::Doctor(args) => doctor::doctor(&args).await,
             Command::Run(run) if run.is_many() => many::many(*run).await,
@@ -126,7 +131,9 @@ fn main() -> ExitCode {
             Command::Redteam(args) => redteam::redteam(*args).await,
             Command::Completions(args) => manual::completions(&args),
             Command::Man(args) => manual::man(&args),
-        }
+        };
+        telemetry::end().await;
+        result
     });
     screen::close();
     // What is dropped with the runtime may be dropped too late.

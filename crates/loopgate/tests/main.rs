@@ -42,6 +42,8 @@ mod mid_call;
 mod mock;
 mod model;
 mod models;
+#[cfg(all(feature = "otel", feature = "server", target_os = "linux"))]
+mod otel;
 mod outputs;
 mod outside;
 mod pages;

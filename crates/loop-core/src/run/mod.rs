@@ -60,6 +60,7 @@ mod select;
 mod step;
 mod stopping;
 mod take_over;
+mod trace;
 mod under;
 mod worst_case;
 
@@ -78,6 +79,7 @@ pub use parent::{Parent, ParentEffect, Takeover};
 pub use phase::{Ask, Batch, Call, Phase, Poll, Purpose, Stage, StartedCall, Stopping, Work};
 pub use quote::{PromptSize, Quote};
 pub use take_over::NotTakenOver;
+pub use trace::RunTrace;
 pub use worst_case::WorstCase;
 
 #[cfg(test)]

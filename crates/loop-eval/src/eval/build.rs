@@ -401,6 +401,7 @@ fn recorded(case: &Case, recording: &CaseRecording) -> Result<Parts, CaseError> 
         form: recording.form,
         caller: None,
         trace: None,
+        traceparent: None,
     };
     let model = match case.model.as_deref() {
         None => replied(case.replies.as_deref().unwrap_or_default(), case.exhausted.as_ref()),

@@ -61,8 +61,11 @@ pub(super) async fn submit(
         }
         None => None,
     };
+    // One that is not a traceparent is ignored, as the W3C demands.
+    let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok()?.parse().ok());
     let new = NewRun {
         domain,
+        traceparent,
         item,
         caller: Arc::clone(&known.0.name),
         key: key.map(str::to_owned),

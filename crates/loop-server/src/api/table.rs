@@ -102,6 +102,12 @@ pub(super) fn routes() -> Vec<Route> {
                     schema::<String>,
                     "Two requests of a caller with one key are one request: the second returns the run of the first. At most 200 characters.",
                 ),
+                parameter(
+                    "header",
+                    "traceparent",
+                    schema::<String>,
+                    "The span in which you submit, as the W3C says: the run is part of its trace. A header that is not one is ignored.",
+                ),
                 prefer(),
             ],
             body: Some(schema::<SubmitRequest>),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Digest, PicoUsd, RunId, WorkItem, canonical, is_clean};
+use loop_core::{Digest, PicoUsd, RunId, TraceParent, WorkItem, canonical, is_clean};
 use loop_runtime::Runner;
 use loop_runtime::budget::{SharedBudget, SharedLedger, Span};
 use loop_runtime::journal::{Accepted, QueueBounds, QueuedSubmission, Submission};
@@ -29,6 +29,8 @@ pub struct NewRun {
     pub settings: Vec<(String, String)>,
     /// Tags of the run.
     pub tags: Vec<String>,
+    /// The span of the caller, as the header `traceparent` says. It is not part of what is asked for. `None`: it has none.
+    pub traceparent: Option<TraceParent>,
     /// What the runs of the caller may cost together, besides the budgets of the domain. `None`: no more than those.
     pub budget: Option<SharedBudget>,
 }
@@ -105,9 +107,13 @@ impl Engine {
             serde_json::from_str(&text).map_err(|error| EngineError::Item(error.to_string()))?;
         // The operator sets it, so the same request with another budget is the same request.
         body.budget = new.budget.map(|budget| CallerBudget { token: budget.of, day: budget.limit.0 });
-        let text = match body.budget {
-            Some(_) => serde_json::to_string(&body).map_err(|error| EngineError::Item(error.to_string()))?,
-            None => text,
+        // Neither is the span of a request that is sent again.
+        body.item.traceparent = new.traceparent;
+        let text = match (&body.budget, body.item.traceparent) {
+            (Some(_), _) | (_, Some(_)) => {
+                serde_json::to_string(&body).map_err(|error| EngineError::Item(error.to_string()))?
+            }
+            (None, None) => text,
         };
         if !body.settings.is_empty() || body.budget.is_some() {
             let runner = self.runner_of(domain, &body).map_err(EngineError::Setting)?;

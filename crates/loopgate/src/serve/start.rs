@@ -17,12 +17,13 @@ use super::{ServeArgs, door};
 use crate::args::{DomainArgs, GoOnArgs};
 use crate::failure::Failure;
 use crate::run::Signals;
-use crate::{places, stream, view};
+use crate::{places, stream, telemetry, view};
 
 pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     let listener = door::bind(&args).await?;
     let mut signals = Signals::new()?;
     loop_server::log_to(|line| stream::note(format!("loopgate: {line}")));
+    telemetry::serve_metrics();
     let cwd = places::cwd()?;
     let mut loaded = Vec::new();
     for of in args.of_domains() {

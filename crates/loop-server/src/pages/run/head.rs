@@ -91,6 +91,9 @@ impl Head {
         for it in &started.provenance.overridden {
             origin.push(format!("Set by the caller: {} = {}", it.setting, it.value));
         }
+        if let Some(submitter) = started.item.traceparent {
+            origin.push(format!("Part of the trace {}.", submitter.trace));
+        }
         if !started.provenance.program.is_empty() {
             origin.push(format!("Begun by {}.", started.provenance.program));
         }
