@@ -38,6 +38,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "mcp", fetch: mcp_servers, tests: &[(CONNECTORS, "mcp::"), (LOOPGATE, "mcp_servers::")] },
     Suite { name: "mcp-clients", fetch: mcp_clients, tests: &[(LOOPGATE, "mcp_clients::")] },
     Suite { name: "api", fetch: python, tests: &[(LOOPGATE, "api::")] },
+    Suite { name: "deploy", fetch: deploy_checkers, tests: &[(LOOPGATE, "deploy::")] },
     Suite { name: "openapi", fetch: openapi_client, tests: &[(LOOPGATE, "serve_client::")] },
 ];
 
@@ -53,6 +54,17 @@ const NPM_SERVERS: [&str; 3] = [
 ];
 const PYTHON_SERVERS: [&str; 3] =
     ["mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19", "mcp-server-fetch==2026.10.24"];
+
+/// The checkers of files for compose and Kubernetes, with the schemas that they hold.
+const DEPLOY_CHECKERS: [&str; 2] = ["check-jsonschema==0.39.0", "kubernetes-validate==1.37.0"];
+
+/// The checkers of deployment files from PyPI in an environment of their own, and that of systemd.
+fn deploy_checkers(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
+    system_packages(shell, Path::new("/usr/bin/systemd-analyze"), &["systemd"])?;
+    let python = python_packages(shell, folder, "kubernetes-validate", &DEPLOY_CHECKERS)?;
+    let bin = python.parent().unwrap_or(folder).display().to_string();
+    Ok(vec![("LOOPGATE_DEPLOY_CHECKERS", bin)])
+}
 
 /// The generator of clients from OpenAPI documents.
 const OPENAPI_CLIENT: &str = "openapi-python-client==0.29.1";

@@ -16,7 +16,8 @@ fn file(name: &str) -> PathBuf {
 /// The options that a file gives to `loopgate serve`.
 fn options(name: &str) -> Vec<String> {
     let text = std::fs::read_to_string(file(name)).unwrap();
-    let words = text.lines().filter(|line| !line.trim_start().starts_with('#')).flat_map(str::split_whitespace);
+    let words =
+        text.lines().filter(|line| !line.trim_start().starts_with('#')).flat_map(str::split_whitespace);
     let options = words.filter(|word| word.starts_with("--") && !word.starts_with("---"));
     options.map(|word| word.split('=').next().unwrap_or_default().to_owned()).collect()
 }
@@ -28,7 +29,10 @@ fn every_option_of_the_server_is_one_of_the_command() {
         let options = options(name);
         assert!(options.len() >= 4, "{name}: {options:?}");
         for option in options {
-            assert!(help.contains(&format!("{option} ")), "{name}: {option} is not an option of `loopgate serve`");
+            assert!(
+                help.contains(&format!("{option} ")),
+                "{name}: {option} is not an option of `loopgate serve`"
+            );
         }
     }
 }
