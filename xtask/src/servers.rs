@@ -39,6 +39,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "mcp-clients", fetch: mcp_clients, tests: &[(LOOPGATE, "mcp_clients::")] },
     Suite { name: "api", fetch: python, tests: &[(LOOPGATE, "api::")] },
     Suite { name: "otel", fetch: otel, tests: &[(LOOPGATE, "otel::")] },
+    Suite { name: "deploy", fetch: deploy_checkers, tests: &[(LOOPGATE, "deploy::")] },
     Suite { name: "openapi", fetch: openapi_client, tests: &[(LOOPGATE, "serve_client::")] },
 ];
 
@@ -72,6 +73,17 @@ fn otel(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
         ("LOOPGATE_OTLP_PYTHON", python.display().to_string()),
         ("LOOPGATE_PROMETHEUS", prometheus.display().to_string()),
     ])
+}
+
+/// The checkers of files for compose and Kubernetes, with the schemas that they hold.
+const DEPLOY_CHECKERS: [&str; 2] = ["check-jsonschema==0.39.0", "kubernetes-validate==1.37.0"];
+
+/// The checkers of deployment files from PyPI in an environment of their own, and that of systemd.
+fn deploy_checkers(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
+    system_packages(shell, Path::new("/usr/bin/systemd-analyze"), &["systemd"])?;
+    let python = python_packages(shell, folder, "kubernetes-validate", &DEPLOY_CHECKERS)?;
+    let bin = python.parent().unwrap_or(folder).display().to_string();
+    Ok(vec![("LOOPGATE_DEPLOY_CHECKERS", bin)])
 }
 
 /// The generator of clients from OpenAPI documents.

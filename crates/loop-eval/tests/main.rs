@@ -8,6 +8,7 @@ mod bad_input;
 mod baseline;
 mod claims_corpus;
 mod examples;
+mod fleet;
 mod guard;
 mod guard_set;
 mod redteam;

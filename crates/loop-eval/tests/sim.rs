@@ -59,7 +59,7 @@ fn a_planted_bug_is_found_and_shrunk() {
     }
 }
 
-fn desk() -> RunSpec {
+pub(crate) fn desk() -> RunSpec {
     let model = ModelSpec::new("sim", "base").with_price(Price::flat(100_000, 400_000));
     let sections = [SectionSpec::new("findings", "Findings").required().cited()];
     let tool = |name: &str| -> ToolSpec {

@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Tune(Box<crate::tune::TuneArgs>),
     /// Simulate runs of a domain without a key: how often they stop for what, what they cost, which limit binds
     Sim(SimArgs),
+    /// Simulate hours of runs on workers that share a provider: what saturates first, how long runs take, what they cost
+    Fleet(Box<crate::fleet::FleetArgs>),
     /// List the runs in the journal, newest first
     Runs(Box<crate::runs::RunsCommandArgs>),
     /// Look after the journal: its size, deleting old runs, exporting and importing runs

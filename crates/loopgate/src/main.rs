@@ -12,6 +12,7 @@ mod doctor;
 mod domain;
 mod eval;
 mod failure;
+mod fleet;
 mod fork;
 mod grounding;
 mod guard;
@@ -103,6 +104,7 @@ fn main() -> ExitCode {
             Command::Backtest(args) => backtest::backtest(*args).await,
             Command::Tune(args) => tune::tune(*args).await,
             Command::Sim(args) => sim::sim(&args),
+            Command::Fleet(args) => fleet::fleet(&args),
             Command::Runs(args) => runs::runs(*args).await,
             Command::Journal(command) => journal::journal(command).await,
             Command::Tokens(command) => tokens::tokens(command),

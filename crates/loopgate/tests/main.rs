@@ -10,6 +10,7 @@ mod canary;
 mod chat;
 mod command;
 mod common;
+mod deploy;
 mod doctor;
 #[cfg(all(unix, feature = "server"))]
 mod doors;
