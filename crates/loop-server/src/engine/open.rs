@@ -1,7 +1,6 @@
 //! The start of an engine: it takes the queue, and continues what an earlier process left.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use loop_runtime::journal::{QueuedSubmission, SqliteJournal, SubmissionState};
@@ -38,7 +37,6 @@ impl Engine {
                 tasks: TaskTracker::new(),
                 draining: CancellationToken::new(),
                 left: CancellationToken::new(),
-                ended: AtomicU64::new(0),
                 _lock: lock,
             }),
         };
@@ -73,11 +71,10 @@ impl Engine {
             item,
             title,
             tags,
-            phase: if has_begun { RunPhase::Running } else { RunPhase::Queued },
             nth,
-            stop,
         };
-        let cell = Arc::new(Cell::new(known));
+        let phase = if has_begun { RunPhase::Running } else { RunPhase::Queued };
+        let cell = Arc::new(Cell::new(known, phase, stop));
         let order = match has_begun {
             true => JobOrder::resume(submission.priority, nth),
             false => JobOrder::begin(submission.priority, nth),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{Phase, Run, RunId};
-use loop_runtime::journal::{Journal as _, Recorded, RunLine, RunQuery, RunSummary, replay};
+use loop_runtime::journal::{Recorded, RunLine, RunQuery, RunSummary};
 use loop_runtime::report::{ListedCost, PersonRequestReport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,9 +24,8 @@ pub struct RunView {
     pub item: String,
     /// The work item's title.
     pub title: String,
-    /// `queued`, `running`, `waiting` (for a person), `interrupted` (it has not ended, and no process drives it), `ended` or
-    /// `damaged`.
-    pub state: String,
+    /// What it does.
+    pub state: RunState,
     /// When it was accepted, in milliseconds since 1970 (UTC); when it began, if it was not submitted to a server.
     pub accepted_unix_ms: u64,
     /// Who submitted it. Null: it was not submitted to this server.
@@ -60,7 +59,7 @@ pub struct RunFilter {
     pub state: Option<RunState>,
 }
 
-/// A state by which runs are listed.
+/// What a run does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
@@ -76,20 +75,6 @@ pub enum RunState {
     Ended,
     /// Its entries cannot be read.
     Damaged,
-}
-
-impl RunState {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-            Self::Interrupted => "interrupted",
-            Self::Ended => "ended",
-            Self::Damaged => "damaged",
-        }
-    }
 }
 
 /// A page of a list.
@@ -166,7 +151,7 @@ impl Engine {
             domain: submission.domain.to_string(),
             item: String::new(),
             title: String::new(),
-            state: RunState::Queued.name().to_owned(),
+            state: RunState::Queued,
             accepted_unix_ms: submission.unix_ms,
             caller: Some(submission.caller.to_string()),
             priority: Some(submission.priority),
@@ -249,7 +234,7 @@ impl Engine {
                 let is_last = lines.len() <= limit;
                 query.before = lines.last().map(|line| line.run.clone()).or(query.before);
                 for view in self.seen_all(lines).await? {
-                    if filter.state.is_none_or(|wanted| view.state == wanted.name()) {
+                    if is_for(view.state) {
                         seen += 1;
                         views.push(view);
                     }
@@ -405,7 +390,7 @@ impl Engine {
             domain: line.domain.to_string(),
             item: line.item.to_string(),
             title: line.title.to_string(),
-            state: state.name().to_owned(),
+            state,
             accepted_unix_ms: cell.map_or(line.unix_ms, |cell| cell.unix_ms),
             caller: cell.map(|cell| cell.caller.to_string()).filter(|caller| !caller.is_empty()),
             priority: cell.filter(|cell| !cell.caller.is_empty()).map(|cell| cell.priority),
@@ -421,8 +406,7 @@ impl Engine {
 
     /// Until when a run of another program waits for a person. `None`: it does not, or it cannot be read.
     async fn waits_until(&self, run: &RunId) -> Option<u64> {
-        let recorded = self.inner.journal.read(run).await.ok()?;
-        let state = replay(run, &recorded).ok()?;
+        let (recorded, state) = self.open_run(run).await.ok()?;
         let waits = matches!(state.phase(), Phase::WaitingForPerson { .. });
         let deadline = state.requested().iter().map(|requested| requested.deadline).min()?;
         (waits && deadline > recorded.now()).then(|| state.started().unix_ms_at(deadline))
@@ -438,7 +422,7 @@ fn queued(cell: &Cell) -> RunView {
         domain: cell.domain.to_string(),
         item: cell.item.to_string(),
         title: cell.title.to_string(),
-        state: state.name().to_owned(),
+        state,
         accepted_unix_ms: cell.unix_ms,
         caller: Some(cell.caller.to_string()),
         priority: Some(cell.priority),
