@@ -28,9 +28,9 @@ pub(crate) fn check(key: &str, models: &ModelsConfig) -> Result<(), String> {
         format!("`{key}` is not a setting; {hint}")
     };
     match steps.as_slice() {
-        [] | ["" | "profiles" | "serve" | "version", ..] | [_, .., ""] => {
-            Err(format!("`{key}` is not a setting that a caller can give; write one such as `limits.max_passes`"))
-        }
+        [] | ["" | "profiles" | "serve" | "version", ..] | [_, .., ""] => Err(format!(
+            "`{key}` is not a setting that a caller can give; write one such as `limits.max_passes`"
+        )),
         ["limits", limit] => {
             let known = keys_of::<LimitsConfig>();
             if known.iter().any(|known| known == limit) { Ok(()) } else { Err(unknown(limit, &known)) }

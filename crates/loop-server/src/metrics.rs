@@ -102,7 +102,12 @@ impl Metrics {
             return text;
         }
         let name = "loopgate_audit_left_out_total";
-        head(&mut text, name, "counter", "Refused requests that are not in the audit log, because a caller had too many.");
+        head(
+            &mut text,
+            name,
+            "counter",
+            "Refused requests that are not in the audit log, because a caller had too many.",
+        );
         _ = writeln!(text, "{name} {}", audit.left_out());
         let journal = engine.journal();
         head(&mut text, "loopgate_journal_commits_total", "counter", "Commits of the journal.");

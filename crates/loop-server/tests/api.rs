@@ -65,7 +65,13 @@ impl Client {
         Self { router: router(engine), seen: Mutex::default(), document: api::document() }
     }
 
-    pub(crate) async fn send(&self, who: Option<&Caller>, line: &str, headers: &[(&str, &str)], body: &str) -> Answered {
+    pub(crate) async fn send(
+        &self,
+        who: Option<&Caller>,
+        line: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answered {
         let (method, path) = line.split_once(' ').unwrap();
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
@@ -217,7 +223,11 @@ async fn every_route_answers_what_the_document_says_and_nothing_else() {
     for name in ["since", "until"] {
         let answered = client.get(&ada, &format!("/v1/runs?{name}=2026-11-26")).await;
         answered.refuses(400, "query");
-        assert!(answered.text.contains("is not a time in milliseconds since 1970 (UTC)"), "{}", answered.text);
+        assert!(
+            answered.text.contains("is not a time in milliseconds since 1970 (UTC)"),
+            "{}",
+            answered.text
+        );
     }
     let later = client.get(&ada, "/v1/runs?since=32503680000000").await.json();
     assert_eq!(later["runs"], json!([]));
@@ -380,7 +390,10 @@ async fn system(client: &Client, engine: &Engine, [root, ada, stranger]: [&Calle
     let figures = client.get(root, "/metrics").await.text;
     assert!(figures.contains("path=\"/v1/runs/{run}\",status=\"404\""), "{figures}");
     let ended = engine.load().domains["crm"].ended;
-    assert!(ended > 0 && figures.contains(&format!("loopgate_runs_ended_total{{domain=\"crm\"}} {ended}\n")), "{figures}");
+    assert!(
+        ended > 0 && figures.contains(&format!("loopgate_runs_ended_total{{domain=\"crm\"}} {ended}\n")),
+        "{figures}"
+    );
     client.get(&caller("sub", &[Role::Submit], None), "/metrics").await.refuses(403, "forbidden");
     client.send(None, "GET /metrics", &[], "").await.refuses(401, "unauthorized");
     assert_eq!(client.get(root, "/v1/audit?limit=1").await.json()["entries"], json!([]));

@@ -74,7 +74,8 @@ async fn what_is_done_is_recorded_though_the_client_is_gone_and_once_for_a_key()
 async fn a_refused_submission_or_decision_is_recorded_and_one_for_which_there_is_no_place_is_not() {
     // K8
     let (bench, gate) = (Bench::new(), Gate::closed());
-    let engine = bench.engine_of(&["crm"], &gate, EngineLimits { max_queued: 1, max_runs: 0, ..limits() }).await;
+    let engine =
+        bench.engine_of(&["crm"], &gate, EngineLimits { max_queued: 1, max_runs: 0, ..limits() }).await;
     let router = router(&engine);
     let sent = async |path: &str, body: &str| {
         router.clone().oneshot(request(path, body)).await.unwrap().status().as_u16()

@@ -8,9 +8,9 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use futures::StreamExt;
 use loop_core::Approver;
+use loop_server::caller;
 use loop_server::doors::tokens::{NewToken, TokenFile};
 use loop_server::doors::{Audit, DoorLimits, Doors, DoorsConfig, Hosts, WatchedTokens};
-use loop_server::caller;
 use loop_server::engine::{Engine, NewRun, RunState};
 use tower::ServiceExt;
 

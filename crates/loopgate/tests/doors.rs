@@ -84,7 +84,8 @@ fn a_file_of_tokens_that_lets_nothing_in_is_refused_and_one_for_another_domain_i
     let file = shell.state.path().join("tokens.toml");
     token(&shell, &file, "gone", &["--role", "admin"]);
     shell.run(&["tokens", "remove", "gone", "--file", path(&file)]);
-    let open = ["serve", "examples/crm", "--tokens", path(&file), "--listen", "0.0.0.0:0", "--public-host", "a"];
+    let open =
+        ["serve", "examples/crm", "--tokens", path(&file), "--listen", "0.0.0.0:0", "--public-host", "a"];
     let refused = shell.run(&open);
     refused.fails_with(&["--tokens", "tokens.toml: it has no valid token", "loopgate tokens add NAME"]);
     token(&shell, &file, "ci", &["--role", "read", "--domain", "crm", "--domain", "shop"]);
@@ -112,8 +113,11 @@ fn the_one_time_code_is_in_a_file_of_its_owner_and_not_in_a_log() {
     let mut child = shell.command(&["serve", "examples/crm", "--listen", "127.0.0.1:0"]).spawn().unwrap();
     let mut err = BufReader::new(child.stderr.take().unwrap());
     let mut told = String::new();
-    (0..2).for_each(|_| drop(err.read_line(&mut told).unwrap()));
-    assert!(told.contains("printed to a terminal only; --login-file FILE") && !told.contains("code="), "{told}");
+    (0..2).for_each(|_| assert!(err.read_line(&mut told).unwrap() > 0));
+    assert!(
+        told.contains("printed to a terminal only; --login-file FILE") && !told.contains("code="),
+        "{told}"
+    );
     child.kill().unwrap();
     child.wait().unwrap();
 }

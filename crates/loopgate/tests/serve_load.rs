@@ -169,7 +169,10 @@ fn memory_does_not_grow_with_the_runs() {
         memory.push(resident(&server));
     }
     let ended = server.ask("GET /metrics", "", "").body;
-    let ended = ended.lines().find_map(|line| line.strip_prefix("loopgate_runs_ended_total{domain=\"crm\"} ")).unwrap();
+    let ended = ended
+        .lines()
+        .find_map(|line| line.strip_prefix("loopgate_runs_ended_total{domain=\"crm\"} "))
+        .unwrap();
     assert_eq!(ended.parse::<usize>().unwrap(), plan.rounds * plan.submissions);
     assert_eq!(server.end().0, 0);
     if is_full() {

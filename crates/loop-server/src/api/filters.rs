@@ -63,7 +63,10 @@ pub(super) async fn expect_domain(api: &Api, known: &Known, domain: &str) -> Res
     if known.0.sees(domain) && (api.engine.domain(domain).is_some() || has_runs(api, &of_domain).await?) {
         return Ok(());
     }
-    Err(body::query_problem(format!("domain: there is no domain `{}`; GET /v1/domains lists them", cut(domain))))
+    Err(body::query_problem(format!(
+        "domain: there is no domain `{}`; GET /v1/domains lists them",
+        cut(domain)
+    )))
 }
 
 /// Fails for a reason that no run can stop for.

@@ -58,7 +58,10 @@ impl Refusals {
         }
         let left_out = std::mem::take(&mut counted.left_out);
         if left_out > 0 {
-            append(&mut entry, &format!("{left_out} refused or repeated requests before it are not recorded"));
+            append(
+                &mut entry,
+                &format!("{left_out} refused or repeated requests before it are not recorded"),
+            );
         }
         if !is_done && counted.recorded == MAX_REFUSALS {
             append(&mut entry, "further ones within the minute are counted and not recorded");

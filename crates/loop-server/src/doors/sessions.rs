@@ -70,7 +70,8 @@ impl Sessions {
         let own = state.sessions.values().filter(|(of, _)| *of == holder).count();
         let is_full = state.sessions.len() >= MAX_SESSIONS;
         if is_full || own >= MAX_SESSIONS_OF_ONE {
-            let replaced = state.sessions.iter().filter(|(_, (of, _))| own < MAX_SESSIONS_OF_ONE || *of == holder);
+            let replaced =
+                state.sessions.iter().filter(|(_, (of, _))| own < MAX_SESSIONS_OF_ONE || *of == holder);
             if let Some(first) = replaced.min_by_key(|(_, (_, ends))| *ends).map(|(hash, _)| *hash) {
                 state.sessions.remove(&first);
             }
@@ -158,7 +159,10 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         (0..MAX_SESSIONS).for_each(|_| drop(sessions.begin(holder).unwrap()));
         assert_eq!(sessions.state().sessions.len(), MAX_SESSIONS_OF_ONE + 1);
-        assert_eq!((sessions.find(first.reveal()), sessions.find(other.reveal())), (None, Some(Holder::Local)));
+        assert_eq!(
+            (sessions.find(first.reveal()), sessions.find(other.reveal())),
+            (None, Some(Holder::Local))
+        );
     }
 
     #[test]

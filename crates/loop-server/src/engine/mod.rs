@@ -36,6 +36,7 @@ use loop_domain::Domain;
 use loop_runtime::Runner;
 use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger};
 use loop_runtime::journal::{QueueBounds, QueueLock, SqliteJournal};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -173,6 +174,7 @@ struct Inner {
     limits: EngineLimits,
     state: Mutex<State>,
     tasks: TaskTracker,
+    asides: Arc<Semaphore>,
     /// No new work is begun.
     draining: CancellationToken,
     /// Everything is left as it is.
@@ -274,6 +276,25 @@ impl Engine {
         self.inner.left.cancelled().await;
     }
 
+    /// Does what keeps a processor busy, or reads files, where it holds up no other request. There are as many threads for it
+    /// as processors: what waits for its turn has none.
+    pub(crate) async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        // It is never closed.
+        let turn = Arc::clone(&self.inner.asides).acquire_owned().await;
+        let task = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work()
+        });
+        task.await.map_err(|error| match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The process is ending.
+            Err(_) => EngineError::Draining,
+        })
+    }
+
     /// What this process knows of a run that has not ended: its phase, and how many entries it has. `None`: it has ended, or
     /// it is not of this server.
     pub fn live(&self, run: &RunId) -> Option<LiveRun> {
@@ -293,15 +314,6 @@ impl Engine {
         })
         .await;
     }
-}
-
-/// Does what keeps a processor busy, or reads files, on a thread where it holds up no other request.
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, EngineError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| match error.try_into_panic() {
-        Ok(panic) => std::panic::resume_unwind(panic),
-        // The process is ending.
-        Err(_) => EngineError::Draining,
-    })
 }
 
 impl Inner {

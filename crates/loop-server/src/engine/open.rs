@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 use loop_runtime::journal::{QueuedSubmission, SqliteJournal, SubmissionState};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -35,6 +37,7 @@ impl Engine {
                 limits,
                 state: Mutex::new(State::default()),
                 tasks: TaskTracker::new(),
+                asides: Arc::new(Semaphore::new(thread::available_parallelism().map_or(2, Into::into))),
                 draining: CancellationToken::new(),
                 left: CancellationToken::new(),
                 _lock: lock,

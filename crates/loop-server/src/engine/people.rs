@@ -267,11 +267,11 @@ impl Engine {
     /// A run as the journal has it.
     pub(super) async fn open_run(&self, run: &RunId) -> Result<(Recorded, Run), EngineError> {
         let (id, recorded) = (run.clone(), self.inner.journal.read(run).await?);
-        super::aside(move || {
+        let replaying = self.aside(move || {
             let state = replay(&id, &recorded)?;
             Ok((recorded, state))
-        })
-        .await?
+        });
+        replaying.await?
     }
 
     /// The cell of a run that has not ended. A run that was not submitted here gets one.

@@ -169,11 +169,11 @@ impl Engine {
         }
         let (engine, name) = (self.clone(), Arc::clone(domain.name()));
         let (settings, tags, budget) = (settings.clone(), tags.clone(), budget.clone());
-        super::aside(move || match engine.domain(&name) {
+        let making = self.aside(move || match engine.domain(&name) {
             Some(domain) => engine.made_of(domain, &settings, &tags, budget.as_ref()),
             None => Err("the domain is not served".to_owned()),
-        })
-        .await
+        });
+        making.await
     }
 
     fn made_of(

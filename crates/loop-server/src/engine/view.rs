@@ -122,18 +122,25 @@ impl Engine {
             (Some(cell), None) => queued(cell),
             (None, None) => return self.not_served(run).await,
         };
-        self.add_submission(run, &mut view).await?;
+        self.add_submissions(std::slice::from_mut(&mut view)).await?;
         Ok(view)
     }
 
-    /// What the queue's row says of a run that this process does not have.
-    async fn add_submission(&self, run: &RunId, view: &mut RunView) -> Result<(), EngineError> {
-        if view.caller.is_none()
-            && let Some(queued) = self.inner.journal.submission(run).await?
-        {
-            view.caller = Some(queued.submission.caller.to_string());
-            view.priority = Some(queued.submission.priority);
-            view.accepted_unix_ms = queued.submission.unix_ms;
+    /// What the rows of the queue say of runs that this process does not have.
+    async fn add_submissions(&self, views: &mut [RunView]) -> Result<(), EngineError> {
+        let is_missing = |view: &&mut RunView| view.caller.is_none();
+        let missing: Vec<RunId> =
+            views.iter_mut().filter(is_missing).map(|view| RunId::new(view.run.as_str())).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let submitted = self.inner.journal.submissions_of(missing).await?;
+        for view in views.iter_mut().filter(is_missing) {
+            if let Some(queued) = submitted.get(&RunId::new(view.run.as_str())) {
+                view.caller = Some(queued.submission.caller.to_string());
+                view.priority = Some(queued.submission.priority);
+                view.accepted_unix_ms = queued.submission.unix_ms;
+            }
         }
         Ok(())
     }
@@ -346,10 +353,9 @@ impl Engine {
         let mut views = Vec::with_capacity(lines.len());
         for line in lines {
             let (cell, summary) = (self.inner.cell(&line.run), summaries.get(&line.run).copied());
-            let mut view = self.seen(&line, cell.as_deref(), summary.unwrap_or_default()).await;
-            self.add_submission(&line.run, &mut view).await?;
-            views.push(view);
+            views.push(self.seen(&line, cell.as_deref(), summary.unwrap_or_default()).await);
         }
+        self.add_submissions(&mut views).await?;
         Ok(views)
     }
 

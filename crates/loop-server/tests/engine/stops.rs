@@ -45,7 +45,8 @@ async fn a_stop_that_comes_while_a_run_begins_ends_it() {
             }
         }
         let how = if turns % 2 == 0 { StopMode::Now } else { StopMode::AtGate };
-        let (one, two) = tokio::join!(engine.stop(&submitted.run, how), engine.stop(&submitted.run, StopMode::Now));
+        let (one, two) =
+            tokio::join!(engine.stop(&submitted.run, how), engine.stop(&submitted.run, StopMode::Now));
         one.and(two).unwrap();
         // No call of it is answered, so nothing but the stop ends it.
         let view = ended(&engine, &submitted).await;

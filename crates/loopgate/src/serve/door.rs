@@ -109,7 +109,10 @@ pub(super) fn announce(args: &ServeArgs, doors: &Doors, listen: SocketAddr) -> R
         Some(file) => {
             if let Some(address) = invited()? {
                 write_private(file, &address).map_err(|error| {
-                    Failure::new(format!("--login-file {}: {error}; name a file that can be written", file.display()))
+                    Failure::new(format!(
+                        "--login-file {}: {error}; name a file that can be written",
+                        file.display()
+                    ))
                 })?;
             }
             Some(format!("in {}", file.display()))
@@ -121,7 +124,9 @@ pub(super) fn announce(args: &ServeArgs, doors: &Doors, listen: SocketAddr) -> R
     match open {
         Some(open) => stream::note(format!("open:    {open} (once, within 10 minutes)")),
         None if listen.ip().is_loopback() => {
-            stream::note("open:    the address with a one-time code is printed to a terminal only; --login-file FILE writes it");
+            stream::note(
+                "open:    the address with a one-time code is printed to a terminal only; --login-file FILE writes it",
+            );
         }
         None => {}
     }

@@ -134,7 +134,8 @@ impl RunnerSource for Runners {
     async fn of_run(&self, run: &RunId) -> Result<Runner, String> {
         let (journal, run, go_on) = (Arc::clone(&self.journal), run.clone(), self.go_on.clone());
         // It replays the run, and may load the domain: neither holds another request up.
-        let reading = aside(async move { Found::read(journal, &run).await.map_err(|failure| failure.line()) });
+        let reading =
+            aside(async move { Found::read(journal, &run).await.map_err(|failure| failure.line()) });
         let found = reading.await?;
         let origin = found.recorded.origin.as_deref().map(Origin::read).transpose();
         let origin = origin.map_err(|failure| failure.line())?;
