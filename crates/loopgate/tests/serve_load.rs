@@ -2,7 +2,7 @@
 //! once, however often the server is killed.
 //!
 //! CI runs a small share. `LOOPGATE_LOAD=full` runs all of it and prints the figures (with `--nocapture`), `LOOPGATE_LOAD_BINARY` names another
-//! binary, such as a release build, and `UPDATE_LOAD=1` writes the figures into `docs/reference/testing.md`.
+//! binary, such as a release build, `LOOPGATE_LOAD_PAGES=no` leaves the pages out, and `UPDATE_LOAD=1` writes the figures into `docs/reference/testing.md`.
 
 use crate::common;
 
@@ -33,6 +33,10 @@ const FULL: Plan = Plan { submissions: 500, clients: 50, readers: 300, rounds: 6
 
 fn is_full() -> bool {
     std::env::var_os("LOOPGATE_LOAD").is_some_and(|plan| plan == "full")
+}
+
+fn has_pages() -> bool {
+    std::env::var_os("LOOPGATE_LOAD_PAGES").is_none_or(|pages| pages != "no")
 }
 
 fn plan() -> Plan {
@@ -78,11 +82,13 @@ fn told(name: &str, figures: &str) {
     std::fs::write(&page, format!("{head}{begin}\n{figures}\n{end}{tail}")).unwrap();
 }
 
-/// How busy the machine is: its processors, and how many threads want one, on average over a minute.
+/// What was measured: the build, the processors of the machine, and how many threads want one, on average over a minute.
 fn machine() -> String {
+    let binary = std::env::var("LOOPGATE_LOAD_BINARY").unwrap_or_default();
+    let build = if binary.contains("/release/") { "a release build" } else { "a build without optimisation" };
     let processors = thread::available_parallelism().unwrap();
     let load = std::fs::read_to_string("/proc/loadavg").unwrap();
-    format!("{processors} processors, load average {}", load.split(' ').next().unwrap())
+    format!("{build}, {processors} processors, load average {}", load.split(' ').next().unwrap())
 }
 
 /// The memory of a process that is in RAM, in KiB.
@@ -149,8 +155,10 @@ fn load(server: &Server, plan: Plan, round: usize, times: &Times) {
                     get("list", "/v1/runs?limit=50", "");
                     get("document", &format!("{one}/document"), "");
                     get("outcome", &format!("{one}/outcome"), "");
-                    get("page of the runs", "/", "");
-                    get("page of a run", &format!("/runs/{run}"), "");
+                    if has_pages() {
+                        get("page of the runs", "/", "");
+                        get("page of a run", &format!("/runs/{run}"), "");
+                    }
                 }
             });
         }

@@ -109,7 +109,7 @@ impl Checked {
             run: of.run.map(|run| RunId::new(&*short(&run))),
             key: of.key.map(|key| short(&key)),
             binding: of.binding.map(|binding| short(&binding)),
-            detail: detail.map(|detail| short(detail)),
+            detail: detail.map(short),
             ..identity.entry(of.action, result)
         };
         if let Err(error) = api.audit.note(entry).await {
