@@ -70,7 +70,7 @@ impl Times {
 
 /// Prints figures, and writes them into the page where they are if that is asked for.
 fn told(name: &str, figures: &str) {
-    writeln!(std::io::stderr(), "{figures}").unwrap();
+    std::io::stderr().write_all(figures.as_bytes()).unwrap();
     if std::env::var_os("UPDATE_LOAD").is_none() {
         return;
     }
