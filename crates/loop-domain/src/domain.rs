@@ -18,6 +18,7 @@ use loop_runtime::{
 };
 use loop_tools::{Credentials, Registry};
 
+use crate::caller;
 use crate::config::ToolKind;
 use crate::error::{DomainError, ItemError};
 use crate::file::File;
@@ -296,9 +297,14 @@ impl Domain {
         &self.hooks
     }
 
-    /// The settings that a caller of a server may give for a run, as dotted keys. Empty: none.
-    pub fn caller_may_set(&self) -> &[String] {
-        &self.file.config.serve.caller_may_set
+    /// The settings that a caller of a server may give for a run, as dotted keys, each by its own name. Empty: none.
+    pub fn caller_may_set(&self) -> Vec<String> {
+        self.file.config.serve.caller_may_set.iter().map(|key| caller::own_name(key)).collect()
+    }
+
+    /// Whether a caller of a server may give this setting, by its own name or by an alias of it.
+    pub fn lets_set(&self, key: &str) -> bool {
+        self.caller_may_set().contains(&caller::own_name(key))
     }
 
     /// How many runs a server has under way at a time. `None`: as many as it has in all.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::LoadOptions;
+use crate::caller;
 use crate::config::{Config, ModelConfig, VERSION};
 use crate::error::DomainError;
 use crate::preset::over_preset;
@@ -143,19 +144,12 @@ impl File {
         prices::read_prices(&found)
     }
 
-    /// Fails where `[serve]` lets a caller set what no setting can name, or lets nothing run.
+    /// Fails where `[serve]` lets a caller set what is not a setting or loosens the domain, or lets nothing run.
     pub(crate) fn check_serve(&self) -> Result<(), DomainError> {
         let serve = &self.config.serve;
         for key in &serve.caller_may_set {
-            let head = key.split('.').next().unwrap_or_default().trim();
-            if key.split('.').any(|step| step.trim().is_empty())
-                || ["profiles", "serve", "version"].contains(&head)
-            {
-                let message = format!(
-                    "`{key}` is not a setting that a caller can give; write one such as `limits.max_passes`"
-                );
-                return Err(self.error(&["serve", "caller_may_set"], message));
-            }
+            caller::check(key, &self.config.models)
+                .map_err(|message| self.error(&["serve", "caller_may_set"], message))?;
         }
         for (name, given) in [("max_runs", serve.max_runs), ("max_queued", serve.max_queued)] {
             if given == Some(0) {

@@ -39,6 +39,7 @@
 //! # }
 //! ```
 
+mod caller;
 mod command;
 mod config;
 mod de;

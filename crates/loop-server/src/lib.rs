@@ -12,6 +12,7 @@
 #[cfg(feature = "http")]
 pub mod api;
 pub mod caller;
+mod clock;
 pub mod doors;
 pub mod engine;
 #[cfg(feature = "http")]

@@ -138,7 +138,7 @@ pub(crate) struct PendingArgs {
     pub(crate) journal: JournalArgs,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct GoOnArgs {
     /// Only journal it, and do not resume the run
     #[arg(long)]

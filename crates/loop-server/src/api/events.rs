@@ -22,7 +22,7 @@ use super::readers::{MAX_READERS, MAX_READERS_OF_ONE, ReaderPlace, Readers};
 use super::refuse::problem;
 use super::{Api, body};
 use crate::doors::Admission;
-use crate::engine::{LiveRun, ReplyPiece, RunPhase};
+use crate::engine::{LiveRun, ReplyPiece, RunPhase, RunState};
 use crate::problem::HttpProblem;
 
 #[derive(Debug, Default, Deserialize)]
@@ -60,7 +60,7 @@ pub(super) async fn events(
     if let Some(last) = last {
         let view = api.engine.view(&run).await.map_err(problem)?;
         // A client that has everything need not come again: 204 tells it so.
-        if view.state == "ended" && last.saturating_add(1) >= view.entries {
+        if view.state == RunState::Ended && last.saturating_add(1) >= view.entries {
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
     }

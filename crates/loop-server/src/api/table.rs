@@ -124,15 +124,27 @@ pub(super) fn routes() -> Vec<Route> {
             id: "list_runs",
             summary: "List the runs of the domains that you see, newest first",
             parameters: vec![
-                query("domain", schema::<String>, "Only runs of this domain."),
+                query(
+                    "domain",
+                    schema::<String>,
+                    "Only runs of this domain. One that is not there is refused.",
+                ),
                 query("state", schema::<RunState>, "Only runs in this state."),
-                query("reason", schema::<String>, "Only runs with this stop reason."),
+                query(
+                    "reason",
+                    schema::<String>,
+                    "Only runs with this stop reason. One that no run stops for is refused.",
+                ),
                 query(
                     "since",
                     schema::<u64>,
-                    "Only runs that began at this time or later, in milliseconds since 1970 (UTC).",
+                    "Only runs that began at this time or later, in milliseconds since 1970 (UTC), for example 1795000000000.",
                 ),
-                query("until", schema::<u64>, "Only runs that began before this time."),
+                query(
+                    "until",
+                    schema::<u64>,
+                    "Only runs that began before this time, in milliseconds since 1970 (UTC).",
+                ),
                 query("tag", schema::<String>, "Only runs with this tag."),
                 query("text", schema::<String>, "Only runs whose item's id or title has this text."),
                 query("cursor", schema::<String>, "`next` of the page before."),

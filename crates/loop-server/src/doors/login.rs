@@ -12,9 +12,11 @@ use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult};
 use maud::{DOCTYPE, Markup, html};
 
 use super::form;
-use super::guard::{Client, Doors, IsHttps, Refused, Session, of_token};
+use super::guard::{Client, Doors, IsHttps, Session};
 use super::identity::{Identity, unknown};
+use super::refusal::Refused;
 use super::sessions::{Holder, SESSION_LIFETIME};
+use super::who::of_token;
 use crate::problem::HttpProblem;
 
 pub(super) const LOGIN: &str = "/login";

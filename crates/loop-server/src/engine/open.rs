@@ -1,10 +1,11 @@
 //! The start of an engine: it takes the queue, and continues what an earlier process left.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 use loop_runtime::journal::{QueuedSubmission, SqliteJournal, SubmissionState};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -36,9 +37,9 @@ impl Engine {
                 limits,
                 state: Mutex::new(State::default()),
                 tasks: TaskTracker::new(),
+                asides: Arc::new(Semaphore::new(thread::available_parallelism().map_or(2, Into::into))),
                 draining: CancellationToken::new(),
                 left: CancellationToken::new(),
-                ended: AtomicU64::new(0),
                 _lock: lock,
             }),
         };
@@ -73,11 +74,10 @@ impl Engine {
             item,
             title,
             tags,
-            phase: if has_begun { RunPhase::Running } else { RunPhase::Queued },
             nth,
-            stop,
         };
-        let cell = Arc::new(Cell::new(known));
+        let phase = if has_begun { RunPhase::Running } else { RunPhase::Queued };
+        let cell = Arc::new(Cell::new(known, phase, stop));
         let order = match has_begun {
             true => JobOrder::resume(submission.priority, nth),
             false => JobOrder::begin(submission.priority, nth),

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::{Cell, Known};
 use super::line::{Job, JobOrder};
-use super::{Engine, EngineError, RunPhase, ServedDomain, settings, unix_ms};
+use super::{Engine, EngineError, RunPhase, ServedDomain, settings};
+use crate::clock::unix_ms;
 
 /// A request for a run.
 #[derive(Clone, Debug, Default)]
@@ -116,7 +117,7 @@ impl Engine {
             (None, None) => text,
         };
         if !body.settings.is_empty() || body.budget.is_some() {
-            let runner = self.runner_of(domain, &body).map_err(EngineError::Setting)?;
+            let runner = self.runner_of(domain, &body).await?.map_err(EngineError::Setting)?;
             settings::check_tightened(&domain.runner.spec().limits, &runner.spec().limits)?;
             check_begins(&runner)?;
         }
@@ -162,10 +163,33 @@ impl Engine {
         }
     }
 
-    /// The runner of a submission.
-    pub(super) fn runner_of(&self, domain: &ServedDomain, body: &Body) -> Result<Runner, String> {
-        let Self { inner } = self;
+    /// The runner of a submission, or why its settings are wrong. With settings the domain is loaded anew, which reads files.
+    pub(super) async fn runner_of(
+        &self,
+        domain: &ServedDomain,
+        body: &Body,
+    ) -> Result<Result<Runner, String>, EngineError> {
         let Body { settings, tags, budget, .. } = body;
+        if settings.is_empty() {
+            return Ok(self.made_of(domain, settings, tags, budget.as_ref()));
+        }
+        let (engine, name) = (self.clone(), Arc::clone(domain.name()));
+        let (settings, tags, budget) = (settings.clone(), tags.clone(), budget.clone());
+        let making = self.aside(move || match engine.domain(&name) {
+            Some(domain) => engine.made_of(domain, &settings, &tags, budget.as_ref()),
+            None => Err("the domain is not served".to_owned()),
+        });
+        making.await
+    }
+
+    fn made_of(
+        &self,
+        domain: &ServedDomain,
+        settings: &[(String, String)],
+        tags: &[String],
+        budget: Option<&CallerBudget>,
+    ) -> Result<Runner, String> {
+        let Self { inner } = self;
         match budget {
             None => inner.source.of_new(domain, settings, tags),
             Some(budget) => {
@@ -189,7 +213,7 @@ impl Engine {
 
     /// Puts a row of the queue into the line of those that wait for a place.
     pub(super) fn enqueue(&self, submission: &Submission, nth: i64, body: &Body) {
-        let cell = Cell::new(Known {
+        let known = Known {
             run: submission.run.clone(),
             domain: Arc::clone(&submission.domain),
             caller: Arc::clone(&submission.caller),
@@ -198,10 +222,9 @@ impl Engine {
             item: Arc::clone(&body.item.id),
             title: Arc::clone(&body.item.title),
             tags: body.tags.clone(),
-            phase: RunPhase::Queued,
             nth,
-            stop: None,
-        });
+        };
+        let cell = Cell::new(known, RunPhase::Queued, None);
         let job = Job {
             run: submission.run.clone(),
             domain: Arc::clone(&submission.domain),
@@ -211,6 +234,7 @@ impl Engine {
             let mut state = self.inner.state();
             state.cells.insert(submission.run.clone(), Arc::new(cell));
             state.line.push(job);
+            state.counted.entry(Arc::clone(&submission.domain)).or_default().submitted += 1;
         }
         self.dispatch();
     }

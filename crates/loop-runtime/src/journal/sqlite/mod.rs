@@ -43,6 +43,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use loop_core::RunId;
 use rusqlite::Connection;
+use tokio::sync::Semaphore;
 
 use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
 use crate::journal::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
@@ -79,7 +80,13 @@ struct Store {
     writer: WriterThread,
     /// Reads. It writes only when the journal is opened, so that no reader keeps an entry waiting.
     reader: Mutex<Connection>,
+    /// Threads that read or wait for their turn. Without it each read that waits would have a thread, with a stack and a heap
+    /// of its own.
+    reads: Arc<Semaphore>,
 }
+
+/// How many threads there are for reads: one that reads, and the next one that has its turn at once.
+const READING_THREADS: usize = 2;
 
 /// The files of a journal, and what is known of them.
 #[derive(Debug)]
@@ -216,7 +223,8 @@ impl SqliteJournal {
             synced_heads: AtomicU64::new(0),
         });
         let writer = WriterThread::new(Arc::clone(&files));
-        let store = Store { files, writer, reader: Mutex::new(connection) };
+        let reads = Arc::new(Semaphore::new(READING_THREADS));
+        let store = Store { files, writer, reader: Mutex::new(connection), reads };
         Ok(Self { store: Arc::new(store), sync: SyncPolicy::default(), limit: ENTRY_LIMIT })
     }
 
@@ -238,7 +246,10 @@ impl SqliteJournal {
         W: FnOnce(&Files, &mut Connection) -> Result<T, Fault> + Send + 'static,
     {
         let store = Arc::clone(&self.store);
+        // It is never closed.
+        let turn = Arc::clone(&store.reads).acquire_owned().await;
         let task = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
             // A transaction that a panic cut short was rolled back when it was dropped.
             let mut connection = store.reader.lock().unwrap_or_else(PoisonError::into_inner);
             work(&store.files, &mut connection).map_err(|fault| fault.at(&store.files.path))

@@ -3,6 +3,7 @@
 //! A row is there before its run is, under the id that the run will have. Once the run has begun, what it begins with is
 //! taken out of the row, and the rest stays: who asked, under which idempotency key, for what.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{Digest, RunId, StopMode};
@@ -254,6 +255,29 @@ impl SqliteJournal {
         self.change_submission(move |connection, _| {
             let stop = "UPDATE submissions SET stop = ?2 WHERE run = ?1 AND state = 0";
             Ok(connection.prepare_cached(stop)?.execute(params![run.as_str(), stop_of(Some(how))])? > 0)
+        })
+        .await
+    }
+
+    /// The submissions of these runs. A run that was not submitted to a server has none.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn submissions_of(
+        &self,
+        runs: Vec<RunId>,
+    ) -> Result<BTreeMap<RunId, QueuedSubmission>, JournalError> {
+        self.reading(move |files, connection| {
+            let mut found = BTreeMap::new();
+            if !has_table(connection, "submissions")? {
+                return Ok(found);
+            }
+            for run in runs {
+                if let Some(queued) = find(connection, "run = ?1", [run.as_str()], files.key.as_ref())? {
+                    found.insert(run, queued);
+                }
+            }
+            Ok(found)
         })
         .await
     }
