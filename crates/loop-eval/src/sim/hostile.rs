@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use loop_core::invariants::{Checker, Transition, Violation};
-use loop_core::{Event, EventKind, Note, Run, StopReason};
+use loop_core::{Event, EventKind, Note, Refusal, Run, StopReason};
 
 use crate::sim::check::{self, Ghost, Step};
 use crate::sim::events;
@@ -192,6 +192,7 @@ pub fn simulate_choices(world: &SimWorld, plan: SimPlan, mut choices: Choices) -
                         | EventKind::StopWithdrawn
                         | EventKind::Instruction { .. }
                         | EventKind::Resumed { .. }
+                        | EventKind::CallRefused { refusal: Refusal::SharedBudget { .. }, .. }
                 );
                 uncounted += u64::from(free);
                 let step = Step { before: &before, event: &event, notes: &notes, after: &run };

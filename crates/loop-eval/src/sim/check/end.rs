@@ -12,7 +12,8 @@ const TRIES: u64 = 3;
 /// One in so many of the replayed runs goes through JSON text.
 const AS_TEXT: u64 = 8;
 
-/// I-8: how many events a run can take, without requests to stop, their withdrawal, instructions and resumes.
+/// I-8: how many events a run can take, without requests to stop, their withdrawal, instructions, resumes, and refusals
+/// by a shared budget.
 pub(crate) fn bound(run: &Run) -> u64 {
     bound_of(run.spec())
 }
@@ -21,12 +22,13 @@ fn bound_of(spec: &RunSpec) -> u64 {
     let limits = &spec.limits;
     let (passes, tool_calls) = (u64::from(limits.passes), u64::from(limits.tool_calls));
     let polls = spec.tools.iter().map(|tool| tool.policy.repeats.polls).max().map_or(0, u64::from);
+    let approvals = u64::from(spec.gate.approvals);
     let early = if spec.starts_reads_early() { 2 * tool_calls } else { 0 };
     1 + 3 * u64::from(limits.model_calls)
         + u64::from(spec.selection.enabled)
         + (TRIES + 2 + 3 * polls) * tool_calls
         + early
-        + passes * (3 + 2 * tool_calls)
+        + passes * (3 + (1 + approvals) * tool_calls)
         + 6
         + 2 * TRIES
 }

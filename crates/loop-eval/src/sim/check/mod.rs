@@ -49,6 +49,7 @@ pub(crate) fn step(step: &Step<'_>, ghost: &mut Ghost) -> Checked {
     let was = ghost.after(step);
     money::is_charged(step)?;
     money::stays_within_limits(step)?;
+    money::stays_within_shared(step, ghost)?;
     money::reserves_what_is_in_flight(step.after)?;
     results::none_is_lost(step)?;
     results::merge_names_its_changes(step)?;
