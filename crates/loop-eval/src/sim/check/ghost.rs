@@ -98,7 +98,9 @@ impl Ghost {
                 }
             }
             EventKind::CallRefused { refusal: Refusal::SharedBudget { left }, .. } => {
-                self.shared = Some(step.before.totals().cost.known.plus(*left));
+                // The run itself refuses what it has no room for: then nothing is lowered.
+                let rest = step.before.totals().cost.known.plus(*left);
+                self.shared = Some(self.shared.map_or(rest, |earlier| earlier.min(rest)));
             }
             EventKind::Resumed { .. } => self.shared = None,
             EventKind::Instruction { .. } => self.instructions += 1,
