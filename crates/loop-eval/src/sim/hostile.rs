@@ -222,5 +222,8 @@ pub fn simulate_choices(world: &SimWorld, plan: SimPlan, mut choices: Choices) -
     if fault.is_none() {
         fault = check::at_the_end(&run, &ghost, calm_since, now).err();
     }
+    if fault.is_none() && plan.is_whole {
+        fault = check::is_within_plan(&run, &world.spec).err();
+    }
     Simulated { journal, run, rejected, fault, choices: choices.taken().to_vec() }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Event, EventKind, Measure, Millis, Run, RunSpec, StopReason};
+use loop_core::{Event, EventKind, Measure, Millis, Run, RunSpec, StopReason, WorstCase};
 
 use crate::sim::check::{Checked, Ghost, must};
 use crate::sim::{Choices, Fault, SimWorld, Simulated};
@@ -64,6 +64,15 @@ pub(crate) fn at_the_end(run: &Run, ghost: &Ghost, calm_since: Option<u64>, now:
     let most = limits.wall_ms + people + 60_000;
     let took = calm_since.map_or(0, |since| now.saturating_sub(since));
     must(took <= most, "I-8 a run ends in time once faults have ended", || format!("{took} ms of {most} ms"))
+}
+
+/// S4-62: a run stays within what `loopgate plan` says of its spec. What a provider reports of tokens may exceed it.
+pub(crate) fn is_within_plan(run: &Run, spec: &Arc<RunSpec>) -> Checked {
+    let (worst, totals) = (WorstCase::of(spec), run.totals());
+    let fits = totals.passes <= worst.passes
+        && totals.model_calls <= worst.model_calls
+        && totals.tool_calls <= worst.tool_calls;
+    must(fits, "S4-62 a run stays within its plan", || format!("{totals:?} of {worst:?}"))
 }
 
 /// I-11, I-12: the journal gives the same notes and the same state, and each prefix can be resumed and driven to an end.

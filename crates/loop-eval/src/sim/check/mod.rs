@@ -15,7 +15,7 @@ use loop_core::{Batch, Event, EventKind, Note, Phase, Rejected, Run, Stopping, W
 
 use crate::sim::Fault;
 
-pub(crate) use end::{at_the_end, bound, endless, replay};
+pub(crate) use end::{at_the_end, bound, endless, is_within_plan, replay};
 pub(crate) use ghost::Ghost;
 
 /// One run in so many is replayed from its journal, and continued from one of its prefixes.
