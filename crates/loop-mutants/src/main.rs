@@ -75,6 +75,7 @@ fn run(flags: &flags::Mutants) -> Result<(), String> {
             runnable.push(mutant);
         }
     }
+    write_unreached(&runnable, &tests, &out.join("unreached.txt"))?;
     let runs = runnable.len();
     runnable.truncate(flags.sample.unwrap_or(usize::MAX));
     println!("mutants: {runs} can be run, {} are", runnable.len());
@@ -87,6 +88,19 @@ fn run(flags: &flags::Mutants) -> Result<(), String> {
     })?;
     results.print();
     Ok(())
+}
+
+/// Those that no test reaches need no run: their names are written also where a sample alone is run.
+fn write_unreached(runnable: &[&Mutant], tests: &[tests_of::Test], path: &Path) -> Result<(), String> {
+    let reaching = tests_of::reaching(tests);
+    let unreached: Vec<&str> = runnable
+        .iter()
+        .filter(|mutant| !reaching.contains_key(&mutant.id))
+        .map(|mutant| mutant.name.as_str())
+        .collect();
+    println!("mutants: {} are reached by no test: {}", unreached.len(), path.display());
+    let lines: String = unreached.iter().map(|name| format!("{name}\n")).collect();
+    fs::write(path, lines).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn parsed_shard(text: &str) -> Option<(usize, usize)> {
