@@ -424,6 +424,13 @@ impl Way {
     }
 }
 
+/// An outcome without its instants: how long no driver ran is real time.
+fn timeless(mut outcome: Outcome) -> Outcome {
+    outcome.passes.iter_mut().for_each(|pass| pass.at = loop_core::Millis(0));
+    outcome.totals.wall_ms = 0;
+    outcome
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_conversation_cut_off_after_any_entry_comes_to_the_same_end_in_every_way() {
     // I-12, I-31, C1, S1-44, S2-99
@@ -443,6 +450,7 @@ async fn a_conversation_cut_off_after_any_entry_comes_to_the_same_end_in_every_w
             assert_eq!(outcome.answer, answer.meta.outcome.answer, "{what}");
             assert_eq!(outcome.evidence, answer.meta.outcome.evidence, "{what}");
             assert_eq!(outcome.stop.reason(), answer.meta.outcome.stop.reason(), "{what}");
+            let outcome = timeless(outcome);
             let first = first.get_or_insert_with(|| outcome.clone());
             assert_eq!(outcome, *first, "{what}");
         }

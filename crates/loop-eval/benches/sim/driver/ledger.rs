@@ -15,7 +15,7 @@ use super::bugs::Bug;
 use super::world::SimWorld;
 
 /// Limits of the shared budget, in billions of pico-dollars. A call reserves about two.
-const LIMITS: [u64; 6] = [40, 20, 12, 6, 3, 1];
+const LIMITS: [u64; 8] = [200, 40, 30, 20, 15, 10, 6, 2];
 /// How many times a run may be told to wait. After that other runs have settled.
 const MAX_WAITS: u32 = 4;
 
@@ -37,7 +37,7 @@ pub(crate) struct SimLedger {
 
 /// The limit of the budget that a run shares, if it shares one.
 pub(crate) fn drawn_limit(choices: &mut Choices) -> Option<PicoUsd> {
-    let limit = choices.one_in(2).then(|| choices.of(&LIMITS).copied()).flatten();
+    let limit = choices.one_in(3).then(|| choices.of(&LIMITS).copied()).flatten();
     limit.map(|billions| PicoUsd(billions * 1_000_000_000))
 }
 
