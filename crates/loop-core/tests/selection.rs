@@ -211,7 +211,6 @@ fn a_member_of_a_selection_that_is_given_twice_is_told() {
 fn nothing_is_selected_where_nothing_may_run() {
     for setup in [
         run().selector(&[]).limits(|limits| limits.selected = 0),
-        run().selector(&[]).limits(|limits| limits.tool_calls = 0),
         run().selector(&[]).with(|spec| spec.tools.clear()),
         run(),
     ] {

@@ -23,7 +23,7 @@ fn simulated(from: u64, to: u64) -> Tally {
 
 #[test]
 fn every_invariant_holds_on_the_first_seeds_of_the_driver() {
-    // I-6, I-11 to I-14, I-25, and each invariant of the core on each entry; L22 and U4 with shared budgets and two people.
+    // I-6, I-11 to I-14, I-25, and each invariant of the core on each entry; shared budgets (I-1, I-21), two people (U4, I-26).
     let named = std::env::var("LOOPGATE_SIM_DRIVER").ok().and_then(|seeds| seeds.parse().ok());
     let (seeds, began) = (named.unwrap_or(SEEDS), Instant::now());
     let tally = simulated(0, seeds);

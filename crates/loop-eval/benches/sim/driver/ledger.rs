@@ -95,7 +95,7 @@ impl SimLedger {
             *self.others.lock().unwrap() = None;
         } else if in_flight.is_none() && self.world.below(6) == 5 {
             let amount = PicoUsd(self.limit.0 / (2 + u64::from(self.world.below(6))));
-            let ask = Reservation { run: other, call: "1/main 1".into(), amount, hold: Some(PicoUsd(0)) };
+            let ask = Reservation { run: other, call: "1/main 1".into(), amount, hold: None };
             let limit = BudgetLimit { id: "batch sim".into(), limit: self.limit };
             let answer = self.inner.reserve(&[limit], &ask).await;
             if matches!(answer, Ok(LedgerAnswer::Reserved)) {
