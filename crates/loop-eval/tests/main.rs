@@ -7,6 +7,9 @@ mod backtest;
 mod bad_input;
 mod baseline;
 mod claims_corpus;
+/// The simulation of the driver is the one of the bench target `sim`.
+#[path = "../benches/sim/driver/mod.rs"]
+mod driver;
 mod examples;
 mod fleet;
 mod guard;
@@ -14,6 +17,7 @@ mod guard_set;
 mod redteam;
 mod schema;
 mod sim;
+mod sim_driver;
 mod step;
 mod trials;
 mod trust;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use loop_core::invariants::{Checker, Transition};
 use loop_core::{
-    CallModel, Command, Digest, Event, EventKind, EvidenceId, Facts, JudgedAction, Millis, ModelFailure,
-    NotTakenOver, Note, Observation, Outcome, Parent, PersonAnswer, Phase, PromptSize, Rejected, Reply, Run,
-    RunId, RunSpec, RunTool, SaveResult, SpecNames, State, Status, StopMode, StopReason, Takeover,
-    Validation, WorkItem,
+    Approver, CallModel, Command, CommandKey, Digest, Event, EventKind, EvidenceId, Facts, JudgedAction,
+    Millis, ModelFailure, NotTakenOver, Note, Observation, Outcome, Parent, PersonAnswer, Phase, PromptSize,
+    Rejected, Reply, Run, RunId, RunSpec, RunTool, SaveResult, SpecNames, State, Status, StopMode,
+    StopReason, Takeover, Validation, WorkItem,
 };
 use serde_json::{Value, json};
 
@@ -559,6 +559,10 @@ impl World {
                     self = self.answered(&reply);
                 }
                 Command::RunTool(tool) => self = self.finished(&tool.key.to_string(), found("auto")),
+                Command::AskPerson { key, .. } if self.spec.gate.approvals > 1 => {
+                    let by = self.next_approver(&key);
+                    self.apply(EventKind::ApprovedBy { key, by, binding: None });
+                }
                 Command::AskPerson { key, .. } => {
                     self = self.answered_by_person(&key.to_string(), PersonAnswer::Approved);
                 }
@@ -571,6 +575,14 @@ impl World {
             }
         }
         panic!("not done after 200 steps: {:?}", self.run.phase());
+    }
+
+    /// An account that has not approved this action yet.
+    pub fn next_approver(&self, key: &CommandKey) -> Approver {
+        let requested = self.run.requested();
+        let known =
+            requested.iter().find(|request| request.key == *key).map_or(0, |request| request.approvers.len());
+        Approver { account: format!("uid {}", known + 1).into(), user: "".into(), claim: None }
     }
 
     // ---- invariants ----

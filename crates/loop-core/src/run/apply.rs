@@ -247,7 +247,7 @@ impl Run {
         match step(taken, &mut rest, &event.kind) {
             Ok(next) => {
                 // A later driver asks the shared budget anew: it may have more, on another day.
-                if matches!(event.kind, EventKind::Resumed { .. }) {
+                if matches!(event.kind, EventKind::Resumed { .. }) && !planted::is(Planted::SharedRestStays) {
                     rest.budget.shared = None;
                 }
                 debug_assert!(rest.eager.is_empty(), "an eager read is neither used nor dropped");

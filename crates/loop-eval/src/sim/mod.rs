@@ -26,7 +26,7 @@ pub use fleet::{
 };
 pub use hostile::{Fault, Mode, SimPlan, Simulated, Tally, simulate, simulate_choices};
 pub use replies::drawn_reply;
-pub use shrink::{Shrunk, shrink};
+pub use shrink::{Shrunk, shrink, shrink_choices};
 pub use study::{
     Amounts, AssumptionError, Assumptions, ClassRuns, Distribution, ReachedLimit, ReasonRuns, SIM_VERSION,
     SimAssumption, Study,

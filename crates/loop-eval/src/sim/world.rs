@@ -164,6 +164,7 @@ fn gate(choices: &mut Choices, gate: &mut GateSettings) {
     if choices.one_in(2) {
         gate.approved = vec!["restart".into(), "set".into(), "wipe".into()];
     }
+    gate.approvals = if choices.one_in(3) { 2 } else { 1 };
     if choices.one_in(6) {
         gate.forbid.push("w*".into());
     }

@@ -51,6 +51,10 @@ fn holds(step: &Step<'_>, ghost: &Ghost, condition: &Condition) -> bool {
         },
         StopReason::TierChanged => ghost.is_elsewhere || step.before.tier() != loop_core::Tier::Base,
         StopReason::BudgetExceeded | StopReason::TokenLimit => is_spent(run, condition),
+        StopReason::SharedBudgetExceeded => {
+            let limit = ghost.shared.map(Measure::PicoUsd);
+            limit.is_some() && condition.threshold == limit && is_spent(run, condition)
+        }
         StopReason::MaxMessages => limits.messages.is_some_and(|limit| run.messages() + 2 * own >= limit),
         StopReason::OutputLimit => matches!(condition.value, Measure::Output(_)),
         StopReason::MaxAttempts => run.spec().protocol.output().is_some_and(|output| {
