@@ -351,9 +351,9 @@ impl Inside {
             Some(_) => unauthorized(
                 "no token was sent; send it as `Authorization: Bearer TOKEN`, or log in at /login",
             ),
-            None => {
-                unauthorized("no session; start `loopgate serve` again and open the address that it prints")
-            }
+            None => unauthorized(
+                "no session; start the program again (`loopgate view` or `loopgate serve`) and open the address that it prints",
+            ),
         };
         let session = session.ok_or_else(missing)?;
         let identity = match self.sessions.find(session) {

@@ -5,7 +5,7 @@ use loop_server::pages::{ApproveForm, ApprovePage, OneRunPage, OneRunView, appro
 use loop_testkit::{World, draft, found, observed};
 use serde_json::json;
 
-use super::inert::inert;
+use super::inert;
 use super::runs;
 
 const HOSTILE: [&str; 12] = [

@@ -13,7 +13,7 @@ use loop_server::pages::{
     backtest, compare, runs as list,
 };
 
-use super::inert::inert;
+use super::inert;
 use super::runs;
 
 /// Runs of several domains, days and outcomes, newest first. Two of each instant.

@@ -78,6 +78,11 @@ pub(in crate::pages) fn cost(cost: &Cost) -> String {
     }
 }
 
+/// What a run is called.
+pub(in crate::pages) fn title_of(item: &WorkItem) -> String {
+    format!("{} {}: {}", item.kind, item.id, item.title)
+}
+
 impl Head {
     pub(super) fn new(recorded: &Recorded, run: &Run) -> Self {
         let started = run.started();
@@ -142,7 +147,7 @@ impl Head {
     }
 
     pub(super) fn title(&self) -> String {
-        format!("{} {}: {}", self.item.kind, self.item.id, self.item.title)
+        title_of(&self.item)
     }
 
     /// The work item's text.
