@@ -213,14 +213,19 @@ async fn two(
     Extension(caller): Extension<Caller>,
     Query(TwoQuery { a, b }): Query<TwoQuery>,
 ) -> Result<Response, HttpProblem> {
-    let asked = [a.trim().to_owned(), b.trim().to_owned()];
-    let mut page = ComparePage { asked, diff: None, trouble: None };
+    let mut asked = [a.trim().to_owned(), b.trim().to_owned()];
+    // One run alone is the first.
+    asked.sort_by_key(String::is_empty);
+    let mut page = ComparePage { asked, diff: None, trouble: None, others: Vec::new() };
     let mut read = Vec::new();
     for wanted in page.asked.iter().filter(|wanted| !wanted.is_empty()) {
         match pages.find(&caller, wanted).await {
             Ok(found) => read.push(found),
             Err(problem) => page.trouble = Some(format!("{wanted}: {}", problem.detail)),
         }
+    }
+    if let (None, [(id, first)]) = (&page.trouble, read.as_slice()) {
+        page.others = pages.like(&caller, id, &first.spec.domain).await?;
     }
     let html = made(move || {
         if let (None, [a, b]) = (&page.trouble, read.as_slice()) {
@@ -237,6 +242,20 @@ async fn two(
 }
 
 impl Pages {
+    /// The newest other runs of a domain: id, and item and title.
+    async fn like(
+        &self,
+        caller: &Caller,
+        than: &RunId,
+        domain: &str,
+    ) -> Result<Vec<(String, String)>, HttpProblem> {
+        let kept = self.kept().await?;
+        let all = kept.open.iter().chain(kept.ended.values().rev().map(|run| &**run));
+        let like = all.filter(|run| run.domain == domain && run.run != than.as_str());
+        let like = like.filter(|run| caller.may(Role::Read, &run.domain)).take(MAX_OTHERS);
+        Ok(like.map(|run| (run.run.clone(), format!("{}: {}", run.item, run.title))).collect())
+    }
+
     /// The run with this id, or the only one that begins with it.
     async fn find(&self, caller: &Caller, wanted: &str) -> Result<(RunId, Recorded), HttpProblem> {
         let whole = self.read(caller, wanted, Role::Read).await;
@@ -253,6 +272,9 @@ impl Pages {
         }
     }
 }
+
+/// How many runs are offered for a comparison.
+const MAX_OTHERS: usize = 20;
 
 /// The fewest characters of an id with which a run is found.
 const LEAST_ID: usize = 6;

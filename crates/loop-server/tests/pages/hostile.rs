@@ -56,6 +56,7 @@ fn hostile_text_is_text_on_the_pages_of_a_run() {
         let form = ApproveForm {
             csrf: text.to_owned(),
             account: text.to_owned(),
+            is_for_reading: false,
             notice: None,
             others: vec![(text.to_owned(), text.to_owned())],
         };

@@ -35,6 +35,8 @@ pub struct ApproveForm {
     pub csrf: String,
     /// The account as which the answer counts, as it was checked, for example `uid 1001`. Empty: not known.
     pub account: String,
+    /// Whether nothing is decided on these pages, whoever looks: the command decides.
+    pub is_for_reading: bool,
     /// What came of the decision before. `None`: there was none.
     pub notice: Option<Notice>,
     /// Other runs that wait: id, item and title.
@@ -188,7 +190,14 @@ impl Request {
                 } @else {
                     p { "Until " strong { (time(self.until_unix_ms)) " UTC" } ", then it counts as a denial." }
                     @if page.form.csrf.is_empty() {
-                        p.notice { "You may read this request and not decide it." }
+                        p.notice {
+                            @if page.form.is_for_reading {
+                                "These pages are for reading. Decide it with " code { "loopgate " (if *is_question { "answer" } else { "approve" }) " " (t(&page.run)) " " (t(&key.to_string())) }
+                                " or " code { "loopgate deny " (t(&page.run)) " " (t(&key.to_string())) } "."
+                            } @else {
+                                "You may read this request and not decide it. The role " code { "approve" } " decides."
+                            }
+                        }
                     } @else {
                         form.decide method="post" action={ "/runs/" (encoded(&page.run)) "/approve" } {
                             input type="hidden" name="csrf" value=(t(&page.form.csrf));

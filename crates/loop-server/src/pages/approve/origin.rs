@@ -142,15 +142,15 @@ pub(super) fn table(origins: &[ValueOrigin], run: &str) -> Markup {
         @if !origins.is_empty() {
             h3 { "Where each value came from" }
             div.wide tabindex="0" role="region" aria-label="Where each value came from" {
-                table {
-                    thead { tr { th scope="col" { "value" } th scope="col" { "is" } th scope="col" { "given by an authorised source" } th scope="col" { "found in" } } }
+                table.stack {
+                    thead { tr { th scope="col" { "parameter" } th scope="col" { "value" } th scope="col" { "given by an authorised source" } th scope="col" { "found in" } } }
                     tbody {
                         @for it in origins {
                             tr {
                                 th scope="row" { code { (t(&it.pointer)) } @if it.is_authority { " " span.pill.warn { "says whom it reaches" } } }
-                                td { (t(&cut(&it.value, MAX_VALUE).text)) @if it.value.len() > MAX_VALUE { "…" } }
-                                td { @if it.is_given { span.good { "yes" } } @else { strong.warn { "no" } } }
-                                td { (found(&it.places, run)) }
+                                td data-label="value" { (t(&cut(&it.value, MAX_VALUE).text)) @if it.value.len() > MAX_VALUE { "…" } }
+                                td data-label="given by an authorised source" { @if it.is_given { span.good { "yes" } } @else { strong.warn { "no" } } }
+                                td data-label="found in" { (found(&it.places, run)) }
                             }
                         }
                     }

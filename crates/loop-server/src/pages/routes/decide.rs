@@ -174,6 +174,7 @@ impl Pages {
         let others = others.map(|run| (run.run.clone(), format!("{}: {}", run.item, run.title)));
         let form = ApproveForm {
             csrf: csrf.as_deref().unwrap_or_default().to_owned(),
+            is_for_reading: self.source.engine.is_none(),
             account: identity.map_or_else(String::new, |identity| identity.account.to_string()),
             notice,
             others: others.collect(),

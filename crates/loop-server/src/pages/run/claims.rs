@@ -235,13 +235,13 @@ impl ClaimPart {
                 details.more data-from=(from) hidden[shown.is_before(from)] {
                     summary { "Values that are not copied from the cited evidence" }
                     div.wide tabindex="0" role="region" aria-label="Values" {
-                        table {
+                        table.stack {
                             thead { tr { th scope="col" { "value" } th scope="col" { "section" } th scope="col" { "where it stands" } } }
                             tbody {
                                 @for (version, claim, span, look) in rows.iter().take(MAX_LISTED) {
                                     tr data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
                                         th scope="row" { (t(&claim.value)) @if look.state == Grounding::Ungrounded { " [?]" } }
-                                        td { (t(&version.heading)) }
+                                        td data-label="section" { (t(&version.heading)) }
                                         td {
                                             @match look.evidence.and_then(|id| evidence.place(id, claim.number)) {
                                                 Some(place) => { a href={ "#" (place) } { (t(&look.words())) } }

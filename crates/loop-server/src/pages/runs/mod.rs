@@ -270,11 +270,15 @@ pub fn runs(page: &RunsPage) -> String {
         (page.waiting_html())
         (page.filters_html())
         p { (page.totals_html()) }
-        div.two {
-            section aria-labelledby="days-title" { h2 #days-title { "Cost by day and domain" } (page.days_html()) }
-            section aria-labelledby="reasons-title" { h2 #reasons-title { "Why they stopped" } (page.reasons_html()) }
+        @if page.runs == 0 {
+            (page.empty_html())
+        } @else {
+            div.two {
+                section aria-labelledby="days-title" { h2 #days-title { "Cost by day and domain" } (page.days_html()) }
+                section aria-labelledby="reasons-title" { h2 #reasons-title { "Why they stopped" } (page.reasons_html()) }
+            }
+            section aria-labelledby="list-title" { h2 #list-title { "List" } (page.list_html()) }
         }
-        section aria-labelledby="list-title" { h2 #list-title { "List" } (page.list_html()) }
     };
     shell::page(PagePlace::Server, "Runs", &content)
 }
@@ -283,18 +287,27 @@ impl RunsPage {
     fn waiting_html(&self) -> Markup {
         html! {
             @if !self.waiting.is_empty() {
-                section.notice aria-labelledby="waiting-title" {
+                section.notice.caution aria-labelledby="waiting-title" {
                     h2 #waiting-title { (counted(self.waiting_in_all as u64, "run waits", "runs wait")) " for a person" }
                     ul {
                         @for run in &self.waiting {
                             li {
-                                a href={ "/runs/" (encoded(&run.run)) "/approve" } { (t(&run.item)) ": " (t(&cut(&run.title, MAX_TITLE).text)) }
+                                a href={ "/runs/" (encoded(&run.run)) "/approve" } { (title(run)) }
                                 " " span.quiet { (t(&run.domain)) ", since " (time(run.started_unix_ms)) " UTC" }
                             }
                         }
                     }
                     @if self.waiting_in_all > self.waiting.len() { p { a href="/?outcome=waiting" { "All that wait" } } }
                 }
+            }
+        }
+    }
+
+    fn empty_html(&self) -> Markup {
+        html! {
+            p.empty {
+                @if self.filter == RunsFilter::default() { "There are no runs yet." }
+                @else { "No run fits these filters. " a href="/" { "Show all runs" } }
             }
         }
     }
@@ -332,20 +345,18 @@ impl RunsPage {
         let colour =
             |domain: &str| self.domains.iter().position(|it| it == domain).map_or(0, |at| at % COLOURS);
         html! {
-            @if self.days.is_empty() { p { "There is no such run." } } @else {
-                p.legend {
-                    @for domain in &self.domains { span { i.{ "c-" (colour(domain)) } {} (t(domain)) } }
-                }
-                table.bars {
-                    thead { tr { th scope="col" { "day" } th.n scope="col" { "runs" } th.n scope="col" { "cost" } th scope="col" { "by domain" } } }
-                    tbody {
-                        @for (day, domains) in &self.days {
-                            tr {
-                                th.w scope="row" { (day) }
-                                td.n { (grouped(domains.values().map(|(_, runs)| runs).sum())) }
-                                td.n { (PicoUsd(cost(domains)).to_string()) }
-                                td.bar { (stacked(domains, largest, &colour)) }
-                            }
+            p.legend {
+                @for domain in &self.domains { span { i.{ "c-" (colour(domain)) } {} (t(domain)) } }
+            }
+            table.bars {
+                thead { tr { th scope="col" { "day" } th.n scope="col" { "runs" } th.n scope="col" { "cost" } th scope="col" { "by domain" } } }
+                tbody {
+                    @for (day, domains) in &self.days {
+                        tr {
+                            th.w scope="row" { (day) }
+                            td.n { (grouped(domains.values().map(|(_, runs)| runs).sum())) }
+                            td.n { (PicoUsd(cost(domains)).to_string()) }
+                            td.bar { (stacked(domains, largest, &colour)) }
                         }
                     }
                 }
@@ -375,7 +386,7 @@ impl RunsPage {
     fn list_html(&self) -> Markup {
         html! {
             div.wide tabindex="0" role="region" aria-label="Table of runs" {
-                table {
+                table.stack.list {
                     thead { tr {
                         th scope="col" { "begun (UTC)" }
                         th scope="col" { "item" }
@@ -400,23 +411,32 @@ impl RunsPage {
     }
 }
 
+/// Item and title of a run, as far as there is room.
+fn title(run: &ListedRun) -> Markup {
+    let part = |text: &str| {
+        let cut = cut(text, MAX_TITLE);
+        html! { (t(&cut.text)) @if cut.left_out > 0 { "…" } }
+    };
+    html! { (part(&run.item)) ": " (part(&run.title)) }
+}
+
 fn row(run: &ListedRun) -> Markup {
     html! {
         tr {
-            td.w { (time(run.started_unix_ms)) }
+            td.w data-label="begun" { (time(run.started_unix_ms)) }
             th scope="row" {
-                a href={ "/runs/" (encoded(&run.run)) } { (t(&cut(&run.item, MAX_TITLE).text)) ": " (t(&cut(&run.title, MAX_TITLE).text)) }
+                a href={ "/runs/" (encoded(&run.run)) } { (title(run)) }
             }
-            td { (t(&run.domain)) }
+            td data-label="domain" { (t(&run.domain)) }
             td {
                 span.pill.(look_of(run.outcome())) { (t(&run.outcome().replace('_', " "))) }
                 @if let Some(reason) = &run.reason { " " (t(reason)) }
                 @if let Some(trouble) = &run.trouble { " " (t(trouble)) }
             }
-            td.n { (grouped(run.entries)) }
-            td.n { @match run.cost.usd { Some(_) => { (PicoUsd(run.cost.pico_usd).to_string()) }, None => { "unknown" } } }
-            td { (t(&run.tags.join(", "))) }
-            td.w { code { (t(run.run.get(..8).unwrap_or(&run.run))) } @if run.imported { " imported" } }
+            td.n data-label="events" { (grouped(run.entries)) }
+            td.n data-label="cost" { @match run.cost.usd { Some(_) => { (PicoUsd(run.cost.pico_usd).to_string()) }, None => { "unknown" } } }
+            td data-label="tags" { (t(&run.tags.join(", "))) }
+            td.w data-label="run" { code { (t(run.run.get(..8).unwrap_or(&run.run))) } @if run.imported { " imported" } }
         }
     }
 }
