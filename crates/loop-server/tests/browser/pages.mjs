@@ -42,7 +42,7 @@ The disk is too small for a mail cache that keeps everything [E1].
 
 ## ✅ Next steps
 
-1. Ask Ingrid Solheim for the customs papers.
+1. Close the ticket T-1042 [E1].
 2. Clean up C: until 64 GB are free [E1].
 
 ## ✉️ Customer reply
@@ -163,7 +163,7 @@ for (const name of ["document", "priced", "waiting", "stated"]) {
   const marks = (look) => page.$$eval(`#document article:not([hidden]) .v-${look}:not([hidden])`, (all) => all.map((it) => it.textContent));
   const [grounded, elsewhere, ungrounded] = [await marks("grounded"), await marks("elsewhere"), await marks("ungrounded")];
   check("what the evidence has is grounded", ["3.1 GB", "BJ-HAR-07"].every((it) => grounded.includes(it)), grounded.join());
-  check("a name of the item is elsewhere", elsewhere.some((it) => it.startsWith("Ingrid Solheim (not in the cited evidence")), elsewhere.join());
+  check("an id that only the item has is elsewhere", elsewhere.includes("T-1042 (not in the cited evidence, but in the work item)"), elsewhere.join());
   check("what nothing has has the mark", ["$420", "7 GB", "64 GB"].every((it) => ungrounded.some((has) => has === `${it}[?] (in no evidence)`)), ungrounded.join());
   const totals = await page.innerText("#document p.claims:not([hidden])");
   check("the totals are those of the marks", totals.includes(`${ungrounded.length} in no evidence`) && totals.includes(`${elsewhere.length} elsewhere`), totals);
