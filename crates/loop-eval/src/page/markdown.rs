@@ -353,6 +353,16 @@ mod tests {
                 assert!(tag == "div class=\"wide\"" || !tag.contains(' '), "{text:?} {html}");
             }
             assert!(open.is_empty() && !html.contains('\u{202e}'), "{text:?} {html}");
+            // Marks are around text, and change nothing else.
+            let boundary = |at: usize| text.floor_char_boundary(at % (text.len() + 1));
+            let [a, b, c] = [state >> 20, state >> 30, state >> 40].map(|at| boundary(at as usize));
+            let mut ranges = [a.min(b)..a.max(b), b.min(c)..b.max(c)];
+            ranges.sort_by_key(|range| range.start);
+            let marked = marked_html(&text, &|_| None, &ranges, &|_, piece, _| {
+                assert!(!piece.is_empty() && !piece.contains('<'), "{text:?} {piece}");
+                format!("<i>{piece}</i>")
+            });
+            assert_eq!(marked.replace("<i>", "").replace("</i>", ""), html, "{text:?} {ranges:?}");
         }
     }
 }

@@ -33,8 +33,8 @@ pub fn compare(page: &ComparePage) -> String {
     let content = html! {
         h1 { "Compare two runs" }
         form.filters method="get" action="/compare" aria-label="Which runs" {
-            div { label for="a" { "Run A" } input #a type="text" name="a" value=(t(a)) required; }
-            div { label for="b" { "Run B" } input #b type="text" name="b" value=(t(b)) required; }
+            div { label for="a" { "Run A" } input #a type="text" name="a" value=(t(a)) size="38" required; }
+            div { label for="b" { "Run B" } input #b type="text" name="b" value=(t(b)) size="38" required; }
             div { button type="submit" { "Compare" } }
         }
         @if let Some(trouble) = &page.trouble { p.notice.bad role="alert" { (t(trouble)) } }
@@ -100,7 +100,7 @@ fn rows(title: &str, values: &[ValueDiff]) -> Markup {
     let shown = |value: &Option<String>| value.as_deref().map(|value| cut(value, MAX_VALUE).text);
     html! {
         div.wide tabindex="0" role="region" aria-label={ "What differs: " (title) } {
-            table.stack {
+            table.stack.texts {
                 thead { tr { th scope="col" { "what" } th scope="col" { "A" } th scope="col" { "B" } } }
                 tbody {
                     @for value in values {

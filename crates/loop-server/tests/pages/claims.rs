@@ -135,5 +135,5 @@ fn the_page_that_decides_says_what_the_document_states_without_evidence() {
     let world = loop_testkit::run().people().start_as("run-9").started().answered(&asks);
     let html = approve(&ApprovePage::of(&world.run, world.run.now(), ApproveForm::default()));
     let text = inert(&html).seen();
-    assert!(text.contains("2 values of the document so far are in no evidence: 42.5 GB, $13"), "{text}");
+    assert!(text.contains("2 values of the document so far are in no evidence: 42.5 GB , $13"), "{text}");
 }

@@ -8,7 +8,7 @@ use loop_core::{
 };
 use loop_runtime::journal::{Entry, Recorded};
 use loop_runtime::spec::Prompts;
-use loop_testkit::{Setup, World, draft, failure, found, observed, read, target, tool};
+use loop_testkit::{Setup, World, bare_draft, draft, failure, found, observed, read, target, tool};
 use serde_json::json;
 
 /// A run as a journal holds it.
@@ -92,14 +92,14 @@ pub(super) fn stating() -> World {
     let first = draft("low")
         .section("Situation", "The host web-1.example has 42.5 GB. It is about the server of T-1.")
         .asks("fetch_device", target("L-1"));
-    let second = draft("low")
+    let second = bare_draft("low")
         .section(
             "Findings",
             "The host `web-1.example` has **42.5 GB** [E1], and the job took 1.5 hours [E1].\n\n\
              There are 2 jobs, and it costs $13 [E1].\n\n| what | when |\n|---|---|\n| begun [E1] | 25 November 2026 |",
         )
         .asks("fetch_mail", target("ann"));
-    let third = draft("high").section("Next Steps", "Write to ann@x.example [E2].");
+    let third = bare_draft("high").section("Next Steps", "Write to ann@x.example [E2].");
     let device = json!({ "host": "web-1.example", "size_gb": 42.5, "duration_s": 5400, "begun": "2026-11-25",
         "jobs": [{ "id": "J-1" }, { "id": "J-2" }] });
     let shown = format!("```json\n{}\n```", serde_json::to_string_pretty(&device).unwrap());

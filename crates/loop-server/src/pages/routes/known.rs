@@ -55,7 +55,14 @@ impl KnownRuns {
         let mut known = self.state.lock().await;
         let open: Vec<RunId> = known.open.keys().cloned().collect();
         if let Some(changes) = journal.list_changes(known.position.clone(), open, MAX_KNOWN).await? {
-            known.take(journal, changes).await?;
+            let summaries = journal.summaries(&known.unread(&changes)).await?;
+            // A list that is read for the first time is long. What is not put back is read anew.
+            let mut state = std::mem::take(&mut *known);
+            let taken = tokio::task::spawn_blocking(move || {
+                state.take(changes, summaries);
+                state
+            });
+            *known = taken.await.unwrap_or_default();
         }
         let open = known.opened(journal, engine).await?;
         Ok(KeptRuns {
@@ -68,14 +75,16 @@ impl KnownRuns {
 }
 
 impl Known {
-    async fn take(&mut self, journal: &SqliteJournal, changes: ListChanges) -> Result<(), JournalError> {
+    /// The runs of these lines that have other entries than before.
+    fn unread(&self, changes: &ListChanges) -> Vec<RunId> {
+        let is_other =
+            |line: &RunLine| self.open.get(&line.run).is_none_or(|open| open.line.entries != line.entries);
+        let lines = changes.lines.iter().filter(|line| changes.is_whole || is_other(line));
+        lines.map(|line| line.run.clone()).collect()
+    }
+
+    fn take(&mut self, changes: ListChanges, mut summaries: BTreeMap<RunId, RunSummary>) {
         let ListChanges { position, lines, is_whole } = changes;
-        // Only what has other entries than before is read.
-        let is_new = |line: &&RunLine| {
-            is_whole || self.open.get(&line.run).is_none_or(|open| open.line.entries != line.entries)
-        };
-        let ids: Vec<RunId> = lines.iter().filter(is_new).map(|line| line.run.clone()).collect();
-        let mut summaries = journal.summaries(&ids).await?;
         if is_whole {
             *self = Self { is_cut: lines.len() >= MAX_KNOWN, ..Self::default() };
         }
@@ -106,7 +115,6 @@ impl Known {
             self.is_cut = true;
         }
         self.position = Some(position);
-        Ok(())
     }
 
     /// The runs that have not ended, newest first. What the engine knows is not read again, and neither is a run that has

@@ -24,6 +24,8 @@ const MAX_REASONS: usize = 12;
 const MAX_WAITING: usize = 20;
 /// How many domains have a colour of their own.
 const COLOURS: usize = 5;
+/// Characters of an id that are shown: its time to the millisecond, so that two are seldom the same.
+const SHORT_ID: usize = 13;
 /// Bytes of a title that are shown.
 const MAX_TITLE: usize = 120;
 
@@ -436,7 +438,7 @@ fn row(run: &ListedRun) -> Markup {
             td.n data-label="events" { (grouped(run.entries)) }
             td.n data-label="cost" { @match run.cost.usd { Some(_) => { (PicoUsd(run.cost.pico_usd).to_string()) }, None => { "unknown" } } }
             td data-label="tags" { (t(&run.tags.join(", "))) }
-            td.w data-label="run" { code { (t(run.run.get(..8).unwrap_or(&run.run))) } @if run.imported { " imported" } }
+            td.w data-label="run" { code { (t(run.run.get(..SHORT_ID).unwrap_or(&run.run))) } @if run.imported { " imported" } }
         }
     }
 }
