@@ -15,6 +15,9 @@ const paged = (name) => {
   return `file://${file(`${name}.html`)}`;
 };
 
+// Pages that differ from another one in a part.
+const TWO_WINDOWS = [{ width: 1200, colorScheme: "light" }, { width: 390, colorScheme: "dark" }];
+
 // ---- a run in every state ----
 
 const pages = {};
@@ -69,7 +72,8 @@ loopgate(["run", "examples/crm", "--text", "Find Bob and update his company to E
 pages.waiting = paged("waiting");
 
 for (const [name, address] of Object.entries(pages)) {
-  await passes(name, address, name === "long" ? { windows: [{ width: 390, colorScheme: "light" }], isJudged: false } : {});
+  const some = { long: { windows: [{ width: 390, colorScheme: "light" }], isJudged: false }, stated: { windows: TWO_WINDOWS } };
+  await passes(name, address, some[name] ?? {});
 }
 
 // ---- the slider: every event, by keyboard, against what the page itself says of each element ----

@@ -148,6 +148,9 @@ pub(super) fn long(passes: u32) -> World {
         })
         .patient();
     let mut world = without_manifest(setup).start_as("run-6");
+    if passes > 100 {
+        world = world.unchecked();
+    }
     for pass in 1..=passes {
         let reply = draft("low")
             .section("Findings", &format!("Pass {pass} knows {pass} things."))
