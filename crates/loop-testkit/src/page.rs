@@ -107,16 +107,16 @@ pub fn inert(html: &str, own: &[&str]) -> Node {
         let (tag, after) = after.split_once('>').expect("a tag ends");
         rest = after;
         if let Some(name) = tag.strip_prefix('/') {
-            let (open, attributes, children) = stack.pop().unwrap();
+            let (open, attributes, children) = stack.pop().expect("an element is open");
             assert_eq!(open, name, "an element is closed that is not the last");
-            stack.last_mut().unwrap().2.push(Node::Element { name: open, attributes, children });
+            push(&mut stack, Node::Element { name: open, attributes, children });
             continue;
         }
         let (name, attributes) = read_tag(tag);
         assert!(KNOWN.contains(&name.as_str()), "<{tag}>");
         checked(&name, &attributes);
         if VOID.contains(&name.as_str()) || tag.ends_with('/') {
-            stack.last_mut().unwrap().2.push(Node::Element { name, attributes, children: Vec::new() });
+            push(&mut stack, Node::Element { name, attributes, children: Vec::new() });
             continue;
         }
         if ["script", "style"].contains(&name.as_str()) {
@@ -130,7 +130,16 @@ pub fn inert(html: &str, own: &[&str]) -> Node {
     }
     push_text(&mut stack, rest);
     assert_eq!(stack.len(), 1, "not closed: {:?}", stack.iter().map(|it| &it.0).collect::<Vec<_>>());
-    Node::Element { name: "page".to_owned(), attributes: Vec::new(), children: stack.pop().unwrap().2 }
+    Node::Element {
+        name: "page".to_owned(),
+        attributes: Vec::new(),
+        children: stack.pop().expect("the page is open").2,
+    }
+}
+
+#[track_caller]
+fn push(stack: &mut [Open], node: Node) {
+    stack.last_mut().expect("an element is open").2.push(node);
 }
 
 fn push_text(stack: &mut [Open], text: &str) {
@@ -138,7 +147,7 @@ fn push_text(stack: &mut [Open], text: &str) {
     let unseen = text.chars().find(|c| *c != '\n' && *c != '\t' && !loop_core::is_clean(*c));
     assert_eq!(unseen, None, "a character that is not seen in {text:?}");
     if !text.is_empty() {
-        stack.last_mut().unwrap().2.push(Node::Text(plain(text)));
+        push(stack, Node::Text(plain(text)));
     }
 }
 
@@ -153,15 +162,15 @@ fn read_tag(tag: &str) -> (String, Vec<(String, String)>) {
     let mut attributes = Vec::new();
     while !rest.is_empty() {
         let end = rest.find(['=', ' ']).unwrap_or(rest.len());
-        let attribute = rest[..end].to_owned();
-        rest = &rest[end..];
+        let (attribute, after) = rest.split_at(end);
+        rest = after;
         let mut value = String::new();
         if let Some(quoted) = rest.strip_prefix("=\"") {
             let (inner, after) = quoted.split_once('"').expect("an attribute ends");
             value = plain(inner);
             rest = after;
         }
-        attributes.push((attribute, value));
+        attributes.push((attribute.to_owned(), value));
         rest = rest.trim_start();
     }
     (name.to_owned(), attributes)

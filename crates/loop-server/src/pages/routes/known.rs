@@ -1,6 +1,7 @@
 //! The runs of the journal as the pages know them: read once, and after that only what changed. Totals are counted up and
 //! down with the runs, so a list costs what its page costs.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -146,7 +147,7 @@ impl Known {
             let line = RunLine { is_written: !is_free && !waits, ..open.line.clone() };
             runs.push(listed(&line, open.summary, waits));
         }
-        runs.sort_unstable_by(|a, b| RunOrder::of(b).cmp(&RunOrder::of(a)));
+        runs.sort_unstable_by_key(|run| Reverse(RunOrder::of(run)));
         Ok(runs)
     }
 }

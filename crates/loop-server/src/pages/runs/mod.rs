@@ -132,7 +132,7 @@ impl RunsPage {
                 runs.open.push(run.clone());
             }
         }
-        runs.open.sort_unstable_by(|a, b| RunOrder::of(b).cmp(&RunOrder::of(a)));
+        runs.open.sort_unstable_by_key(|run| std::cmp::Reverse(RunOrder::of(run)));
         Self::kept(&runs, &|_| true, filter, before)
     }
 
