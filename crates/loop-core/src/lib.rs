@@ -109,7 +109,9 @@ pub mod run;
 
 pub mod invariants;
 
-pub use claims::{Claim, ClaimSources, ClaimTotals, Formula, Grounding, ValueKind, claims};
+pub use claims::{
+    Claim, ClaimSearch, ClaimSources, ClaimTotals, Formula, FoundClaim, Grounding, ValueKind, claims,
+};
 pub use gate::{
     Breaker, Certificate, Change, Condition, DeniedBy, Effects, JudgedAction, Limit, Measure, StopReason,
     TierCause, TierChange, Verdict, Written,

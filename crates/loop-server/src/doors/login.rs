@@ -56,8 +56,8 @@ async fn by_code(
         if let Err(refused) = inside.fail(entry, from).await {
             return refused.page(has_tokens);
         }
-        let text = "This address was used already, or is older than ten minutes. Start `loopgate serve` again and open \
-                    the address that it prints.";
+        let text = "This address was used already, or is older than ten minutes. Start the program again (`loopgate view` \
+                    or `loopgate serve`) and open the address that it prints.";
         return page(StatusCode::FORBIDDEN, "This address cannot be used", text, has_tokens);
     }
     let identity = inside.local(from);
@@ -180,7 +180,9 @@ impl Refused {
 fn how(has_tokens: bool) -> Arc<str> {
     match has_tokens {
         true => "Paste your token. The session lasts twelve hours.".into(),
-        false => "Start `loopgate serve` again and open the address that it prints.".into(),
+        false => {
+            "Start the program again (`loopgate view` or `loopgate serve`) and open the address that it prints.".into()
+        }
     }
 }
 

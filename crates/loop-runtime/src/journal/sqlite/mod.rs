@@ -53,7 +53,7 @@ use fault::Fault;
 use heads::{Head, Heads, Position};
 pub use import::{ImportedRuns, NotImported};
 use lock::{Locks, NotTaken, RunLock};
-pub use page::RunQuery;
+pub use page::{ListChanges, ListPosition, RunQuery};
 use place::Place;
 pub use pruned::Keeps;
 pub use queue::{Accepted, QueueBounds, QueueLock, QueuedSubmission, Submission, SubmissionState};

@@ -1,4 +1,5 @@
-//! A page of the list of runs, in the order of their ids: no run but those of the page is read.
+//! The list of runs in parts: a page in the order of the ids, some runs, and what changed since the last look. No run but
+//! those that are asked for is read.
 //!
 //! An id begins with the time at which it was given out, so the order of the ids is the order of time.
 
@@ -34,7 +35,102 @@ pub struct RunQuery {
     pub before: Option<RunId>,
 }
 
+/// How much of the list of runs a reader knows. It is of one journal and one process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListPosition {
+    /// Changes with every commit of another connection.
+    version: i64,
+    runs: i64,
+    /// The row that was added last, and its run.
+    last: i64,
+    newest: String,
+}
+
+/// What changed in the list of runs.
+#[derive(Clone, Debug)]
+pub struct ListChanges {
+    /// How much of the list is known with it.
+    pub position: ListPosition,
+    /// The lines of new runs, and of the runs that were asked for.
+    pub lines: Vec<RunLine>,
+    /// Whether the lines are the whole list: the reader knew nothing of it, or runs were taken out.
+    pub is_whole: bool,
+}
+
 impl SqliteJournal {
+    /// What changed in the list since this position: the runs that were added, and these, which had not ended then. `None`:
+    /// nothing was written since. The whole list is its newest `limit` lines. `is_written` is false in every line.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn list_changes(
+        &self,
+        since: Option<ListPosition>,
+        open: Vec<RunId>,
+        limit: usize,
+    ) -> Result<Option<ListChanges>, JournalError> {
+        self.reading(move |files, connection| {
+            // What is committed after this question is found by the next one.
+            let version: i64 = connection.query_row("PRAGMA data_version", [], |row| row.get(0))?;
+            if since.as_ref().is_some_and(|since| since.version == version) {
+                return Ok(None);
+            }
+            let transaction = connection.transaction()?;
+            let runs: i64 = transaction.query_row("SELECT count(*) FROM runs", [], |row| row.get(0))?;
+            let run_at = |at: i64| {
+                let mut find = transaction.prepare_cached("SELECT run FROM runs WHERE rowid = ?1")?;
+                find.query_row([at], |row| row.get::<_, String>(0)).optional()
+            };
+            let last: i64 =
+                transaction.query_row("SELECT coalesce(max(rowid), 0) FROM runs", [], |row| row.get(0))?;
+            let position = |newest: Option<String>| ListPosition {
+                version,
+                runs,
+                last,
+                newest: newest.unwrap_or_default(),
+            };
+            let lines = |wanted: &str, values: Vec<Value>| {
+                rows::lines_where(&transaction, wanted, values, files.key.as_ref())
+            };
+            if let Some(since) = since
+                && run_at(since.last)?.unwrap_or_default() == since.newest
+            {
+                let mut added = lines("WHERE rowid > ?1", vec![since.last.into()])?;
+                // A row that is gone, or that took the place of one, cannot be told from the others.
+                if i64::try_from(added.len()) == Ok(runs - since.runs) {
+                    let open = serde_json::to_string(&open)?;
+                    let wanted = "WHERE run IN (SELECT value FROM json_each(?1))";
+                    added.extend(lines(wanted, vec![open.into()])?);
+                    let position = position(run_at(last)?);
+                    return Ok(Some(ListChanges { position, lines: added, is_whole: false }));
+                }
+            }
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let whole = lines("ORDER BY rowid DESC LIMIT ?1", vec![limit.into()])?;
+            let position = position(run_at(last)?);
+            Ok(Some(ListChanges { position, lines: whole, is_whole: true }))
+        })
+        .await
+    }
+
+    /// The lines of these runs, in no order. What there is not has none.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn lines(&self, runs: &[RunId]) -> Result<Vec<RunLine>, JournalError> {
+        let wanted = serde_json::to_string(runs).unwrap_or_default();
+        self.reading(move |files, connection| {
+            let conditions = "WHERE run IN (SELECT value FROM json_each(?1))";
+            let mut lines =
+                rows::lines_where(connection, conditions, vec![wanted.into()], files.key.as_ref())?;
+            for line in lines.iter_mut().filter(|line| line.stop.is_none()) {
+                line.is_written = files.locks.is_held(&line.run);
+            }
+            Ok(lines)
+        })
+        .await
+    }
+
     /// Runs that fit, newest first by their ids, at most `limit`.
     ///
     /// # Errors

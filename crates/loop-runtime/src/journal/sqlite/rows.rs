@@ -417,24 +417,27 @@ pub(super) fn lines_where(
             Ok((stop, found))
         });
         lines.push(match read {
-            Ok((stop, found)) => RunLine {
-                unix_ms: u64::try_from(found.unix_ms).unwrap_or_default(),
-                entries: found.count(),
-                stop,
-                // The database does not know: it is asked of the lock.
-                is_written: false,
-                is_imported: key.and_then(|key| found.check(key)) == Some(Broken::Imported),
-                trouble: match key.and_then(|key| found.check(key)) {
-                    None | Some(Broken::Imported) => None,
-                    Some(Broken::Changed) => Some(CHANGED.into()),
-                    Some(Broken::OtherKey) => Some(OTHER_KEY.into()),
-                },
-                origin: found.origin,
-                domain: found.domain.into(),
-                item: found.item.into(),
-                title: found.title.into(),
-                run: found.run,
-            },
+            Ok((stop, found)) => {
+                let broken = key.and_then(|key| found.check(key));
+                RunLine {
+                    unix_ms: u64::try_from(found.unix_ms).unwrap_or_default(),
+                    entries: found.count(),
+                    stop,
+                    // The database does not know: it is asked of the lock.
+                    is_written: false,
+                    is_imported: broken == Some(Broken::Imported),
+                    trouble: match broken {
+                        None | Some(Broken::Imported) => None,
+                        Some(Broken::Changed) => Some(CHANGED.into()),
+                        Some(Broken::OtherKey) => Some(OTHER_KEY.into()),
+                    },
+                    origin: found.origin,
+                    domain: found.domain.into(),
+                    item: found.item.into(),
+                    title: found.title.into(),
+                    run: found.run,
+                }
+            }
             Err(fault) => unreadable(row, fault)?,
         });
     }

@@ -148,16 +148,16 @@ pub(super) fn table(origins: &[ValueOrigin], run: &str) -> Markup {
         @if !origins.is_empty() {
             h3 { "Where each value came from" }
             div.wide tabindex="0" role="region" aria-label="Where each value came from" {
-                table {
-                    thead { tr { th scope="col" { "value" } th scope="col" { "is" } th scope="col" { "given by an authorised source" } th scope="col" { "found in" } } }
+                table.stack {
+                    thead { tr { th scope="col" { "parameter" } th scope="col" { "value" } th scope="col" { "given by an authorised source" } th scope="col" { "found in" } } }
                     tbody {
                         @for row in origins {
                             @match row {
                                 ValueOrigin::Traced(it) => { tr {
                                     th scope="row" { code { (t(&it.pointer)) } @if it.is_authority { " " span.pill.warn { "says whom it reaches" } } }
-                                    td { (t(&cut(&it.value, MAX_VALUE).text)) @if it.value.len() > MAX_VALUE { "…" } }
-                                    td { @if it.is_given { span.good { "yes" } } @else { strong.warn { "no" } } }
-                                    td { (found(&it.places, run)) }
+                                    td data-label="value" { (t(&cut(&it.value, MAX_VALUE).text)) @if it.value.len() > MAX_VALUE { "…" } }
+                                    td data-label="given by an authorised source" { @if it.is_given { span.good { "yes" } } @else { strong.warn { "no" } } }
+                                    td data-label="found in" { (found(&it.places, run)) }
                                 } }
                                 ValueOrigin::LeftOut(values) => { tr { td colspan="4" { strong.warn {
                                     (values) " more values are not traced: read them in the parameters above"
