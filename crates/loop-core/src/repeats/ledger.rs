@@ -458,11 +458,12 @@ impl Ledger {
     /// A change by one of them counts as a change after all of them, because what the others read is unknown.
     pub fn settled(&mut self, batch: &[Settled], rules: &RepeatNotes) -> Vec<(CommandKey, RepeatNote)> {
         let (mut changed_by, mut writes, mut notes) = (Vec::new(), 0, Vec::new());
+        let mut failed = BTreeSet::new();
         for settled in batch {
             let (changed, wrote) = self.settle(settled);
             changed_by.extend(changed.then_some(settled.signature));
             writes += u64::from(wrote);
-            notes.extend(self.note(settled, rules).map(|note| (settled.key, note)));
+            notes.extend(self.note(settled, rules, &mut failed).map(|note| (settled.key, note)));
         }
         self.writes += writes;
         self.changes += changed_by.len() as u64;
@@ -484,7 +485,13 @@ impl Ledger {
     }
 
     /// The note of a result that was just recorded. `None`: it repeats nothing, or it has none.
-    fn note(&mut self, settled: &Settled, rules: &RepeatNotes) -> Option<RepeatNote> {
+    /// `failed` are the tools of which a call of the same reply failed.
+    fn note(
+        &mut self,
+        settled: &Settled,
+        rules: &RepeatNotes,
+        failed: &mut BTreeSet<Arc<str>>,
+    ) -> Option<RepeatNote> {
         let entry = self.entries.get(&settled.signature).filter(|entry| entry.is_noted)?;
         let returned = Returned {
             tool: &entry.tool,
@@ -494,6 +501,8 @@ impl Ledger {
             result: settled.reported,
             error: settled.error,
             changes: self.changes,
+            may_pass: settled.status.is_retryable() && settled.attempt < entry.tries,
+            is_together: settled.error.is_some() && !failed.insert(Arc::clone(&entry.tool)),
         };
         let by_log = self.noted.returned(&returned, rules);
         let is_waiting = entry.waited > 0 && entry.waited <= entry.polls;

@@ -23,7 +23,8 @@ const MAX_OTHERS: usize = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum RepeatNote {
-    /// The tool failed several times in a row, with nothing changed between.
+    /// The tool failed several times in a row, with nothing changed between. Failures of calls that were made in one reply
+    /// count once.
     Failures {
         /// How many times, from 1.
         times: u32,
@@ -57,41 +58,54 @@ impl RepeatNote {
     /// The note as the model reads it, one line. `error` is the beginning of the last failure's text, cleaned and
     /// without line breaks; `others` are the other tools that may be called.
     pub fn message(&self, tool: &str, error: &str, others: &[&str]) -> String {
-        let mut text = match self {
-            Self::Failures { times, same, varied } => {
-                let how = match (varied, same == times) {
-                    (true, true) => " with varied arguments and the same error",
-                    (true, false) => " with varied arguments",
-                    (false, true) => " with the same error",
-                    (false, false) => "",
-                };
-                let last =
-                    if error.is_empty() { String::new() } else { format!("; the last error was: {error}") };
-                format!("tool '{tool}' has failed {times} times in a row{how}{last}")
+        let mut text = self.about(&format!("tool '{tool}'"));
+        match self {
+            Self::Failures { .. } if !error.is_empty() => {
+                text.push_str(&format!("; the last error was: {error}"));
             }
-            Self::SameResult { times, similar: false } => format!(
-                "this call has returned the same result {times} times, and nothing was changed between; use it, \
-                 change something, or finish"
-            ),
-            Self::SameResult { times, similar: true } => format!(
-                "this call and ones like it have returned the same result {times} times, and nothing was changed \
-                 between; use it, change something, or finish"
-            ),
-            Self::SameSearch { times } => format!(
-                "{times} searches in different words have returned the same result, and nothing was changed \
-                 between"
-            ),
-            Self::Cycle { length, times } => format!(
-                "the last {length} calls have gone round {times} times with the same results; try something \
-                 else, or finish"
-            ),
-        };
+            Self::SameResult { .. } => text.push_str("; use it, change something, or finish"),
+            Self::Cycle { .. } => text.push_str("; try something else, or finish"),
+            Self::Failures { .. } | Self::SameSearch { .. } => {}
+        }
         if matches!(self, Self::Failures { .. } | Self::SameSearch { .. }) && !others.is_empty() {
             let named: Vec<&str> = others.iter().take(MAX_OTHERS).copied().collect();
             let more = if others.len() > named.len() { " and others" } else { "" };
             text.push_str(&format!("; other tools are: {}{more}", named.join(", ")));
         }
         text
+    }
+
+    /// What the result repeats, in one line for people.
+    pub fn summary(&self) -> String {
+        self.about("the tool")
+    }
+
+    fn about(&self, tool: &str) -> String {
+        match self {
+            Self::Failures { times, same, varied } => {
+                let arguments = if *varied { " with varied arguments" } else { "" };
+                let error = match (*same, *varied) {
+                    (1, _) => String::new(),
+                    (same, _) if same < *times => format!(", the last {same} times with the same error"),
+                    (_, true) => " and the same error".to_owned(),
+                    (_, false) => " with the same error".to_owned(),
+                };
+                format!("{tool} has failed {times} times in a row{arguments}{error}")
+            }
+            Self::SameResult { times, similar } => {
+                let like = if *similar { " and ones like it have" } else { " has" };
+                format!(
+                    "this call{like} returned the same result {times} times, and nothing was changed between"
+                )
+            }
+            Self::SameSearch { times } => format!(
+                "{times} searches in different words have returned the same result, and nothing was changed \
+                 between"
+            ),
+            Self::Cycle { length, times } => {
+                format!("the last {length} calls have gone round {times} times with the same results")
+            }
+        }
     }
 
     /// The note's kind as a code.
@@ -120,7 +134,7 @@ pub(crate) struct NoteLog {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Failing {
     times: u32,
-    /// How many of the last failures had the same error. A failure that may pass counts as none.
+    /// How many of the last failures had the same error. A failure that may be tried again counts as none.
     same: u32,
     error: Digest,
     call: Digest,
@@ -151,6 +165,10 @@ pub(super) struct Returned<'a> {
     pub(super) error: Option<Digest>,
     /// The ledger's changes before it.
     pub(super) changes: u64,
+    /// Whether it failed in a way that may pass, and tries are left.
+    pub(super) may_pass: bool,
+    /// Whether a call of the tool that was made in the same reply has failed: the model has read neither.
+    pub(super) is_together: bool,
 }
 
 impl NoteLog {
@@ -163,7 +181,11 @@ impl NoteLog {
             return self.searched(of, rules);
         }
         let error = of.error?;
-        let same = u32::from(!of.status.is_retryable());
+        if let Some(failing) = self.failing.get_mut(of.tool).filter(|_| of.is_together) {
+            failing.varied |= failing.call != of.call;
+            return None;
+        }
+        let same = u32::from(!of.may_pass);
         let fresh = Failing { times: 1, same, error, call: of.call, varied: false, changes: of.changes };
         let before = self.failing.get(of.tool).filter(|before| before.changes == of.changes);
         let failing = before.map_or(fresh, |before| Failing {
