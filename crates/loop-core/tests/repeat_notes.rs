@@ -70,7 +70,7 @@ fn a_tool_that_fails_again_is_noted_whatever_its_arguments_are() {
 
 #[test]
 fn the_same_result_is_noted_before_the_call_is_refused() {
-    // S4-40, S4-46: a note, then a refusal.
+    // S4-40: a note, then a refusal.
     check(&["read a = 1", "read a = 1", "read a = 1"], &["-", "same_result", "refused"]);
     check(&["read a = 1", "write x = done", "read a = 1"], &["-", "-", "-"]);
     check(&["read a = 1", "read a = 2", "read a = 3"], &["-", "-", "-"]);
