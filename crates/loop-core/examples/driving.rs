@@ -266,6 +266,7 @@ fn summary(note: &Note) -> String {
         Note::ReplyRead { confidence, .. } => format!("read: {}", confidence.name()),
         Note::CallRefused { key, refusal } => format!("{key} refused: {}", refusal.name()),
         Note::CallRetried { key, .. } => format!("{key} is tried again"),
+        Note::ResultNoted { evidence, note, .. } => format!("{evidence}: {}", note.summary()),
         Note::EvidenceShortened { evidence } => format!("{evidence} shows only its summary"),
         Note::Compacted { through, .. } => format!("passes up to {through} are shown in short"),
         Note::AttemptBegan { attempt, pass } => format!("attempt {attempt} begins with pass {pass}"),

@@ -117,7 +117,7 @@ pub use gate::{
     TierCause, TierChange, Verdict, Written,
 };
 pub use policy::ResultOrigin;
-pub use repeats::RepeatRule;
+pub use repeats::{RepeatNote, RepeatRule};
 pub use reply::{
     BadCitation, Document, Ending, FinishReason, LiveText, Merge, MergeContext, PREAMBLE, ParseWarning,
     Proposal, ProposedSection, Refused, Reply, Section, SectionChange, citations,
@@ -134,9 +134,9 @@ pub use spec::{
     ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,
     ErrorStyle, Execution, GateSettings, GroundingRule, InvalidReason, LimitWithoutPrice, Limits,
     MAX_REQUESTED_CALLS, ModelSpec, ModelSpecs, NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid,
-    OnToolError, OutputSpec, OwnReason, ProtocolSpec, ReasonName, RepeatScope, Repeats, Resolve, RunSpec,
-    SPEC_VERSION, SchemaViolation, SectionSpec, Selection, Setting, SpecNames, Stale, TaintRule, ThreeTier,
-    ToolPolicy, ToolRepeats, ToolSpec,
+    OnToolError, OutputSpec, OwnReason, ProtocolSpec, ReasonName, RepeatNotes, RepeatScope, Repeats, Resolve,
+    RunSpec, SPEC_VERSION, SchemaViolation, SectionSpec, Selection, Setting, SpecNames, Stale, TaintRule,
+    ThreeTier, ToolPolicy, ToolRepeats, ToolSpec,
 };
 #[cfg(feature = "planted-bugs")]
 pub use types::Planted;

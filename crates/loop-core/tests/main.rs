@@ -38,6 +38,7 @@ mod policy_shown;
 mod polls;
 mod prices;
 mod properties;
+mod repeat_notes;
 mod repeating;
 mod repeats;
 mod repeats_ledger;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use loop_core::{
     Breakers, Cite, CostLimit, DefaultCall, ErrorStyle, GateSettings, Limits, ModelSpec, ModelSpecs,
-    OwnReason, PREAMBLE, PicoUsd, Price, ReasonName, RunSpec, SectionSpec, Selection, StopReason, ThreeTier,
-    ToolSpec, edits,
+    OwnReason, PREAMBLE, PicoUsd, Price, ReasonName, RepeatNotes, RunSpec, SectionSpec, Selection,
+    StopReason, ThreeTier, ToolSpec, edits,
 };
 use loop_runtime::budget::{SharedBudget, Span};
 use loop_tools::Registry;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::config::{
     BreakersConfig, CiteConfig, CiteWord, GateConfig, LimitsConfig, ModelConfig, ProtocolKind,
-    ThreeTierConfig,
+    RepeatNotesConfig, ThreeTierConfig,
 };
 use crate::error::DomainError;
 use crate::file::File;
@@ -239,6 +239,7 @@ pub(crate) fn gate_over(
         breakers: breakers(&config.breakers, defaults.breakers),
         scope: config.scope.unwrap_or(defaults.scope),
         on_duplicate: config.on_duplicate.unwrap_or(defaults.on_duplicate),
+        repeat_notes: repeat_notes(&config.repeat_notes, defaults.repeat_notes),
         three_tier: three_tier(&config.three_tier, defaults.three_tier, error)?,
         high_is_final: config.high_is_final.unwrap_or(defaults.high_is_final),
         stale: config.stale.unwrap_or(defaults.stale),
@@ -296,6 +297,14 @@ fn breakers(config: &BreakersConfig, defaults: Breakers) -> Breakers {
         tool_failures: config.tool_failures.unwrap_or(defaults.tool_failures),
         denied: config.denied.unwrap_or(defaults.denied),
         bad_arguments: config.bad_arguments.unwrap_or(defaults.bad_arguments),
+    }
+}
+
+fn repeat_notes(config: &RepeatNotesConfig, defaults: RepeatNotes) -> RepeatNotes {
+    RepeatNotes {
+        failures: config.failures.unwrap_or(defaults.failures),
+        same: config.same.unwrap_or(defaults.same),
+        searches: config.searches.unwrap_or(defaults.searches),
     }
 }
 

@@ -159,7 +159,7 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
     let final_pass = if is_final_pass { final_pass(prompts, run) } else { String::new() };
     let mut variables = of_run(run);
     variables.extend([
-        ("evidence", Value::from(parts::evidence(evidence, nonce, run.spec()))),
+        ("evidence", Value::from(parts::evidence(evidence, nonce, run))),
         (
             "executed",
             Value::from(parts::executed(actions, run.evidence(), nonce, parts::unread(run, done as u32))),
@@ -230,7 +230,7 @@ pub(crate) fn last_call(run: &Run) -> String {
 fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
     let nonce = run.started().nonce.as_ref();
     let mut rules = system(prompts, run);
-    let all = parts::evidence(run.evidence(), nonce, run.spec());
+    let all = parts::evidence(run.evidence(), nonce, run);
     if !all.is_empty() {
         rules.push_str("\n\n");
         rules.push_str(EVIDENCE);

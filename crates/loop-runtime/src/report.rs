@@ -32,7 +32,7 @@ pub use crate::sent::{SentPart, SentPrompt, sent_prompts};
 pub use crate::take_over::{Forkable, ParentEffectReport, ParentReport};
 pub use crate::why::{
     Continuation, LimitUse, SettingChange, StatedConfidence, WHY_VERSION, WeakSection, Why, WhyCondition,
-    WhyStatus,
+    WhyNote, WhyStatus,
 };
 
 /// The version of this format.

@@ -53,6 +53,8 @@ pub struct Why {
     pub missing: Vec<String>,
     /// Sections whose last change came from a pass of low or unknown confidence.
     pub weak_sections: Vec<WeakSection>,
+    /// Results that repeat something, with the note that the model read. Empty if there are none.
+    pub notes: Vec<WhyNote>,
     /// Actions and questions that wait for a person.
     pub waiting: Vec<PersonRequestReport>,
     /// Effects whose outcome is unknown.
@@ -123,6 +125,21 @@ pub struct WeakSection {
     pub pass: u32,
     /// The confidence of that pass: `low` or `unknown`.
     pub confidence: String,
+}
+
+/// A result that repeats something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WhyNote {
+    /// The number of the result, for example `E4`.
+    pub evidence: String,
+    /// The pass that requested the call, from 1; 0 before the first.
+    pub pass: u32,
+    /// The tool.
+    pub tool: String,
+    /// `failures`, `same_result`, `same_search` or `cycle`.
+    pub code: String,
+    /// What it repeats, in one sentence.
+    pub explanation: String,
 }
 
 /// What would have continued a run that stopped, as the core's gate decides it.
@@ -210,6 +227,7 @@ impl Why {
                 .map(ToString::to_string)
                 .collect(),
             weak_sections: weak_sections(&state),
+            notes: notes(&state),
             waiting: state.requested().iter().map(|it| PersonRequestReport::new(started, it)).collect(),
             in_doubt: in_doubt.flat_map(|condition| names(&condition.value)).collect(),
             not_saved: outcome.and_then(|outcome| match &outcome.saved {
@@ -311,6 +329,19 @@ fn weak_sections(state: &Run) -> Vec<WeakSection> {
                 pass: section.pass,
                 confidence: confidence.name().to_owned(),
             })
+        })
+        .collect()
+}
+
+fn notes(state: &Run) -> Vec<WhyNote> {
+    let noted = state.evidence().iter().filter_map(|it| Some((it, state.repeat_note(it.id)?)));
+    noted
+        .map(|(evidence, note)| WhyNote {
+            evidence: evidence.id.to_string(),
+            pass: evidence.pass,
+            tool: evidence.tool.to_string(),
+            code: note.code().to_owned(),
+            explanation: note.summary(),
         })
         .collect()
 }

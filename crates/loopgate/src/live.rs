@@ -417,6 +417,10 @@ impl Live {
             Note::OutputRejected { by, message, .. } => {
                 note(Line::from("  ").styled(BAD, "rejected").plain(format!(" {by}: {message}")));
             }
+            Note::ResultNoted { evidence, note: repeats, .. } => {
+                let what = format!(" {evidence}: {}", repeats.summary());
+                note(Line::from("  ").styled(ODD, "note").plain(what));
+            }
             Note::Compacted { .. } => note("  older results are shortened: the prompt did not fit"),
             Note::EvidenceShortened { evidence } => {
                 note(format!("  {evidence} is shortened: the prompt did not fit"))

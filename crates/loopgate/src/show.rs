@@ -262,6 +262,9 @@ pub(crate) fn details(state: &Run, people: &PeopleReport) -> String {
         let (id, tool, parameters) = (&evidence.id, &evidence.tool, &evidence.parameters);
         let (status, summary) = (evidence.observation.status.name(), &evidence.observation.summary);
         row(&mut text, &format!("- {id} {tool} {parameters}: {status}, {summary} (pass {})", evidence.pass));
+        if let Some(note) = state.repeat_note(*id) {
+            row(&mut text, &format!("  note: {}", note.summary()));
+        }
     }
     if state.evidence().is_empty() {
         text.push_str("- none\n");

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::gate::{Certificate, Condition, JudgedAction, TierCause};
+use crate::repeats::RepeatNote;
 use crate::reply::{Merge, ParseWarning};
 use crate::run::eager::DroppedRead;
 use crate::run::event::Refusal;
@@ -90,6 +91,15 @@ pub enum Note {
         evidence: EvidenceId,
         /// How it ended.
         status: Status,
+    },
+    /// A result repeats something, and the model reads a note with it.
+    ResultNoted {
+        /// The key of the action.
+        key: CommandKey,
+        /// The number of the result.
+        evidence: EvidenceId,
+        /// What it repeats.
+        note: RepeatNote,
     },
     /// A result is shown by its summary from now on, because a call did not fit into the context.
     EvidenceShortened {

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::spec::policy::{
-    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, TaintRule,
-    ThreeTier,
+    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatNotes, RepeatScope, Repeats, Resolve,
+    TaintRule, ThreeTier,
 };
 use crate::types::{Locale, is_default};
 
@@ -69,6 +69,9 @@ pub struct GateSettings {
     /// What the model reads for a call that is refused as a repeat. Default: the reason.
     #[serde(skip_serializing_if = "is_default")]
     pub on_duplicate: OnDuplicate,
+    /// When a result carries a note that it repeats something. The policies `three_tier` and `off` have no notes.
+    #[serde(skip_serializing_if = "is_default")]
+    pub repeat_notes: RepeatNotes,
     /// The numbers of the repeat policy `three_tier`; other policies ignore them.
     #[serde(skip_serializing_if = "is_default")]
     pub three_tier: ThreeTier,
@@ -158,6 +161,7 @@ impl Default for GateSettings {
             repeats_for: Vec::new(),
             scope: RepeatScope::default(),
             on_duplicate: OnDuplicate::default(),
+            repeat_notes: RepeatNotes::default(),
             three_tier: ThreeTier::default(),
             label: "".into(),
             allow: Vec::new(),

@@ -25,8 +25,8 @@ pub use limits::{CostMode, Limits, MAX_REQUESTED_CALLS};
 pub use models::{ModelSpec, ModelSpecs};
 pub use own_reason::{InvalidReason, OwnReason, ReasonName};
 pub use policy::{
-    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, TaintRule,
-    ThreeTier, ToolPolicy, ToolRepeats,
+    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatNotes, RepeatScope, Repeats, Resolve,
+    TaintRule, ThreeTier, ToolPolicy, ToolRepeats,
 };
 pub use protocol::{
     Cite, ConversationSpec, DocumentSpec, ErrorStyle, Execution, NonceMode, OutputSpec, Properties,

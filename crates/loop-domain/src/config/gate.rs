@@ -91,6 +91,8 @@ pub(crate) struct GateConfig {
     /// result; `deny`, a refusal by policy. Default: `skip_message`.
     #[schemars(extend("enum" = ["skip_message", "replay_cached", "deny"]), with = "Option<String>")]
     pub(crate) on_duplicate: Option<OnDuplicate>,
+    /// When a result carries a note that it repeats something.
+    pub(crate) repeat_notes: RepeatNotesConfig,
     /// The numbers of the policy `three_tier`.
     pub(crate) three_tier: ThreeTierConfig,
     /// Whether the `selector` model may reply where the cost limit does not pay for the base model. Its confidence counts as
@@ -123,6 +125,22 @@ pub(crate) struct BreakersConfig {
     pub(crate) denied: Option<u32>,
     /// Calls in a row with an unknown tool or with parameters that do not fit after which a person has to go on. Default: 5.
     pub(crate) bad_arguments: Option<u32>,
+}
+
+/// When a result carries a note that it repeats something, not under `three_tier` and `off`; 0 for never. A note refuses
+/// nothing.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RepeatNotesConfig {
+    /// Failures of one tool in a row, with any parameters and nothing changed between, from which on each carries a note.
+    /// Default: 3.
+    pub(crate) failures: Option<u32>,
+    /// Equal results of a call, or equal failures of a tool, in a row and with nothing changed between, from which on each
+    /// carries a note. Default: 2.
+    pub(crate) same: Option<u32>,
+    /// Searches in different words that returned the same, with nothing changed between, from which on each carries a note.
+    /// Default: 3.
+    pub(crate) searches: Option<u32>,
 }
 
 /// The numbers of the policy `three_tier`.

@@ -34,7 +34,7 @@ pub(crate) use command::OutputForm;
 pub(crate) use files::FilesConfig;
 #[cfg(feature = "files")]
 pub(crate) use files::FilesWorkConfig;
-pub(crate) use gate::{BreakersConfig, GateConfig, ThreeTierConfig};
+pub(crate) use gate::{BreakersConfig, GateConfig, RepeatNotesConfig, ThreeTierConfig};
 pub(crate) use hooks::HookConfig;
 pub(crate) use http::HttpConfig;
 #[cfg(feature = "http")]

@@ -50,6 +50,8 @@ struct Line {
     is_untrusted: bool,
     is_private: bool,
     warnings: Vec<Arc<str>>,
+    /// What it repeats. `None`: nothing.
+    note: Option<String>,
 }
 
 impl EvidencePart {
@@ -86,6 +88,7 @@ impl EvidencePart {
                 is_untrusted: policy.is_some_and(|policy| policy.returns_untrusted),
                 is_private: policy.is_some_and(|policy| policy.reads_private),
                 warnings: observation.warnings.clone(),
+                note: run.repeat_note(*id).map(|note| note.summary()),
             }
         };
         self.lines = run.evidence().iter().map(line).collect();
@@ -171,6 +174,7 @@ impl EvidencePart {
                     p { "What the model reads:" }
                     pre tabindex="0" { (self.text(line.id, &line.text)) }
                     (rest(&line.text, &shown.rest))
+                    @if let Some(note) = &line.note { p { "Note with the result: " (t(note)) "." } }
                     @if let Some(from) = line.shortened {
                         p data-from=(from) hidden[shown.is_before(from)] {
                             "From event " (from) " on prompts show only its summary, because a call did not fit."
