@@ -129,9 +129,9 @@ pub use run::{
     SubCallBudget, Takeover, Validate, Validation, Work, WorstCase,
 };
 pub use spec::{
-    ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,
+    ArgSpec, ArgType, Breakers, Calibrated, Calibration, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,
     ErrorStyle, Execution, GateSettings, GroundingRule, InvalidReason, LimitWithoutPrice, Limits,
-    MAX_REQUESTED_CALLS, ModelSpec, ModelSpecs, NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid,
+    MAX_REQUESTED_CALLS, MeasuredLevel, MeasuredModel, ModelSpec, ModelSpecs, NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid,
     OnToolError, OutputSpec, OwnReason, ProtocolSpec, ReasonName, RepeatScope, Repeats, Resolve, RunSpec,
     SPEC_VERSION, SchemaViolation, SectionSpec, Selection, Setting, SpecNames, Stale, TaintRule, ThreeTier,
     ToolPolicy, ToolRepeats, ToolSpec,

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
 mod bounded;
+mod calibration;
 mod claims;
 mod common;
 mod compaction;

@@ -33,7 +33,7 @@ fn holds(step: &Transition<'_>, past: &Past, condition: &Condition) -> bool {
     let event = &step.event.kind;
     // A final pass that returned no reply leaves its own pass and call unused.
     let final_pass = u32::from(step.before.phase().final_cause().is_some());
-    let is_high = || run.passes().last().is_some_and(|pass| pass.confidence == Confidence::High);
+    let is_high = || run.passes().last().is_some_and(|pass| pass.counted() == Confidence::High);
     let decides = || step.notes.iter().any(|note| matches!(note, Note::GateDecided { .. }));
     match condition.reason {
         StopReason::ManualStop => {

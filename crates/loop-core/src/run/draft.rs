@@ -11,7 +11,7 @@ use crate::run::event::Started;
 use crate::run::grounding;
 use crate::run::knowledge::Knowledge;
 use crate::run::outcome::{Output, PassSummary, Rejection};
-use crate::spec::{Cite, GroundingRule, RunSpec, SectionSpec};
+use crate::spec::{Calibrated, Cite, GroundingRule, RunSpec, SectionSpec};
 use crate::types::{Confidence, Millis, Tier};
 
 /// The content of the replies: the document, an answer, attempts at an output.
@@ -200,9 +200,17 @@ pub struct PassRecord {
     pub at: Millis,
     /// Where the reply, or the reply that repaired its contract, was cut at its output limit. `None`: neither was.
     pub cut: Option<Cut>,
+    /// The measured level of its confidence, as evals found it. `None`: the stated one counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibrated: Option<Calibrated>,
 }
 
 impl PassRecord {
+    /// The confidence by which the gate ends a run: the measured one, else the stated one.
+    pub fn counted(&self) -> Confidence {
+        self.calibrated.map_or(self.confidence, |it| it.measured)
+    }
+
     /// The pass as the outcome reports it.
     pub(super) fn summary(&self) -> PassSummary {
         PassSummary {
@@ -213,6 +221,7 @@ impl PassRecord {
             confidence_reason: Arc::clone(&self.confidence_reason),
             changed: self.changed.clone(),
             at: self.at,
+            measured: self.calibrated.map(|it| it.measured),
         }
     }
 }

@@ -27,7 +27,8 @@ impl Rest<'_> {
     ) -> Phase {
         let pass = self.draft.passes.len() as u32;
         let is_final_pass = cause.is_some();
-        self.take_confidence(&proposal);
+        let calibrated = self.take_confidence(&proposal);
+        let counted = calibrated.map_or(proposal.confidence, |it| it.measured);
         let is_required = |action: &Action| action.priority == Priority::Required;
         if proposal.confidence == Confidence::High && proposal.actions.iter().any(is_required) {
             self.budget.totals.contradictions += 1;
@@ -56,6 +57,7 @@ impl Rest<'_> {
             elapsed_ms: self.elapsed_ms(),
             stop_requested: self.inbox.stop_requested,
             confidence: proposal.confidence,
+            calibrated,
             refused: proposal.refused.as_ref(),
             escalated: proposal.escalated.as_ref(),
             candidates,
@@ -81,7 +83,7 @@ impl Rest<'_> {
                 } else {
                     Decision::Stop(certificate.clone().into())
                 };
-                self.notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                self.notes.push(Note::GateDecided { pass, confidence: counted, decision });
                 if finishes {
                     let key = CommandKey::new(pass + 1, Slot::Final);
                     return final_pass(Call::commanded(key, self.route.tier), certificate.primary);
@@ -91,7 +93,7 @@ impl Rest<'_> {
             Ruling::Revise => {
                 let batch = self.admit(judged);
                 let decision = Decision::Revise { missing: missing.clone() };
-                self.notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                self.notes.push(Note::GateDecided { pass, confidence: counted, decision });
                 self.draft.revisions.push(Revision { pass: pass + 1, missing });
                 if self.spec.protocol.properties().answers_every_call {
                     // The other calls of a reply with a premature output run, since each needs a result.
@@ -103,7 +105,7 @@ impl Rest<'_> {
             Ruling::Validate(output) => {
                 let batch = self.admit(judged);
                 let decision = Decision::Validate { runs: batch.work.len() as u32 };
-                self.notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                self.notes.push(Note::GateDecided { pass, confidence: counted, decision });
                 if let Some(attempt) = self.draft.attempts.last_mut() {
                     (attempt.output, attempt.state) = (Some(output), AttemptState::Ends);
                 }
@@ -112,7 +114,7 @@ impl Rest<'_> {
             Ruling::Act { escalate } => {
                 let batch = self.admit(judged);
                 let decision = Decision::Act { runs: batch.work.len() as u32, asks: batch.asks.len() as u32 };
-                self.notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                self.notes.push(Note::GateDecided { pass, confidence: counted, decision });
                 if escalate {
                     self.change_tier(Tier::Escalated, TierCause::LowConfidence, pass + 1);
                 }

@@ -13,7 +13,7 @@ use crate::run::phase::{Call, Phase, Purpose, StartedCall, Stopping};
 use crate::run::quote::{PromptSize, Quote};
 use crate::run::route::MainCall;
 use crate::run::step::{Place, Rest};
-use crate::spec::Setting;
+use crate::spec::{Calibrated, Setting};
 use crate::types::planted::{self, Planted};
 use crate::types::{CommandKey, Confidence, Slot, Tier};
 
@@ -282,6 +282,7 @@ impl Rest<'_> {
             confidence_reason: Arc::clone(&proposal.reason),
             at: self.clock.now.plus(if planted::is(Planted::AmbientInput) { planted::tick() } else { 0 }),
             cut: cut_of(reply, granted),
+            calibrated: None,
         });
         self.budget.totals.passes += 1;
     }
@@ -301,11 +302,16 @@ impl Rest<'_> {
         changed
     }
 
-    /// Stores the confidence of a reply, once it is read completely.
-    pub(super) fn take_confidence(&mut self, proposal: &Proposal) {
+    /// Stores the confidence of a reply, once it is read completely. Returns the measured level, where it counts as another
+    /// one.
+    pub(super) fn take_confidence(&mut self, proposal: &Proposal) -> Option<Calibrated> {
+        let calibration = self.spec.gate.calibration.as_deref();
+        let tier = self.draft.passes.last().map_or(Tier::Base, |pass| pass.tier);
+        let calibrated = calibration.and_then(|it| it.of(self.spec.model(tier), proposal.confidence));
         if let Some(pass) = self.draft.passes.last_mut() {
             pass.confidence = proposal.confidence;
             pass.confidence_reason = Arc::clone(&proposal.reason);
+            pass.calibrated = calibrated;
         }
         self.notes.push(Note::ReplyRead {
             pass: self.draft.passes.len() as u32,
@@ -313,7 +319,9 @@ impl Rest<'_> {
             reason: Arc::clone(&proposal.reason),
             has_contract: proposal.has_contract,
             parse_warnings: proposal.parse_warnings.clone(),
+            calibrated,
         });
+        calibrated
     }
 }
 

@@ -10,6 +10,7 @@ use crate::gate::{Certificate, Condition, JudgedAction, TierCause};
 use crate::reply::{Merge, ParseWarning};
 use crate::run::eager::DroppedRead;
 use crate::run::event::Refusal;
+use crate::spec::Calibrated;
 use crate::types::{CommandKey, Confidence, EvidenceId, Millis, PicoUsd, Status, Tier, Usage};
 
 /// Something that the core decided, for the journal and for observers. Large values are boxed or shared, because every
@@ -132,6 +133,9 @@ pub enum Note {
         has_contract: bool,
         /// Irregularities in the reply. Empty if there are none.
         parse_warnings: Vec<ParseWarning>,
+        /// The measured level of the confidence. `None`: the stated one counts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        calibrated: Option<Calibrated>,
     },
     /// Sections were merged into the document.
     Merged {

@@ -118,6 +118,9 @@ pub struct PassSummary {
     pub changed: Vec<Arc<str>>,
     /// When its reply was read, since the start of the run.
     pub at: Millis,
+    /// The level by which the gate ends a run in place of the stated one. `None`: the stated one counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Confidence>,
 }
 
 /// A typed output of the model.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::spec::calibration::Calibration;
 use crate::spec::policy::{
     Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, TaintRule,
     ThreeTier,
@@ -116,6 +117,10 @@ pub struct GateSettings {
     /// How the document writes numbers and dates. Default: as in English.
     #[serde(skip_serializing_if = "is_default")]
     pub locale: Locale,
+    /// What evals measured of the stated confidence. The gate ends a run by the measured level in place of the stated one.
+    /// `None`: the stated level counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Arc<Calibration>>,
 }
 
 /// What follows from a value of the document that stands in no evidence.
@@ -173,6 +178,7 @@ impl Default for GateSettings {
             eager: None,
             grounding: GroundingRule::default(),
             locale: Locale::default(),
+            calibration: None,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! It does not read the state of a run.
 
 mod args;
+mod calibration;
 mod cost_limit;
 mod gate;
 mod limits;
@@ -19,6 +20,7 @@ mod setting;
 mod tool;
 
 pub use args::{ArgSpec, ArgType, SchemaViolation};
+pub use calibration::{Calibrated, Calibration, MeasuredLevel, MeasuredModel};
 pub use cost_limit::{CostLimit, LimitWithoutPrice, NotUsd};
 pub use gate::{GateSettings, GroundingRule, Stale};
 pub use limits::{CostMode, Limits, MAX_REQUESTED_CALLS};

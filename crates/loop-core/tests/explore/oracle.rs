@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use loop_core::Purpose;
 use loop_core::{
-    Cite, Confidence, Decision, EventKind, FinishReason, Limit, Note, PassRecord, Phase, Priority, Run,
+    Cite, Confidence, Decision, EventKind, FinishReason, Limit, Note, PassRecord, Phase, Priority, Run, RunSpec,
     Stale, Status, StopReason, Tier, Verdict,
 };
 
@@ -112,13 +112,15 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     // 3 and 4: what is left to run.
     let requested = requested(edge, decision);
     let asks = if gate.people { requested.person } else { 0 };
-    let answered = confidence == Confidence::High && missing(run) == 0;
+    // Evals say what a stated level is worth where the run ends, and nowhere else.
+    let counted = passes.last().map_or(Confidence::Unknown, |pass| worth(spec, pass));
+    let answered = counted == Confidence::High && missing(run) == 0;
     let is_open = requested.run + asks > 0;
     let nothing_left = !is_open || gate.high_is_final && answered;
     if nothing_left {
         let (refused, hands_over) = statements(edge);
         let alone = requested.person > 0 && !is_open;
-        let lacks = confidence == Confidence::High && !answered;
+        let lacks = counted == Confidence::High && !answered;
         let breaks = !is_open && (says.opened || says.broken.is_some());
         let first = !refused && !hands_over && !alone && !breaks && lacks;
         if first && !is_limited && next.is_empty() && (edge.was.repaired.len() as u32) < gate.revision_passes
@@ -184,6 +186,29 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     let is_held_back = gate.final_pass && cause.is_none() && run.elapsed_ms() < limits.wall_ms;
     let finishes = reasons.first() == Some(&StopReason::Timeout) && is_held_back && final_pass_helps(run);
     if finishes { Expected::FinalPass } else { Expected::Stop(reasons) }
+}
+
+/// What the stated level of a pass is worth: documented in `docs/explanation/calibration.md`.
+pub fn worth(spec: &RunSpec, pass: &PassRecord) -> Confidence {
+    let Some(calibration) = &spec.gate.calibration else { return pass.confidence };
+    let model = spec.model(pass.tier);
+    let of = calibration.models.iter().find(|it| (&it.provider, &it.model) == (&model.provider, &model.model));
+    let runs = match (of, pass.confidence) {
+        (None, stated) | (_, stated @ Confidence::Unknown) => return stated,
+        (Some(of), Confidence::Low) => of.low,
+        (Some(of), Confidence::Medium) => of.medium,
+        (Some(of), Confidence::High) => of.high,
+    };
+    let percent = 100 * runs.passed / runs.runs.max(1);
+    let rate = if percent >= 80 {
+        Confidence::High
+    } else if percent >= 50 {
+        Confidence::Medium
+    } else {
+        Confidence::Low
+    };
+    // No alphabet raises a level.
+    if runs.runs < 16 || calibration.allow_raise { pass.confidence } else { rate.min(pass.confidence) }
 }
 
 /// The limits that forbid another main call.

@@ -38,7 +38,7 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
     // A final pass that returned no reply leaves room for the one that was its own.
     let final_pass =
         u32::from(matches!(edge.before.phase(), Phase::Calling { purpose: Purpose::Final { .. }, .. }));
-    let high = || run.passes().last().is_some_and(|pass| pass.confidence == Confidence::High);
+    let high = || run.passes().last().is_some_and(|pass| crate::oracle::worth(run.spec(), pass) == Confidence::High);
     match condition.reason {
         StopReason::ManualStop => {
             edge.before.is_stop_requested() || matches!(edge.event.kind, EventKind::StopRequested { .. })

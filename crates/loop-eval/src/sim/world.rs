@@ -69,6 +69,7 @@ fn spec(choices: &mut Choices) -> RunSpec {
     models(choices, &mut spec);
     limits(choices, &mut spec.limits, is_priced);
     gate(choices, &mut spec.gate);
+    calibration(choices, &mut spec);
     spec.save = choices.one_in(2);
     spec
 }
@@ -196,6 +197,18 @@ fn gate(choices: &mut Choices, gate: &mut GateSettings) {
     let opens = if choices.one_in(3) { 1 + choices.below(3) } else { 0 };
     gate.breakers = Breakers { tool_failures: opens, denied: opens, bad_arguments: opens };
     gate.eager = choices.one_in(4).then_some(true);
+}
+
+/// What evals might have measured of the base model, where they did.
+fn calibration(choices: &mut Choices, spec: &mut RunSpec) {
+    if !spec.protocol.properties().states_confidence || !choices.one_in(4) {
+        return;
+    }
+    let mut level = || MeasuredLevel { passed: choices.below(31), runs: 30 };
+    let (low, medium, high) = (level(), level(), level());
+    let ModelSpec { provider, model, .. } = spec.models.base.clone();
+    let models = vec![MeasuredModel { provider, model, low, medium, high }];
+    spec.gate.calibration = Some(Arc::new(Calibration { allow_raise: choices.one_in(3), models }));
 }
 
 fn tools(choices: &mut Choices) -> Vec<ToolSpec> {

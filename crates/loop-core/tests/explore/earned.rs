@@ -1,0 +1,73 @@
+//! The alphabets of a confidence that has to be earned: measured by evals.
+
+use std::sync::Arc;
+
+use loop_core::StopReason::{Confident, EvidenceMissing, MaxPasses, NoNewActions};
+use loop_core::{Calibration, MeasuredLevel, MeasuredModel, RunSpec, SectionSpec, Stale};
+
+use crate::alphabet::Alphabet;
+use crate::alphabets::{always, base};
+use loop_testkit::{Setup, bare_draft, draft, run, target};
+
+/// Every alphabet of earned confidence that is walked whole in a test run.
+pub fn all() -> Vec<Alphabet> {
+    vec![calibrated(false)]
+}
+
+fn small() -> Setup {
+    run().limits(|limits| {
+        limits.passes = 3;
+        limits.tool_calls = 4;
+        limits.model_calls = 6;
+        limits.wall_ms = 60_000;
+    })
+}
+
+/// What evals measured of each level of the base and the escalated model, as passes of twenty runs.
+fn measured(spec: &RunSpec, of_base: [u32; 3], of_escalated: [u32; 3]) -> Calibration {
+    let one = |model: &loop_core::ModelSpec, [low, medium, high]: [u32; 3]| {
+        let level = |passed| MeasuredLevel { passed, runs: 20 };
+        MeasuredModel {
+            provider: Arc::clone(&model.provider),
+            model: Arc::clone(&model.model),
+            low: level(low),
+            medium: level(medium),
+            high: level(high),
+        }
+    };
+    let escalated = spec.models.escalated.as_ref().map(|model| one(model, of_escalated));
+    let models = std::iter::once(one(&spec.models.base, of_base)).chain(escalated).collect();
+    Calibration { allow_raise: false, models }
+}
+
+/// A base model whose `high` is worth `medium` and whose `medium` is worth `low`, and one that keeps its word.
+pub fn calibrated(wide: bool) -> Alphabet {
+    let setup = small().escalating().with(|spec| {
+        if let Some(escalated) = &mut spec.models.escalated {
+            escalated.model = "better".into();
+        }
+        spec.gate.calibration = Some(Arc::new(measured(spec, [0, 4, 12], [0, 12, 19])));
+        spec.gate.high_is_final = true;
+        spec.gate.stale = Stale::Equal;
+        if wide {
+            spec.limits.passes = 4;
+        }
+    });
+    let setup = setup.sections(vec![
+        SectionSpec::new("situation", "Situation").required(),
+        SectionSpec::new("findings", "Findings"),
+    ]);
+    let mut all = Vec::new();
+    for confidence in ["low", "medium", "high"] {
+        all.push(draft(confidence));
+        all.push(draft(confidence).asks("fetch_device", target("a")));
+        all.push(draft(confidence).asks("fetch_device", target("b")));
+    }
+    // Without the section that is required.
+    all.push(bare_draft("high"));
+    Alphabet {
+        replies: always(all),
+        reaches: &[Confident, NoNewActions, EvidenceMissing, MaxPasses],
+        ..base("calibrated", setup)
+    }
+}
