@@ -39,6 +39,7 @@
 //! # }
 //! ```
 
+mod calibration;
 mod command;
 mod config;
 mod de;
@@ -84,6 +85,7 @@ mod spec;
 mod tools;
 mod tree;
 
+pub use calibration::{CalibrationFile, CalibrationRow, CountedLevel, calibration_schema};
 pub use command::kill_commands;
 pub use domain::{Domain, LoadOptions};
 pub use error::{DomainError, ItemError};

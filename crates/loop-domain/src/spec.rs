@@ -12,6 +12,7 @@ use loop_runtime::budget::{SharedBudget, Span};
 use loop_tools::Registry;
 use serde_json::Value;
 
+use crate::calibration::{CalibrationFile, Taken};
 use crate::config::{
     BreakersConfig, CiteConfig, CiteWord, GateConfig, LimitsConfig, ModelConfig, ProtocolKind,
     ThreeTierConfig,
@@ -25,8 +26,12 @@ use crate::protocol;
 use crate::remote::{self, LOCAL};
 use crate::similar::hint;
 
-/// The spec of the file, with the tools of the registry.
-pub(crate) fn spec(file: &File, profile: Option<&str>, registry: &Registry) -> Result<RunSpec, DomainError> {
+/// The spec of the file, with the tools of the registry, and what is to be said of its calibration.
+pub(crate) fn spec(
+    file: &File,
+    profile: Option<&str>,
+    registry: &Registry,
+) -> Result<(RunSpec, Vec<String>), DomainError> {
     let config = &file.config;
     if config.name.trim().is_empty() {
         return Err(file.error(&["name"], "the name is empty; write a short one, for example `helpdesk`"));
@@ -38,18 +43,48 @@ pub(crate) fn spec(file: &File, profile: Option<&str>, registry: &Registry) -> R
     let sections = if is_document { sections(file)? } else { Vec::new() };
     let defaults = protocol::defaults(file, sections, models.base.clone());
     let tools = registry.specs();
-    Ok(RunSpec {
+    let calibration = calibration(file, &models, is_document)?;
+    let spec = RunSpec {
         goal: config.goal.trim().into(),
         profile: profile.map(Arc::from),
         selection: if is_document { selection(file, registry, &tools)? } else { defaults.selection },
-        gate: gate(file, registry, defaults.gate)?,
+        gate: GateSettings {
+            calibration: calibration.as_ref().map(|taken| Arc::new(taken.calibration.clone())),
+            ..gate(file, registry, defaults.gate)?
+        },
         limits: limits(&config.limits, cost, defaults.limits),
         tools,
         models,
         save: config.save.is_some(),
         stop_reasons: stop_reasons(file, registry)?,
         ..defaults
-    })
+    };
+    Ok((spec, calibration.map(|taken| taken.warnings).unwrap_or_default()))
+}
+
+/// The value of `gate.calibration` that names no file.
+pub(crate) const NO_CALIBRATION: &str = "none";
+
+/// What evals measured of the domain's models. `None`: the file names none, or the caller does not want it.
+fn calibration(file: &File, models: &ModelSpecs, is_document: bool) -> Result<Option<Taken>, DomainError> {
+    let gate = &file.config.gate;
+    let path = ["gate", "calibration"];
+    let named = gate.calibration.as_deref().filter(|named| *named != NO_CALIBRATION);
+    let Some(named) = named.filter(|_| is_document) else {
+        if gate.allow_raise.is_some() && gate.calibration.is_none() {
+            let message = "nothing can be raised without `calibration`; name its file as well, or take this out";
+            return Err(file.error(&["gate", "allow_raise"], message));
+        }
+        return Ok(None);
+    };
+    if file.is_uncalibrated {
+        return Ok(None);
+    }
+    let place = file.resolve(&path, named);
+    let allow_raise = gate.allow_raise.unwrap_or_default();
+    let is_replaced = file.is_base_model_given();
+    let taken = CalibrationFile::taken(&place, &file.config.name, models, allow_raise, is_replaced);
+    taken.map(Some).map_err(|error| file.error(&path, format!("{}: {error}", place.display())))
 }
 
 fn check_pointers(file: &File) -> Result<(), DomainError> {
@@ -253,6 +288,8 @@ pub(crate) fn gate_over(
         eager: config.eager.or(defaults.eager),
         grounding: config.grounding.unwrap_or(defaults.grounding),
         locale: config.locale.unwrap_or(defaults.locale),
+        // The caller knows where its file is.
+        calibration: defaults.calibration,
     })
 }
 

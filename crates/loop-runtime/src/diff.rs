@@ -190,6 +190,9 @@ impl<'a> Side<'a> {
             values.insert("tier".to_owned(), record.tier.name().to_owned());
             if self.run.spec().protocol.properties().states_confidence {
                 values.insert("confidence".to_owned(), record.confidence.name().to_owned());
+                if let Some(calibrated) = record.calibrated {
+                    values.insert("measured confidence".to_owned(), calibrated.measured.name().to_owned());
+                }
                 values.insert("changed".to_owned(), record.changed.join(", "));
             }
             if record.final_pass {

@@ -213,6 +213,9 @@ pub struct PassReport {
     pub confidence: String,
     /// The model's reason for it. Empty if it gave none.
     pub confidence_reason: String,
+    /// The level by which the gate decided whether the run ends, as evals measured it. Absent: the stated one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<String>,
     /// Ids of the sections that it changed.
     pub changed: Vec<String>,
     /// When its reply was read, in milliseconds since 1970 (UTC).
@@ -302,6 +305,7 @@ impl PassReport {
             served_model: call.and_then(|call| call.served_model.as_ref()).map(ToString::to_string),
             confidence: pass.confidence.name().to_owned(),
             confidence_reason: pass.confidence_reason.to_string(),
+            measured: pass.measured.map(|measured| measured.name().to_owned()),
             changed: pass.changed.iter().map(ToString::to_string).collect(),
             unix_ms: started.unix_ms_at(pass.at),
         }

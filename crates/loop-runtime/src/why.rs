@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::{
-    Change, CommandKey, Condition, Confidence, Event, EventKind, Measure, PREAMBLE, Phase, PromptSize,
+    Change, CommandKey, Condition, Confidence, Event, EventKind, Measure, PREAMBLE, PassRecord, Phase, PromptSize,
     Refusal, Rejected, Run, RunId, RunSpec, Setting, SpecNames, Started, StopReason, Totals,
 };
 use schemars::JsonSchema;
@@ -110,6 +110,9 @@ pub struct StatedConfidence {
     pub pass: u32,
     /// `high`, `medium`, `low` or `unknown`.
     pub confidence: String,
+    /// The level by which the gate decided whether the run ends, as evals measured it. Absent: the stated one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<String>,
     /// The model's reason for it. Empty if it gave none.
     pub reason: String,
 }
@@ -293,13 +296,14 @@ fn stated(state: &Run) -> Vec<StatedConfidence> {
         .map(|pass| StatedConfidence {
             pass: pass.pass,
             confidence: pass.confidence.name().to_owned(),
+            measured: pass.calibrated.map(|it| it.measured.name().to_owned()),
             reason: pass.confidence_reason.to_string(),
         })
         .collect()
 }
 
 fn weak_sections(state: &Run) -> Vec<WeakSection> {
-    let confidence_of = |pass: u32| state.passes().iter().find(|it| it.pass == pass).map(|it| it.confidence);
+    let confidence_of = |pass: u32| state.passes().iter().find(|it| it.pass == pass).map(PassRecord::counted);
     let sections = state.document().sections.iter().filter(|section| &*section.id != PREAMBLE);
     sections
         .filter_map(|section| {

@@ -376,7 +376,12 @@ impl Live {
                 let spend = self.run.as_ref().map_or_else(String::new, spend);
                 let sure = match !self.spec.protocol.properties().has_sections {
                     true => String::new(),
-                    false => format!("confidence {}; ", confidence.name()),
+                    false => {
+                        let last = self.run.as_ref().and_then(|run| run.passes().last());
+                        let stated = last.and_then(|pass| pass.calibrated).map(|it| it.stated);
+                        let stated = stated.map_or_else(String::new, |it| format!(" (stated {})", it.name()));
+                        format!("confidence {}{stated}; ", confidence.name())
+                    }
                 };
                 let after = format!(" after pass {pass}: {sure}");
                 let line = Line::new().styled(BOLD, "gate").plain(after).styled(BOLD, what);

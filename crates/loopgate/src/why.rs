@@ -98,7 +98,10 @@ fn limits(text: &mut String, why: &Why) {
         row(text, &format!("  {setting:<20} {used} {limit}{reached}"));
     }
     if !why.confidence.is_empty() {
-        let stated = why.confidence.iter().map(|it| format!("{} in pass {}", it.confidence, it.pass));
+        let stated = why.confidence.iter().map(|it| match &it.measured {
+            None => format!("{} in pass {}", it.confidence, it.pass),
+            Some(measured) => format!("{} in pass {} (measured {measured})", it.confidence, it.pass),
+        });
         row(text, &format!("  {:<20} {}", "confidence", stated.collect::<Vec<_>>().join(", ")));
     }
     if let Some(reason) = why.confidence.last().map(|it| &it.reason).filter(|reason| !reason.is_empty()) {

@@ -42,29 +42,30 @@ fn measured(spec: &RunSpec, of_base: [u32; 3], of_escalated: [u32; 3]) -> Calibr
 
 /// A base model whose `high` is worth `medium` and whose `medium` is worth `low`, and one that keeps its word.
 pub fn calibrated(wide: bool) -> Alphabet {
-    let setup = small().escalating().with(|spec| {
+    let setup = small().escalating().unrevised().with(|spec| {
         if let Some(escalated) = &mut spec.models.escalated {
             escalated.model = "better".into();
         }
         spec.gate.calibration = Some(Arc::new(measured(spec, [0, 4, 12], [0, 12, 19])));
         spec.gate.high_is_final = true;
         spec.gate.stale = Stale::Equal;
-        if wide {
-            spec.limits.passes = 4;
-        }
+        // The escalated model needs a pass that is not the last one.
+        spec.limits.passes = if wide { 5 } else { 4 };
     });
     let setup = setup.sections(vec![
         SectionSpec::new("situation", "Situation").required(),
         SectionSpec::new("findings", "Findings"),
     ]);
-    let mut all = Vec::new();
-    for confidence in ["low", "medium", "high"] {
-        all.push(draft(confidence));
-        all.push(draft(confidence).asks("fetch_device", target("a")));
-        all.push(draft(confidence).asks("fetch_device", target("b")));
-    }
-    // Without the section that is required.
-    all.push(bare_draft("high"));
+    let all = [
+        bare_draft("low").asks("fetch_device", target("a")),
+        bare_draft("low").asks("fetch_device", target("b")),
+        draft("medium"),
+        draft("medium").asks("fetch_device", target("a")),
+        draft("high"),
+        draft("high").asks("fetch_device", target("b")),
+        // Without the section that is required.
+        bare_draft("high"),
+    ];
     Alphabet {
         replies: always(all),
         reaches: &[Confident, NoNewActions, EvidenceMissing, MaxPasses],

@@ -73,6 +73,12 @@ pub(crate) struct GateConfig {
     /// `en`.
     #[schemars(extend("enum" = ["en", "de", "fr", "es", "ja"]), with = "Option<String>")]
     pub(crate) locale: Option<Locale>,
+    /// For documents: a file with what evals measured of the confidence that the domain's models state, from the folder of
+    /// this file, or `none`. `loopgate eval --calibration FILE` writes it. The gate ends a run by the measured level where it
+    /// is lower than the stated one. Default: none.
+    pub(crate) calibration: Option<String>,
+    /// For documents with `calibration`: whether a measured level may also be higher than the stated one. Default: false.
+    pub(crate) allow_raise: Option<bool>,
     /// When repeated failures end the run.
     pub(crate) breakers: BreakersConfig,
     /// What becomes of a call that was made before, with the same tool and parameters. `never_rerun`: it is not made again.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use loop_core::{
-    Breakers, Cite, CostMode, DefaultCall, Digest, Effect, Execution, Facts, GateSettings, Limits, ModelSpec,
-    OnDenied, OnDuplicate, OnInvalid, OnToolError, OutputSpec, PicoUsd, Price, ProtocolSpec, Provenance,
+    Breakers, Calibration, Cite, CostMode, DefaultCall, Digest, Effect, Execution, Facts, GateSettings, Limits, MeasuredLevel, MeasuredModel,
+    ModelSpec,    OnDenied, OnDuplicate, OnInvalid, OnToolError, OutputSpec, PicoUsd, Price, ProtocolSpec, Provenance,
     RepeatScope, Repeats, Resolve, Run, RunId, RunSpec, SectionSpec, Selection, SpecNames, TaintRule,
     ToolPolicy, ToolRepeats, ToolSpec, WorkItem,
 };
