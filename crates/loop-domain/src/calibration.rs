@@ -261,8 +261,7 @@ fn text_of(path: &Path) -> io::Result<String> {
 
 /// The JSON Schema of a calibration file.
 pub fn calibration_schema() -> Value {
-    let generator = SchemaSettings::draft2020_12().into_generator();
-    generator.into_root_schema_for::<CalibrationFile>().into()
+    SchemaSettings::draft07().into_generator().into_root_schema_for::<CalibrationFile>().to_value()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 mod api;
 mod backtest;
 mod batches;
+mod calibration;
 mod canary;
 mod chat;
 mod command;
