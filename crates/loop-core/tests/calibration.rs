@@ -82,7 +82,8 @@ fn stale_confidence_and_escalation_compare_what_is_stated() {
 
 /// Drives the events of a run again under another spec, as far as it takes them.
 fn again(events: &[Event], spec: RunSpec, setup: &Setup) -> Run {
-    let (mut run, ..) = Run::start(loop_core::RunId::new("again"), Arc::new(spec), setup.item.clone(), setup.facts.clone());
+    let (mut run, ..) =
+        Run::start(loop_core::RunId::new("again"), Arc::new(spec), setup.item.clone(), setup.facts.clone());
     for event in &events[1..] {
         if run.apply(event).is_err() {
             break;
@@ -106,7 +107,8 @@ fn without_permission_to_raise_no_run_ends_confident_that_would_not_have_without
             spec.gate.high_is_final = numbers.below(3) == 0;
             spec.gate.calibration = Some(measured(spec, levels, false));
             if numbers.below(2) == 0 {
-                spec.models.escalated = Some(ModelSpec { model: "better".into(), ..spec.models.base.clone() });
+                spec.models.escalated =
+                    Some(ModelSpec { model: "better".into(), ..spec.models.base.clone() });
             }
         });
         let world = random_run(setup.clone(), &mut numbers);

@@ -26,6 +26,7 @@ mod live;
 mod money;
 mod near_calls;
 mod neutral;
+mod opinion;
 mod order;
 mod output;
 mod pattern;

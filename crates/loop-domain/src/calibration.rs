@@ -165,14 +165,21 @@ impl CalibrationFile {
     ) -> Result<Taken, NotTaken> {
         let names = |rows: Vec<&String>| match rows.is_empty() {
             true => "nothing".to_owned(),
-            false => rows.into_iter().map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", "),
+            false => rows
+                .into_iter()
+                .map(String::as_str)
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect::<Vec<_>>()
+                .join(", "),
         };
         let own: Vec<&CalibrationRow> = self.rows.iter().filter(|row| row.domain == domain).collect();
         if own.is_empty() {
             let found = names(self.rows.iter().map(|row| &row.domain).collect());
             return Err(NotTaken::OtherDomain { domain: domain.to_owned(), found });
         }
-        let mut taken = Taken { calibration: Calibration { allow_raise, models: Vec::new() }, warnings: Vec::new() };
+        let mut taken =
+            Taken { calibration: Calibration { allow_raise, models: Vec::new() }, warnings: Vec::new() };
         // The selector's confidence never counts.
         let others = [models.escalated.as_ref(), models.fallback.as_ref()].into_iter().flatten();
         for (at, model) in std::iter::once(&models.base).chain(others).enumerate() {
@@ -191,9 +198,9 @@ impl CalibrationFile {
                     let found = names(own.iter().map(|row| &row.model).collect());
                     return Err(NotTaken::OtherModel { domain: domain.to_owned(), model: name, found });
                 }
-                None => taken
-                    .warnings
-                    .push(format!("gate.calibration has no runs of {name}: its confidence counts as it is stated")),
+                None => taken.warnings.push(format!(
+                    "gate.calibration has no runs of {name}: its confidence counts as it is stated"
+                )),
             }
         }
         Ok(taken)
@@ -310,7 +317,8 @@ mod tests {
     #[test]
     fn another_domain_or_model_is_refused_and_what_is_hardly_measured_is_told() {
         let file = CalibrationFile::new(vec![row("desk", "p/m", (12, 20)), row("shop", "p/m", (2, 3))]);
-        let of = |domain: &str, base: &str, is_replaced| file.of_domain(domain, &models(base), false, is_replaced);
+        let of =
+            |domain: &str, base: &str, is_replaced| file.of_domain(domain, &models(base), false, is_replaced);
         let taken = of("desk", "m", false).unwrap();
         assert_eq!(taken.calibration.models.len(), 1);
         assert_eq!(taken.warnings, Vec::<String>::new());
@@ -322,11 +330,18 @@ mod tests {
         let error = of("home", "m", false).unwrap_err().to_string();
         assert!(error.starts_with("it has no runs of the domain `home`, only of desk, shop; "), "{error}");
         let error = of("desk", "other", false).unwrap_err().to_string();
-        assert!(error.starts_with("it has no runs of the base model p/other in the domain `desk`, only of p/m; "), "{error}");
+        assert!(
+            error.starts_with("it has no runs of the base model p/other in the domain `desk`, only of p/m; "),
+            "{error}"
+        );
         let replaced = of("desk", "other", true).unwrap();
         assert_eq!(
             (replaced.calibration.models.len(), &*replaced.warnings),
-            (0, &["gate.calibration has no runs of p/other: its confidence counts as it is stated".to_owned()][..])
+            (
+                0,
+                &["gate.calibration has no runs of p/other: its confidence counts as it is stated"
+                    .to_owned()][..]
+            )
         );
         let mut more = models("m");
         more.escalated = Some(ModelSpec::new("p", "big"));

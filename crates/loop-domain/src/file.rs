@@ -134,7 +134,8 @@ impl File {
 
     /// Whether the caller, and not the file, says which the base model is.
     pub(crate) fn is_base_model_given(&self) -> bool {
-        let is_given = |key: &str| matches!(self.tree.origin_of(&["models", "base", key]), Origin::Setting(_));
+        let is_given =
+            |key: &str| matches!(self.tree.origin_of(&["models", "base", key]), Origin::Setting(_));
         self.replaced("base").is_some() || is_given("provider") || is_given("model")
     }
 

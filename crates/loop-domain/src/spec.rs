@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{
-    Breakers, Cite, CostLimit, DefaultCall, ErrorStyle, GateSettings, Limits, ModelSpec, ModelSpecs,
-    OwnReason, PREAMBLE, PicoUsd, Price, ReasonName, RunSpec, SectionSpec, Selection, StopReason, ThreeTier,
-    ToolSpec, edits,
+    Breakers, Cite, CostLimit, DefaultCall, ErrorStyle, GateSettings, GroundingRule, Limits, ModelSpec,
+    ModelSpecs, OpinionWhen, OwnReason, PREAMBLE, PicoUsd, Price, ReasonName, RunSpec, SecondOpinion,
+    SectionSpec, Selection, StopReason, ThreeTier, Tier, ToolSpec, edits,
 };
 use loop_runtime::budget::{SharedBudget, Span};
 use loop_tools::Registry;
@@ -43,6 +43,7 @@ pub(crate) fn spec(
     let sections = if is_document { sections(file)? } else { Vec::new() };
     let defaults = protocol::defaults(file, sections, models.base.clone());
     let tools = registry.specs();
+    check_opinion(file)?;
     let calibration = calibration(file, &models, is_document)?;
     let spec = RunSpec {
         goal: config.goal.trim().into(),
@@ -62,6 +63,22 @@ pub(crate) fn spec(
     Ok((spec, calibration.map(|taken| taken.warnings).unwrap_or_default()))
 }
 
+/// Refuses a second opinion that could never be asked for.
+fn check_opinion(file: &File) -> Result<(), DomainError> {
+    let Some(opinion) = file.config.gate.second_opinion else { return Ok(()) };
+    if !file.config.section.iter().any(|section| section.verify) {
+        let message = "no section is marked, so it is never asked for; write `verify = true` in a [[section]], or take it out";
+        return Err(file.error(&["gate", "second_opinion"], message));
+    }
+    if opinion.when.unwrap_or_default() == OpinionWhen::Ungrounded
+        && file.config.gate.grounding == Some(GroundingRule::Off)
+    {
+        let message = "values are not looked for with `grounding = \"off\"`, so it is never asked for; write when = \"always\"";
+        return Err(file.error(&["gate", "second_opinion", "when"], message));
+    }
+    Ok(())
+}
+
 /// The value of `gate.calibration` that names no file.
 pub(crate) const NO_CALIBRATION: &str = "none";
 
@@ -72,7 +89,8 @@ fn calibration(file: &File, models: &ModelSpecs, is_document: bool) -> Result<Op
     let named = gate.calibration.as_deref().filter(|named| *named != NO_CALIBRATION);
     let Some(named) = named.filter(|_| is_document) else {
         if gate.allow_raise.is_some() && gate.calibration.is_none() {
-            let message = "nothing can be raised without `calibration`; name its file as well, or take this out";
+            let message =
+                "nothing can be raised without `calibration`; name its file as well, or take this out";
             return Err(file.error(&["gate", "allow_raise"], message));
         }
         return Ok(None);
@@ -162,6 +180,7 @@ fn sections(file: &File) -> Result<Vec<SectionSpec>, DomainError> {
             CiteConfig::Flag(true) => Cite::Any,
             CiteConfig::Word(CiteWord::Evidence) => Cite::Evidence,
         },
+        verify: section.verify,
     });
     Ok(specs.collect())
 }
@@ -290,6 +309,13 @@ pub(crate) fn gate_over(
         locale: config.locale.unwrap_or(defaults.locale),
         // The caller knows where its file is.
         calibration: defaults.calibration,
+        second_opinion: config
+            .second_opinion
+            .map(|it| SecondOpinion {
+                tier: it.tier.unwrap_or(Tier::Selector),
+                when: it.when.unwrap_or_default(),
+            })
+            .or(defaults.second_opinion),
     })
 }
 

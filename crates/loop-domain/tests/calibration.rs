@@ -98,7 +98,9 @@ fn another_model_by_hand_and_a_thin_file_are_told() {
     let domain = load(folder.path(), &LoadOptions::default()).unwrap();
     assert_eq!(
         domain.uncalibrated(),
-        ["gate.calibration has fewer than 16 runs of offline/m for high (3 runs): that counts as it is stated"]
+        [
+            "gate.calibration has fewer than 16 runs of offline/m for high (3 runs): that counts as it is stated"
+        ]
     );
 }
 
@@ -107,9 +109,15 @@ fn raising_without_a_file_and_other_protocols_are_refused() {
     let alone = folder("allow_raise = true");
     let error = load(alone.path(), &LoadOptions::default()).err().unwrap();
     assert!(error.contains("loopgate.toml:8:"), "{error}");
-    assert!(error.ends_with(": nothing can be raised without `calibration`; name its file as well, or take this out"), "{error}");
+    assert!(
+        error.ends_with(
+            ": nothing can be raised without `calibration`; name its file as well, or take this out"
+        ),
+        "{error}"
+    );
     let chat = tempfile::tempdir().unwrap();
-    let text = "version = 1\nname = \"shop\"\n[protocol]\ntype = \"conversation\"\n[gate]\ncalibration = \"x\"\n";
+    let text =
+        "version = 1\nname = \"shop\"\n[protocol]\ntype = \"conversation\"\n[gate]\ncalibration = \"x\"\n";
     fs::write(chat.path().join("loopgate.toml"), text).unwrap();
     let error = load(chat.path(), &LoadOptions::default()).err().unwrap();
     assert!(error.contains("`gate.calibration` is not for the protocol `conversation`"), "{error}");

@@ -246,6 +246,7 @@ pub fn decided(decision: &Decision) -> String {
         Decision::Act { runs, asks } => format!("acts: {runs} run, {asks} wait for a person"),
         Decision::Validate { runs } => format!("validates the output: {runs} run"),
         Decision::Revise { missing } => format!("revises: {}", missing.join(", ")),
+        Decision::AskOpinion { sections } => format!("asks for a second opinion on {}", sections.join(", ")),
         Decision::FinalPass { cause } => format!("makes the final pass: {}", cause.reason),
         Decision::Stop(certificate) => format!("stops: {}", certificate.primary.reason),
     }

@@ -1,8 +1,8 @@
 //! The outcome as one JSON object: what `--json` prints and what is saved. Schema: `docs/schema/outcome.schema.json`.
 
 use loop_core::{
-    Certificate, Condition, Digest, Effects, Evidence as Returned, JudgedAction, Outcome, PassSummary,
-    PersonRequest, RunSpec, Saved, ServedCall, Slot, Started, Totals,
+    Certificate, Condition, Digest, Effects, Evidence as Returned, JudgedAction, OpinionRecord, Outcome,
+    PassSummary, PersonRequest, RunSpec, Saved, ServedCall, Slot, Started, Totals,
 };
 use loop_prompts::markdown_of;
 use schemars::JsonSchema;
@@ -89,6 +89,9 @@ pub struct Report {
     pub people: Option<PeopleReport>,
     /// What the domain requires and the run does not have. Empty if nothing is missing.
     pub missing: Vec<String>,
+    /// The second opinions that were asked for, in the order of the passes. Absent if none was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub opinions: Vec<OpinionReport>,
     /// The settled results, by number. Empty if there are none, or if the report was made without them.
     pub evidence: Vec<EvidenceReport>,
     /// The checkable values of the document, each with where it stands, in its order. Absent if the domain does not look for
@@ -192,6 +195,41 @@ pub struct ConditionReport {
     /// The setting, and the nearest value under which this condition would not have been true. Null if no setting
     /// decides it alone.
     pub change: Option<String>,
+}
+
+/// A second opinion on the document of a pass.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct OpinionReport {
+    /// The pass, from 1.
+    pub pass: u32,
+    /// `yes`, `no`, `cannot_tell`, or `failed` if the model could not be asked or gave no reply.
+    pub opinion: String,
+    /// Ids of the sections that it is about.
+    pub sections: Vec<String>,
+    /// Why it failed. Empty: it did not.
+    pub why: String,
+}
+
+impl OpinionReport {
+    pub(crate) fn new(record: &OpinionRecord) -> Self {
+        Self {
+            pass: record.pass,
+            opinion: record.opinion.name().to_owned(),
+            sections: record.sections.iter().map(ToString::to_string).collect(),
+            why: record.why.to_string(),
+        }
+    }
+
+    /// The opinion in words, for example `no on findings`.
+    pub fn in_words(&self) -> String {
+        let why = if self.why.is_empty() { String::new() } else { format!(": {}", self.why) };
+        format!(
+            "{} on {} after pass {}{why}",
+            self.opinion.replace('_', " "),
+            self.sections.join(", "),
+            self.pass
+        )
+    }
 }
 
 /// A pass in the history of a run.
@@ -581,6 +619,7 @@ impl Report {
             waiting: None,
             people: None,
             missing: outcome.missing.iter().map(ToString::to_string).collect(),
+            opinions: outcome.opinions.iter().map(OpinionReport::new).collect(),
             evidence: outcome
                 .evidence
                 .iter()

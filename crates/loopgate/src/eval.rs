@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use loop_eval::case::{Case, case_of_run};
 use loop_eval::eval::{
-    Baseline, CalibrationTarget, CaseResult, Configuration, Reliability, ResultStore, RunOptions, Suite, TrialResults, Trials, ablate,
-    compare, run_case,
+    Baseline, CalibrationTarget, CaseResult, Configuration, Reliability, ResultStore, RunOptions, Suite,
+    TrialResults, Trials, ablate, compare, run_case,
 };
 use loop_eval::report::{self, EvalReport};
 use loop_runtime::journal::Journal;
@@ -139,7 +139,10 @@ fn write_calibration(target: CalibrationTarget, reliability: Option<&Reliability
         stream::note(format!("warning: {warning}"));
     }
     if reliability.not_counted > 0 {
-        stream::note(format!("{} runs are not counted: no model of theirs stated a level", reliability.not_counted));
+        stream::note(format!(
+            "{} runs are not counted: no model of theirs stated a level",
+            reliability.not_counted
+        ));
     }
     Ok(())
 }
@@ -175,11 +178,7 @@ fn trials(args: &EvalArgs, jobs: usize) -> Result<Option<Trials>, Failure> {
         configurations,
         repeat: args.repeat.map_or(1, u32::from),
         jobs,
-        options: RunOptions {
-            base_urls,
-            prices: places::prices(),
-            uncalibrated: args.calibration.is_some(),
-        },
+        options: RunOptions { base_urls, prices: places::prices(), uncalibrated: args.calibration.is_some() },
         store: Some(if args.fresh { store.only_written() } else { store }),
     }))
 }

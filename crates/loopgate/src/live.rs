@@ -265,6 +265,7 @@ impl Live {
                 let what = match key.slot {
                     Slot::Select => "selecting tools".to_owned(),
                     Slot::Repair => "asking for the contract block again".to_owned(),
+                    Slot::Opinion => "asking for a second opinion".to_owned(),
                     Slot::Final => format!("pass {}, the last", key.pass),
                     Slot::Main | Slot::Action(_) | Slot::Validate | Slot::Save | Slot::Inherited(_) => {
                         format!("pass {}", key.pass)
@@ -368,6 +369,9 @@ impl Live {
                     Decision::Revise { missing } => {
                         format!("one more pass, to add what is missing: {}", missing.join(", "))
                     }
+                    Decision::AskOpinion { sections } => {
+                        format!("ask for a second opinion on {}", sections.join(", "))
+                    }
                     Decision::FinalPass { cause } => {
                         format!("one final call, without tools, because of {}", cause.reason)
                     }
@@ -386,6 +390,12 @@ impl Live {
                 let after = format!(" after pass {pass}: {sure}");
                 let line = Line::new().styled(BOLD, "gate").plain(after).styled(BOLD, what);
                 note(line.plain(" ").styled(DIM, format!("({spend})")));
+            }
+            Note::OpinionGiven(record) => {
+                let opinion = record.opinion.name().replace('_', " ");
+                let why = if record.why.is_empty() { String::new() } else { format!(" ({})", record.why) };
+                let what = format!(" on {}: {opinion}{why}", record.sections.join(", "));
+                note(Line::new().styled(BOLD, "second opinion").plain(what));
             }
             Note::CallRefused { key, refusal } => {
                 note(Line::from("  ").styled(ODD, format!("call {key} refused: {}", refusal.name())))

@@ -43,6 +43,7 @@ mod mid_call;
 mod mock;
 mod model;
 mod models;
+mod opinion;
 mod outputs;
 mod outside;
 mod pages;

@@ -89,7 +89,10 @@ impl fmt::Display for Measure {
             Self::Calibrated(Calibrated { stated, measured, runs }) => {
                 let (stated, measured) = (stated.name(), measured.name());
                 let MeasuredLevel { passed, runs } = runs;
-                write!(f, "{measured}, measured; stated {stated}, and {passed} of {runs} runs that stated it passed")
+                write!(
+                    f,
+                    "{measured}, measured; stated {stated}, and {passed} of {runs} runs that stated it passed"
+                )
             }
             Self::Names(names) => {
                 let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();

@@ -26,7 +26,7 @@ impl Rest<'_> {
         cause: Option<Condition>,
     ) -> Phase {
         let pass = self.draft.passes.len() as u32;
-        let is_final_pass = cause.is_some();
+        let (is_final_pass, cause_of_final) = (cause.is_some(), cause.clone());
         let calibrated = self.take_confidence(&proposal);
         let counted = calibrated.map_or(proposal.confidence, |it| it.measured);
         let is_required = |action: &Action| action.priority == Priority::Required;
@@ -71,19 +71,29 @@ impl Rest<'_> {
         };
         match gate::decide(&view, cause) {
             Ruling::Stop(certificate) => {
-                let certificate = self.with_all(certificate);
+                let mut certificate = self.with_all(certificate);
                 let reason = certificate.reason();
                 for judged in judged.iter_mut().filter(|judged| judged.judged.verdict == Verdict::Run) {
                     judged.judged.verdict = Verdict::Ended { reason };
                 }
                 self.admit(judged);
                 let finishes = !is_final_pass && self.makes_a_final_pass(&certificate);
-                let decision = if finishes {
+                let sections = if finishes { Vec::new() } else { self.to_confirm_before(&certificate) };
+                let asks = !sections.is_empty() && self.asks_opinion(&certificate);
+                if !sections.is_empty() && !asks {
+                    certificate = self.without_opinion(certificate, "the run ends for another reason");
+                }
+                let decision = if asks {
+                    Decision::AskOpinion { sections }
+                } else if finishes {
                     Decision::FinalPass { cause: certificate.primary.clone().into() }
                 } else {
                     Decision::Stop(certificate.clone().into())
                 };
                 self.notes.push(Note::GateDecided { pass, confidence: counted, decision });
+                if asks {
+                    return self.ask_opinion(&certificate, cause_of_final);
+                }
                 if finishes {
                     let key = CommandKey::new(pass + 1, Slot::Final);
                     return final_pass(Call::commanded(key, self.route.tier), certificate.primary);
@@ -205,7 +215,7 @@ impl Rest<'_> {
         }
     }
 
-    fn may_revise(&self) -> bool {
+    pub(super) fn may_revise(&self) -> bool {
         (self.draft.revisions.len() as u32) < self.spec.gate.revision_passes
     }
 

@@ -10,6 +10,7 @@ use crate::gate::{Certificate, Condition, JudgedAction, TierCause};
 use crate::reply::{Merge, ParseWarning};
 use crate::run::eager::DroppedRead;
 use crate::run::event::Refusal;
+use crate::run::opinion::OpinionRecord;
 use crate::spec::Calibrated;
 use crate::types::{CommandKey, Confidence, EvidenceId, Millis, PicoUsd, Status, Tier, Usage};
 
@@ -153,6 +154,8 @@ pub enum Note {
         /// The decision.
         decision: Decision,
     },
+    /// A second opinion was given, or could not be. Unless it is `yes`, the run does not end as confident.
+    OpinionGiven(Box<OpinionRecord>),
     /// The next main call is made on another tier.
     TierChanged {
         /// The tier before.
@@ -211,6 +214,11 @@ pub enum Decision {
     Revise {
         /// What is missing.
         missing: Vec<Arc<str>>,
+    },
+    /// Ask a second model about these sections, before the run may end as confident.
+    AskOpinion {
+        /// Ids of the sections.
+        sections: Vec<Arc<str>>,
     },
     /// Make the final pass, because only its reserve of time is left.
     FinalPass {

@@ -162,8 +162,7 @@ mod tests {
     fn of(high: (u32, u32), medium: (u32, u32), low: (u32, u32), allow_raise: bool) -> Calibration {
         let level = |(passed, runs)| MeasuredLevel { passed, runs };
         let (low, medium, high) = (level(low), level(medium), level(high));
-        let models =
-            vec![MeasuredModel { provider: "p".into(), model: "m".into(), low, medium, high }];
+        let models = vec![MeasuredModel { provider: "p".into(), model: "m".into(), low, medium, high }];
         Calibration { allow_raise, models }
     }
 
@@ -224,10 +223,7 @@ mod tests {
     #[test]
     fn it_is_stored_without_what_is_not_measured() {
         let text = serde_json::to_string(&of((3, 4), (0, 0), (0, 0), false)).unwrap();
-        assert_eq!(
-            text,
-            r#"{"models":[{"provider":"p","model":"m","high":{"passed":3,"runs":4}}]}"#
-        );
+        assert_eq!(text, r#"{"models":[{"provider":"p","model":"m","high":{"passed":3,"runs":4}}]}"#);
         assert_eq!(serde_json::from_str::<Calibration>(&text).unwrap(), of((3, 4), (0, 0), (0, 0), false));
     }
 }

@@ -10,6 +10,7 @@ use crate::spec::policy::{
     Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, TaintRule,
     ThreeTier,
 };
+use crate::spec::second_opinion::SecondOpinion;
 use crate::types::{Locale, is_default};
 
 /// The settings of the gate. The domain's `[gate]` or the program sets them.
@@ -121,6 +122,9 @@ pub struct GateSettings {
     /// `None`: the stated level counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Arc<Calibration>>,
+    /// Whether a second model is asked before a confident end. `None`: none is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub second_opinion: Option<SecondOpinion>,
 }
 
 /// What follows from a value of the document that stands in no evidence.
@@ -179,6 +183,7 @@ impl Default for GateSettings {
             grounding: GroundingRule::default(),
             locale: Locale::default(),
             calibration: None,
+            second_opinion: None,
         }
     }
 }

@@ -15,6 +15,7 @@ mod own_reason;
 mod policy;
 mod protocol;
 mod run_spec;
+mod second_opinion;
 mod select;
 mod setting;
 mod tool;
@@ -35,6 +36,7 @@ pub use protocol::{
     ProtocolSpec, SectionSpec,
 };
 pub use run_spec::{RunSpec, SPEC_VERSION, SpecNames};
+pub use second_opinion::{OpinionWhen, SecondOpinion};
 pub use select::{DefaultCall, Selection};
 pub use setting::Setting;
 pub use tool::ToolSpec;

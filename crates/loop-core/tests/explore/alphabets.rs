@@ -84,6 +84,7 @@ pub fn base(name: &'static str, setup: Setup) -> Alphabet {
         replies: Vec::new(),
         repairs: Vec::new(),
         selections: Vec::new(),
+        opinions: Vec::new(),
         failures: Vec::new(),
         usages: vec![Used::Fixed(100, 50)],
         prompts: vec![(2_000, 0)],

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use loop_core::StopReason::{Confident, EvidenceMissing, MaxPasses, NoNewActions};
-use loop_core::{Calibration, MeasuredLevel, MeasuredModel, RunSpec, SectionSpec, Stale};
+use loop_core::StopReason::{Confident, EvidenceMissing, ManualStop, MaxPasses, NoNewActions, Refused};
+use loop_core::{
+    Calibration, MeasuredLevel, MeasuredModel, OpinionWhen, RunSpec, SecondOpinion, SectionSpec, Stale, Tier,
+};
+use serde_json::json;
 
 use crate::alphabet::Alphabet;
-use crate::alphabets::{always, base};
-use loop_testkit::{Setup, bare_draft, draft, run, target};
+use crate::alphabets::{always, base, replies};
+use loop_testkit::{Setup, bare_draft, draft, failure, run, target, text};
 
 /// Every alphabet of earned confidence that is walked whole in a test run.
 pub fn all() -> Vec<Alphabet> {
-    vec![calibrated(false)]
+    vec![calibrated(false), opinions(false)]
 }
 
 fn small() -> Setup {
@@ -68,7 +71,37 @@ pub fn calibrated(wide: bool) -> Alphabet {
     ];
     Alphabet {
         replies: always(all),
-        reaches: &[Confident, NoNewActions, EvidenceMissing, MaxPasses],
+        reaches: &[Confident, NoNewActions, EvidenceMissing],
         ..base("calibrated", setup)
+    }
+}
+
+/// A second model that says yes, no, nothing, or something that is not an answer, with stops, failures and limits around it.
+pub fn opinions(wide: bool) -> Alphabet {
+    let setup = small().with(|spec| {
+        let when = OpinionWhen::Always;
+        spec.gate.second_opinion = Some(SecondOpinion { tier: Tier::Selector, when });
+        (spec.limits.passes, spec.limits.model_calls) = if wide { (3, 6) } else { (2, 4) };
+        spec.limits.tool_calls = 2;
+    });
+    let setup = setup.sections(vec![
+        SectionSpec { verify: true, ..SectionSpec::new("situation", "Situation").required() },
+        SectionSpec::new("findings", "Findings"),
+    ]);
+    let nonce = setup.facts.nonce.to_string();
+    let says = |answer: &str| text(&format!("{nonce}: {answer}"));
+    Alphabet {
+        replies: always([
+            draft("high"),
+            draft("low").asks("fetch_device", target("a")),
+            draft("high").member("refuse", json!("no")),
+        ]),
+        opinions: replies([says("yes"), says("no"), text("yes")]),
+        failures: vec![failure(false)],
+        stops: true,
+        resumes: if wide { vec![500] } else { Vec::new() },
+        deadlines: wide,
+        reaches: &[Confident, EvidenceMissing, MaxPasses, ManualStop, Refused],
+        ..base("opinions", setup)
     }
 }

@@ -375,6 +375,11 @@ fn calibrated() {
 }
 
 #[test]
+fn opinions() {
+    explore(earned::opinions, MANY);
+}
+
+#[test]
 fn everything() {
     let (calls, states) = times().map_or((2, 8_000), |times| (3, 2 * MANY * times));
     explore_within(&alphabets::everything(calls), Scope { states, whole: false });

@@ -126,8 +126,10 @@ pub struct ReliabilityOfLevel {
 impl StatedByModel {
     /// What the model of a run stated last. `None`: the replies were those of the case, or no level was stated.
     pub(crate) fn of(case: &Case, spec: &RunSpec, outcome: &Outcome) -> Option<Self> {
-        let is_model = case.recorded.is_none() && case.model.as_deref().is_some_and(|model| model != "offline");
-        let is_model = is_model && !matches!(outcome.stop.reason(), StopReason::ModelFailure | StopReason::StorageFailed);
+        let is_model =
+            case.recorded.is_none() && case.model.as_deref().is_some_and(|model| model != "offline");
+        let is_model = is_model
+            && !matches!(outcome.stop.reason(), StopReason::ModelFailure | StopReason::StorageFailed);
         let last = outcome.passes.last().filter(|_| is_model)?;
         // The confidence of a cheaper model counts as unknown.
         if last.confidence == Confidence::Unknown || last.tier == Tier::Selector {
@@ -148,7 +150,8 @@ impl Reliability {
         let mut rows: BTreeMap<(&str, &str), CalibrationRow> = BTreeMap::new();
         let mut not_counted = 0;
         for result in results {
-            let level = result.stated.as_ref().and_then(|stated| Some((stated, level_of(&stated.confidence)?)));
+            let level =
+                result.stated.as_ref().and_then(|stated| Some((stated, level_of(&stated.confidence)?)));
             let Some((stated, level)) = level.filter(|_| result.error.is_none()) else {
                 not_counted += 1;
                 continue;
@@ -211,7 +214,11 @@ impl ReliabilityOfModel {
             passed,
             brier: squares.sum::<f64>() / all,
             brier_of_rate: rate * (1.0 - rate),
-            levels: LEVELS.into_iter().zip(counted).map(|(level, counted)| ReliabilityOfLevel::of(level, counted)).collect(),
+            levels: LEVELS
+                .into_iter()
+                .zip(counted)
+                .map(|(level, counted)| ReliabilityOfLevel::of(level, counted))
+                .collect(),
         }
     }
 
@@ -316,7 +323,11 @@ mod tests {
         let wrong = Reliability::of(&results(&[("high", 0, 20)]));
         assert!(sure.models[0].brier < 0.011 && wrong.models[0].brier > 0.8);
         assert_eq!(Reliability::of(&results(&[("unknown", 3, 3)])).file(), None);
-        assert!(Reliability::of(&results(&[("high", 16, 16), ("medium", 16, 16), ("low", 16, 16)])).warnings().is_empty());
+        assert!(
+            Reliability::of(&results(&[("high", 16, 16), ("medium", 16, 16), ("low", 16, 16)]))
+                .warnings()
+                .is_empty()
+        );
     }
 
     #[test]

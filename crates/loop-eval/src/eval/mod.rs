@@ -31,7 +31,9 @@ pub use ablate::{Ablation, Broken, Changed, GuardLine, ablate};
 pub use baseline::{
     Baseline, BaselineComparison, BaselineError, ComparedConfiguration, FALSE_ALARMS, FallenCase, compare,
 };
-pub use calibration::{CalibrationTarget, Reliability, ReliabilityOfLevel, ReliabilityOfModel, StatedByModel};
+pub use calibration::{
+    CalibrationTarget, Reliability, ReliabilityOfLevel, ReliabilityOfModel, StatedByModel,
+};
 pub use configuration::{Configuration, ConfigurationError, MAX_CONFIGURATIONS, OWN_MODELS, RunOptions};
 pub use guards::{AblationGuard, GUARDS};
 pub use metrics::{Metrics, Share};

@@ -47,7 +47,10 @@ pub(super) fn reliability(page: &mut Page, reliability: &Reliability) {
     page.heading("Calibration");
     page.paragraph("How many of the runs that stated a level last passed their checks. A level is right if its pass rate is among the rates of the level.");
     for one in &reliability.models {
-        page.verdict(&format!("{} in {}: {}", one.model, one.domain, score(one)), one.brier <= one.brier_of_rate);
+        page.verdict(
+            &format!("{} in {}: {}", one.model, one.domain, score(one)),
+            one.brier <= one.brier_of_rate,
+        );
         let rows = one.levels.iter().map(|level| {
             let is_right = level.measured.as_ref().is_none_or(|measured| *measured == level.stated);
             vec![
@@ -68,7 +71,7 @@ pub(super) fn reliability(page: &mut Page, reliability: &Reliability) {
     }
 }
 
-/// A row for each level: the rates that it stands for, and over them the interval with the rate.
+/// A row for each level: the rates that it means, and over them the interval with the rate.
 fn picture(one: &ReliabilityOfModel) -> Picture {
     let title = format!("Pass rates of {} in {} by stated level, from 0 % to 100 %", one.model, one.domain);
     let mut picture = Picture::new(&title, one.levels.len());
@@ -116,7 +119,9 @@ fn counts_as(level: &ReliabilityOfLevel) -> String {
     match &level.measured {
         None => format!("{} (too few runs)", level.stated),
         Some(measured) if *measured == level.stated => measured.clone(),
-        Some(measured) if level.rate > level.least => format!("{}, {measured} with allow_raise", level.stated),
+        Some(measured) if level.rate > level.least => {
+            format!("{}, {measured} with allow_raise", level.stated)
+        }
         Some(measured) => measured.clone(),
     }
 }

@@ -306,6 +306,7 @@ impl View {
             | Note::ReplyRead { .. }
             | Note::Merged { .. }
             | Note::GateDecided { .. }
+            | Note::OpinionGiven(_)
             | Note::Stopped { .. } => {}
         }
     }
