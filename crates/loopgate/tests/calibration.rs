@@ -108,7 +108,7 @@ fn a_model_that_is_always_sure_is_believed_as_often_as_it_was_right() {
     assert_eq!(shell.run(&["verify", id]).code, 0);
     assert!(shell.run(&["show", id]).out.contains("high (measured medium)"));
     // `backtest` says what the run would have ended as without it.
-    let backtest = shell.json(&["backtest", "--set", "gate.calibration=none", "--json"]);
+    let backtest = shell.json(&["backtest", id, "--set", "gate.calibration=none", "--json"]);
     assert!(backtest.to_string().contains("confident"), "{backtest:#}");
     // And a run that could not read it does not begin.
     let ran = shell.run(&["run", &folder, &item]);
