@@ -116,7 +116,8 @@ fn opinion(when: OpinionWhen, findings: &str, evidence: &str) -> Prompt {
     let ProtocolSpec::Document(document) = &mut spec.protocol else { unreachable!("a document") };
     document.sections[1].verify = true;
     let mut world = start(spec, item(), prompts());
-    world.replied(&format!("Hm.\n\n{}", contract("low", &[("fetch_bike", "FR-0042"), ("fetch_part", "P-1")])));
+    world
+        .replied(&format!("Hm.\n\n{}", contract("low", &[("fetch_bike", "FR-0042"), ("fetch_part", "P-1")])));
     world.tools_end(|_| ok("found 1 item", evidence));
     let text =
         format!("## 🔍 Situation\n\nSlips.\n\n## Findings\n\n{findings}\n\n## Next steps\n\nLook [E2].\n\n");

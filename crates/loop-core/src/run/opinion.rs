@@ -115,7 +115,7 @@ fn questioned(draft: &Draft, spec: &RunSpec, evidence: &[Evidence], started: &St
 }
 
 /// Reads the reply of the second model: one line, the run's nonce, a colon and one of three answers. Anything else is
-/// [`Opinion::CannotTell`]: text that stands in the evidence does not know the nonce.
+/// [`Opinion::CannotTell`]: text of the evidence does not know the nonce.
 fn read_opinion(reply: &Reply, nonce: &str) -> Opinion {
     let is_whole = match reply.finish {
         FinishReason::EndTurn | FinishReason::Other => reply.calls.is_empty(),

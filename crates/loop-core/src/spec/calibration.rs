@@ -144,7 +144,8 @@ impl MeasuredLevel {
         let (passed, runs) = self.counts();
         let (found, least) = (u128::from(passed) * 1_000, u128::from(runs) * per_mille);
         // The score test that Wilson's interval inverts.
-        found >= least
+        runs > 0
+            && found >= least
             && (found - least).pow(2) * 1_000
                 >= u128::from(Z2_PER_MILLE) * u128::from(runs) * per_mille * (1_000 - per_mille)
     }
