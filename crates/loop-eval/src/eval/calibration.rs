@@ -157,7 +157,8 @@ impl Reliability {
                 continue;
             };
             let row = rows.entry((&stated.domain, &stated.model)).or_default();
-            (row.domain.clone_from(&stated.domain), row.model.clone_from(&stated.model));
+            row.domain.clone_from(&stated.domain);
+            row.model.clone_from(&stated.model);
             if let Some(counted) = row.level(level) {
                 counted.runs += 1;
                 counted.passed += u32::from(result.passed);
