@@ -56,7 +56,7 @@ fn yes_lets_a_confident_run_end_and_anything_else_does_not() {
 fn a_second_model_that_fails_or_is_not_paid_for_withholds_confidence() {
     let setup = asking(OpinionWhen::Always);
     let asked = setup.clone().start().replied(&draft("high"));
-    let ended = asked.clone().started().failed(failure(true)).ends(StopReason::EvidenceMissing);
+    let ended = asked.started().failed(failure(true)).ends(StopReason::EvidenceMissing);
     assert_eq!(ended.outcome().opinions[0].opinion, Opinion::Failed);
     // One try: a failure is not tried again.
     assert_eq!(ended.outcome().totals.model_calls, 2);
