@@ -124,19 +124,21 @@ pub use reply::{
 };
 pub use run::{
     AnswerFault, Ask, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, Decision, DropReason,
-    DroppedRead, EagerRead, Event, EventKind, Facts, History, NotEager, NotTakenOver, Note, Outcome, Output,
-    Overridden, Parent, ParentEffect, PassRecord, PassSummary, PersonAnswer, PersonRequest, Phase, Poll,
-    PromptSize, Provenance, Purpose, Quote, Refusal, Rejected, Rejection, Reserve, Run, RunTool, RunTrace,
-    SaveResult, Saved, SelectedBy, ServedCall, Stage, Started, StartedCall, State, StopMode, StoppedIn,
-    Stopping, SubCallBudget, Takeover, Validate, Validation, Work, WorstCase,
+    DroppedRead, EagerRead, Event, EventKind, Facts, History, NotEager, NotTakenOver, Note, Opinion,
+    OpinionRecord, Outcome, Output, Overridden, Parent, ParentEffect, PassRecord, PassSummary, PersonAnswer,
+    PersonRequest, Phase, Poll, PromptSize, Provenance, Purpose, Questioned, Quote, Refusal, Rejected,
+    Rejection, Reserve, Run, RunTool, RunTrace, SaveResult, Saved, SelectedBy, ServedCall, Stage, Started,
+    StartedCall, State, StopMode, StoppedIn, Stopping, SubCallBudget, Takeover, Validate, Validation, Work,
+    WorstCase,
 };
 pub use spec::{
-    ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,
-    ErrorStyle, Execution, GateSettings, GroundingRule, InvalidReason, LimitWithoutPrice, Limits,
-    MAX_REQUESTED_CALLS, ModelSpec, ModelSpecs, NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid,
-    OnToolError, OutputSpec, OwnReason, ProtocolSpec, ReasonName, RepeatNotes, RepeatScope, Repeats, Resolve,
-    RunSpec, SPEC_VERSION, SchemaViolation, SectionSpec, Selection, Setting, SpecNames, Stale, TaintRule,
-    ThreeTier, ToolPolicy, ToolRepeats, ToolSpec,
+    ArgSpec, ArgType, Breakers, Calibrated, Calibration, Cite, ConversationSpec, CostLimit, CostMode,
+    DefaultCall, DocumentSpec, ErrorStyle, Execution, GateSettings, GroundingRule, InvalidReason,
+    LimitWithoutPrice, Limits, MAX_REQUESTED_CALLS, MeasuredLevel, MeasuredModel, ModelSpec, ModelSpecs,
+    NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid, OnToolError, OpinionWhen, OutputSpec, OwnReason,
+    ProtocolSpec, ReasonName, RepeatNotes, RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION,
+    SchemaViolation, SecondOpinion, SectionSpec, Selection, Setting, SpecNames, Stale, TaintRule, ThreeTier,
+    ToolPolicy, ToolRepeats, ToolSpec,
 };
 #[cfg(feature = "planted-bugs")]
 pub use types::Planted;

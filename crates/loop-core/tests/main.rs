@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
 mod bounded;
+mod calibration;
 mod claims;
 mod common;
 mod compaction;
@@ -25,6 +26,7 @@ mod live;
 mod money;
 mod near_calls;
 mod neutral;
+mod opinion;
 mod order;
 mod output;
 mod pattern;

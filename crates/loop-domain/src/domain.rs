@@ -45,6 +45,9 @@ pub struct LoadOptions {
     pub record: Option<PathBuf>,
     /// A file with prices, used if the domain names none. `None`: only the built-in table.
     pub prices: Option<PathBuf>,
+    /// Whether `gate.calibration` is not read: for a program that measures what the models state. The settings are
+    /// checked all the same.
+    pub uncalibrated: bool,
     /// The folder that relative paths in these options start from. Paths in the domain file start from the domain's
     /// folder.
     pub cwd: PathBuf,
@@ -84,6 +87,7 @@ pub struct Domain {
     pub credentials: Credentials,
     file: File,
     warnings: Vec<String>,
+    of_calibration: Vec<String>,
     unset: Vec<DomainError>,
     unset_to_save: Vec<DomainError>,
     hooks: Hooks,
@@ -124,7 +128,8 @@ impl Domain {
         let tools = tools::tools(&file)?;
         let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry);
         // What names a tool of a server that is not trusted names nothing for that reason.
-        let spec = spec.map_err(|error| tools.secrets.untrusted.first().cloned().unwrap_or(error))?;
+        let (spec, of_calibration) =
+            spec.map_err(|error| tools.secrets.untrusted.first().cloned().unwrap_or(error))?;
         remote::check(&file)?;
         let mut unset_to_save = Vec::new();
         let save = parts::save(&file, &mut unset_to_save);
@@ -142,6 +147,7 @@ impl Domain {
         let mut warnings = report::warnings(&spec);
         warnings.extend(tools.warnings);
         warnings.extend(remote::warnings(&file, &spec));
+        warnings.extend(of_calibration.iter().cloned());
         let mut unset = tools.secrets.untrusted;
         unset.extend(found.unset);
         unset.extend(tools.secrets.unset);
@@ -157,6 +163,7 @@ impl Domain {
             file,
             save,
             warnings,
+            of_calibration,
             unset,
             unset_to_save,
             hooks: hooks.hooks,
@@ -345,6 +352,11 @@ impl Domain {
     /// What is valid and probably not intended, one line each: the report's warnings without what is [missing](Self::missing).
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// What of the domain's models `gate.calibration` has not measured, or hardly, a line each: for a program that begins a run.
+    pub fn uncalibrated(&self) -> &[String] {
+        &self.of_calibration
     }
 
     /// What a run needs of the environment and does not find, the saving of its outcome included. Empty if it is all there.

@@ -34,6 +34,8 @@ pub(crate) struct File {
     /// What its models cost that have no price of their own.
     pub(crate) prices: PriceList,
     pub(crate) secrets: FoundSecrets,
+    /// Whether `gate.calibration` is not read.
+    pub(crate) is_uncalibrated: bool,
     replaced: Replaced,
     tree: Node,
     place: Place,
@@ -74,7 +76,9 @@ impl File {
             layered(&place.text, options).map_err(|fault| place.error(fault))?;
         let (prices, cwd) = (PriceList::new(Vec::new()), options.cwd.clone());
         let secrets = FoundSecrets::default();
-        let mut file = Self { config, folder, profiles, prices, secrets, replaced, tree, place, cwd };
+        let is_uncalibrated = options.uncalibrated;
+        let mut file =
+            Self { config, folder, profiles, prices, secrets, is_uncalibrated, replaced, tree, place, cwd };
         file.prices = PriceList::new(file.own_prices(options)?);
         Ok(file)
     }
@@ -127,6 +131,13 @@ impl File {
     /// The model whose place a recording took in a tier.
     pub(crate) fn replaced(&self, tier: &str) -> Option<&ModelConfig> {
         self.replaced.iter().find(|(at, _)| at.name() == tier).map(|(_, model)| &**model)
+    }
+
+    /// Whether the caller, and not the file, says which the base model is.
+    pub(crate) fn is_base_model_given(&self) -> bool {
+        let is_given =
+            |key: &str| matches!(self.tree.origin_of(&["models", "base", key]), Origin::Setting(_));
+        self.replaced("base").is_some() || is_given("provider") || is_given("model")
     }
 
     /// The rows of the file with prices of your own, where there is one.

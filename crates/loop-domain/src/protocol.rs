@@ -14,7 +14,7 @@ use crate::parts::one_line;
 use crate::tree::{Fault, Node};
 
 /// Keys that only documents have a use for.
-const OF_DOCUMENTS: [&[&str]; 12] = [
+const OF_DOCUMENTS: [&[&str]; 15] = [
     &["section"],
     &["selection"],
     &["contract"],
@@ -27,6 +27,9 @@ const OF_DOCUMENTS: [&[&str]; 12] = [
     &["gate", "escalate_after"],
     &["gate", "grounding"],
     &["gate", "locale"],
+    &["gate", "calibration"],
+    &["gate", "allow_raise"],
+    &["gate", "second_opinion"],
 ];
 
 /// Keys that documents have no use for.

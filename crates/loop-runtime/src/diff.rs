@@ -191,6 +191,9 @@ impl<'a> Side<'a> {
             values.insert("tier".to_owned(), record.tier.name().to_owned());
             if self.run.spec().protocol.properties().states_confidence {
                 values.insert("confidence".to_owned(), record.confidence.name().to_owned());
+                if let Some(calibrated) = record.calibrated {
+                    values.insert("measured confidence".to_owned(), calibrated.measured.name().to_owned());
+                }
                 values.insert("changed".to_owned(), record.changed.join(", "));
             }
             if record.final_pass {
@@ -244,6 +247,7 @@ pub fn decided(decision: &Decision) -> String {
         Decision::Act { runs, asks } => format!("acts: {runs} run, {asks} wait for a person"),
         Decision::Validate { runs } => format!("validates the output: {runs} run"),
         Decision::Revise { missing } => format!("revises: {}", missing.join(", ")),
+        Decision::AskOpinion { sections } => format!("asks for a second opinion on {}", sections.join(", ")),
         Decision::FinalPass { cause } => format!("makes the final pass: {}", cause.reason),
         Decision::Stop(certificate) => format!("stops: {}", certificate.primary.reason),
     }

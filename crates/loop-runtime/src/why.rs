@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use loop_core::{
-    Change, CommandKey, Condition, Confidence, Event, EventKind, Measure, PREAMBLE, Phase, PromptSize,
-    Refusal, Rejected, Run, RunId, RunSpec, Setting, SpecNames, Started, StopReason, Totals,
+    Change, CommandKey, Condition, Confidence, Event, EventKind, Measure, PREAMBLE, PassRecord, Phase,
+    PromptSize, Refusal, Rejected, Run, RunId, RunSpec, Setting, SpecNames, Started, StopReason, Totals,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::explain::sentence;
 use crate::journal::{Recorded, replay};
 use crate::parts::StartError;
-use crate::report::{ActionReport, Item, PersonRequestReport, StoppedInReport, action};
+use crate::report::{ActionReport, Item, OpinionReport, PersonRequestReport, StoppedInReport, action};
 
 /// The version of this format.
 pub const WHY_VERSION: u32 = 1;
@@ -44,6 +44,9 @@ pub struct Why {
     pub limits: Vec<LimitUse>,
     /// Passes with the confidence that each stated, in their order. Empty in protocols without confidence.
     pub confidence: Vec<StatedConfidence>,
+    /// The second opinions that were asked for, in the order of the passes. Absent if none was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub opinions: Vec<OpinionReport>,
     /// What would have continued the run. Absent in a run that has not ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub continuation: Option<Continuation>,
@@ -112,6 +115,9 @@ pub struct StatedConfidence {
     pub pass: u32,
     /// `high`, `medium`, `low` or `unknown`.
     pub confidence: String,
+    /// The level by which the gate decided whether the run ends, as evals measured it. Absent: the stated one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<String>,
     /// The model's reason for it. Empty if it gave none.
     pub reason: String,
 }
@@ -216,6 +222,7 @@ impl Why {
             conditions: conditions.map(WhyCondition::new).collect(),
             limits: limits(state.spec(), outcome.map_or(&totals, |outcome| &outcome.totals)),
             confidence: stated(&state),
+            opinions: state.opinions().iter().map(OpinionReport::new).collect(),
             continuation: outcome.map(|_| Continuation::of(recorded)),
             undone: match outcome {
                 Some(outcome) => outcome.undone().map(|it| action(it, &outcome.evidence)).collect(),
@@ -311,13 +318,14 @@ fn stated(state: &Run) -> Vec<StatedConfidence> {
         .map(|pass| StatedConfidence {
             pass: pass.pass,
             confidence: pass.confidence.name().to_owned(),
+            measured: pass.calibrated.map(|it| it.measured.name().to_owned()),
             reason: pass.confidence_reason.to_string(),
         })
         .collect()
 }
 
 fn weak_sections(state: &Run) -> Vec<WeakSection> {
-    let confidence_of = |pass: u32| state.passes().iter().find(|it| it.pass == pass).map(|it| it.confidence);
+    let confidence_of = |pass: u32| state.passes().iter().find(|it| it.pass == pass).map(PassRecord::counted);
     let sections = state.document().sections.iter().filter(|section| &*section.id != PREAMBLE);
     sections
         .filter_map(|section| {

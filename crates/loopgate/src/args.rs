@@ -288,6 +288,10 @@ pub(crate) struct EvalArgs {
     /// An earlier `eval --json` to compare with: fail where fewer runs pass than there, beyond noise
     #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "ablate"])]
     pub(crate) baseline: Option<PathBuf>,
+    /// Write how often the stated confidence of each model was right to this file, for `gate.calibration`; the runs ignore that
+    /// setting
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "ablate"])]
+    pub(crate) calibration: Option<PathBuf>,
     /// Folder in which results of runs with --model or --repeat are stored and looked up [default:
     /// $XDG_CACHE_HOME/loopgate/evals]
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["list", "ablate"])]

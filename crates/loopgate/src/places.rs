@@ -11,7 +11,7 @@ use loop_runtime::journal::{SqliteJournal, SyncPolicy};
 
 use crate::args::{DomainArgs, JournalArgs};
 use crate::failure::Failure;
-use crate::panics;
+use crate::{panics, stream};
 
 /// Reads and checks a domain.
 pub(crate) fn load(args: &DomainArgs) -> Result<Domain, Failure> {
@@ -46,6 +46,10 @@ pub(crate) fn servers(args: &DomainArgs) -> Result<McpServers, Failure> {
 fn load_with(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<Domain, Failure> {
     let domain = Domain::load(&args.domain, &options(args, record, cwd)?)?;
     panics::add(domain.secrets());
+    // A level that is not lowered because it was not measured is said where it matters.
+    for warning in domain.uncalibrated() {
+        stream::note(format!("warning: {warning}"));
+    }
     Ok(domain)
 }
 

@@ -99,8 +99,14 @@ fn limits(text: &mut String, why: &Why) {
         row(text, &format!("  {setting:<20} {used} {limit}{reached}"));
     }
     if !why.confidence.is_empty() {
-        let stated = why.confidence.iter().map(|it| format!("{} in pass {}", it.confidence, it.pass));
+        let stated = why.confidence.iter().map(|it| match &it.measured {
+            None => format!("{} in pass {}", it.confidence, it.pass),
+            Some(measured) => format!("{} in pass {} (measured {measured})", it.confidence, it.pass),
+        });
         row(text, &format!("  {:<20} {}", "confidence", stated.collect::<Vec<_>>().join(", ")));
+    }
+    for opinion in &why.opinions {
+        row(text, &format!("  {:<20} {}", "second opinion", opinion.in_words()));
     }
     if let Some(reason) = why.confidence.last().map(|it| &it.reason).filter(|reason| !reason.is_empty()) {
         row(text, &format!("  {:<20} {reason}", "the model's reason"));

@@ -6,6 +6,7 @@
 mod api;
 mod backtest;
 mod batches;
+mod calibration;
 mod canary;
 mod chat;
 mod command;
@@ -43,6 +44,7 @@ mod mid_call;
 mod mock;
 mod model;
 mod models;
+mod opinion;
 #[cfg(all(feature = "otel", feature = "server", target_os = "linux"))]
 mod otel;
 mod outputs;

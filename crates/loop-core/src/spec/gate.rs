@@ -5,10 +5,12 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::spec::calibration::Calibration;
 use crate::spec::policy::{
     Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatNotes, RepeatScope, Repeats, Resolve,
     TaintRule, ThreeTier,
 };
+use crate::spec::second_opinion::SecondOpinion;
 use crate::types::{Locale, is_default};
 
 /// The settings of the gate. The domain's `[gate]` or the program sets them.
@@ -119,6 +121,13 @@ pub struct GateSettings {
     /// How the document writes numbers and dates. Default: as in English.
     #[serde(skip_serializing_if = "is_default")]
     pub locale: Locale,
+    /// What evals measured of the stated confidence. The gate ends a run by the measured level in place of the stated one.
+    /// `None`: the stated level counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Arc<Calibration>>,
+    /// Whether a second model is asked before a confident end. `None`: none is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub second_opinion: Option<SecondOpinion>,
 }
 
 /// What follows from a value of the document that stands in no evidence.
@@ -177,6 +186,8 @@ impl Default for GateSettings {
             eager: None,
             grounding: GroundingRule::default(),
             locale: Locale::default(),
+            calibration: None,
+            second_opinion: None,
         }
     }
 }

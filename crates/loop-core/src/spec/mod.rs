@@ -6,6 +6,7 @@
 //! It does not read the state of a run.
 
 mod args;
+mod calibration;
 mod cost_limit;
 mod gate;
 mod limits;
@@ -14,11 +15,13 @@ mod own_reason;
 mod policy;
 mod protocol;
 mod run_spec;
+mod second_opinion;
 mod select;
 mod setting;
 mod tool;
 
 pub use args::{ArgSpec, ArgType, SchemaViolation};
+pub use calibration::{Calibrated, Calibration, MeasuredLevel, MeasuredModel};
 pub use cost_limit::{CostLimit, LimitWithoutPrice, NotUsd};
 pub use gate::{GateSettings, GroundingRule, Stale};
 pub use limits::{CostMode, Limits, MAX_REQUESTED_CALLS};
@@ -33,6 +36,7 @@ pub use protocol::{
     ProtocolSpec, SectionSpec,
 };
 pub use run_spec::{RunSpec, SPEC_VERSION, SpecNames};
+pub use second_opinion::{OpinionWhen, SecondOpinion};
 pub use select::{DefaultCall, Selection};
 pub use setting::Setting;
 pub use tool::ToolSpec;

@@ -296,6 +296,9 @@ pub struct SectionSpec {
     /// What it must cite.
     #[serde(default)]
     pub cite: Cite,
+    /// Whether a second model is asked about it, as `gate.second_opinion` says.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub verify: bool,
 }
 
 /// What a section must cite: evidence that exists and did not fail. Written as `false`, `true` or `"evidence"`.
@@ -359,7 +362,14 @@ impl From<Cite> for CiteText {
 impl SectionSpec {
     /// A section that may be left out and need not cite.
     pub fn new(id: impl Into<Arc<str>>, heading: impl Into<Arc<str>>) -> Self {
-        Self { id: id.into(), heading: heading.into(), describe: "".into(), required: false, cite: Cite::No }
+        Self {
+            id: id.into(),
+            heading: heading.into(),
+            describe: "".into(),
+            required: false,
+            cite: Cite::No,
+            verify: false,
+        }
     }
 
     /// The section with this description for the model.

@@ -1,8 +1,8 @@
 //! `[gate]`: how it is decided after each pass whether to continue.
 
 use loop_core::{
-    GroundingRule, Locale, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve,
-    Stale, TaintRule,
+    GroundingRule, Locale, OnDenied, OnDuplicate, OnInvalid, OnToolError, OpinionWhen, RepeatScope, Repeats,
+    Resolve, Stale, TaintRule, Tier,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -73,6 +73,15 @@ pub(crate) struct GateConfig {
     /// `en`.
     #[schemars(extend("enum" = ["en", "de", "fr", "es", "ja"]), with = "Option<String>")]
     pub(crate) locale: Option<Locale>,
+    /// For documents: a file with what evals measured of the confidence that the domain's models state, from the folder of
+    /// this file, or `none`. `loopgate eval --calibration FILE` writes it. The gate ends a run by the measured level where it
+    /// is lower than the stated one. Default: none.
+    pub(crate) calibration: Option<String>,
+    /// For documents with `calibration`: whether a measured level may also be higher than the stated one. Default: false.
+    pub(crate) allow_raise: Option<bool>,
+    /// For documents: asks a second model before a run ends as `confident` whose document has a section with `verify = true`. It
+    /// can take `confident` away and never give it. Default: none is asked.
+    pub(crate) second_opinion: Option<SecondOpinionConfig>,
     /// When repeated failures end the run.
     pub(crate) breakers: BreakersConfig,
     /// What becomes of a call that was made before, with the same tool and parameters. `never_rerun`: it is not made again.
@@ -113,6 +122,19 @@ pub(crate) struct GateConfig {
     pub(crate) escalate_after: Option<u32>,
     /// Passes that are granted to repair a confident answer that lacks what is demanded. Default: 1.
     pub(crate) revision_passes: Option<u32>,
+}
+
+/// Which model gives a second opinion, and on what.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SecondOpinionConfig {
+    /// The tier whose model is asked. A tier without a model of its own is the base model. Default: `selector`.
+    #[schemars(extend("enum" = ["selector", "base", "escalated", "fallback"]), with = "Option<String>")]
+    pub(crate) tier: Option<Tier>,
+    /// What it is asked about: `ungrounded`, the sentences with a value that is not in the evidence that they cite; `always`,
+    /// the whole text of the sections. Default: `ungrounded`.
+    #[schemars(extend("enum" = ["ungrounded", "always"]), with = "Option<String>")]
+    pub(crate) when: Option<OpinionWhen>,
 }
 
 /// When repeated failures end the run; 0 for never.

@@ -244,6 +244,9 @@ pub(crate) struct SectionConfig {
     /// result of a tool. Default: false.
     #[serde(default)]
     pub(crate) cite: CiteConfig,
+    /// Whether a second model is asked about it, as `gate.second_opinion` says. Default: false.
+    #[serde(default)]
+    pub(crate) verify: bool,
 }
 
 /// What a section must cite.

@@ -140,6 +140,7 @@ fn loaded(case: &Case, domains: &Domains, given: &RunOptions) -> Result<Parts, C
     let mut options = LoadOptions { profile: case.profile.clone(), ..LoadOptions::default() };
     options.base_urls.clone_from(&given.base_urls);
     options.prices.clone_from(&given.prices);
+    options.uncalibrated = given.uncalibrated;
     options.cwd = case.folder().to_owned();
     for (key, value) in case.set.iter() {
         options.set.push((

@@ -214,6 +214,7 @@ fn settle(choices: &mut Choices, run: &Run, call: &CallModel, now: u64) -> Event
     let (granted, reserved) = (call.granted.unwrap_or_default(), run.reserved().input_tokens);
     let reply = match key.slot {
         Slot::Select => replies::selection(choices, granted, reserved),
+        Slot::Opinion => replies::opinion(choices, granted, reserved),
         _ => replies::reply(choices, run.spec(), run.actions(), granted, reserved),
     };
     EventKind::ModelReplied { key, attempt, reply: reply.into() }

@@ -309,6 +309,7 @@ impl View {
             | Note::ReplyRead { .. }
             | Note::Merged { .. }
             | Note::GateDecided { .. }
+            | Note::OpinionGiven(_)
             | Note::Stopped { .. } => {}
         }
     }

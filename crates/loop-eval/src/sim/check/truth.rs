@@ -27,7 +27,7 @@ fn holds(step: &Step<'_>, ghost: &Ghost, condition: &Condition) -> bool {
     let is_final = matches!(step.before.phase(), Phase::Calling { purpose: Purpose::Final { .. }, .. });
     // A final pass without a reply leaves room for the one that was its own.
     let own = u32::from(is_final);
-    let high = run.passes().last().is_some_and(|pass| pass.confidence == Confidence::High);
+    let high = run.passes().last().is_some_and(|pass| pass.counted() == Confidence::High);
     match condition.reason {
         StopReason::ManualStop => ghost.stop.is_some() || step.before.is_stop_requested(),
         StopReason::MaxPasses => {
