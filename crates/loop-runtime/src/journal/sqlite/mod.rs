@@ -18,9 +18,12 @@ mod fault;
 mod heads;
 mod import;
 mod lock;
+mod locks;
 mod outbox;
 mod page;
 mod place;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod pruned;
 mod queue;
 mod read;
@@ -28,6 +31,7 @@ mod rows;
 mod salvage;
 mod schema;
 mod seal;
+mod sql;
 mod stats;
 mod summary;
 mod writer;
@@ -42,7 +46,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use loop_core::RunId;
-use rusqlite::Connection;
+use sql::Connection;
 
 use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
 use crate::journal::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
@@ -51,7 +55,8 @@ pub use export::{EXPORT_VERSION, Exported};
 use fault::Fault;
 use heads::{Head, Heads, Position};
 pub use import::{ImportedRuns, NotImported};
-use lock::{Locks, NotTaken, RunLock};
+use lock::FileLocks;
+use locks::{Locks, NotTaken, RunLock};
 pub use page::RunQuery;
 use place::Place;
 pub use pruned::Keeps;
@@ -84,7 +89,11 @@ struct Store {
 /// The files of a journal, and what is known of them.
 #[derive(Debug)]
 struct Files {
+    /// The file; on a server, the URL, which has no password.
     path: PathBuf,
+    /// The key lies at this path with an ending of its own, and so do the heads. It is the file, where the journal is one.
+    base: PathBuf,
+    database: Database,
     locks: Locks,
     heads: Heads,
     /// `None` where it cannot be read: then nothing is written, and nothing vouched for.
@@ -94,6 +103,14 @@ struct Files {
     commits: AtomicU64,
     synced_commits: AtomicU64,
     synced_heads: AtomicU64,
+}
+
+/// What the journal is stored in.
+#[derive(Debug)]
+enum Database {
+    File,
+    #[cfg(feature = "postgres")]
+    Server(Arc<postgres::Server>),
 }
 
 /// Which entries are synced to the disk before the run does what they allow. Every entry is committed first in any case,
@@ -123,6 +140,18 @@ impl SyncPolicy {
     }
 }
 
+/// What a journal is made of.
+struct Parts {
+    path: PathBuf,
+    base: PathBuf,
+    database: Database,
+    locks: Locks,
+    heads: Heads,
+    key: Option<Key>,
+    place: Place,
+    reader: Connection,
+}
+
 #[derive(Debug)]
 struct Writer {
     journal: SqliteJournal,
@@ -141,7 +170,9 @@ impl SqliteJournal {
     /// When the file is of a newer format, is something else than a journal, or cannot be written.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, JournalError> {
         let path = path.into();
-        schema::create(&path)?;
+        if server_url(&path).is_none() {
+            schema::create(&path)?;
+        }
         let journal = Self::open_at(path, /*makes_key*/ true)?;
         journal.store.writable()?;
         Ok(journal)
@@ -187,11 +218,14 @@ impl SqliteJournal {
     }
 
     fn open_at(given: PathBuf, makes_key: bool) -> Result<Self, JournalError> {
+        if let Some(url) = server_url(&given) {
+            return Self::open_server(url, makes_key);
+        }
         schema::expect_file(&given)?;
         // The same file has the same locks by whatever link it is reached, and no file is taken for `:memory:`.
         let path = fs::canonicalize(&given).map_err(|error| Fault::from(error).at(&given))?;
-        let locks = Locks::beside(&path);
-        let connection = schema::connect(&path, &locks)?;
+        let locks = FileLocks::beside(&path);
+        let connection = Connection::Sqlite(schema::connect(&path, &locks)?);
         let place = Place::of(&path).map_err(|error| Fault::from(error).at(&path))?;
         let key = if makes_key {
             locks.alone().and_then(|_alone| Key::make(&path).map(Some))
@@ -204,8 +238,24 @@ impl SqliteJournal {
             key => key.map_err(|error| Fault::from(error).at(&path))?,
         };
         let heads = Heads::beside(&path);
+        Ok(Self::of_parts(Parts {
+            base: path.clone(),
+            path,
+            database: Database::File,
+            locks: Locks::Files(locks),
+            heads,
+            key,
+            place,
+            reader: connection,
+        }))
+    }
+
+    fn of_parts(parts: Parts) -> Self {
+        let Parts { path, base, database, locks, heads, key, place, reader } = parts;
         let files = Arc::new(Files {
             path,
+            base,
+            database,
             locks,
             heads,
             key,
@@ -216,8 +266,20 @@ impl SqliteJournal {
             synced_heads: AtomicU64::new(0),
         });
         let writer = WriterThread::new(Arc::clone(&files));
-        let store = Store { files, writer, reader: Mutex::new(connection) };
-        Ok(Self { store: Arc::new(store), sync: SyncPolicy::default(), limit: ENTRY_LIMIT })
+        let store = Store { files, writer, reader: Mutex::new(reader) };
+        Self { store: Arc::new(store), sync: SyncPolicy::default(), limit: ENTRY_LIMIT }
+    }
+
+    #[cfg(feature = "postgres")]
+    fn open_server(url: &str, lays: bool) -> Result<Self, JournalError> {
+        postgres::open(url, lays, &state_folder()).map(Self::of_parts)
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    fn open_server(_: &str, _: bool) -> Result<Self, JournalError> {
+        let message =
+            "this program was built without PostgreSQL; name a file, or build it with the feature `postgres`";
+        Err(JournalError::Storage { place: "postgres".to_owned(), message: message.to_owned() })
     }
 
     /// Where the journal is unless somebody says otherwise: `$XDG_STATE_HOME/loopgate/journal.db`, else
@@ -241,7 +303,10 @@ impl SqliteJournal {
         let task = tokio::task::spawn_blocking(move || {
             // A transaction that a panic cut short was rolled back when it was dropped.
             let mut connection = store.reader.lock().unwrap_or_else(PoisonError::into_inner);
-            work(&store.files, &mut connection).map_err(|fault| fault.at(&store.files.path))
+            let ready = store.files.revive(&mut connection);
+            ready
+                .and_then(|()| work(&store.files, &mut connection))
+                .map_err(|fault| fault.at(&store.files.path))
         });
         match task.await {
             Ok(result) => result,
@@ -255,7 +320,7 @@ impl SqliteJournal {
 impl Store {
     fn writable(&self) -> Result<(), JournalError> {
         let connection = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        match connection.is_readonly(rusqlite::MAIN_DB) {
+        match connection.is_read_only() {
             Ok(false) => Ok(()),
             Ok(true) => Err(fault::storage(&self.files.path, fault::NOT_WRITABLE)),
             Err(error) => Err(Fault::from(error).at(&self.files.path)),
@@ -273,7 +338,7 @@ impl Files {
     fn no_key(&self) -> String {
         format!(
             "the journal's key is missing, so nothing vouches for it; put {} back",
-            Key::path(&self.path).display()
+            Key::path(&self.base).display()
         )
     }
 
@@ -286,6 +351,13 @@ impl Files {
         }
         if broken == Some(Broken::OtherKey) {
             recorded.unverified = Some(rows::OTHER_KEY.into());
+            return Ok(recorded);
+        }
+        if head.is_none() && self.is_shared() {
+            // Another machine wrote it.
+            if broken == Some(Broken::Imported) {
+                recorded.unverified = Some(rows::IMPORTED.into());
+            }
             return Ok(recorded);
         }
         let Some(head) = head else {
@@ -321,6 +393,43 @@ impl Files {
             recorded.since_last_ms = head.written.zip(now).and_then(|(then, now)| then.until(&now));
         }
         Ok(recorded)
+    }
+
+    /// Whether other machines write the journal too, so that this one has no head of their runs.
+    fn is_shared(&self) -> bool {
+        !matches!(self.database, Database::File)
+    }
+
+    /// Another connection to the database.
+    fn connect(&self) -> Result<Connection, JournalError> {
+        match &self.database {
+            Database::File => match &self.locks {
+                Locks::Files(locks) => Ok(Connection::Sqlite(schema::connect(&self.path, locks)?)),
+                #[cfg(feature = "postgres")]
+                Locks::Advisory(_) => Err(fault::storage(&self.path, "its locks are those of a server")),
+            },
+            #[cfg(feature = "postgres")]
+            Database::Server(server) => server
+                .connect()
+                .map(|session| Connection::Postgres(Box::new(session)))
+                .map_err(|error| Fault::Sql(error.into()).at(&self.path)),
+        }
+    }
+
+    /// Makes a connection to a server anew that broke since it was used.
+    #[cfg_attr(not(feature = "postgres"), expect(clippy::unused_self, clippy::unnecessary_wraps))]
+    fn revive(&self, connection: &mut Connection) -> Result<(), Fault> {
+        match connection {
+            Connection::Sqlite(_) => Ok(()),
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(session) if session.is_closed() => {
+                session.revive().map_err(|error| Fault::Sql(error.into()))?;
+                // The session with the locks probably broke too. Before anything is written, they are taken again.
+                if let Locks::Advisory(locks) = &self.locks { locks.keep() } else { Ok(()) }
+            }
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(_) => Ok(()),
+        }
     }
 
     fn count_commit(&self, is_synced: bool) {
@@ -369,7 +478,7 @@ impl Files {
             NotTaken::Held(pid) => {
                 JournalError::Busy { run: run.clone(), pid: pid.or(last_writer).unwrap_or_default() }.into()
             }
-            NotTaken::Failed(error) => error.into(),
+            NotTaken::Failed(fault) => fault,
         })
     }
 }
@@ -423,29 +532,39 @@ impl Journal for SqliteJournal {
             let Some(pid) = rows::last_writer(open.connection(), &run)? else {
                 return Err(files.gone(open.connection(), &run)?.into());
             };
-            if open.connection().is_readonly(rusqlite::MAIN_DB)? {
+            if open.connection().is_read_only()? {
                 return Err(Fault::Stated(fault::NOT_WRITABLE.to_owned()));
             }
             files.place.holds(&files.path)?;
             let lock = files.lock(&run, Some(pid))?;
-            let (recorded, claim, head, has) = open.commit(files, Durability::Committed, |connection| {
-                let head = files.head(&run)?;
-                let stored = read::recorded(connection, &run, files.key.as_ref())?;
-                let stored = stored.ok_or_else(|| files.unknown(&run))?;
-                let has = Position {
-                    entries: stored.hashes.len() as u64,
-                    hash: stored.hashes.last().copied().unwrap_or(stored.beginning),
-                };
-                let recorded = files.verify(&run, stored, head.clone())?;
-                if let Some(message) = &recorded.unverified {
-                    let message = message.to_string();
-                    return Err(JournalError::Unverified { run: run.clone(), message }.into());
+            let (recorded, claim, head, has, beginning) =
+                open.commit(files, Durability::Committed, |connection| {
+                    let head = files.head(&run)?;
+                    let stored = read::recorded(connection, &run, files.key.as_ref())?;
+                    let stored = stored.ok_or_else(|| files.unknown(&run))?;
+                    let beginning = stored.beginning;
+                    let has = Position {
+                        entries: stored.hashes.len() as u64,
+                        hash: stored.hashes.last().copied().unwrap_or(stored.beginning),
+                    };
+                    let recorded = files.verify(&run, stored, head.clone())?;
+                    if let Some(message) = &recorded.unverified {
+                        let message = message.to_string();
+                        return Err(JournalError::Unverified { run: run.clone(), message }.into());
+                    }
+                    let claim = rows::take_over(connection, &run, files.key(&run)?)?;
+                    Ok((recorded, claim.ok_or_else(|| files.unknown(&run))?, head, has, beginning))
+                })?;
+            let key = files.key(&run)?;
+            let head = match &head {
+                Some(head) => files.heads.open(&run, key, head, has)?,
+                // Another machine wrote it until now.
+                None => {
+                    let head = files.heads.create(&run, key, beginning, true)?;
+                    head.write(key, has, Durability::Synced)?;
+                    head
                 }
-                let head = head.ok_or_else(|| files.unknown(&run))?;
-                let claim = rows::take_over(connection, &run, files.key(&run)?)?;
-                Ok((recorded, claim.ok_or_else(|| files.unknown(&run))?, head, has))
-            })?;
-            let head = files.heads.open(&run, files.key(&run)?, &head, has)?;
+            };
             Ok((recorded, Held { claim, head, _lock: lock }))
         });
         let (recorded, held) = taken.await?;
@@ -585,6 +704,19 @@ fn behind(entries: u64, known: u64) -> String {
 
 /// How many bytes of JSON an entry may take where nothing else is said.
 const ENTRY_LIMIT: u64 = 32 << 20;
+
+/// The folder in which this machine keeps what belongs to journals on servers.
+#[cfg(feature = "postgres")]
+fn state_folder() -> PathBuf {
+    let mut folder = SqliteJournal::default_path();
+    folder.set_file_name("postgres");
+    folder
+}
+
+/// The URL of a server, where a journal is named by one and not by a file.
+fn server_url(given: &Path) -> Option<&str> {
+    given.to_str().filter(|text| text.starts_with("postgres://") || text.starts_with("postgresql://"))
+}
 
 fn path_below(state_home: Option<OsString>, home: Option<PathBuf>) -> PathBuf {
     // A relative folder is to be ignored, says the XDG specification.

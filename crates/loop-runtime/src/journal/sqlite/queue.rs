@@ -5,13 +5,12 @@
 
 use std::sync::Arc;
 
+use super::sql::{self, Connection, NONE, Optional as _, Row, params};
 use loop_core::{Digest, RunId, StopMode};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::SqliteJournal;
 use super::fault::Fault;
-use super::lock::{NotTaken, RunLock};
-use super::pruned::has_table;
+use super::locks::{NotTaken, RunLock};
 use super::seal::Key;
 use crate::journal::{Durability, JournalError};
 
@@ -123,7 +122,7 @@ impl SqliteJournal {
         match files.locks.take(&RunId::new("queue of a server")) {
             Ok(lock) => Ok(QueueLock { _lock: lock }),
             Err(NotTaken::Held(pid)) => Err(JournalError::QueueBusy { pid: pid.unwrap_or_default() }),
-            Err(NotTaken::Failed(error)) => Err(Fault::from(error).at(&files.path)),
+            Err(NotTaken::Failed(fault)) => Err(fault.at(&files.path)),
         }
     }
 
@@ -142,7 +141,7 @@ impl SqliteJournal {
             files.place.holds(&files.path)?;
             let key = files.key(&submission.run)?;
             open.commit(files, durability, |connection| {
-                connection.execute_batch(TABLE)?;
+                connection.lay(TABLE)?;
                 let Submission { caller, request_key, domain, .. } = &submission;
                 if let Some(earlier) = request_key.as_deref() {
                     let earlier = find(
@@ -155,7 +154,8 @@ impl SqliteJournal {
                         return Ok(Err(earlier));
                     }
                 }
-                let count = "SELECT count(*), coalesce(sum(domain = ?1), 0) FROM submissions WHERE state = 0";
+                let count = "SELECT count(*), count(CASE WHEN domain = ?1 THEN 1 END) FROM submissions
+                             WHERE state = 0";
                 let (all, own): (i64, i64) = connection
                     .prepare_cached(count)?
                     .query_row([&**domain], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -166,8 +166,7 @@ impl SqliteJournal {
                 if is_full(all, bounds.all) {
                     return Ok(Ok(Accepted::Full { of_domain: false, bound: bounds.all }));
                 }
-                insert(connection, &submission, key)?;
-                Ok(Ok(Accepted::New(connection.last_insert_rowid())))
+                Ok(Ok(Accepted::New(insert(connection, &submission, key)?)))
             })
         });
         submitted.await
@@ -184,7 +183,7 @@ impl SqliteJournal {
     ) -> Result<Option<QueuedSubmission>, JournalError> {
         let (caller, request_key) = (caller.to_owned(), key.to_owned());
         self.reading(move |files, connection| {
-            if !has_table(connection, "submissions")? {
+            if !connection.has_table("submissions")? {
                 return Ok(None);
             }
             let wanted = [caller.as_str(), request_key.as_str()];
@@ -200,7 +199,7 @@ impl SqliteJournal {
     pub async fn submission(&self, run: &RunId) -> Result<Option<QueuedSubmission>, JournalError> {
         let run = run.clone();
         self.reading(move |files, connection| {
-            if !has_table(connection, "submissions")? {
+            if !connection.has_table("submissions")? {
                 return Ok(None);
             }
             find(connection, "run = ?1", [run.as_str()], files.key.as_ref())
@@ -214,13 +213,13 @@ impl SqliteJournal {
     /// If the journal cannot be read.
     pub async fn open_submissions(&self) -> Result<Vec<QueuedSubmission>, JournalError> {
         self.reading(move |files, connection| {
-            if !has_table(connection, "submissions")? {
+            if !connection.has_table("submissions")? {
                 return Ok(Vec::new());
             }
             let list = format!("SELECT {COLUMNS} FROM submissions WHERE state < 2 ORDER BY nth");
-            let mut list = connection.prepare(&list)?;
-            let found = list.query_map([], |row| read(row, files.key.as_ref()))?;
-            Ok(found.collect::<rusqlite::Result<Vec<_>>>()?)
+            let mut list = connection.prepare_cached(&list)?;
+            let found = list.query_map(NONE, |row| read(row, files.key.as_ref()))?;
+            Ok(found.collect::<sql::Result<Vec<_>>>()?)
         })
         .await
     }
@@ -237,7 +236,8 @@ impl SqliteJournal {
             // What the run began with is in its first entry now.
             let submission = Submission { body: "".into(), ..submission };
             let advance =
-                "UPDATE submissions SET state = max(state, ?2), body = '', seal = ?3 WHERE run = ?1";
+                "UPDATE submissions SET state = CASE WHEN state < ?2 THEN ?2 ELSE state END, body = '', seal = ?3
+                 WHERE run = ?1";
             let seal = seal(&submission, key);
             connection.prepare_cached(advance)?.execute(params![run.as_str(), state as i64, seal])?;
             Ok(())
@@ -266,7 +266,7 @@ impl SqliteJournal {
             files.place.holds(&files.path)?;
             let key = files.key(&RunId::new("queue"))?;
             open.commit(files, Durability::Committed, |connection| {
-                connection.execute_batch(TABLE)?;
+                connection.lay(TABLE)?;
                 work(connection, key)
             })
         });
@@ -274,12 +274,12 @@ impl SqliteJournal {
     }
 }
 
-fn insert(connection: &Connection, submission: &Submission, key: &Key) -> Result<(), Fault> {
+fn insert(connection: &Connection, submission: &Submission, key: &Key) -> Result<i64, Fault> {
     let Submission { run, domain, caller, request_key, digest, priority, unix_ms, body } = submission;
     let insert = "INSERT INTO submissions
                   (run, domain, caller, request_key, digest, priority, unix_ms, body, seal, state, stop)
-                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, 0)";
-    connection.prepare_cached(insert)?.execute(params![
+                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, 0) RETURNING nth";
+    let params = params![
         run.as_str(),
         domain,
         caller,
@@ -289,8 +289,8 @@ fn insert(connection: &Connection, submission: &Submission, key: &Key) -> Result
         i64::try_from(*unix_ms).unwrap_or(i64::MAX),
         body,
         seal(submission, key)
-    ])?;
-    Ok(())
+    ];
+    Ok(connection.prepare_cached(insert)?.query_row(params, |row| row.get(0))?)
 }
 
 fn find<const N: usize>(
@@ -301,10 +301,10 @@ fn find<const N: usize>(
 ) -> Result<Option<QueuedSubmission>, Fault> {
     let find = format!("SELECT {COLUMNS} FROM submissions WHERE {wanted}");
     let mut find = connection.prepare_cached(&find)?;
-    Ok(find.query_row(rusqlite::params_from_iter(values), |row| read(row, key)).optional()?)
+    Ok(find.query_row(values, |row| read(row, key)).optional()?)
 }
 
-fn read(row: &Row<'_>, key: Option<&Key>) -> rusqlite::Result<QueuedSubmission> {
+fn read(row: &Row<'_>, key: Option<&Key>) -> sql::Result<QueuedSubmission> {
     let (digest, unix_ms, found): (String, i64, String) = (row.get(4)?, row.get(6)?, row.get(8)?);
     let run: String = row.get(0)?;
     let parsed = digest.parse();
