@@ -21,7 +21,7 @@ pub use audited::{AuditAction, AuditEntry, AuditFilter, AuditLine, AuditReport, 
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
 pub use sqlite::{
-    Accepted, BatchLock, EXPORT_VERSION, Exported, ImportedRuns, JournalStats, Keeps, Lost, NotImported,
+    Accepted, BatchLock, EXPORT_VERSION, Exported, ImportedRuns, JournalChange, JournalChanges, JournalStats, Keeps, Lost, NotImported,
     QueueBounds, QueueLock, QueuedSubmission, RunQuery, RunSummary, Salvaged, SqliteJournal, Submission,
     SubmissionState, SyncPolicy,
 };

@@ -74,7 +74,7 @@ pub async fn write_all(journal: &dyn Journal, ids: &[&str]) {
 
 /// What every journal does, on an empty one.
 pub async fn any_journal(journal: &dyn Journal) {
-    // I-1, I-29: what was appended is read, in order.
+    // I-13, I-29: what was appended is read, in order.
     let (mut header, entries) = history("r1");
     header.request_key = Some("order-17".into());
     let mut writer = begun(journal, &header, &entries).await;

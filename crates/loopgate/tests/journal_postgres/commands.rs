@@ -11,7 +11,7 @@ fn id(err: &str) -> String {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 fn runs_are_begun_listed_shown_resumed_moved_and_pruned() {
-    // S0-1, I-1
+    // H11, U2
     let world = World::new();
     world.run(&["runs"]).fails_with(&["no journal here; `loopgate run` makes one", "/loops"]);
     let ran =
@@ -51,7 +51,7 @@ fn runs_are_begun_listed_shown_resumed_moved_and_pruned() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 fn what_is_wrong_with_a_journal_on_a_server_is_one_line() {
-    // B14, K13
+    // B14, H4, H6, H11, K13
     let world = World::new();
     let port = world.server.port();
     let run = |journal: &str| {

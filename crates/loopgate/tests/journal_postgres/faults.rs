@@ -42,7 +42,7 @@ impl World {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn entries_survive_the_end_of_sessions_and_of_the_server() {
-    // L1, L2, I-1: neither lost nor twice.
+    // H1, I-13: neither lost nor twice.
     let mut world = World::new();
     let journal = world.journal("");
     let (header, entries) = history("r1");
@@ -84,7 +84,7 @@ async fn entries_survive_the_end_of_sessions_and_of_the_server() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn a_writer_whose_lease_is_over_is_refused() {
-    // I-29, U3: two processes never write one run.
+    // I-29, H8: two processes never write one run.
     let world = World::new();
     let zombie = world.journal("");
     let (header, entries) = history("r1");
@@ -168,7 +168,7 @@ fn forward(mut client: TcpStream, mut server: TcpStream, cut: Cut, cuts: &Atomic
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn a_commit_whose_answer_is_lost_is_read_back() {
-    // L2, U1, I-1: the entry is there once, whether the server received the commit or not.
+    // I-13, H5: the entry is there once, whether the server received the commit or not.
     let world = World::new();
     drop(world.journal(""));
     for (name, cut) in [("before", Cut::Before), ("after", Cut::After)] {

@@ -6,6 +6,7 @@ mod conformance;
 mod commands;
 mod faults;
 mod same;
+mod servers;
 
 use std::path::PathBuf;
 

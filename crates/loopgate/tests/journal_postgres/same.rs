@@ -37,12 +37,12 @@ async fn exported(journal: &SqliteJournal) -> String {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn the_suite_of_all_journals_passes_on_a_server() {
-    // I-1, I-29
+    // I-13, I-29
     let world = World::new();
     any_journal(&world.journal("")).await;
     world.database("more");
     stored_journal(&SqliteJournal::open(world.url_of("more", "")).unwrap()).await;
-    // Entries of the audit log stay (A-audit): the database refuses what would change them.
+    // Entries of the audit log stay: the database refuses what would change them.
     for change in
         ["DELETE FROM loopgate.audit", "UPDATE loopgate.audit SET body = ''", "TRUNCATE loopgate.audit"]
     {
@@ -54,7 +54,7 @@ async fn the_suite_of_all_journals_passes_on_a_server() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn a_server_and_a_file_export_the_same_bytes_and_take_each_others_runs_in() {
-    // I-1: one format, one chain, one seal.
+    // I-11: one format, one chain, one seal.
     let world = World::new();
     let on_server = world.journal("");
     let folder = tempfile::tempdir().unwrap();

@@ -12,6 +12,7 @@
 
 mod audit;
 mod budgets;
+mod changes;
 mod clock;
 mod export;
 mod fault;
@@ -51,6 +52,7 @@ use sql::Connection;
 use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
 use crate::journal::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
 pub use budgets::BatchLock;
+pub use changes::{JournalChange, JournalChanges};
 pub use export::{EXPORT_VERSION, Exported};
 use fault::Fault;
 use heads::{Head, Heads, Position};
@@ -398,6 +400,21 @@ impl Files {
     /// Whether other machines write the journal too, so that this one has no head of their runs.
     fn is_shared(&self) -> bool {
         !matches!(self.database, Database::File)
+    }
+
+    /// The name of this process where others share the journal, under a lease that is renewed from now on.
+    #[cfg_attr(not(feature = "postgres"), expect(clippy::unnecessary_wraps))]
+    fn process(&self) -> Result<Option<&str>, Fault> {
+        match &self.database {
+            Database::File => Ok(None),
+            #[cfg(feature = "postgres")]
+            Database::Server(server) => {
+                if let Locks::Advisory(locks) = &self.locks {
+                    locks.live()?;
+                }
+                Ok(Some(server.id()))
+            }
+        }
     }
 
     /// Another connection to the database.

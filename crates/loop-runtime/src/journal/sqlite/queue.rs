@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::sql::{self, Connection, NONE, Optional as _, Row, params};
+use super::sql::{self, Connection, NONE, Optional as _, Purpose, Row, params};
 use loop_core::{Digest, RunId, StopMode};
 
 use super::SqliteJournal;
@@ -103,10 +103,11 @@ pub enum Accepted {
     },
 }
 
-/// The queue of a journal, held by one server. Dropping it lets another one serve.
+/// The queue of a journal, held by one server. Dropping it lets another one serve. Of a journal that
+/// [several servers share](SqliteJournal::shares_queue), each has one.
 #[derive(Debug)]
 pub struct QueueLock {
-    _lock: RunLock,
+    _lock: Option<RunLock>,
 }
 
 const COLUMNS: &str =
@@ -119,11 +120,69 @@ impl SqliteJournal {
     /// If another process has it, or the lock file cannot be made.
     pub fn lock_queue(&self) -> Result<QueueLock, JournalError> {
         let files = &self.store.files;
+        if files.is_shared() {
+            return Ok(QueueLock { _lock: None });
+        }
         match files.locks.take(&RunId::new("queue of a server")) {
-            Ok(lock) => Ok(QueueLock { _lock: lock }),
+            Ok(lock) => Ok(QueueLock { _lock: Some(lock) }),
             Err(NotTaken::Held(pid)) => Err(JournalError::QueueBusy { pid: pid.unwrap_or_default() }),
             Err(NotTaken::Failed(fault)) => Err(fault.at(&files.path)),
         }
+    }
+
+    /// Whether several servers serve the queue of this journal, each what it [claims](Self::claim_submissions).
+    pub fn shares_queue(&self) -> bool {
+        self.store.files.is_shared()
+    }
+
+    /// Claims submissions of a domain for this process, at most so many: those that have not begun in the order of their
+    /// priority, or those that have begun and whose process is gone. A claim holds as long as the process has its lease. A
+    /// journal that [one server has](Self::shares_queue) gives none.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub async fn claim_submissions(
+        &self,
+        domain: &str,
+        state: SubmissionState,
+        limit: usize,
+    ) -> Result<Vec<QueuedSubmission>, JournalError> {
+        let domain = domain.to_owned();
+        let claimed = self.store.writer.alone(move |files, open| {
+            let Some(own) = files.process()? else { return Ok(Vec::new()) };
+            open.commit_for(Purpose::Claims, files, Durability::Committed, |connection| {
+                let claim = format!(
+                    "UPDATE submissions SET claimed_by = ?1 WHERE nth IN (
+                         SELECT nth FROM submissions
+                         WHERE state = ?2 AND domain = ?3
+                             AND (claimed_by IS NULL OR claimed_by <> ?1 AND NOT is_alive(claimed_by))
+                         ORDER BY priority DESC, nth LIMIT ?4 FOR UPDATE SKIP LOCKED
+                     ) RETURNING {COLUMNS}"
+                );
+                let params = params![own, state as i64, domain, limit];
+                let mut claim = connection.prepare_cached(&claim)?;
+                let found = claim.query_map(params, |row| read(row, files.key.as_ref()))?;
+                Ok(found.collect::<sql::Result<Vec<_>>>()?)
+            })
+        });
+        claimed.await
+    }
+
+    /// Whether this process has the claim on a run, or the run was not submitted to a server. Of a journal that one server
+    /// has, it has all of them.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn has_claim(&self, run: &RunId) -> Result<bool, JournalError> {
+        let run = run.clone();
+        self.reading(move |files, connection| {
+            let Some(own) = files.process()? else { return Ok(true) };
+            let find = "SELECT coalesce(claimed_by, '') FROM submissions WHERE run = ?1";
+            let found: Option<String> =
+                connection.query_row(find, [run.as_str()], |row| row.get(0)).optional()?;
+            Ok(found.is_none_or(|claimed| claimed == own))
+        })
+        .await
     }
 
     /// Accepts a submission, or says of an earlier one with the same key which it is: the first of the two is `None` then.
@@ -140,7 +199,7 @@ impl SqliteJournal {
         let submitted = self.store.writer.alone(move |files, open| {
             files.place.holds(&files.path)?;
             let key = files.key(&submission.run)?;
-            open.commit(files, durability, |connection| {
+            open.commit_for(Purpose::Submits, files, durability, |connection| {
                 connection.lay(TABLE)?;
                 let Submission { caller, request_key, domain, .. } = &submission;
                 if let Some(earlier) = request_key.as_deref() {

@@ -5,6 +5,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use loop_core::RunId;
 use rusqlite::types::{FromSql, ToSqlOutput, ValueRef};
 
 #[cfg(feature = "postgres")]
@@ -41,13 +42,17 @@ impl From<SessionError> for Error {
     }
 }
 
-/// How a transaction that writes is kept apart from others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Isolation {
-    /// No other transaction writes meanwhile.
+/// What a transaction that writes is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Purpose<'a> {
+    /// What no other transaction may write meanwhile.
     Alone,
-    /// Others append to other runs meanwhile, where the database can do that.
-    Appends,
+    /// The same, and the queue has more afterwards.
+    Submits,
+    /// Entries of these runs. Others append to other runs meanwhile, where the database can do that.
+    Appends(&'a [&'a RunId]),
+    /// Submissions that no other process claims. Others claim others meanwhile, where the database can do that.
+    Claims,
 }
 
 impl Connection {
@@ -118,21 +123,24 @@ impl Connection {
     }
 
     /// Begins a transaction that writes.
-    pub(super) fn begin(&self, isolation: Isolation) -> Result<()> {
+    #[cfg_attr(not(feature = "postgres"), expect(unused_variables))]
+    pub(super) fn begin(&self, purpose: Purpose<'_>) -> Result<()> {
         match self {
             Self::Sqlite(connection) => {
                 Ok(connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop)?)
             }
             #[cfg(feature = "postgres")]
-            Self::Postgres(session) => Ok(session.begin_writing(isolation)?),
+            Self::Postgres(session) => Ok(session.begin_writing(purpose)?),
         }
     }
 
-    pub(super) fn commit(&self) -> Result<()> {
+    /// Commits. Where several processes share the database, they are told of it.
+    #[cfg_attr(not(feature = "postgres"), expect(unused_variables))]
+    pub(super) fn commit(&self, purpose: Purpose<'_>) -> Result<()> {
         match self {
             Self::Sqlite(connection) => Ok(connection.prepare_cached("COMMIT")?.execute([]).map(drop)?),
             #[cfg(feature = "postgres")]
-            Self::Postgres(session) => Ok(session.commit()?),
+            Self::Postgres(session) => Ok(session.commit(purpose)?),
         }
     }
 

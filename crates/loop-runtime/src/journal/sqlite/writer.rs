@@ -19,7 +19,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use super::sql::{Connection, Isolation};
+use super::sql::{Connection, Purpose};
+use loop_core::RunId;
 use tokio::sync::oneshot;
 
 use super::fault::{self, Fault};
@@ -206,14 +207,15 @@ impl Open {
         durability: Durability,
         work: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        self.commit_within(files, durability, Isolation::Alone, work)
+        self.commit_for(Purpose::Alone, files, durability, work)
     }
 
-    fn commit_within<T>(
+    /// Commits what `work` does, or none of it.
+    pub(super) fn commit_for<T>(
         &mut self,
+        purpose: Purpose<'_>,
         files: &Files,
         durability: Durability,
-        isolation: Isolation,
         work: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         // A panic may have left one.
@@ -225,10 +227,10 @@ impl Open {
             schema::sync_commits(connection, is_synced)?;
             self.is_syncing = is_synced;
         }
-        self.connection.begin(isolation)?;
+        self.connection.begin(purpose)?;
         let done = work(&self.connection);
         let done = done.and_then(|done| {
-            self.connection.commit()?;
+            self.connection.commit(purpose)?;
             Ok(done)
         });
         match done {
@@ -361,8 +363,9 @@ impl Committer<'_> {
         files.place.holds(&files.path).map_err(Failed::Journal)?;
         let asked = group.iter().map(|waiting| waiting.change.durability);
         let durability = asked.max().unwrap_or(Durability::Committed);
+        let runs: Vec<&RunId> = group.iter().map(|waiting| &waiting.change.held.claim.run).collect();
         let mut is_refused = false;
-        let rows = open.commit_within(files, durability, Isolation::Appends, |connection| {
+        let rows = open.commit_for(Purpose::Appends(&runs), files, durability, |connection| {
             let rows: Result<Vec<_>, Fault> =
                 group.iter().map(|waiting| write(files, connection, &waiting.change)).collect();
             is_refused = rows.is_err();

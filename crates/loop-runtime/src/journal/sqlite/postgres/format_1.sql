@@ -90,6 +90,7 @@ CREATE TABLE submissions (
     seal        TEXT COLLATE "C" NOT NULL,
     state       BIGINT NOT NULL,
     stop        BIGINT NOT NULL,
+    claimed_by  TEXT COLLATE "C",
     UNIQUE (caller, request_key)
 );
 CREATE INDEX submissions_open ON submissions (state, domain) WHERE state < 2;
@@ -115,6 +116,14 @@ CREATE TABLE sessions (
     lease_ms BIGINT NOT NULL,
     seen     TIMESTAMPTZ NOT NULL
 );
+-- Whether a process has its session and its lease.
+CREATE FUNCTION is_alive(process TEXT) RETURNS BOOLEAN LANGUAGE sql AS $$
+    SELECT EXISTS (
+        SELECT 1 FROM sessions JOIN pg_stat_activity ON pg_stat_activity.pid = backend
+            AND application_name = 'loopgate ' || id
+        WHERE id = process AND seen > clock_timestamp() - lease_ms * make_interval(secs => 0.001)
+    )
+$$;
 -- Whether an origin has a tag; an origin that is not JSON has none.
 CREATE FUNCTION has_tag(origin TEXT, tag TEXT) RETURNS BOOLEAN LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN

@@ -105,6 +105,14 @@ impl AdvisoryLocks {
         holder(session, key_of(name)).map_or(true, |holder| holder.is_some_and(|holder| !holder.is_expired))
     }
 
+    /// Begins the lease of this process, if it has none yet.
+    pub(in super::super) fn live(&self) -> Result<(), Fault> {
+        let mut held = self.held();
+        let live = held.prepare(&self.server).and_then(|()| held.sign(&self.server, self.server.url.lease / 3));
+        self.renew(&mut held);
+        live.map_err(|error| Fault::Sql(error.into()))
+    }
+
     /// Takes the locks again that this process has, if their session broke.
     pub(in super::super) fn keep(&self) -> Result<(), Fault> {
         let mut held = self.held();

@@ -9,6 +9,7 @@
 //! | the key and the heads next to the file | in the state folder of each machine, under the journal's id |
 
 mod fault;
+mod listen;
 mod locks;
 mod schema;
 mod server;

@@ -10,7 +10,7 @@ use crate::files;
 use crate::journal::JournalError;
 use crate::journal::sqlite::fault::Fault;
 use crate::journal::sqlite::seal::Key;
-use crate::journal::sqlite::sql::{Cell, Isolation};
+use crate::journal::sqlite::sql::{Cell, Purpose};
 
 /// What each format adds to the one before it; a format is never changed. The first is that of the file, with the tables
 /// that a file gets when they are needed. Texts are compared by their bytes, as in the file.
@@ -46,10 +46,10 @@ pub(super) fn prepare(session: &Session, place: &Path, lays: bool, folder: &Path
     match found {
         Some((about, format)) if format == known => Ok(about),
         _ if lays => {
-            session.begin_writing(Isolation::Alone).map_err(of)?;
+            session.begin_writing(Purpose::Alone).map_err(of)?;
             let done = migrate(session, folder);
             match done {
-                Ok(about) => session.commit().map(|()| about).map_err(of),
+                Ok(about) => session.commit(Purpose::Alone).map(|()| about).map_err(of),
                 Err(fault) => {
                     // The fault says more than that this failed too.
                     _ = session.roll_back();

@@ -2,18 +2,20 @@
 
 use std::future::Future;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle};
-use tokio_postgres::{AsyncMessage, Client, NoTls};
+use tokio::sync::broadcast;
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 use uuid::Uuid;
 
 use super::fault::SessionError;
 use super::session::Session;
 use super::tls::Tls;
 use super::url::JournalUrl;
+use crate::journal::sqlite::changes::JournalChange;
 
 /// What moves the bytes of all sessions of this process. The journal's callers are threads that may wait.
 static RUNTIME: LazyLock<Option<Handle>> = LazyLock::new(|| {
@@ -35,6 +37,7 @@ pub(in super::super) struct Server {
     tls: Option<Tls>,
     /// Names this process, as long as it has the journal open.
     pub(super) id: String,
+    pub(super) changes: OnceLock<broadcast::Sender<JournalChange>>,
 }
 
 impl std::fmt::Debug for Server {
@@ -52,13 +55,14 @@ impl Server {
         } else {
             None
         };
-        Ok(Arc::new(Self { url, tls, id }))
+        Ok(Arc::new(Self { url, tls, id, changes: OnceLock::new() }))
     }
 
     /// A new session.
     pub(in super::super) fn connect(self: &Arc<Self>) -> Result<Session, SessionError> {
-        let client = self.client(|_| {})?;
-        Session::begin(Arc::clone(self), client)
+        let (config, tls) = self.login();
+        let client = wait(connected(config, tls, |_| {}))?;
+        Session::begin(Arc::clone(self), Arc::new(client))
     }
 
     /// A new session, once the server is there again; waits as long as the URL says.
@@ -72,28 +76,35 @@ impl Server {
         }
     }
 
-    /// A logged-in client. `heard` gets what the server says without being asked.
-    pub(super) fn client(
-        &self,
-        heard: impl Fn(AsyncMessage) + Send + 'static,
-    ) -> Result<Arc<Client>, SessionError> {
-        let (config, tls) = (self.url.config.clone(), self.tls.clone());
-        let connected = wait(async move {
-            // What reads and writes for the client ends with it.
-            match tls {
-                None => {
-                    let (client, connection) = config.connect(NoTls).await?;
-                    tokio::spawn(drive(connection, heard));
-                    Ok(client)
-                }
-                Some(tls) => {
-                    let (client, connection) = config.connect(tls).await?;
-                    tokio::spawn(drive(connection, heard));
-                    Ok(client)
-                }
-            }
-        });
-        Ok(Arc::new(connected?))
+    /// How a client logs in.
+    pub(super) fn login(&self) -> (Config, Option<Tls>) {
+        (self.url.config.clone(), self.tls.clone())
+    }
+
+    /// The name of this process at the server.
+    pub(in super::super) fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+/// A logged-in client. `heard` gets what the server says without being asked. What reads and writes for the client ends with
+/// it.
+pub(super) async fn connected(
+    config: Config,
+    tls: Option<Tls>,
+    heard: impl Fn(AsyncMessage) + Send + 'static,
+) -> Result<Client, tokio_postgres::Error> {
+    match tls {
+        None => {
+            let (client, connection) = config.connect(NoTls).await?;
+            tokio::spawn(drive(connection, heard));
+            Ok(client)
+        }
+        Some(tls) => {
+            let (client, connection) = config.connect(tls).await?;
+            tokio::spawn(drive(connection, heard));
+            Ok(client)
+        }
     }
 }
 
@@ -110,6 +121,13 @@ where
 /// How the sessions of a process are called at the server.
 pub(super) fn application(id: &str) -> String {
     format!("loopgate {id}")
+}
+
+/// Begins a task of the journal's own thread.
+pub(super) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+    if let Some(runtime) = &*RUNTIME {
+        runtime.spawn(task);
+    }
 }
 
 /// What comes of a request to a server. The calling thread waits for it.

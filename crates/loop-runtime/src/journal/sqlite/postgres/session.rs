@@ -9,8 +9,9 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Row, Statement};
 
 use super::fault::SessionError;
+use super::listen::telling;
 use super::server::{Server, wait};
-use crate::journal::sqlite::sql::{Cell, Isolation, Params, Value};
+use crate::journal::sqlite::sql::{Cell, Params, Purpose, Value};
 
 /// A session. It is one thread's at a time.
 #[derive(Debug)]
@@ -124,10 +125,10 @@ impl Session {
         self.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     }
 
-    pub(in super::super) fn begin_writing(&self, isolation: Isolation) -> Result<(), SessionError> {
-        let lock = match isolation {
-            Isolation::Alone => "pg_advisory_xact_lock",
-            Isolation::Appends => "pg_advisory_xact_lock_shared",
+    pub(in super::super) fn begin_writing(&self, purpose: Purpose<'_>) -> Result<(), SessionError> {
+        let lock = match purpose {
+            Purpose::Alone | Purpose::Submits => "pg_advisory_xact_lock",
+            Purpose::Appends(_) | Purpose::Claims => "pg_advisory_xact_lock_shared",
         };
         self.begin_with(&format!("BEGIN; SELECT {lock}({TRANSACTIONS})"))
     }
@@ -137,8 +138,9 @@ impl Session {
         self.batch(sql)
     }
 
-    pub(in super::super) fn commit(&self) -> Result<(), SessionError> {
-        self.batch("COMMIT")?;
+    /// Commits, and tells other processes of it.
+    pub(in super::super) fn commit(&self, purpose: Purpose<'_>) -> Result<(), SessionError> {
+        self.batch(&format!("{}COMMIT", telling(purpose)))?;
         self.is_in_transaction.set(false);
         Ok(())
     }
