@@ -92,7 +92,9 @@ fn program() -> Finding {
 async fn journal(args: &JournalArgs) -> Finding {
     let path = args.journal.clone().unwrap_or_else(SqliteJournal::default_path);
     let finding = |health, says: String| Finding::new(health, "journal", says);
-    let is_on_server = path.to_str().is_some_and(|path| path.starts_with("postgres://") || path.starts_with("postgresql://"));
+    let is_on_server = path
+        .to_str()
+        .is_some_and(|path| path.starts_with("postgres://") || path.starts_with("postgresql://"));
     if !path.exists() && !is_on_server {
         // The nearest folder that is there decides whether it can be made.
         let folder = path.ancestors().skip(1).find(|folder| folder.exists()).unwrap_or(Path::new("."));

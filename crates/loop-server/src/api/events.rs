@@ -70,7 +70,8 @@ pub(super) async fn events(
     let frames = VecDeque::from([Bytes::from_static(b"retry: 2000\n\n")]);
     let admission = admission.map(|Extension(admission)| admission);
     let beat = Instant::now() + HEARTBEAT;
-    let reader = Reader { api, run, next, live, changes, admission, frames, beat, is_over: false, _place: place };
+    let reader =
+        Reader { api, run, next, live, changes, admission, frames, beat, is_over: false, _place: place };
     let head = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((head, Body::from_stream(stream::unfold(reader, Reader::step))).into_response())
 }

@@ -48,9 +48,9 @@ pub use cell::{LiveRun, ReplyPiece, RunPhase};
 pub use error::EngineError;
 use line::{Line, Places};
 pub use people::PersonDecision;
-pub use submit::{NewRun, Submitted};
 #[cfg(feature = "http")]
 pub(crate) use shared::run_changed;
+pub use submit::{NewRun, Submitted};
 #[cfg(feature = "http")]
 pub(crate) use view::tags_of;
 pub use view::{PendingAction, RunFilter, RunPage, RunState, RunView};

@@ -14,10 +14,12 @@ impl Engine {
     pub(super) async fn claim(&self) -> Result<(), EngineError> {
         let journal = &self.inner.journal;
         for domain in self.inner.domains.values() {
-            let mut claimed = journal.claim_submissions(domain.name(), SubmissionState::Begun, MAX_LEFT).await?;
+            let mut claimed =
+                journal.claim_submissions(domain.name(), SubmissionState::Begun, MAX_LEFT).await?;
             let free = self.free_places(domain);
             if free > 0 {
-                claimed.extend(journal.claim_submissions(domain.name(), SubmissionState::Queued, free).await?);
+                claimed
+                    .extend(journal.claim_submissions(domain.name(), SubmissionState::Queued, free).await?);
             }
             for queued in claimed {
                 self.take_up(queued).await?;

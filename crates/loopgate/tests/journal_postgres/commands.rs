@@ -27,7 +27,8 @@ fn runs_are_begun_listed_shown_resumed_moved_and_pruned() {
     let second = id(&waits.err);
     let pending = world.run(&["pending"]);
     assert!(pending.out.contains(&second), "{}{}", pending.out, pending.err);
-    let approved = world.run(&["approve", &second]);
+    let waiting: serde_json::Value = serde_json::from_str(&world.run(&["pending", "--json"]).out).unwrap();
+    let approved = world.run(&["approve", &second, waiting["pending"][0]["action"].as_str().unwrap()]);
     assert_eq!(approved.code, 0, "{}{}", approved.out, approved.err);
     let listed = world.run(&["runs", "--tag", "night"]);
     assert!(listed.out.contains(&first) && !listed.out.contains(&second), "{}", listed.out);

@@ -27,7 +27,7 @@ fn domain(world: &World, provider: &Provider) -> std::path::PathBuf {
 fn submit(server: &Server, nth: usize) -> String {
     let body = json!({ "item": format!("Question {nth}") }).to_string();
     let answered = server.ask("POST /v1/runs", &format!("idempotency-key: key {nth}\r\n"), &body);
-    assert_eq!(answered.status, 202, "{answered:?}");
+    assert!(matches!(answered.status, 200 | 202), "{answered:?}");
     answered.json()["run"].as_str().unwrap().to_owned()
 }
 
@@ -48,7 +48,7 @@ fn ended(server: &Server, run: &str) -> Value {
 fn three_servers_share_a_queue_and_each_run_ends_once() {
     // H1, H8, U2, I-29
     let world = World::new();
-    // The calls of the first two servers hang; those of whoever continues are answered.
+    // The calls of the first two servers hang; later ones are answered.
     let hangs = || Says::Stream(vec![Piece::Text("Done."), Piece::Hold]);
     let mut replies: Vec<Says> = (0..2 * JOBS).map(|_| hangs()).collect();
     replies.push(text("m", "Done."));

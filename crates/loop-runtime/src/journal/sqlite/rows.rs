@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::sql::{self, Cell, Connection, FromCell, Optional as _, Row, params};
+use super::sql::{self, Cell, Connection, FromCell, Optional as _, Row, Value, params};
 use loop_core::{Digest, EventKind, Note, RunId, StopReason, canonical};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -324,7 +324,7 @@ pub(super) fn append(
 }
 
 /// The run's row, if these entries of this writer are the last that the journal has of it.
-pub(super) fn landed(
+pub(super) fn committed(
     connection: &Connection,
     claim: &Claim,
     entries: &[Text],
@@ -371,11 +371,17 @@ fn advance(
 fn insert(connection: &Connection, row: &RunRow, entries: &[Text], links: &[String]) -> Result<(), Fault> {
     let insert =
         "INSERT INTO entries (run, seq, epoch, prev_hash, event, notes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    let mut insert = connection.prepare_cached(insert)?;
-    for (Text { seq, event, notes, .. }, prev) in entries.iter().zip(links) {
-        let seq = i64::try_from(*seq).unwrap_or(i64::MAX);
-        insert.execute(params![row.run.as_str(), seq, row.epoch, prev, event, notes])?;
-    }
+    let all = entries.iter().zip(links).map(|(Text { seq, event, notes, .. }, prev)| {
+        [
+            Value::Text(row.run.as_str()),
+            Value::Integer(i64::try_from(*seq).unwrap_or(i64::MAX)),
+            Value::Integer(row.epoch),
+            Value::Text(prev),
+            Value::Text(event),
+            Value::Text(notes),
+        ]
+    });
+    connection.prepare_cached(insert)?.execute_all(all)?;
     Ok(())
 }
 

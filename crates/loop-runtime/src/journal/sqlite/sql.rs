@@ -204,6 +204,15 @@ impl Statement<'_> {
         }
     }
 
+    /// Runs it once for each of these. A server gets all of them before it answers the first.
+    pub(super) fn execute_all<P: Params>(&mut self, mut all: impl Iterator<Item = P>) -> Result<()> {
+        match self {
+            Self::Sqlite(_) => all.try_for_each(|params| self.execute(params).map(drop)),
+            #[cfg(feature = "postgres")]
+            Self::Postgres { session, sql } => Ok(session.execute_all(sql, all)?),
+        }
+    }
+
     pub(super) fn query(&mut self, params: impl Params) -> Result<Rows<'_>> {
         Ok(match self {
             Self::Sqlite(statement) => {
@@ -434,6 +443,12 @@ impl<T: ToValue> ToValue for Option<T> {
 impl<T: ToValue + ?Sized> ToValue for &T {
     fn value(&self) -> Value<'_> {
         (**self).value()
+    }
+}
+
+impl ToValue for Value<'_> {
+    fn value(&self) -> Value<'_> {
+        *self
     }
 }
 

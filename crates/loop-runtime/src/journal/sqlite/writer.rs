@@ -340,7 +340,7 @@ impl Committer<'_> {
         for waiting in waiting {
             let (files, change) = (self.files, &waiting.change);
             let found = self.open().and_then(|open| {
-                let found = rows::landed(&open.connection, &change.held.claim, &change.entries);
+                let found = rows::committed(&open.connection, &change.held.claim, &change.entries);
                 found.map_err(|fault| fault.at(&files.path))
             });
             match found {

@@ -23,6 +23,11 @@ impl SessionError {
         if let Self::Client(error) = self { error.code() } else { None }
     }
 
+    /// Whether neither the server nor the connection says it.
+    pub(super) fn is_of_client(&self) -> bool {
+        matches!(self, Self::Client(error) if error.code().is_none()) && !self.is_disconnected()
+    }
+
     /// Whether the connection broke. What was asked last may have been done.
     pub(in super::super) fn is_disconnected(&self) -> bool {
         let Self::Client(error) = self else { return matches!(self, Self::Silent) };

@@ -38,19 +38,23 @@ impl Server {
 async fn listen(server: Weak<Server>, sender: broadcast::Sender<JournalChange>) {
     loop {
         let Some((config, tls)) = server.upgrade().map(|server| server.login()) else { return };
-        let heard = {
+        let receive = {
             let sender = sender.clone();
             move |message: AsyncMessage| {
-                if let AsyncMessage::Notification(told) = message {
-                    for name in told.payload().lines() {
+                if let AsyncMessage::Notification(message) = message {
+                    for name in message.payload().lines() {
                         let is_queue = name == QUEUE;
                         // There may be no reader now.
-                        _ = sender.send(if is_queue { JournalChange::Queue } else { JournalChange::Run(RunId::new(name)) });
+                        _ = sender.send(if is_queue {
+                            JournalChange::Queue
+                        } else {
+                            JournalChange::Run(RunId::new(name))
+                        });
                     }
                 }
             }
         };
-        if let Ok(client) = connected(config, tls, heard).await
+        if let Ok(client) = connected(config, tls, receive).await
             && client.batch_execute(&format!("LISTEN {CHANNEL}")).await.is_ok()
         {
             // What happened before is not told.

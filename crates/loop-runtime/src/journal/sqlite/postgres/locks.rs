@@ -108,7 +108,8 @@ impl AdvisoryLocks {
     /// Begins the lease of this process, if it has none yet.
     pub(in super::super) fn live(&self) -> Result<(), Fault> {
         let mut held = self.held();
-        let live = held.prepare(&self.server).and_then(|()| held.sign(&self.server, self.server.url.lease / 3));
+        let live =
+            held.prepare(&self.server).and_then(|()| held.sign(&self.server, self.server.url.lease / 3));
         self.renew(&mut held);
         live.map_err(|error| Fault::Sql(error.into()))
     }

@@ -61,7 +61,13 @@ impl Server {
     /// A new session.
     pub(in super::super) fn connect(self: &Arc<Self>) -> Result<Session, SessionError> {
         let (config, tls) = self.login();
-        let client = wait(connected(config, tls, |_| {}))?;
+        let has_password = config.get_password().is_some();
+        let client = wait(connected(config, tls, |_| {})).map_err(|error| {
+            // The server says nothing of it: it is the client that has none to give.
+            let is_own = error.is_of_client() && !has_password;
+            let wants = "the server wants a password; set PGPASSWORD, or write it into ~/.pgpass";
+            if is_own { SessionError::Stated(wants.to_owned()) } else { error }
+        })?;
         Session::begin(Arc::clone(self), Arc::new(client))
     }
 
@@ -87,34 +93,34 @@ impl Server {
     }
 }
 
-/// A logged-in client. `heard` gets what the server says without being asked. What reads and writes for the client ends with
+/// A logged-in client. `receive` gets what the server says without being asked. What reads and writes for the client ends with
 /// it.
 pub(super) async fn connected(
     config: Config,
     tls: Option<Tls>,
-    heard: impl Fn(AsyncMessage) + Send + 'static,
+    receive: impl Fn(AsyncMessage) + Send + 'static,
 ) -> Result<Client, tokio_postgres::Error> {
     match tls {
         None => {
             let (client, connection) = config.connect(NoTls).await?;
-            tokio::spawn(drive(connection, heard));
+            tokio::spawn(drive(connection, receive));
             Ok(client)
         }
         Some(tls) => {
             let (client, connection) = config.connect(tls).await?;
-            tokio::spawn(drive(connection, heard));
+            tokio::spawn(drive(connection, receive));
             Ok(client)
         }
     }
 }
 
-async fn drive<S, T>(mut connection: tokio_postgres::Connection<S, T>, heard: impl Fn(AsyncMessage))
+async fn drive<S, T>(mut connection: tokio_postgres::Connection<S, T>, receive: impl Fn(AsyncMessage))
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
     while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
-        heard(message);
+        receive(message);
     }
 }
 

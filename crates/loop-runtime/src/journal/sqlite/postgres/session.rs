@@ -101,6 +101,24 @@ impl Session {
         Ok(usize::try_from(changed).unwrap_or(usize::MAX))
     }
 
+    pub(in super::super) fn execute_all<P: Params>(
+        &self,
+        sql: &str,
+        all: impl Iterator<Item = P>,
+    ) -> Result<(), SessionError> {
+        let (statement, client) = (self.statement(sql)?, Arc::clone(&self.client));
+        let all: Vec<Vec<Given>> = all.map(|params| Given::all(&params)).collect();
+        let sent = wait(async move {
+            // They are sent in their order.
+            let each = all.iter().map(|values| {
+                let (client, statement) = (&client, &statement);
+                async move { client.execute(statement, &Given::borrowed(values)).await }
+            });
+            futures::future::try_join_all(each).await
+        });
+        self.note(sent).map(drop)
+    }
+
     /// The one row of a query; nothing where there is none.
     pub(super) fn one(&self, sql: &str, params: &impl Params) -> Result<Vec<Cell>, SessionError> {
         Ok(self.query(sql, params)?.into_iter().next().unwrap_or_default())
