@@ -1,8 +1,9 @@
-//! A journal in one SQLite file: every entry is committed before anything follows from it, and synced to the disk where the
-//! [`SyncPolicy`] says so.
+//! A journal in a database: every entry is committed before anything follows from it. In one SQLite file it is synced to the
+//! disk where the [`SyncPolicy`] says so. A PostgreSQL database has the same tables, and the same statements run there: the
+//! module `sql` is the door to both.
 //!
-//! A run has one writer. It holds a lock file that the system releases when its process ends, however it ends; and
-//! because a lock can fail where folders are shared over a network, every take-over raises the run's epoch, and an
+//! A run has one writer. It holds a lock that the system, or the server, releases when its process ends, however it ends;
+//! and because a lock can fail where folders are shared over a network, every take-over raises the run's epoch, and an
 //! append under an older epoch is refused.
 //!
 //! Entries are chained by their hashes, from what the run was opened with on, and the run's row names the last one under
@@ -20,6 +21,7 @@ mod heads;
 mod import;
 mod lock;
 mod locks;
+mod opened;
 mod outbox;
 mod page;
 mod place;
@@ -58,20 +60,20 @@ use fault::Fault;
 use heads::{Head, Heads, Position};
 pub use import::{ImportedRuns, NotImported};
 use lock::FileLocks;
-use locks::{Locks, NotTaken, RunLock};
+use locks::Locks;
+use opened::{Database, Files, behind};
 pub use page::RunQuery;
 use place::Place;
 pub use pruned::Keeps;
 pub use queue::{Accepted, QueueBounds, QueueLock, QueuedSubmission, Submission, SubmissionState};
-use read::Stored;
 use rows::{Claim, Opening, RunRow, Text};
 pub use salvage::{Lost, Salvaged};
-use seal::{Broken, Key};
+use seal::Key;
 pub use stats::JournalStats;
 pub use summary::RunSummary;
 use writer::{Change, Follows, Held, WriterThread};
 
-/// All runs in one SQLite file. Clones share its connections, and the thread that writes for all runs.
+/// All runs in one SQLite file, or in a PostgreSQL database. Clones share its connections, and the thread that writes for all runs.
 #[derive(Clone, Debug)]
 pub struct SqliteJournal {
     store: Arc<Store>,
@@ -86,33 +88,6 @@ struct Store {
     writer: WriterThread,
     /// Reads. It writes only when the journal is opened, so that no reader keeps an entry waiting.
     reader: Mutex<Connection>,
-}
-
-/// The files of a journal, and what is known of them.
-#[derive(Debug)]
-struct Files {
-    /// The file; on a server, the URL, which has no password.
-    path: PathBuf,
-    /// The key lies at this path with an ending of its own, and so do the heads. It is the file, where the journal is one.
-    base: PathBuf,
-    database: Database,
-    locks: Locks,
-    heads: Heads,
-    /// `None` where it cannot be read: then nothing is written, and nothing vouched for.
-    key: Option<Key>,
-    place: Place,
-    entries: AtomicU64,
-    commits: AtomicU64,
-    synced_commits: AtomicU64,
-    synced_heads: AtomicU64,
-}
-
-/// What the journal is stored in.
-#[derive(Debug)]
-enum Database {
-    File,
-    #[cfg(feature = "postgres")]
-    Server(Arc<postgres::Server>),
 }
 
 /// Which entries are synced to the disk before the run does what they allow. Every entry is committed first in any case,
@@ -166,7 +141,8 @@ struct Writer {
 
 impl SqliteJournal {
     /// The journal at `path`, for writing. Folders and file are made where they are missing; only their owner may read
-    /// them.
+    /// them. With the feature `postgres`, a path that is a URL (`postgres://USER@HOST/DATABASE`) names a database; its
+    /// tables are made where they are missing. This waits for the server.
     ///
     /// # Errors
     /// When the file is of a newer format, is something else than a journal, or cannot be written.
@@ -290,7 +266,7 @@ impl SqliteJournal {
         path_below(env::var_os("XDG_STATE_HOME"), env::home_dir())
     }
 
-    /// The journal's file, by its absolute path.
+    /// The journal's file, by its absolute path; the URL of its database, without the options.
     pub fn path(&self) -> &Path {
         &self.store.files.path
     }
@@ -327,176 +303,6 @@ impl Store {
             Ok(true) => Err(fault::storage(&self.files.path, fault::NOT_WRITABLE)),
             Err(error) => Err(Fault::from(error).at(&self.files.path)),
         }
-    }
-}
-
-impl Files {
-    /// The key, which every writer needs.
-    fn key(&self, run: &RunId) -> Result<&Key, Fault> {
-        let missing = || JournalError::Unverified { run: run.clone(), message: self.no_key() };
-        Ok(self.key.as_ref().ok_or_else(missing)?)
-    }
-
-    fn no_key(&self) -> String {
-        format!(
-            "the journal's key is missing, so nothing vouches for it; put {} back",
-            Key::path(&self.base).display()
-        )
-    }
-
-    /// Says of a run that was read why it may not be resumed, and how long ago its last entry was written.
-    fn verify(&self, run: &RunId, stored: Stored, head: Option<Head>) -> Result<Recorded, Fault> {
-        let Stored { mut recorded, hashes, beginning, broken } = stored;
-        if self.key.is_none() {
-            recorded.unverified = Some(self.no_key().into());
-            return Ok(recorded);
-        }
-        if broken == Some(Broken::OtherKey) {
-            recorded.unverified = Some(rows::OTHER_KEY.into());
-            return Ok(recorded);
-        }
-        if head.is_none() && self.is_shared() {
-            // Another machine wrote it.
-            if broken == Some(Broken::Imported) {
-                recorded.unverified = Some(rows::IMPORTED.into());
-            }
-            return Ok(recorded);
-        }
-        let Some(head) = head else {
-            let place = self.heads.path(run);
-            let message = format!(
-                "the record of how far it had come is missing or changed; put {} back",
-                place.display()
-            );
-            recorded.unverified = Some(message.into());
-            return Ok(recorded);
-        };
-        let now = clock::now();
-        let hash_at = |entries: u64| match usize::try_from(entries) {
-            Ok(0) => Some(&beginning),
-            entries => entries.ok().and_then(|entries| hashes.get(entries - 1)),
-        };
-        let required = head.required(now.as_ref());
-        for known in [required, head.committed] {
-            match hash_at(known.entries) {
-                Some(hash) if *hash != known.hash => {
-                    return Err(rows::corrupt(run, known.entries.saturating_sub(1), rows::CHANGED));
-                }
-                None if known == required => {
-                    recorded.unverified = Some(behind(hashes.len() as u64, head.committed.entries).into());
-                    return Ok(recorded);
-                }
-                Some(_) | None => {}
-            }
-        }
-        if broken == Some(Broken::Imported) {
-            recorded.unverified = Some(rows::IMPORTED.into());
-        } else if head.committed.entries == hashes.len() as u64 {
-            recorded.since_last_ms = head.written.zip(now).and_then(|(then, now)| then.until(&now));
-        }
-        Ok(recorded)
-    }
-
-    /// Whether other machines write the journal too, so that this one has no head of their runs.
-    fn is_shared(&self) -> bool {
-        !matches!(self.database, Database::File)
-    }
-
-    /// The name of this process where others share the journal, under a lease that is renewed from now on.
-    #[cfg_attr(not(feature = "postgres"), expect(clippy::unnecessary_wraps))]
-    fn process(&self) -> Result<Option<&str>, Fault> {
-        match &self.database {
-            Database::File => Ok(None),
-            #[cfg(feature = "postgres")]
-            Database::Server(server) => {
-                if let Locks::Advisory(locks) = &self.locks {
-                    locks.live()?;
-                }
-                Ok(Some(server.id()))
-            }
-        }
-    }
-
-    /// Another connection to the database.
-    fn connect(&self) -> Result<Connection, JournalError> {
-        match &self.database {
-            Database::File => match &self.locks {
-                Locks::Files(locks) => Ok(Connection::Sqlite(schema::connect(&self.path, locks)?)),
-                #[cfg(feature = "postgres")]
-                Locks::Advisory(_) => Err(fault::storage(&self.path, "its locks are those of a server")),
-            },
-            #[cfg(feature = "postgres")]
-            Database::Server(server) => server
-                .connect()
-                .map(|session| Connection::Postgres(Box::new(session)))
-                .map_err(|error| Fault::Sql(error.into()).at(&self.path)),
-        }
-    }
-
-    /// Makes a connection to a server anew that broke since it was used.
-    #[cfg_attr(not(feature = "postgres"), expect(clippy::unused_self, clippy::unnecessary_wraps))]
-    fn revive(&self, connection: &mut Connection) -> Result<(), Fault> {
-        match connection {
-            Connection::Sqlite(_) => Ok(()),
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(session) if session.is_closed() => {
-                session.revive().map_err(|error| Fault::Sql(error.into()))?;
-                // The session with the locks probably broke too. Before anything is written, they are taken again.
-                if let Locks::Advisory(locks) = &self.locks { locks.keep() } else { Ok(()) }
-            }
-            #[cfg(feature = "postgres")]
-            Connection::Postgres(_) => Ok(()),
-        }
-    }
-
-    fn count_commit(&self, is_synced: bool) {
-        self.commits.fetch_add(1, Ordering::Relaxed);
-        self.synced_commits.fetch_add(is_synced.into(), Ordering::Relaxed);
-    }
-
-    /// A run's head, where there is one that can be read.
-    fn head(&self, run: &RunId) -> Result<Option<Head>, Fault> {
-        match &self.key {
-            Some(key) => Ok(self.heads.read(run, key)?),
-            None => Ok(None),
-        }
-    }
-
-    /// Why a run is not there: it was pruned, or never was.
-    fn gone(&self, connection: &Connection, run: &RunId) -> Result<JournalError, Fault> {
-        let key = self.key.as_ref();
-        let pruned = key.map(|key| pruned::find(connection, run, key)).transpose()?.flatten();
-        Ok(pruned.map_or_else(
-            || self.unknown(run),
-            |pruned| JournalError::Pruned { run: run.clone(), unix_ms: pruned.unix_ms },
-        ))
-    }
-
-    fn unknown(&self, run: &RunId) -> JournalError {
-        JournalError::Unknown { run: run.clone(), place: self.path.display().to_string() }
-    }
-
-    /// Fails where a run has this request key.
-    fn check_key(&self, connection: &Connection, key: Option<&Arc<str>>) -> Result<(), Fault> {
-        let Some(key) = key else { return Ok(()) };
-        match rows::run_of_key(connection, key)? {
-            Some(run) => Err(JournalError::KeyTaken { key: Arc::clone(key), run }.into()),
-            None => Ok(()),
-        }
-    }
-
-    fn exists(&self, run: &RunId) -> JournalError {
-        JournalError::Exists { run: run.clone(), place: self.path.display().to_string() }
-    }
-
-    /// The lock of a run; `last_writer` is named where the lock file does not say who holds it.
-    fn lock(&self, run: &RunId, last_writer: Option<u32>) -> Result<RunLock, Fault> {
-        self.locks.take(run).map_err(|not_taken| match not_taken {
-            NotTaken::Held(pid) => {
-                JournalError::Busy { run: run.clone(), pid: pid.or(last_writer).unwrap_or_default() }.into()
-            }
-            NotTaken::Failed(fault) => fault,
-        })
     }
 }
 
@@ -709,14 +515,6 @@ impl RunWriter for Writer {
         }
         refused.map_or(Ok(()), Err)
     }
-}
-
-/// That the journal holds less of a run than it did.
-fn behind(entries: u64, known: u64) -> String {
-    format!(
-        "the journal has {entries} of its entries, and there were {known}: it was rolled back, or the file with its newest \
-         entries is missing; put the journal's `-wal` file back, or look what the run had done and begin it anew"
-    )
 }
 
 /// How many bytes of JSON an entry may take where nothing else is said.
