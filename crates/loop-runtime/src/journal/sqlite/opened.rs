@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use loop_core::RunId;
 
-use super::fault::{self, Fault};
+#[cfg(feature = "postgres")]
+use super::fault;
+use super::fault::Fault;
 use super::heads::{Head, Heads};
 use super::locks::{Locks, NotTaken, RunLock};
 use super::place::Place;

@@ -50,6 +50,7 @@ pub(super) enum Purpose<'a> {
     /// The same, and the queue has more afterwards.
     Submits,
     /// Entries of these runs. Others append to other runs meanwhile, where the database can do that.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only a server needs it"))]
     Appends(&'a [&'a RunId]),
     /// Submissions that no other process claims. Others claim others meanwhile, where the database can do that.
     Claims,
@@ -328,6 +329,7 @@ impl Row<'_> {
 /// A value of a result that is no longer tied to its statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cell {
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only a server needs it"))]
     Null,
     Integer(i64),
     Text(String),
@@ -336,6 +338,7 @@ pub(super) enum Cell {
 /// What a column is read as.
 pub(super) trait FromCell: FromSql {
     /// `None`: the cell holds something else.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only a server needs it"))]
     fn of(cell: &Cell) -> Option<Self>;
 }
 
