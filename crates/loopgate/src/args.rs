@@ -573,8 +573,8 @@ pub(crate) struct DomainArgs {
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct JournalArgs {
-    /// The journal [default: $XDG_STATE_HOME/loopgate/journal.db]
-    #[arg(long, value_name = "FILE")]
+    /// The journal: a file, or the URL of a PostgreSQL database [default: $XDG_STATE_HOME/loopgate/journal.db]
+    #[arg(long, value_name = "FILE|URL")]
     pub(crate) journal: Option<PathBuf>,
 }
 

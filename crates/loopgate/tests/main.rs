@@ -25,6 +25,8 @@ mod hooks;
 mod import;
 mod init;
 mod journal;
+#[cfg(unix)]
+mod journal_postgres;
 mod keys;
 mod kills;
 #[cfg(unix)]

@@ -10,6 +10,7 @@
 //! | `outbox` | messages of hooks that are due again |
 //! | `people` | stops, instructions, approvals and answers |
 //! | `settings` | what a caller may change |
+//! | `shared` | a queue that several servers share |
 //! | `submit` | from a request to a row of the queue |
 //! | `view` | runs as callers see them |
 //! | `work` | a run from its place in the queue to its end |
@@ -21,6 +22,7 @@ mod open;
 mod outbox;
 mod people;
 mod settings;
+mod shared;
 mod submit;
 mod view;
 mod work;
@@ -36,7 +38,7 @@ use loop_domain::Domain;
 use loop_runtime::Runner;
 use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger};
 use loop_runtime::journal::{QueueBounds, QueueLock, SqliteJournal};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -45,6 +47,8 @@ pub use cell::{LiveRun, ReplyPiece, RunPhase};
 pub use error::EngineError;
 use line::{Line, Places};
 pub use people::PersonDecision;
+#[cfg(feature = "http")]
+pub(crate) use shared::run_changed;
 pub use submit::{NewRun, Submitted};
 #[cfg(feature = "http")]
 pub(crate) use view::tags_of;
@@ -179,6 +183,8 @@ struct Inner {
     draining: CancellationToken,
     /// Everything is left as it is.
     left: CancellationToken,
+    /// A place may be free, and the queue may have more.
+    freed: Notify,
     _lock: QueueLock,
 }
 
@@ -303,7 +309,12 @@ impl Engine {
 
     /// Waits until a run has ended, or waits for a person and nothing else, at most for `limit`.
     pub async fn wait(&self, run: &RunId, limit: Duration) {
-        let Some(mut live) = self.live(run) else { return };
+        let Some(mut live) = self.live(run) else {
+            if self.inner.journal.shares_queue() {
+                self.wait_elsewhere(run, limit).await;
+            }
+            return;
+        };
         let rests = live.rests();
         // Whichever it was, the caller looks at the run again.
         _ = tokio::time::timeout(limit, async {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use loop_runtime::journal::{QueuedSubmission, SqliteJournal, SubmissionState};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -40,21 +40,32 @@ impl Engine {
                 asides: Arc::new(Semaphore::new(thread::available_parallelism().map_or(2, Into::into))),
                 draining: CancellationToken::new(),
                 left: CancellationToken::new(),
+                freed: Notify::new(),
                 _lock: lock,
             }),
         };
-        for queued in engine.inner.journal.open_submissions().await? {
-            engine.take_up(queued).await?;
+        if engine.inner.journal.shares_queue() {
+            engine.claim().await?;
+            tokio::spawn(engine.clone().look_after_queue());
+        } else {
+            for queued in engine.inner.journal.open_submissions().await? {
+                engine.take_up(queued).await?;
+            }
+            engine.dispatch();
         }
-        engine.dispatch();
         tokio::spawn(engine.clone().look_after_waits());
         Ok(engine)
     }
 
     /// Puts what is left of a submission into the line. One of a domain that is not served stays in the journal.
-    async fn take_up(&self, queued: QueuedSubmission) -> Result<(), EngineError> {
+    pub(super) async fn take_up(&self, queued: QueuedSubmission) -> Result<(), EngineError> {
         let QueuedSubmission { submission, nth, state, stop, is_sealed } = queued;
         if !self.inner.domains.contains_key(&submission.domain) {
+            return Ok(());
+        }
+        if let Some(cell) = self.inner.cell(&submission.run) {
+            // It was here before, and another process had it meanwhile.
+            self.continue_run(&cell);
             return Ok(());
         }
         let body: Option<Body> = serde_json::from_str(&submission.body).ok();

@@ -153,7 +153,12 @@ impl Engine {
     ) -> Result<Submitted, EngineError> {
         match self.inner.journal.submit(submission.clone(), bounds).await? {
             Ok(Accepted::New(nth)) => {
-                self.enqueue(&submission, nth, body);
+                if self.inner.journal.shares_queue() {
+                    // The process that has a place begins it.
+                    self.inner.freed.notify_one();
+                } else {
+                    self.enqueue(&submission, nth, body);
+                }
                 Ok(Submitted { run: submission.run, is_new: true })
             }
             Ok(Accepted::Full { of_domain, bound }) => {

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
+use super::submit::Body;
 use super::work::ELSEWHERE;
 use super::{Engine, EngineError, RunPhase};
 
@@ -145,7 +146,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A submission that this process does not have: its domain is not served now.
+    /// A submission that this process does not have: its domain is not served now, or no process has begun it yet.
     async fn not_served(&self, run: &RunId) -> Result<RunView, EngineError> {
         let queued = self.inner.journal.submission(run).await?.ok_or(EngineError::UnknownRun)?;
         let submission = queued.submission;
@@ -153,22 +154,25 @@ impl Engine {
             // Its run was pruned.
             return Err(EngineError::UnknownRun);
         }
+        let is_served = self.inner.domains.contains_key(&submission.domain);
+        let body: Option<Body> = serde_json::from_str(&submission.body).ok().filter(|_| is_served);
+        let text = |text: Option<&Arc<str>>| text.map(ToString::to_string).unwrap_or_default();
         Ok(RunView {
             run: run.to_string(),
             domain: submission.domain.to_string(),
-            item: String::new(),
-            title: String::new(),
+            item: text(body.as_ref().map(|body| &body.item.id)),
+            title: text(body.as_ref().map(|body| &body.item.title)),
             state: RunState::Queued,
             accepted_unix_ms: submission.unix_ms,
             caller: Some(submission.caller.to_string()),
             priority: Some(submission.priority),
-            tags: Vec::new(),
+            tags: body.map(|body| body.tags).unwrap_or_default(),
             entries: 0,
             reason: None,
             class: None,
             cost: ListedCost::default(),
             until_unix_ms: None,
-            trouble: Some("its domain is not served now".to_owned()),
+            trouble: (!is_served).then(|| "its domain is not served now".to_owned()),
         })
     }
 

@@ -85,12 +85,21 @@ impl Engine {
                     self.continue_run(cell);
                 }
             }
+            Came::Stays { .. } if !self.is_own(cell).await => {
+                // Another process has it. It is looked at again.
+                cell.set_phase(RunPhase::Waiting { until_unix_ms: ELSEWHERE });
+            }
             Came::Stays { phase, why } => {
                 let why = why.for_operator().unwrap_or_else(|| why.to_string());
                 cell.set_trouble(Some(why.into()));
                 cell.set_phase(phase);
             }
         }
+    }
+
+    /// Whether no other process has claimed a run meanwhile.
+    async fn is_own(&self, cell: &Cell) -> bool {
+        self.inner.journal.has_claim(&cell.run).await.unwrap_or(true)
     }
 
     /// Begins the run of a submission. A run of its id that is there already was begun before a crash.
@@ -318,6 +327,7 @@ impl Drop for Place {
         }
         self.engine.inner.state().places.give_back(&self.domain);
         self.engine.dispatch();
+        self.engine.inner.freed.notify_one();
     }
 }
 

@@ -112,6 +112,11 @@ impl Server {
         Self { child, address, open, token: String::new(), err }
     }
 
+    /// The same server, asked with this token.
+    pub fn with_token(self, token: &str) -> Self {
+        Self { token: token.to_owned(), ..self }
+    }
+
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()

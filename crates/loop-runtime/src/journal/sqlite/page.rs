@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::RunId;
-use rusqlite::OptionalExtension as _;
-use rusqlite::types::Value;
 
 use super::SqliteJournal;
 use super::rows::{self, parse};
+use super::sql::{Cell, Connection, Optional as _, params};
 use crate::journal::{Entry, JournalError, RunLine};
 
 /// Which runs a page has. A run has to fit all of it.
@@ -136,8 +135,9 @@ impl SqliteJournal {
     /// # Errors
     /// If the journal cannot be read.
     pub async fn page(&self, query: &RunQuery, limit: usize) -> Result<Vec<RunLine>, JournalError> {
-        let (wanted, values) = query.conditions();
+        let query = query.clone();
         self.reading(move |files, connection| {
+            let (wanted, values) = query.conditions(connection);
             let sql = format!("WHERE {wanted} ORDER BY run DESC LIMIT {limit}");
             let mut lines = rows::lines_where(connection, &sql, values, files.key.as_ref())?;
             for line in lines.iter_mut().filter(|line| line.stop.is_none()) {
@@ -155,7 +155,7 @@ impl SqliteJournal {
     pub async fn line(&self, run: &RunId) -> Result<Option<RunLine>, JournalError> {
         let run = run.clone();
         self.reading(move |files, connection| {
-            let values = vec![Value::from(run.to_string())];
+            let values = vec![Cell::Text(run.to_string())];
             let mut lines = rows::lines_where(connection, "WHERE run = ?1", values, files.key.as_ref())?;
             let mut line = lines.pop();
             if let Some(line) = line.as_mut().filter(|line| line.stop.is_none()) {
@@ -205,7 +205,7 @@ impl SqliteJournal {
             let mut list = connection.prepare_cached(list)?;
             let first = i64::try_from(seq).unwrap_or(i64::MAX);
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let mut rows = list.query(rusqlite::params![run.as_str(), first, limit])?;
+            let mut rows = list.query(params![run.as_str(), first, limit])?;
             let mut entries = Vec::new();
             while let Some(row) = rows.next()? {
                 let (seq, event, notes): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
@@ -220,22 +220,27 @@ impl SqliteJournal {
 }
 
 impl RunQuery {
-    fn conditions(&self) -> (String, Vec<Value>) {
-        let (mut wanted, mut values) = (vec!["1".to_owned()], Vec::new());
-        let mut add = |condition: &str, value: Value| {
+    fn conditions(&self, connection: &Connection) -> (String, Vec<Cell>) {
+        let (mut wanted, mut values) = (vec!["1 = 1".to_owned()], Vec::new());
+        let (is_file, text) = (connection.is_file(), |text: &str| Cell::Text(text.to_owned()));
+        let mut add = |condition: &str, value: Cell| {
             values.push(value);
             wanted.push(condition.replace('?', &format!("?{}", values.len())));
         };
-        let time = |unix_ms: u64| Value::from(i64::try_from(unix_ms).unwrap_or(i64::MAX));
+        let time = |unix_ms: u64| Cell::Integer(i64::try_from(unix_ms).unwrap_or(i64::MAX));
         if let Some(domains) = &self.domains {
             let names = serde_json::to_string(domains).unwrap_or_default();
-            add("domain IN (SELECT value FROM json_each(?))", names.into());
+            let one_of = match is_file {
+                true => "domain IN (SELECT value FROM json_each(?))",
+                false => "domain IN (SELECT jsonb_array_elements_text(CAST(CAST(? AS TEXT) AS JSONB)))",
+            };
+            add(one_of, Cell::Text(names));
         }
         if let Some(ended) = self.ended {
-            add("(stop IS NOT NULL) = ?", i64::from(ended).into());
+            add("(CASE WHEN stop IS NULL THEN 0 ELSE 1 END) = ?", Cell::Integer(ended.into()));
         }
         if let Some(reason) = &self.reason {
-            add("stop = ?", reason.to_string().into());
+            add("stop = ?", text(reason));
         }
         if let Some(since) = self.since_unix_ms {
             add("unix_ms >= ?", time(since));
@@ -244,16 +249,23 @@ impl RunQuery {
             add("unix_ms < ?", time(until));
         }
         if let Some(tag) = &self.tag {
-            let condition =
-                "json_valid(origin) AND EXISTS (SELECT 1 FROM json_each(origin, '$.tags') WHERE value = ?)";
-            add(condition, tag.to_string().into());
+            let condition = match is_file {
+                true => {
+                    "json_valid(origin) AND EXISTS (SELECT 1 FROM json_each(origin, '$.tags') WHERE value = ?)"
+                }
+                false => "has_tag(origin, ?)",
+            };
+            add(condition, text(tag));
         }
-        if let Some(text) = &self.text {
-            let text = text.to_ascii_lowercase();
-            add("(instr(lower(item), ?) > 0 OR instr(lower(title), ?) > 0)", text.into());
+        if let Some(part) = &self.text {
+            let condition = match is_file {
+                true => "(instr(lower(item), ?) > 0 OR instr(lower(title), ?) > 0)",
+                false => "(strpos(lower(item), ?) > 0 OR strpos(lower(title), ?) > 0)",
+            };
+            add(condition, Cell::Text(part.to_ascii_lowercase()));
         }
         if let Some(before) = &self.before {
-            add("run < ?", before.to_string().into());
+            add("run < ?", Cell::Text(before.to_string()));
         }
         (wanted.join(" AND "), values)
     }
