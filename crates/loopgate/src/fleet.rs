@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::value_parser;
-use loop_core::{Millis, PicoUsd, RunSpec};
+use loop_core::{Millis, PicoUsd};
 use loop_domain::PolicyFile;
 use loop_eval::sim::{
     Amounts, FLEET_VERSION, Fleet, FleetFigures, FleetPlan, FleetPolicy, FleetReport, SimAssumption,

@@ -83,6 +83,10 @@ struct Inline<'a> {
 impl Inline<'_> {
     /// A piece of the text, with what is marked in it.
     fn plain(&self, html: &mut String, piece: &str) {
+        // An empty piece may lie within a range, and has nothing to mark.
+        if piece.is_empty() {
+            return;
+        }
         let from = piece.as_ptr().addr().wrapping_sub(self.begin);
         let to = from.saturating_add(piece.len());
         let first = self.parts.partition_point(|(_, range)| range.end <= from);
