@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::callbacks::Callbacks;
 use crate::conversation::{Offered, Rules};
+use crate::driver::sharing::Sharing;
 use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::events::Events;
 use crate::fresh::nonce;
@@ -513,7 +514,8 @@ impl Runner {
         let clock = Clock { origin: Instant::now(), base: Millis(0) };
         let (first, uses, history) = (Vec::new(), ToolUses::default(), history.into());
         let before = Before::of(&run);
-        Ok(Opening { run, writer, seq: 0, opened: Some(opened), clock, first, uses, history, before })
+        let shared = Sharing::default();
+        Ok(Opening { run, writer, seq: 0, opened: Some(opened), clock, first, uses, history, before, shared })
     }
 
     /// Whether a run was begun for this item, in this domain. Who asks for it, and under which trace, may differ.
@@ -595,7 +597,8 @@ impl Runner {
         let mut uses = ToolUses::default();
         recorded.entries.iter().for_each(|entry| uses.hear(entry, &recorded.spec));
         let history = read_history(state.started())?;
-        Ok(Opening { run: state, writer, seq, opened: None, clock, first, uses, history, before })
+        let shared = Sharing::after(&recorded.entries);
+        Ok(Opening { run: state, writer, seq, opened: None, clock, first, uses, history, before, shared })
     }
 
     /// Replays a recorded run: its decisions, its prompts with the templates of this loop, and its reads with the tools of

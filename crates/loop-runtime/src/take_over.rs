@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::driver::sharing::Sharing;
 use crate::driver::{Clock, Opening};
 use crate::fresh::fresh_id;
 use crate::hooks::Before;
@@ -155,7 +156,8 @@ impl Runner {
         let clock = Clock { origin: Instant::now(), base: run.now() };
         let history = read_history(run.started())?;
         let (first, uses, before) = (Vec::new(), ToolUses::default(), Before::of(&run));
-        Ok(Opening { run, writer, seq: 0, opened: Some(opened), clock, first, uses, history, before })
+        let shared = Sharing::default();
+        Ok(Opening { run, writer, seq: 0, opened: Some(opened), clock, first, uses, history, before, shared })
     }
 }
 
