@@ -4,7 +4,7 @@ use crate::common::usd;
 use loop_testkit::*;
 
 use loop_core::{
-    CostMode, EventKind, Measure, Note, PicoUsd, PromptSize, Refusal, Rejected, StopClass, StopReason,
+    CostMode, EventKind, Measure, Note, PicoUsd, PromptSize, Refusal, Rejected, StopClass, StopReason, Tier,
 };
 
 /// 1,000 input tokens by the estimate: 10^8 pico-dollars, and 256 output tokens another 1.024 × 10^8.
@@ -14,24 +14,35 @@ const OUTPUT_TOKEN: u64 = 400_000;
 /// What a final pass with the same input may cost.
 const FINAL_PASS: u64 = INPUT + 1_500 * OUTPUT_TOKEN;
 
+/// A prompt that the base model cannot answer within twice the cost of a final pass.
+const DEAR: PromptSize = PromptSize { bytes: 20_000, shared_bytes: 0 };
+
 fn one_tier() -> Setup {
     run().with(|spec| spec.models.selector = None)
 }
 
 /// The shared budget leaves this much for the call that is commanded.
 fn refusal(world: &World, left: u64) -> EventKind {
+    refusal_of(world, PROMPT_1, left)
+}
+
+fn refusal_of(world: &World, prompt: PromptSize, left: u64) -> EventKind {
     let call = world.call();
     EventKind::CallRefused {
         key: call.key,
         attempt: call.attempt,
-        prompt_bytes: PROMPT_1.bytes,
-        shared_bytes: PROMPT_1.shared_bytes,
+        prompt_bytes: prompt.bytes,
+        shared_bytes: prompt.shared_bytes,
         refusal: Refusal::SharedBudget { left: PicoUsd(left) },
     }
 }
 
-fn refused(mut world: World, left: u64) -> World {
-    let kind = refusal(&world, left);
+fn refused(world: World, left: u64) -> World {
+    refused_with(world, PROMPT_1, left)
+}
+
+fn refused_with(mut world: World, prompt: PromptSize, left: u64) -> World {
+    let kind = refusal_of(&world, prompt, left);
     world.apply(kind);
     world
 }
@@ -97,6 +108,25 @@ fn a_refusal_counts_only_for_a_call_that_costs_more_than_is_left() {
     let world = refused(world, FINAL_PASS + INPUT + 300 * OUTPUT_TOKEN);
     let world = refused(world, FINAL_PASS + INPUT / 10).expect_call("1/final", 1);
     assert_eq!(world.run.shared_limit(), Some(PicoUsd(FINAL_PASS + INPUT / 10)));
+}
+
+#[test]
+fn the_tier_that_the_shared_budget_refuses_says_nothing_of_the_own_limit() {
+    // I-10: the own limit refuses the base model and covers the cheaper one, which the shared budget then refuses.
+    let own = FINAL_PASS * 2;
+    let setup = run().with(|spec| spec.gate.cheaper_tier = true).limits(|limits| {
+        limits.cost_mode = CostMode::Strict;
+        limits.cost = usd(own);
+    });
+    let world = setup.start();
+    let quote = world.run.quote(&key("1/main"), DEAR).unwrap();
+    assert_eq!(quote.tier, Tier::Selector);
+    let world = refused_with(world, DEAR, 1).started_with(DEAR).ends(StopReason::BudgetExceeded);
+    let condition = world.outcome().stop.primary.clone();
+    let Measure::NextCost { spent, needs, held } = condition.value else { panic!("{condition:?}") };
+    assert!(spent.plus(needs).plus(held) > PicoUsd(own), "{condition:?}");
+    let change = condition.change.unwrap();
+    assert!(matches!(change.to, Measure::PicoUsd(to) if to > PicoUsd(own)), "{change}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ mod announcing;
 mod calling_back;
 mod hooking;
 mod saving;
-mod sharing;
+pub(crate) mod sharing;
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -131,6 +131,8 @@ pub(crate) struct Opening {
     pub(crate) before: Before,
     /// What drivers before this one journaled, where an observer is to know of it.
     pub(crate) earlier: Vec<Entry>,
+    /// What earlier drivers may have left in the budgets that runs share.
+    pub(crate) shared: Sharing,
 }
 
 /// Something that was begun and has not settled.
@@ -206,7 +208,8 @@ impl Driver {
         feeds: Vec<Feed>,
         pace: Pace,
     ) -> Self {
-        let Opening { run, writer, seq, opened, clock, first, uses, history, before, earlier: _ } = opening;
+        let Opening { run, writer, seq, opened, clock, first, uses, history, before, earlier: _, shared } =
+            opening;
         let has_messages = run.spec().protocol.properties().answers_every_call;
         let conversation = has_messages
             .then(|| Conversation::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
@@ -231,7 +234,7 @@ impl Driver {
             opened,
             first,
             save_ends: None,
-            shared: Sharing::default(),
+            shared,
             dialogue: Dialogue::default(),
             memories: BTreeMap::new(),
             prompt: None,

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::callbacks::Callbacks;
 use crate::conversation::{Offered, Rules};
+use crate::driver::sharing::Sharing;
 use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::events::Events;
 use crate::fresh::nonce;
@@ -517,7 +518,7 @@ impl Runner {
         let clock = Clock { origin: Instant::now(), base: Millis(0) };
         let (first, uses, history) = (Vec::new(), ToolUses::default(), history.into());
         let before = Before::of(&run);
-        let earlier = Vec::new();
+        let (earlier, shared) = (Vec::new(), Sharing::default());
         Ok(Opening {
             run,
             writer,
@@ -529,6 +530,7 @@ impl Runner {
             history,
             before,
             earlier,
+            shared,
         })
     }
 
@@ -611,8 +613,21 @@ impl Runner {
         let mut uses = ToolUses::default();
         recorded.entries.iter().for_each(|entry| uses.hear(entry, &recorded.spec));
         let history = read_history(state.started())?;
+        let shared = Sharing::after(&recorded.entries);
         let earlier = if self.parts.watchers.is_empty() { Vec::new() } else { recorded.entries };
-        Ok(Opening { run: state, writer, seq, opened: None, clock, first, uses, history, before, earlier })
+        Ok(Opening {
+            run: state,
+            writer,
+            seq,
+            opened: None,
+            clock,
+            first,
+            uses,
+            history,
+            before,
+            earlier,
+            shared,
+        })
     }
 
     /// Replays a recorded run: its decisions, its prompts with the templates of this loop, and its reads with the tools of

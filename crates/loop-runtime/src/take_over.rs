@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::driver::sharing::Sharing;
 use crate::driver::{Clock, Opening};
 use crate::fresh::fresh_id;
 use crate::hooks::Before;
@@ -155,7 +156,7 @@ impl Runner {
         let clock = Clock { origin: Instant::now(), base: run.now() };
         let history = read_history(run.started())?;
         let (first, uses, before) = (Vec::new(), ToolUses::default(), Before::of(&run));
-        let earlier = Vec::new();
+        let (earlier, shared) = (Vec::new(), Sharing::default());
         Ok(Opening {
             run,
             writer,
@@ -167,6 +168,7 @@ impl Runner {
             history,
             before,
             earlier,
+            shared,
         })
     }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
+use async_trait::async_trait;
 use loop_core::{ModelSpec, PicoUsd, Price, RunId, RunSpec, SectionSpec, StopReason, WorkItem};
 use loop_llm::Scripted;
 use loop_runtime::Runner;
@@ -11,7 +13,7 @@ use loop_runtime::budget::{
     BudgetLimit, LedgerAnswer, MemoryLedger, Reservation, SharedBudget, SharedBudgets, SharedLedger, Span,
     Taken,
 };
-use loop_runtime::journal::{Journal, MemoryJournal, SqliteJournal};
+use loop_runtime::journal::{Journal, JournalError, MemoryJournal, SqliteJournal};
 use loop_runtime::models::Models;
 use loop_runtime::run::{Attached, StartError};
 use loop_tools::Registry;
@@ -327,6 +329,93 @@ async fn a_run_waits_for_the_money_of_another_and_then_continues() {
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
     let taken = shared.taken().await.unwrap()[0].1;
     assert_eq!(taken.spent, outcome.totals.cost.known.plus(PicoUsd(5)));
+}
+
+/// A ledger in memory that cannot be written for a while.
+#[derive(Debug, Default)]
+struct Failing {
+    inner: MemoryLedger,
+    /// How many of the next settlements fail.
+    settlements: AtomicU32,
+    gives_up: AtomicBool,
+}
+
+#[async_trait]
+impl SharedLedger for Failing {
+    async fn reserve(
+        &self,
+        budgets: &[BudgetLimit],
+        ask: &Reservation,
+    ) -> Result<LedgerAnswer, JournalError> {
+        self.inner.reserve(budgets, ask).await
+    }
+
+    async fn settle(&self, run: &RunId, call: &str, cost: PicoUsd) -> Result<(), JournalError> {
+        let one_less = |left: u32| left.checked_sub(1);
+        match self.settlements.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less) {
+            Ok(_) => Err(unwritten()),
+            Err(_) => self.inner.settle(run, call, cost).await,
+        }
+    }
+
+    async fn give_up(&self, run: &RunId, is_taken_over: bool) -> Result<(), JournalError> {
+        match self.gives_up.load(Ordering::Relaxed) {
+            true => self.inner.give_up(run, is_taken_over).await,
+            false => Err(unwritten()),
+        }
+    }
+
+    async fn taken(&self, budget: &str) -> Result<Taken, JournalError> {
+        self.inner.taken(budget).await
+    }
+}
+
+fn unwritten() -> JournalError {
+    JournalError::Storage { place: "the ledger".into(), message: "no space left on device".into() }
+}
+
+/// A run whose reply is durable and not settled, and then the same run resumed. `failures`: how many settlements fail.
+/// `gives_up`: whether its first driver can settle the rest.
+async fn spent_after_resume(input: u64, failures: u32, gives_up: bool) -> (PicoUsd, PicoUsd) {
+    let replies = serde_json::json!({"version": 1, "replies": [
+        // It is empty, so the call is made again: the run has more to do when it is resumed.
+        {"text": "", "usage": {"input": input, "output": 50}},
+        {"text": DOCUMENT, "usage": {"input": input, "output": 50}},
+    ]});
+    let model = Scripted::from_json(&replies.to_string()).unwrap();
+    let ledger = Arc::new(Failing::default());
+    ledger.settlements.store(failures, Ordering::Relaxed);
+    ledger.gives_up.store(gives_up, Ordering::Relaxed);
+    let budget = SharedBudget { span: Span::Batch, of: "b".into(), limit: PicoUsd(u64::MAX) };
+    let shared = SharedBudgets::new(Arc::clone(&ledger) as Arc<dyn SharedLedger>, [budget]);
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let mut spec = spec(Some(price()));
+    spec.limits.cost = None;
+    let runner = Runner::new(spec, Registry::builder().build().unwrap(), Models::one(Arc::new(model)))
+        .with_journal(Arc::clone(&journal))
+        .with_shared_budgets(shared.clone());
+    let first = runner.run(item()).await.unwrap();
+    assert_eq!(first.stop.reason(), StopReason::StorageFailed);
+    let id = journal.runs().await.unwrap()[0].run.clone();
+    ledger.gives_up.store(true, Ordering::Relaxed);
+    let outcome = runner.resume(&id).await.unwrap();
+    assert_eq!(outcome.stop.reason(), StopReason::Confident);
+    let taken = shared.taken().await.unwrap()[0].1;
+    assert_eq!(taken.reserved, PicoUsd(0));
+    (taken.spent, outcome.totals.cost.known)
+}
+
+#[tokio::test]
+async fn a_reply_whose_driver_ended_before_it_was_settled_is_settled_at_its_cost() {
+    // I-21, H1: the reply is in the journal, and its cost is known, be it more than was reserved or less.
+    for input in [100, 100_000] {
+        // The driver ends, and so does its process.
+        let (spent, cost) = spent_after_resume(input, 2, false).await;
+        assert_eq!(spent, cost, "resumed, {input} tokens of input");
+        // The driver can write again once it has ended the run.
+        let (spent, cost) = spent_after_resume(input, 1, true).await;
+        assert_eq!(spent, cost, "at the end, {input} tokens of input");
+    }
 }
 
 #[tokio::test]

@@ -323,21 +323,20 @@ impl Quoting<'_> {
             }
         };
         // A tier that refuses for another reason does not count: a higher limit of this kind would not open it.
+        let refuses_alike = |tier: Tier| {
+            let quote = self.quote_on(tier, slot, prompt);
+            quote.is_err_and(|other| std::mem::discriminant(&other) == std::mem::discriminant(&refusal))
+        };
         let is_money = matches!(refusal, Refusal::Cost | Refusal::SharedBudget { .. });
         let cheaper = if is_money { self.cheaper_than(call.tier) } else { &[] };
         let cheaper = cheaper.iter().filter(|tier| self.is_another(**tier, call.tier));
-        let headrooms = std::iter::once(&call.tier).chain(cheaper).filter_map(|tier| {
+        let tiers = std::iter::once(&call.tier).chain(cheaper).filter(|tier| refuses_alike(**tier));
+        let headrooms = tiers.filter_map(|tier| {
             let fits = self.fits(*tier, prompt).ok()?;
-            let tokens = self.tokens(slot, fits.input_tokens);
             let headroom = match refusal {
-                Refusal::Cost
-                    if tokens.is_none_or(|headroom| headroom.output_tokens(mode, fits.least).is_some()) =>
-                {
-                    self.money(*tier, slot, fits.input_tokens).ok().flatten()
-                }
-                Refusal::Cost => None,
+                Refusal::Cost => self.money(*tier, slot, fits.input_tokens).ok().flatten(),
                 Refusal::SharedBudget { .. } => self.shared(*tier, slot, fits.input_tokens).ok().flatten(),
-                _ => tokens,
+                _ => self.tokens(slot, fits.input_tokens),
             };
             headroom.map(|headroom| (headroom, fits.least))
         });

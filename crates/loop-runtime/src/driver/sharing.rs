@@ -1,6 +1,6 @@
 //! The driver and the budgets that runs share: it reserves before it sends, and settles what the core charged.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,9 +17,11 @@ const MAX_WAIT: Duration = Duration::from_millis(500);
 
 /// What a driver has reserved, and whether it waits for money.
 #[derive(Debug, Default)]
-pub(super) struct Sharing {
-    /// The calls that are reserved and have not settled.
+pub(crate) struct Sharing {
+    /// The calls that are reserved and that the core has not charged.
     reserved: BTreeSet<(CommandKey, u32)>,
+    /// The cost of each call that the journal charges and that may not be settled in the ledger.
+    charged: BTreeMap<(CommandKey, u32), PicoUsd>,
     /// When the money of the next call is asked for again. `None`: nothing is waited for.
     asks_at: Option<Instant>,
     /// The last wait.
@@ -29,6 +31,17 @@ pub(super) struct Sharing {
 }
 
 impl Sharing {
+    /// What a driver begins with that resumes a run with these entries. Its last driver may have ended after an entry was
+    /// durable and before what the entry charges was settled.
+    pub(crate) fn after(entries: &[Entry]) -> Self {
+        let mut sharing = Self::default();
+        for note in entries.iter().flat_map(|entry| &entry.notes) {
+            let Note::CallCharged { key, attempt, cost, .. } = note else { continue };
+            sharing.charged.insert((*key, *attempt), cost.unwrap_or_default());
+        }
+        sharing
+    }
+
     /// When the money of the next call is asked for again. `None`: nothing is waited for.
     pub(super) fn asks_at(&self) -> Option<Instant> {
         self.asks_at
@@ -58,13 +71,15 @@ impl Sharing {
 }
 
 impl Driver {
-    /// Settles what an earlier driver of the run had in flight: the core charges it in full as well.
+    /// Settles what earlier drivers of the run left: at its cost what the journal charges, and the rest at its whole amount,
+    /// as the core charges it.
     pub(super) async fn take_over_shared(&mut self) -> Result<(), Broken> {
         let is_first = !std::mem::replace(&mut self.shared.is_taken_over, true);
-        if let Some(shared) = &self.parts.shared
-            && is_first
-            && !self.first.is_empty()
-        {
+        if !is_first || self.first.is_empty() {
+            return Ok(());
+        }
+        self.settle_charged().await?;
+        if let Some(shared) = &self.parts.shared {
             shared.give_up(self.run.id(), /*is_taken_over*/ true).await?;
         }
         Ok(())
@@ -118,27 +133,42 @@ impl Driver {
 
     /// Settles the calls that these entries charge. A tool that ended without its sub-call releases what that reserved.
     pub(super) async fn settle_shared(&mut self, entries: &[Arc<Entry>]) -> Result<(), Broken> {
-        let Some(shared) = &self.parts.shared else { return Ok(()) };
+        if self.parts.shared.is_none() {
+            return Ok(());
+        }
+        let Sharing { reserved, charged, .. } = &mut self.shared;
         for entry in entries {
             for note in &entry.notes {
                 let Note::CallCharged { key, attempt, cost, .. } = note else { continue };
-                if self.shared.reserved.remove(&(*key, *attempt)) {
-                    let cost = cost.unwrap_or_default();
-                    shared.settle(self.run.id(), &call_name(*key, *attempt), cost).await?;
+                if reserved.remove(&(*key, *attempt)) {
+                    charged.insert((*key, *attempt), cost.unwrap_or_default());
                 }
             }
             if let EventKind::ToolFinished { key, attempt, .. } = &entry.event.kind
-                && self.shared.reserved.remove(&(*key, *attempt))
+                && reserved.remove(&(*key, *attempt))
             {
-                shared.settle(self.run.id(), &call_name(*key, *attempt), PicoUsd(0)).await?;
+                charged.insert((*key, *attempt), PicoUsd(0));
             }
+        }
+        self.settle_charged().await
+    }
+
+    /// Settles each charged call at its cost. A call that the ledger could not write stays for the next time.
+    async fn settle_charged(&mut self) -> Result<(), Broken> {
+        let Some(shared) = &self.parts.shared else { return Ok(()) };
+        while let Some((&(key, attempt), &cost)) = self.shared.charged.first_key_value() {
+            shared.settle(self.run.id(), &call_name(key, attempt), cost).await?;
+            self.shared.charged.remove(&(key, attempt));
         }
         Ok(())
     }
 
-    /// Settles what is still in flight at its whole amount, and releases what is held: the run has ended here. What
-    /// cannot be written stays reserved until another run needs it.
+    /// Settles what is charged, then what is still in flight at its whole amount, and releases what is held: the run has
+    /// ended here. What cannot be written stays reserved until another run needs it.
     pub(super) async fn give_up_shared(&mut self) {
+        if self.settle_charged().await.is_err() {
+            return;
+        }
         if let Some(shared) = &self.parts.shared {
             _ = shared.give_up(self.run.id(), /*is_taken_over*/ false).await;
         }
