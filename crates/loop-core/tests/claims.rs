@@ -46,7 +46,7 @@ const START: u64 = 1_795_662_600_000;
 
 fn read(body: &str, evidence: &[Evidence], full: &str, locale: Locale) -> Vec<Claim> {
     let item = item(full);
-    claims(&document(body), ClaimSources { evidence, item: &item, unix_ms: START, locale })
+    claims(&document(body), ClaimSources { evidence, item: &item, unix_ms: START, utc_offset: 0, locale })
 }
 
 /// The jobs that most of these tests are about.

@@ -127,6 +127,7 @@ fn sections(file: &File) -> Result<Vec<SectionSpec>, DomainError> {
             CiteConfig::Flag(true) => Cite::Any,
             CiteConfig::Word(CiteWord::Evidence) => Cite::Evidence,
         },
+        grounding: section.grounding,
     });
     Ok(specs.collect())
 }
@@ -253,6 +254,14 @@ pub(crate) fn gate_over(
         eager: config.eager.or(defaults.eager),
         grounding: config.grounding.unwrap_or(defaults.grounding),
         locale: config.locale.unwrap_or(defaults.locale),
+        min_words: config.min_words.unwrap_or(MIN_WORDS),
+        utc_offset: match &config.utc_offset {
+            Some(text) => utc_offset(text).ok_or_else(|| {
+                let message = format!("`{text}` is not an offset from UTC; write it as \"+01:00\" or \"Z\"");
+                error(&["utc_offset"], message)
+            })?,
+            None => defaults.utc_offset,
+        },
     })
 }
 

@@ -90,7 +90,7 @@ impl Case {
         };
         let item = WorkItem::new("T-1", "ticket", "", self.item.as_str());
         let (unix_ms, locale) = (unix_ms(&self.start), self.locale);
-        let sources = ClaimSources { evidence: &evidence, item: &item, unix_ms, locale };
+        let sources = ClaimSources { evidence: &evidence, item: &item, unix_ms, utc_offset: 0, locale };
         claims(&Document { sections: vec![section] }, sources)
     }
 

@@ -9,11 +9,15 @@
 //! evidence may still be used for something that the evidence does not say. It asks no model and sends no text anywhere.
 
 mod absence;
+mod amounts;
 mod chunk;
+mod cited;
 mod date;
+mod days;
 mod decimal;
 mod formula;
 mod name;
+mod reader;
 mod scan;
 mod sentence;
 #[cfg(test)]
@@ -36,6 +40,7 @@ use crate::types::{Evidence, EvidenceId, Locale, WorkItem};
 use formula::{Operand, Operations};
 use scan::{Context, Hits, Query};
 use sentence::sentences;
+use unit::Unit;
 use value::{Found, Measured, Reads, Value, values, words};
 use wanted::MAX_SAME;
 
@@ -119,6 +124,8 @@ pub struct ClaimSources<'a> {
     pub item: &'a WorkItem,
     /// The start of the run, in milliseconds since 1970 (UTC): `yesterday` is the day before.
     pub unix_ms: u64,
+    /// The offset from UTC that days and times are read by, in minutes.
+    pub utc_offset: i32,
     /// How the document writes numbers and dates.
     pub locale: Locale,
 }
@@ -132,18 +139,36 @@ pub fn claims(document: &Document, sources: ClaimSources<'_>) -> Vec<Claim> {
     asked.answer(document)
 }
 
+/// The unit of a rate, where `per` and a unit follow a number.
+fn rate(text: &str) -> Option<Unit> {
+    let mut words = text.split_whitespace();
+    words.next().filter(|word| matches!(*word, "per" | "pro" | "je" | "par" | "por"))?;
+    Unit::named(words.next()?.trim_end_matches(|c: char| !c.is_alphanumeric()))
+}
+
+/// In how many bytes of its begin the subject of a sentence begins.
+const SUBJECT: usize = 24;
+
+/// Whether `of` and another number follow a number, as in `3 of the 12`. `text` is what follows the first.
+fn is_part(text: &str) -> bool {
+    let mut words = text.split_whitespace().take(4).skip_while(|word| *word == "out");
+    let is_of = words.next().is_some_and(|word| matches!(word, "of" | "von" | "sur" | "de" | "des"));
+    is_of && words.take(2).any(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 /// A value before it is looked for.
 struct Candidate {
     section: usize,
     sentence: usize,
     found: Option<Found>,
     range: Range<usize>,
+    /// What it rests on.
+    cited: Vec<EvidenceId>,
 }
 
-/// A sentence with what it rests on.
+/// A sentence with the operations that it names.
 struct Stated {
     range: Range<usize>,
-    cited: Vec<EvidenceId>,
     named: Operations,
 }
 
@@ -158,9 +183,10 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn new(sources: ClaimSources<'a>) -> Self {
-        let first_day = i64::try_from(sources.unix_ms / 86_400_000).ok();
+        let minutes = i64::try_from(sources.unix_ms / 60_000).ok();
+        let first_day = minutes.map(|it| (it + i64::from(sources.utc_offset)).div_euclid(1_440));
         let first_year = first_day.and_then(date::Day::of_unix_days).and_then(|day| day.year);
-        let query = Query { first_year, locale: sources.locale, ..Query::default() };
+        let query = Query { first_year, clock: sources.utc_offset, locale: sources.locale, ..Query::default() };
         Self { sources, first_day, query, candidates: Vec::new(), sentences: Vec::new(), sections: 0 }
     }
 
@@ -179,15 +205,33 @@ impl<'a> Asked<'a> {
             }
             let stems = Arc::new(stems);
             let number = self.sentences.len();
+            let groups = cited::groups(text);
+            let cited_at = |end: usize| match groups.is_empty() {
+                true => sentence.cited.clone(),
+                false => cited::of(&groups, end.saturating_sub(sentence.range.start)).to_vec(),
+            };
             let begin = sentence.range.start;
             let (readable, places) = (chunk::readable(text), chunk::places(text));
+            let mut was_part = false;
             let place = |at: usize| begin + places.get(at).copied().unwrap_or(at);
-            for found in values(&readable, self.sources.locale, Reads::All) {
+            for found in values(&readable, self.sources.locale, self.sources.utc_offset, Reads::All) {
                 // Advice says `today` too.
-                if !sentence.is_cited && matches!(found.value, Value::RelativeDay(_)) {
+                if !sentence.cites && matches!(found.value, Value::RelativeDay(_)) {
                     continue;
                 }
                 let range = place(found.range.start)..place(found.range.end);
+                let before = readable.get(..found.range.start).unwrap_or_default();
+                // `As of 26 November 2026` says when it is written.
+                let is_start = |day: date::Day| {
+                    let first = self.first_day.and_then(date::Day::of_unix_days);
+                    first.is_some_and(|first| (first.month, first.day) == (day.month, day.day))
+                };
+                if matches!(&found.value, Value::Day(day) if is_start(*day))
+                    && ["as of ", "As of ", "Stand ", "Stand: "].iter().any(|words| before.ends_with(words))
+                {
+                    continue;
+                }
+                let is_part = is_part(readable.get(found.range.end..).unwrap_or_default());
                 let noun = match &found.value {
                     Value::Amount { measured: Measured::Noun(noun), .. } => Some(absence::stem(noun).into()),
                     _ => None,
@@ -198,14 +242,18 @@ impl<'a> Asked<'a> {
                 }
                 self.query.contexts.push(Context {
                     names_sum: named.sum,
-                    names_count: named.count,
+                    names_count: named.count || was_part,
+                    is_part,
+                    rate: rate(readable.get(found.range.end..).unwrap_or_default()),
                     stems: Arc::clone(&stems),
                     noun,
                 });
+                was_part = is_part;
                 self.candidates.push(Candidate {
                     section: self.sections,
                     sentence: number,
                     found: Some(found),
+                    cited: cited_at(range.end),
                     range,
                 });
             }
@@ -232,10 +280,11 @@ impl<'a> Asked<'a> {
                     section: self.sections,
                     sentence: number,
                     found: None,
+                    cited: cited_at(range.end),
                     range,
                 });
             }
-            self.sentences.push(Stated { range: sentence.range, cited: sentence.cited, named });
+            self.sentences.push(Stated { range: sentence.range, named });
         }
         self.sections += 1;
     }
@@ -264,6 +313,7 @@ impl<'a> Asked<'a> {
             }
         }
         self.compute(document, &mut claims);
+        self.repeated(&mut claims);
         let mut numbered: Vec<(usize, Claim)> =
             self.candidates.iter().map(|it| it.section).zip(claims).collect();
         numbered.sort_by(|(a, one), (b, two)| (a, one.at.start).cmp(&(b, two.at.start)));
@@ -278,8 +328,20 @@ impl<'a> Asked<'a> {
     ) -> Option<Claim> {
         let section = document.sections.get(candidate.section)?;
         let sentence = self.sentences.get(candidate.sentence)?;
-        let cited: Vec<EvidenceId> =
-            sentence.cited.iter().copied().filter(|id| places.contains_key(id)).collect();
+        // Whom the work item is about may be the subject of any sentence.
+        let is_subject = candidate.range.start <= sentence.range.start + SUBJECT;
+        let before = section.body.get(sentence.range.start..candidate.range.start).unwrap_or_default();
+        let is_agent = ["by", "par", "por", "von", "durch"]
+            .iter()
+            .any(|word| before.trim_end().strip_suffix(word).is_some_and(|rest| rest.ends_with(' ')));
+        let is_name = is_subject
+            && !is_agent
+            && candidate.found.as_ref().is_some_and(|it| it.value.kind() == ValueKind::Name);
+        let of_item = Some(EvidenceId::ITEM).filter(|_| is_name && !candidate.cited.contains(&EvidenceId::ITEM));
+        let cited = candidate.cited.iter().copied().chain(of_item);
+        let mut cited: Vec<EvidenceId> = cited.filter(|id| places.contains_key(id)).collect();
+        cited.sort_unstable();
+        cited.dedup();
         let state = match (cited.is_empty(), places.is_empty()) {
             (false, _) => Grounding::Grounded,
             (true, false) => Grounding::Elsewhere,
@@ -300,6 +362,30 @@ impl<'a> Asked<'a> {
             evidence,
             formula,
         })
+    }
+
+    /// Grounds an amount that an earlier sentence has computed.
+    fn repeated(&self, claims: &mut [Claim]) {
+        let mut computed: BTreeMap<String, (Vec<EvidenceId>, Option<Formula>)> = BTreeMap::new();
+        for (candidate, claim) in self.candidates.iter().zip(claims) {
+            let Some(Value::Amount { number, measured, .. }) = candidate.found.as_ref().map(|it| &it.value) else {
+                continue;
+            };
+            let unit = if let Measured::Unit(unit) = measured { Some(unit) } else { None };
+            let key = format!("{:?} {unit:?}", number.amount);
+            match (claim.state, &claim.formula) {
+                (Grounding::Grounded, Some(formula)) if formula.is_operation() => {
+                    computed.entry(key).or_insert_with(|| (claim.evidence.clone(), Some(formula.clone())));
+                }
+                (Grounding::Ungrounded, _) => {
+                    if let Some((evidence, formula)) = computed.get(&key) {
+                        claim.state = Grounding::Grounded;
+                        (claim.evidence, claim.formula) = (evidence.clone(), formula.clone());
+                    }
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Grounds what results from other amounts of its sentence; from those of the sentence before where it has none.
@@ -345,6 +431,7 @@ impl<'a> Asked<'a> {
             .enumerate()
             .map(|(n, (at, it, found))| Operand {
                 value: &found.value,
+                cited: &it.cited,
                 is_grounded: claims.get(*at).is_some_and(|claim| claim.state == Grounding::Grounded),
                 between: group
                     .get(n + 1)

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
-use crate::claims::absence::stem;
+use crate::claims::absence::{ANYTHING, stem, unaccented};
 use crate::claims::chunk::{folded, readable};
 use crate::claims::date::{Day, Time};
-use crate::claims::decimal::Decimal;
+use crate::claims::decimal::{Decimal, Number};
 use crate::claims::formula::Formula;
 use crate::claims::unit::{Unit, currency_of, currency_of_code, minor_of_field};
 use crate::claims::value::{Measured, Reads, Value, values};
@@ -20,6 +20,9 @@ const MAX_COUNTED: usize = 40;
 
 /// Longer keys name nothing.
 const MAX_NAME: usize = 100;
+
+/// Of a list with more kinds of records, each part that a sentence states must be named.
+const MAX_KINDS: usize = 32;
 
 /// How many of the names above a list say what its records are.
 const MAX_PATH: usize = 3;
@@ -33,6 +36,10 @@ pub(crate) struct Context {
     pub(crate) names_count: bool,
     /// Its words, shortened to their stems.
     pub(crate) stems: Arc<BTreeSet<Box<str>>>,
+    /// Whether it is the first number of `3 of 12`.
+    pub(crate) is_part: bool,
+    /// The unit of a rate: `kWh` of `24 pence per kWh`.
+    pub(crate) rate: Option<Unit>,
     /// The stem of the noun behind the number.
     pub(crate) noun: Option<Box<str>>,
 }
@@ -46,6 +53,8 @@ pub(crate) struct Query {
     /// Stems of what a sentence says is absent, with the number of the statement. Without a noun: the empty stem.
     pub(crate) absent: BTreeMap<Box<str>, Vec<usize>>,
     pub(crate) first_year: Option<i32>,
+    /// The run's offset from UTC, in minutes.
+    pub(crate) clock: i32,
     pub(crate) locale: Locale,
 }
 
@@ -64,6 +73,7 @@ pub(crate) fn evidence(query: &Query, evidence: &Evidence) -> Hits {
     match observation.data.as_text() {
         Some(text) => {
             scan.text(text, None);
+            scan.lines(text);
             if *text != observation.markdown {
                 scan.text(&observation.markdown, None);
             }
@@ -106,6 +116,8 @@ struct Scan<'a> {
     currency: Option<Unit>,
     /// Whether the record itself names it.
     is_own_currency: bool,
+    /// The unit of the rate that the field has: of `pence_per_kwh`.
+    rate: Option<Unit>,
     /// The names of the fields above the value, the outermost first.
     path: Vec<String>,
     hits: Hits,
@@ -121,6 +133,7 @@ impl<'a> Scan<'a> {
             negated: 0,
             currency: None,
             is_own_currency: false,
+            rate: None,
             path: Vec::new(),
             hits: Hits::new(),
         }
@@ -154,7 +167,7 @@ impl<'a> Scan<'a> {
         if self.query.absent.is_empty() {
             return;
         }
-        for word in folded(name).split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 2) {
+        for word in unaccented(&folded(name)).split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 2) {
             self.absent(stem(word));
         }
     }
@@ -169,14 +182,17 @@ impl<'a> Scan<'a> {
     /// The name of a field.
     fn name(&mut self, name: &str) {
         let name = readable(name);
+        let spaced = name.replace('_', " ");
         std::mem::swap(&mut self.search, &mut self.name_search);
-        self.words(&name);
+        self.words(&spaced);
         std::mem::swap(&mut self.search, &mut self.name_search);
-        self.measures(&name, None);
+        if name.bytes().any(|byte| byte.is_ascii_digit()) {
+            self.measures(&spread(&name), None);
+        }
     }
 
     fn measures(&mut self, text: &str, unit: Option<&Unit>) {
-        for found in values(text, self.query.locale, Reads::Measures) {
+        for found in values(text, self.query.locale, self.query.clock, Reads::Measures) {
             match found.value {
                 Value::Amount { number, measured, other, .. } => {
                     let own = match &measured {
@@ -228,11 +244,17 @@ impl<'a> Scan<'a> {
                         | "keine"
                         | "nicht"
                         | "aucun"
+                        | "aucune"
+                        | "ohne"
+                        | "sin"
+                        | "sans"
+                        | "ningún"
+                        | "ninguna"
                 ) {
                     self.negated = 5;
                 } else if self.negated > 0 {
                     self.negated -= 1;
-                    self.absent(stem(&word));
+                    self.absent(stem(&unaccented(&word)));
                 }
             }
             at = to;
@@ -241,8 +263,12 @@ impl<'a> Scan<'a> {
     }
 
     fn amount(&mut self, amount: Decimal, unit: Option<&Unit>) {
-        let hits = &mut self.hits;
+        let (hits, contexts, rate) = (&mut self.hits, &self.query.contexts, &self.rate);
         self.query.wanted.amount(amount, unit, |number, exactness| {
+            let stated = contexts.get(number).and_then(|context| context.rate.as_ref());
+            if rate.as_ref().zip(stated).is_some_and(|(rate, stated)| rate != stated) {
+                return;
+            }
             let formula = (exactness == Exactness::Rounded).then_some(Formula::Rounded);
             Self::hit(hits, number, formula);
         });
@@ -270,6 +296,7 @@ impl<'a> Scan<'a> {
                 self.field_amount(&number, amount, name, unit);
                 self.instant(amount, name);
                 if amount == Decimal::whole(0) {
+                    self.absent(ANYTHING);
                     self.absent_field(name);
                 }
                 self.field += 1;
@@ -282,7 +309,12 @@ impl<'a> Scan<'a> {
                 ) {
                     self.absent_field(name);
                 }
-                match Decimal::of_json(text).filter(|_| !text.is_empty()) {
+                // A number as a person writes it: `1.480,00`.
+                let written = || {
+                    let read = Number::read(text, self.query.locale)?;
+                    text.contains([',', '.']).then_some(read.amount)
+                };
+                match Decimal::of_json(text).filter(|_| !text.is_empty()).or_else(written) {
                     Some(amount) => {
                         self.field_amount(text, amount, name, unit);
                         self.field += 1;
@@ -293,6 +325,7 @@ impl<'a> Scan<'a> {
             }
             Json::Array(elements) => {
                 if elements.is_empty() {
+                    self.absent(ANYTHING);
                     self.absent_field(name);
                 }
                 self.records(elements, name);
@@ -313,7 +346,9 @@ impl<'a> Scan<'a> {
                     // A longer key is a text. Its list may have many elements, each of which looks at the name.
                     let field = if key.len() > MAX_NAME { "" } else { key };
                     let named = Unit::of_field(field);
+                    let outer = std::mem::replace(&mut self.rate, Unit::of_rate(field));
                     self.json(value, field, named.as_ref().or(unit));
+                    self.rate = outer;
                 }
                 self.path.pop();
                 self.is_own_currency = was_own;
@@ -326,7 +361,7 @@ impl<'a> Scan<'a> {
 
     /// A number of a field, in each unit that it can have.
     fn field_amount(&mut self, written: &str, amount: Decimal, name: &str, unit: Option<&Unit>) {
-        let has_point = written.contains('.');
+        let has_point = written.contains(['.', ',']);
         let is_money = is_price(name) || self.is_own_currency && has_point;
         let currency = self.currency.clone().filter(|_| unit.is_none() && is_money);
         if let Some((power, code)) = minor_of_field(name) {
@@ -370,11 +405,15 @@ impl<'a> Scan<'a> {
         };
         let seconds = if number > 100_000_000_000 { number / 1_000 } else { number };
         let Ok(seconds) = i64::try_from(seconds) else { return };
-        if let Some(day) = Day::of_unix_days(seconds.div_euclid(86_400)) {
-            self.day(day);
-        }
-        if let Some(time) = Time::of_unix_seconds(seconds) {
-            self.time(time);
+        for clock in [0, self.query.clock] {
+            let by_clock = seconds.saturating_add(i64::from(clock) * 60);
+            if let Some(day) = Day::of_unix_days(by_clock.div_euclid(86_400)) {
+                self.day(day);
+            }
+            if let Some(time) = Time::of_unix_seconds(by_clock) {
+                self.time(time);
+                self.time(time.in_utc(clock));
+            }
         }
     }
 
@@ -418,11 +457,29 @@ impl<'a> Scan<'a> {
                                 *kinds.entry((key, folded(text).into())).or_default() += 1;
                             }
                             Json::Bool(true) => *kinds.entry((key, folded(key).into())).or_default() += 1,
+                            // `price: {amount, currency}`, and `licenses: [MIT]`.
+                            Json::Object(inner) => {
+                                currency = currency.or_else(|| currency_in(inner));
+                                for (_, value) in inner.iter().filter(|(name, _)| is_price(name)) {
+                                    let number = match value {
+                                        Json::Number(number) => Decimal::of_json(&number.to_string()),
+                                        Json::String(text) if !text.is_empty() => Decimal::of_json(text),
+                                        _ => None,
+                                    };
+                                    if number.is_some() {
+                                        add(&mut sums, key, number);
+                                    }
+                                }
+                            }
+                            Json::Array(all) => {
+                                let texts = all.iter().filter_map(Json::as_str);
+                                for text in texts.filter(|text| text.len() <= MAX_COUNTED) {
+                                    *kinds.entry((key, folded(text).into())).or_default() += 1;
+                                }
+                            }
                             Json::String(_)
                             | Json::Bool(false)
-                            | Json::Null
-                            | Json::Array(_)
-                            | Json::Object(_) => {}
+                            | Json::Null => {}
                         }
                     }
                 }
@@ -432,7 +489,17 @@ impl<'a> Scan<'a> {
         for (key, (sum, numbers)) in sums {
             let Some(sum) = sum.filter(|_| numbers > 1) else { continue };
             let shown = if key.is_empty() { name } else { key };
-            let own = Unit::of_field(shown);
+            // A sum of cents is written in the unit.
+            let minor = minor_of_field(shown);
+            let sum = match minor {
+                Some((power, _)) => sum.over_power_of_ten(power),
+                None => Some(sum),
+            };
+            let Some(sum) = sum else { continue };
+            let own = match minor {
+                Some((_, code)) => code.map(Unit::money),
+                None => Unit::of_field(shown),
+            };
             let unit = own.as_ref().or(currency.as_ref().filter(|_| is_price(key)));
             let (hits, contexts) = (&mut self.hits, &self.query.contexts);
             self.query.wanted.amount(sum, unit, |number, exactness| {
@@ -442,17 +509,39 @@ impl<'a> Scan<'a> {
                 }
             });
         }
-        for ((key, kind), count) in kinds {
+        let words: Vec<Vec<Box<str>>> = kinds.keys().map(|(_, kind)| words_of(kind)).collect();
+        let names = |words: &[Box<str>], context: &Context| {
+            !words.is_empty() && words.iter().all(|word| context.stems.contains(word))
+        };
+        // `2 of 3 have it`: a part of the list for which the sentence has no word of the list.
+        let is_unnamed = |context: &Context| {
+            context.is_part && words.len() <= MAX_KINDS && !words.iter().any(|words| names(words, context))
+        };
+        for (((key, kind), count), words) in kinds.into_iter().zip(&words) {
             let shown = format!("{key} = {kind}");
-            let words: Vec<Box<str>> = kind
-                .split(|c: char| !c.is_alphanumeric())
-                .filter(|word| word.len() > 1)
-                .map(|word| same(stem(word)).into())
-                .collect();
-            let is_named = |context: &Context| {
-                !words.is_empty() && words.iter().all(|word| context.stems.contains(word))
-            };
-            self.counted(count, &shown, is_named);
+            self.counted(count, &shown, |context| names(words, context) || is_unnamed(context));
+            self.counted(elements.len().saturating_sub(count), &format!("{key} is not {kind}"), is_unnamed);
+        }
+    }
+
+    /// Counts the lines of a text that have the noun behind a number.
+    fn lines(&mut self, text: &str) {
+        let contexts = &self.query.contexts;
+        let nouns: BTreeSet<&str> = contexts.iter().filter_map(|it| it.noun.as_deref()).collect();
+        if nouns.is_empty() {
+            return;
+        }
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for line in text.lines() {
+            let folded = folded(line);
+            let words = folded.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
+            let of_line: BTreeSet<&str> = words.filter_map(|word| nouns.get(stem(word)).copied()).collect();
+            for noun in of_line {
+                *counts.entry(noun).or_default() += 1;
+            }
+        }
+        for (noun, count) in counts {
+            self.counted(count, &format!("lines with {noun}"), |context| context.noun.as_deref() == Some(noun));
         }
     }
 
@@ -465,6 +554,14 @@ impl<'a> Scan<'a> {
             }
         });
     }
+}
+
+/// The words of a value by which records are counted, shortened to their stems.
+fn words_of(kind: &str) -> Vec<Box<str>> {
+    kind.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| word.len() > 1)
+        .map(|word| same(stem(word)).into())
+        .collect()
 }
 
 fn add<'a>(sums: &mut BTreeMap<&'a str, (Option<Decimal>, usize)>, key: &'a str, amount: Option<Decimal>) {
@@ -509,7 +606,7 @@ fn currency_named(text: &str) -> Option<Unit> {
 
 /// The currency that a record names for its amounts.
 fn currency_in(members: &Map<String, Json>) -> Option<Unit> {
-    let names = ["currency", "currency_code", "currencyCode", "waehrung", "währung", "devise", "moneda"];
+    let names = ["currency", "currency_code", "currencyCode", "waehrung", "währung", "devise", "moneda", "monnaie", "divisa", "ccy"];
     let code = names.iter().find_map(|name| members.get(*name))?.as_str()?;
     currency_of_code(&code.to_uppercase()).map(Unit::money)
 }
@@ -524,8 +621,24 @@ fn is_price(name: &str) -> bool {
 const PRICES: &[&str] = &[
     "amount", "price", "total", "cost", "fee", "balance", "refund", "paid", "sum", "tax", "value", "net",
     "gross", "due", "fare", "charge", "rate", "shipping", "preis", "betrag", "summe", "prix", "montant",
-    "precio", "importe",
+    "precio", "importe", "wert", "valor", "valeur",
 ];
+
+/// The name of a field with spaces between its words: `last_90_days`, `failedLogons24h`.
+fn spread(name: &str) -> String {
+    let mut spread = String::with_capacity(name.len() + 8);
+    let mut was_letter = false;
+    for c in name.chars() {
+        if c == '_' || c.is_ascii_digit() && was_letter {
+            spread.push(' ');
+        }
+        if c != '_' {
+            spread.push(c);
+        }
+        was_letter = c.is_alphabetic();
+    }
+    spread
+}
 
 fn is_glue_before(text: &str, at: usize) -> bool {
     let mut before = text.get(..at).unwrap_or_default().chars().rev();

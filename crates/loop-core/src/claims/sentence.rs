@@ -11,10 +11,8 @@ use crate::types::{EvidenceId, steps};
 pub(crate) struct Sentence {
     /// Where it is in the body.
     pub(crate) range: Range<usize>,
-    /// What it rests on: its own citations, else those of its paragraph, else those of the section.
+    /// What it rests on: its own citations, else those of the section.
     pub(crate) cited: Vec<EvidenceId>,
-    /// Whether it or its paragraph has citations.
-    pub(crate) is_cited: bool,
     /// Whether it has citations itself.
     pub(crate) cites: bool,
 }
@@ -25,18 +23,12 @@ pub(crate) fn sentences(body: &str) -> Vec<Sentence> {
     let mut found = Vec::new();
     for paragraph in paragraphs(body) {
         let text = body.get(paragraph.clone()).unwrap_or_default();
-        let of_paragraph = citations(text);
         for within in split(text) {
             let own = citations(text.get(within.clone()).unwrap_or_default());
-            let is_cited = !of_paragraph.is_empty();
             let cites = !own.is_empty();
-            let cited = match (own.is_empty(), is_cited) {
-                (false, _) => own,
-                (true, true) => of_paragraph.clone(),
-                (true, false) => of_section.clone(),
-            };
+            let cited = if cites { own } else { of_section.clone() };
             let range = paragraph.start + within.start..paragraph.start + within.end;
-            found.push(Sentence { range, cited, is_cited, cites });
+            found.push(Sentence { range, cited, cites });
         }
     }
     found
@@ -156,8 +148,12 @@ fn ends(text: &str, at: usize, after: usize, mark: char) -> bool {
     if ABBREVIATIONS.contains(&&*word.to_lowercase()) {
         return false;
     }
+    // `Nov. 27`.
+    if next.starts_with(|c: char| c.is_ascii_digit()) && word.len() < 6 && month_of(word).is_some() {
+        return false;
+    }
     let next_word = next.split_whitespace().next().unwrap_or_default();
-    let is_day = word.bytes().all(|byte| byte.is_ascii_digit()) && month_of(next_word).is_some();
+    let is_day = word.bytes().all(|byte| byte.is_ascii_digit()) && month_of(next_word.trim_end_matches([',', ';', ':', '.'])).is_some();
     !is_day && !next.starts_with(char::is_lowercase)
 }
 
@@ -200,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_rests_on_its_own_citations_else_on_those_of_its_paragraph_else_of_the_section() {
+    fn a_sentence_rests_on_its_own_citations_else_on_those_of_the_section() {
         check(
             "The job failed at 3.5 GB. [E1] It ran twice, e.g. on Monday [E2].\n\nCheck the disk. Call Dr. Meier.",
             &[

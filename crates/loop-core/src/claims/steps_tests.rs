@@ -35,7 +35,7 @@ fn read(body: &str, data: Data) -> Vec<Claim> {
         shortened: false,
     }];
     let item = WorkItem::new("T-1", "ticket", "", "");
-    let sources = ClaimSources { evidence: &evidence, item: &item, unix_ms: 0, locale: Locale::En };
+    let sources = ClaimSources { evidence: &evidence, item: &item, unix_ms: 0, utc_offset: 0, locale: Locale::En };
     claims(&Document { sections: vec![section] }, sources)
 }
 

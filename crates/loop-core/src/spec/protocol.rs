@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::spec::gate::GroundingRule;
 use crate::spec::policy::Repeats;
 use crate::types::{EvidenceId, is_default};
 
@@ -296,6 +297,9 @@ pub struct SectionSpec {
     /// What it must cite.
     #[serde(default)]
     pub cite: Cite,
+    /// What follows from a value of it that is in no evidence. `None`: what the gate says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grounding: Option<GroundingRule>,
 }
 
 /// What a section must cite: evidence that exists and did not fail. Written as `false`, `true` or `"evidence"`.
@@ -359,7 +363,14 @@ impl From<Cite> for CiteText {
 impl SectionSpec {
     /// A section that may be left out and need not cite.
     pub fn new(id: impl Into<Arc<str>>, heading: impl Into<Arc<str>>) -> Self {
-        Self { id: id.into(), heading: heading.into(), describe: "".into(), required: false, cite: Cite::No }
+        Self {
+            id: id.into(),
+            heading: heading.into(),
+            describe: "".into(),
+            required: false,
+            cite: Cite::No,
+            grounding: None,
+        }
     }
 
     /// The section with this description for the model.
@@ -375,6 +386,11 @@ impl SectionSpec {
     /// The section, which must cite the work item or evidence.
     pub fn cited(self) -> Self {
         self.citing(Cite::Any)
+    }
+
+    /// The section with this rule for its values instead of the gate's.
+    pub fn grounded(self, rule: GroundingRule) -> Self {
+        Self { grounding: Some(rule), ..self }
     }
 
     /// The section with this citation rule.

@@ -244,6 +244,10 @@ pub(crate) struct SectionConfig {
     /// result of a tool. Default: false.
     #[serde(default)]
     pub(crate) cite: CiteConfig,
+    /// What follows from a value of it that is in no evidence: `report`, `demand` or `off`. Default: `gate.grounding`.
+    #[serde(default)]
+    #[schemars(extend("enum" = ["off", "report", "demand"]), with = "Option<String>")]
+    pub(crate) grounding: Option<GroundingRule>,
 }
 
 /// What a section must cite.
