@@ -14,7 +14,7 @@ use crate::parts::one_line;
 use crate::tree::{Fault, Node};
 
 /// Keys that only documents have a use for.
-const OF_DOCUMENTS: [&[&str]; 12] = [
+const OF_DOCUMENTS: [&[&str]; 14] = [
     &["section"],
     &["selection"],
     &["contract"],
@@ -27,6 +27,8 @@ const OF_DOCUMENTS: [&[&str]; 12] = [
     &["gate", "escalate_after"],
     &["gate", "grounding"],
     &["gate", "locale"],
+    &["gate", "min_words"],
+    &["gate", "utc_offset"],
 ];
 
 /// Keys that documents have no use for.

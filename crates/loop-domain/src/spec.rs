@@ -160,6 +160,8 @@ fn selection(file: &File, registry: &Registry, tools: &[ToolSpec]) -> Result<Sel
 
 fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<GateSettings, DomainError> {
     let config = &file.config.gate;
+    let is_document = file.config.protocol.kind == ProtocolKind::Document;
+    let defaults = GateSettings { min_words: if is_document { MIN_WORDS } else { 0 }, ..defaults };
     let tools = |key: &str, names: &[String]| -> Result<Vec<Arc<str>>, DomainError> {
         let named = names.iter().enumerate();
         named.map(|(at, name)| tool_named(file, registry, &["gate", key, &at.to_string()], name)).collect()
@@ -202,6 +204,29 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
     gate_over(config, lists, defaults, |path, message| file.error(path, message))
 }
 
+/// How many words of its own a section needs that must cite.
+const MIN_WORDS: u32 = 3;
+
+/// The minutes of an offset from UTC: `Z`, `+01:00`.
+fn utc_offset(text: &str) -> Option<i32> {
+    if text == "Z" {
+        return Some(0);
+    }
+    let (sign, rest) = match text.split_at_checked(1)? {
+        ("+", rest) => (1, rest),
+        ("-", rest) => (-1, rest),
+        _ => return None,
+    };
+    let (hours, minutes) = rest.split_once(':')?;
+    let number = |part: &str| -> Option<i32> {
+        (part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit()))
+            .then(|| part.parse().ok())
+            .flatten()
+    };
+    let (hours, minutes) = (number(hours)?, number(minutes)?);
+    (hours <= 14 && minutes < 60).then_some(sign * (hours * 60 + minutes))
+}
+
 /// The lists of the gate, with every tool by its own name.
 #[derive(Debug)]
 pub(crate) struct GateLists {
@@ -220,6 +245,13 @@ pub(crate) fn gate_over(
     defaults: GateSettings,
     error: impl Fn(&[&str], String) -> DomainError,
 ) -> Result<GateSettings, DomainError> {
+    let clock = match &config.utc_offset {
+        Some(text) => utc_offset(text).ok_or_else(|| {
+            let message = format!("`{text}` is not an offset from UTC; write it as \"+01:00\" or \"Z\"");
+            error(&["gate", "utc_offset"], message)
+        })?,
+        None => defaults.utc_offset,
+    };
     Ok(GateSettings {
         required_tools: lists.required_tools,
         cheaper_tier: config.cheaper_tier.unwrap_or(defaults.cheaper_tier),
@@ -254,14 +286,8 @@ pub(crate) fn gate_over(
         eager: config.eager.or(defaults.eager),
         grounding: config.grounding.unwrap_or(defaults.grounding),
         locale: config.locale.unwrap_or(defaults.locale),
-        min_words: config.min_words.unwrap_or(MIN_WORDS),
-        utc_offset: match &config.utc_offset {
-            Some(text) => utc_offset(text).ok_or_else(|| {
-                let message = format!("`{text}` is not an offset from UTC; write it as \"+01:00\" or \"Z\"");
-                error(&["utc_offset"], message)
-            })?,
-            None => defaults.utc_offset,
-        },
+        min_words: config.min_words.unwrap_or(defaults.min_words),
+        utc_offset: clock,
     })
 }
 

@@ -157,7 +157,10 @@ fn a_model_that_lies_about_values_does_not_end_confident_where_they_are_demanded
         let place = format!("{lie}: {}\n{}", ran.out, ran.err);
         assert_eq!(ran.code, 3, "{place}");
         assert!(ran.err.contains("stopped: evidence_missing (partial)"), "{place}");
-        assert!(ran.err.contains("evidence for the ungrounded \"") || ran.err.contains("the right citation, ["), "{place}");
+        assert!(
+            ran.err.contains("evidence for the ungrounded \"") || ran.err.contains("the right citation, ["),
+            "{place}"
+        );
     }
     // The same documents end the run where values are only reported: nothing else stops them.
     let shell = Shell::new();

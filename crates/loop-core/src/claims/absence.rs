@@ -105,7 +105,9 @@ fn says_before(chunks: &[Chunk<'_>], at: usize, word: &str) -> bool {
         return false;
     }
     match (before(1).as_deref(), before(2).as_deref()) {
-        (Some("es"), Some("gibt")) => chunks.get(at + 1).is_none_or(|next| !next.before.is_empty()) || word == "nicht",
+        (Some("es"), Some("gibt")) => {
+            chunks.get(at + 1).is_none_or(|next| !next.before.is_empty()) || word == "nicht"
+        }
         (Some("existiert" | "existieren"), _) => true,
         _ => word == "nicht" && says_found(chunks, at) && before(1).is_some(),
     }
@@ -114,16 +116,25 @@ fn says_before(chunks: &[Chunk<'_>], at: usize, word: &str) -> bool {
 /// `失敗はありません`: what is before the particle.
 fn japanese(chunk: &Chunk<'_>) -> Option<Absence> {
     const MARKS: [&str; 8] = [
-        "はありません", "はなかった", "はない", "は見つかりません", "がありません", "は存在しません", "はゼロ", "はなし",
+        "はありません",
+        "はなかった",
+        "はない",
+        "は見つかりません",
+        "がありません",
+        "は存在しません",
+        "はゼロ",
+        "はなし",
     ];
     let end = MARKS.iter().find_map(|mark| chunk.text.find(mark))?;
-    let before = chunk.text.get(..end)?;
+    // `ではない` says that it is something else.
+    let before = chunk.text.get(..end).filter(|before| !before.ends_with('で'))?;
     // What is behind the last particle.
     let begin = before.rfind(['は', 'が', 'の', 'た', 'る', 'な']).map_or(0, |at| at + 'は'.len_utf8());
     let word = before.get(begin..).filter(|word| !word.is_empty())?;
     let known = JAPANESE.iter().find(|(name, _)| word.ends_with(name));
     let nouns = vec![known.map_or(ANYTHING, |(_, stem)| *stem).into()];
-    let length = MARKS.iter().find(|mark| chunk.text.get(end..).is_some_and(|rest| rest.starts_with(**mark)))?.len();
+    let length =
+        MARKS.iter().find(|mark| chunk.text.get(end..).is_some_and(|rest| rest.starts_with(**mark)))?.len();
     Some(Absence { range: chunk.at + begin..chunk.at + end + length, nouns })
 }
 
@@ -184,10 +195,46 @@ const NO: &[&str] = &[
 
 /// Words behind `no` that make another statement.
 const OTHER: &[&str] = &[
-    "longer", "more", "less", "later", "sooner", "need", "one", "doubt", "matter", "further", "action",
-    "way", "idea", "problem", "risk", "reason", "better", "change", "changes", "impact", "mehr", "está",
-    "harm", "role", "rolle", "los", "las", "veo", "es", "hace", "sign", "of", "consta", "constan", "figura",
-    "figuran", "combination", "se", "ha", "fue",
+    "longer",
+    "more",
+    "less",
+    "later",
+    "sooner",
+    "need",
+    "one",
+    "doubt",
+    "matter",
+    "further",
+    "action",
+    "way",
+    "idea",
+    "problem",
+    "risk",
+    "reason",
+    "better",
+    "change",
+    "changes",
+    "impact",
+    "mehr",
+    "está",
+    "harm",
+    "role",
+    "rolle",
+    "los",
+    "las",
+    "veo",
+    "es",
+    "hace",
+    "sign",
+    "of",
+    "consta",
+    "constan",
+    "figura",
+    "figuran",
+    "combination",
+    "se",
+    "ha",
+    "fue",
 ];
 
 const FOUND: &[&str] = &[
@@ -219,7 +266,8 @@ const FOUND: &[&str] = &[
 
 const SMALL: &[&str] = &[
     "the", "was", "were", "are", "has", "had", "have", "for", "and", "that", "this", "with", "could", "did",
-    "does", "been", "any", "der", "die", "das", "wurde", "wurden", "konnte", "les", "gibt", "ist", "ein", "eine", "einen", "haben", "wir",
+    "does", "been", "any", "der", "die", "das", "wurde", "wurden", "konnte", "les", "gibt", "ist", "ein",
+    "eine", "einen", "haben", "wir",
 ];
 
 #[cfg(test)]
@@ -241,7 +289,7 @@ mod tests {
         assert_eq!(nouns("失敗はありません"), [["failed"]]);
         assert_eq!(nouns("反則金はありません"), [["*"]]);
         assert_eq!(nouns("Nothing was found."), [Vec::<String>::new()]);
-        for text in ["It is no longer full.", "It did not start.", "No, it failed.", "No action is needed."] {
+        for text in ["91分ではない", "It is no longer full.", "It did not start.", "No, it failed.", "No action is needed."] {
             assert!(absences(text).is_empty(), "{text}");
         }
     }

@@ -130,7 +130,8 @@ impl Reader<'_> {
         };
         // `+418, -97`: lines that were added, and others that were removed.
         let is_after_plus = at.checked_sub(1).and_then(|at| self.get(at)).is_some_and(|it| {
-            it.text.starts_with('+') || self.get(at.saturating_sub(2)).is_some_and(|it| it.text.starts_with('+'))
+            it.text.starts_with('+')
+                || self.get(at.saturating_sub(2)).is_some_and(|it| it.text.starts_with('+'))
         });
         let text = text.strip_prefix(['-', '\u{2212}']).filter(|_| is_after_plus).unwrap_or(text);
         let is_number = |c: char| {
@@ -304,8 +305,9 @@ impl Reader<'_> {
 
     /// Whether a number is the first of `3 of 12`.
     fn is_part_of_another(&self, at: usize) -> bool {
-        let is_of =
-            self.next(at).is_some_and(|next| matches!(next.text, "of" | "out" | "von" | "sur" | "de" | "des"));
+        let is_of = self
+            .next(at)
+            .is_some_and(|next| matches!(next.text, "of" | "out" | "von" | "sur" | "de" | "des"));
         let after = [2, 3, 4].iter().filter_map(|more| self.get(at + more));
         is_of && after.take(3).any(|it| it.text.starts_with(|c: char| c.is_ascii_digit()))
     }

@@ -1,5 +1,7 @@
 //! Which citations of a sentence a value rests on.
 
+use std::sync::Arc;
+
 use crate::reply::citations;
 use crate::types::{EvidenceId, steps};
 
@@ -7,16 +9,14 @@ use crate::types::{EvidenceId, steps};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cited {
     from: usize,
-    ids: Vec<EvidenceId>,
+    ids: Arc<[EvidenceId]>,
 }
 
 /// The groups of citations of a sentence, in order.
 pub(crate) fn groups(sentence: &str) -> Vec<Cited> {
-    let mut found: Vec<Cited> = Vec::new();
+    let mut found: Vec<(usize, Vec<EvidenceId>)> = Vec::new();
     let mut end = 0;
-    while let Some(from) =
-        sentence.get(end..).and_then(|rest| rest.find("[E")).map(|found| end + found)
-    {
+    while let Some(from) = sentence.get(end..).and_then(|rest| rest.find("[E")).map(|found| end + found) {
         let inner = sentence.get(from + 1..).unwrap_or_default();
         let is_inside = |c: char| matches!(c, 'E' | '0'..='9' | ',' | ';' | ' ');
         let length = inner.find(|c| !is_inside(c)).unwrap_or(inner.len());
@@ -27,22 +27,25 @@ pub(crate) fn groups(sentence: &str) -> Vec<Cited> {
         let is_next = between.chars().all(|c| c.is_whitespace() || matches!(c, ',' | ';' | '/' | '+'));
         end = if ids.is_empty() { from + 2 } else { to };
         match found.last_mut().filter(|_| is_next) {
-            Some(last) => last.ids.extend(ids),
-            None if !ids.is_empty() => found.push(Cited { from, ids }),
+            Some((_, last)) => last.extend(ids),
+            None if !ids.is_empty() => found.push((from, ids)),
             None => {}
         }
     }
-    found
+    found.into_iter().map(|(from, ids)| Cited { from, ids: ids.into() }).collect()
 }
 
 /// What a value rests on that ends at this place of its sentence: the citations behind it, else the last ones.
-pub(crate) fn of(groups: &[Cited], end: usize) -> &[EvidenceId] {
+/// `None`: the sentence has none.
+pub(crate) fn of(groups: &[Cited], end: usize) -> Option<&Arc<[EvidenceId]>> {
     let at = groups.partition_point(|group| group.from < end);
-    groups.get(at).or(groups.last()).map(|group| group.ids.as_slice()).unwrap_or_default()
+    groups.get(at).or(groups.last()).map(|group| &group.ids)
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]
@@ -51,12 +54,12 @@ mod tests {
         let groups = groups(text);
         let cited = |value: &str| -> Vec<u32> {
             let end = text.find(value).map_or(0, |at| at + value.len());
-            of(&groups, end).iter().map(|id| id.0).collect()
+            of(&groups, end).unwrap().iter().map(|id| id.0).collect()
         };
         assert_eq!(cited("20 GB"), [1, 3]);
         assert_eq!(cited("50 GB"), [0]);
         assert_eq!(cited("7 GB"), [2, 4]);
         assert_eq!(cited("8 GB"), [2, 4]);
-        assert!(of(&super::groups("none"), 3).is_empty());
+        assert!(of(&super::groups("none"), 3).is_none());
     }
 }

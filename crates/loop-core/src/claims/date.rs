@@ -261,7 +261,9 @@ mod tests {
             assert_eq!((Some((read.day, read.time)), read.offset), (expected, offset), "{text}");
         }
         let read = instant_of("2026-11-26T23:30:00-05:00", Locale::En).unwrap();
-        let by = |clock, day, hour| (read.by(clock), Day::new(Some(2026), 11, day).zip(Time::new(hour, 30, Some(0))));
+        let by = |clock, day, hour| {
+            (read.by(clock), Day::new(Some(2026), 11, day).zip(Time::new(hour, 30, Some(0))))
+        };
         for (found, expected) in [by(0, 27, 4), by(60, 27, 5), by(-300, 26, 23)] {
             assert_eq!(found, expected);
         }
@@ -272,7 +274,10 @@ mod tests {
     #[test]
     fn days_since_1970_are_days_of_the_calendar() {
         for days in [-800_000, -1, 0, 59, 60, 11_016, 20_783, 84_000] {
-            assert_eq!(Day::of_unix_days(days).and_then(Day::unix_days), Some(days).filter(|days| *days > -30_000));
+            assert_eq!(
+                Day::of_unix_days(days).and_then(Day::unix_days),
+                Some(days).filter(|days| *days > -30_000)
+            );
         }
         assert_eq!(Day::of_unix_days(0), Day::new(Some(1970), 1, 1));
         assert_eq!(Day::of_unix_days(20_783), Day::new(Some(2026), 11, 26));

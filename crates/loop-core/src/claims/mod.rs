@@ -149,6 +149,11 @@ fn rate(text: &str) -> Option<Unit> {
 /// In how many bytes of its begin the subject of a sentence begins.
 const SUBJECT: usize = 24;
 
+/// The few words behind a value: a text without white space may be long.
+fn begin_of(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(text.len().min(64))).unwrap_or_default()
+}
+
 /// Whether `of` and another number follow a number, as in `3 of the 12`. `text` is what follows the first.
 fn is_part(text: &str) -> bool {
     let mut words = text.split_whitespace().take(4).skip_while(|word| *word == "out");
@@ -163,7 +168,7 @@ struct Candidate {
     found: Option<Found>,
     range: Range<usize>,
     /// What it rests on.
-    cited: Vec<EvidenceId>,
+    cited: Arc<[EvidenceId]>,
 }
 
 /// A sentence with the operations that it names.
@@ -186,7 +191,8 @@ impl<'a> Asked<'a> {
         let minutes = i64::try_from(sources.unix_ms / 60_000).ok();
         let first_day = minutes.map(|it| (it + i64::from(sources.utc_offset)).div_euclid(1_440));
         let first_year = first_day.and_then(date::Day::of_unix_days).and_then(|day| day.year);
-        let query = Query { first_year, clock: sources.utc_offset, locale: sources.locale, ..Query::default() };
+        let query =
+            Query { first_year, clock: sources.utc_offset, locale: sources.locale, ..Query::default() };
         Self { sources, first_day, query, candidates: Vec::new(), sentences: Vec::new(), sections: 0 }
     }
 
@@ -206,9 +212,9 @@ impl<'a> Asked<'a> {
             let stems = Arc::new(stems);
             let number = self.sentences.len();
             let groups = cited::groups(text);
-            let cited_at = |end: usize| match groups.is_empty() {
-                true => sentence.cited.clone(),
-                false => cited::of(&groups, end.saturating_sub(sentence.range.start)).to_vec(),
+            let cited_at = |end: usize| {
+                let own = cited::of(&groups, end.saturating_sub(sentence.range.start));
+                Arc::clone(own.unwrap_or(&sentence.cited))
             };
             let begin = sentence.range.start;
             let (readable, places) = (chunk::readable(text), chunk::places(text));
@@ -231,7 +237,8 @@ impl<'a> Asked<'a> {
                 {
                     continue;
                 }
-                let is_part = is_part(readable.get(found.range.end..).unwrap_or_default());
+                let behind = begin_of(readable.get(found.range.end..).unwrap_or_default());
+                let is_part = is_part(behind);
                 let noun = match &found.value {
                     Value::Amount { measured: Measured::Noun(noun), .. } => Some(absence::stem(noun).into()),
                     _ => None,
@@ -244,7 +251,7 @@ impl<'a> Asked<'a> {
                     names_sum: named.sum,
                     names_count: named.count || was_part,
                     is_part,
-                    rate: rate(readable.get(found.range.end..).unwrap_or_default()),
+                    rate: rate(behind),
                     stems: Arc::clone(&stems),
                     noun,
                 });
@@ -337,7 +344,8 @@ impl<'a> Asked<'a> {
         let is_name = is_subject
             && !is_agent
             && candidate.found.as_ref().is_some_and(|it| it.value.kind() == ValueKind::Name);
-        let of_item = Some(EvidenceId::ITEM).filter(|_| is_name && !candidate.cited.contains(&EvidenceId::ITEM));
+        let of_item =
+            Some(EvidenceId::ITEM).filter(|_| is_name && !candidate.cited.contains(&EvidenceId::ITEM));
         let cited = candidate.cited.iter().copied().chain(of_item);
         let mut cited: Vec<EvidenceId> = cited.filter(|id| places.contains_key(id)).collect();
         cited.sort_unstable();
@@ -368,7 +376,8 @@ impl<'a> Asked<'a> {
     fn repeated(&self, claims: &mut [Claim]) {
         let mut computed: BTreeMap<String, (Vec<EvidenceId>, Option<Formula>)> = BTreeMap::new();
         for (candidate, claim) in self.candidates.iter().zip(claims) {
-            let Some(Value::Amount { number, measured, .. }) = candidate.found.as_ref().map(|it| &it.value) else {
+            let Some(Value::Amount { number, measured, .. }) = candidate.found.as_ref().map(|it| &it.value)
+            else {
                 continue;
             };
             let unit = if let Measured::Unit(unit) = measured { Some(unit) } else { None };

@@ -9,7 +9,8 @@ use crate::claims::value::{Found, Measured, Reads, Value, ValueKind, words};
 use crate::types::Locale;
 
 /// What follows a name in Japanese.
-const NAME_ENDS: &[&str] = &["様", "さん", "氏", "は", "が", "の", "で", "と", "に", "を", "も", "によ", "から"];
+const NAME_ENDS: &[&str] =
+    &["様", "さん", "氏", "は", "が", "の", "で", "と", "に", "を", "も", "によ", "から"];
 
 fn is_han(c: char) -> bool {
     matches!(c, '\u{3005}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')

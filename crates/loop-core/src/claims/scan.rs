@@ -167,7 +167,9 @@ impl<'a> Scan<'a> {
         if self.query.absent.is_empty() {
             return;
         }
-        for word in unaccented(&folded(name)).split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 2) {
+        for word in
+            unaccented(&folded(name)).split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 2)
+        {
             self.absent(stem(word));
         }
     }
@@ -477,9 +479,7 @@ impl<'a> Scan<'a> {
                                     *kinds.entry((key, folded(text).into())).or_default() += 1;
                                 }
                             }
-                            Json::String(_)
-                            | Json::Bool(false)
-                            | Json::Null => {}
+                            Json::String(_) | Json::Bool(false) | Json::Null => {}
                         }
                     }
                 }
@@ -541,7 +541,9 @@ impl<'a> Scan<'a> {
             }
         }
         for (noun, count) in counts {
-            self.counted(count, &format!("lines with {noun}"), |context| context.noun.as_deref() == Some(noun));
+            self.counted(count, &format!("lines with {noun}"), |context| {
+                context.noun.as_deref() == Some(noun)
+            });
         }
     }
 
@@ -606,7 +608,18 @@ fn currency_named(text: &str) -> Option<Unit> {
 
 /// The currency that a record names for its amounts.
 fn currency_in(members: &Map<String, Json>) -> Option<Unit> {
-    let names = ["currency", "currency_code", "currencyCode", "waehrung", "währung", "devise", "moneda", "monnaie", "divisa", "ccy"];
+    let names = [
+        "currency",
+        "currency_code",
+        "currencyCode",
+        "waehrung",
+        "währung",
+        "devise",
+        "moneda",
+        "monnaie",
+        "divisa",
+        "ccy",
+    ];
     let code = names.iter().find_map(|name| members.get(*name))?.as_str()?;
     currency_of_code(&code.to_uppercase()).map(Unit::money)
 }

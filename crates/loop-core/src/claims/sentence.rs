@@ -1,6 +1,7 @@
 //! The sentences of a body, with the evidence that each cites.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::claims::date::month_of;
 use crate::reply::{citations, fenced};
@@ -12,21 +13,21 @@ pub(crate) struct Sentence {
     /// Where it is in the body.
     pub(crate) range: Range<usize>,
     /// What it rests on: its own citations, else those of the section.
-    pub(crate) cited: Vec<EvidenceId>,
+    pub(crate) cited: Arc<[EvidenceId]>,
     /// Whether it has citations itself.
     pub(crate) cites: bool,
 }
 
 /// The sentences of a body, in order, without headings and fenced blocks.
 pub(crate) fn sentences(body: &str) -> Vec<Sentence> {
-    let of_section = citations(body);
+    let of_section: Arc<[EvidenceId]> = citations(body).into();
     let mut found = Vec::new();
     for paragraph in paragraphs(body) {
         let text = body.get(paragraph.clone()).unwrap_or_default();
         for within in split(text) {
             let own = citations(text.get(within.clone()).unwrap_or_default());
             let cites = !own.is_empty();
-            let cited = if cites { own } else { of_section.clone() };
+            let cited = if cites { own.into() } else { Arc::clone(&of_section) };
             let range = paragraph.start + within.start..paragraph.start + within.end;
             found.push(Sentence { range, cited, cites });
         }
@@ -153,7 +154,8 @@ fn ends(text: &str, at: usize, after: usize, mark: char) -> bool {
         return false;
     }
     let next_word = next.split_whitespace().next().unwrap_or_default();
-    let is_day = word.bytes().all(|byte| byte.is_ascii_digit()) && month_of(next_word.trim_end_matches([',', ';', ':', '.'])).is_some();
+    let is_day = word.bytes().all(|byte| byte.is_ascii_digit())
+        && month_of(next_word.trim_end_matches([',', ';', ':', '.'])).is_some();
     !is_day && !next.starts_with(char::is_lowercase)
 }
 
@@ -188,7 +190,7 @@ mod tests {
     fn check(body: &str, expected: &[(&str, &[u32])]) {
         let found: Vec<(&str, Vec<u32>)> = sentences(body)
             .into_iter()
-            .map(|it| (body.get(it.range).unwrap_or_default(), it.cited.into_iter().map(|id| id.0).collect()))
+            .map(|it| (body.get(it.range).unwrap_or_default(), it.cited.iter().map(|id| id.0).collect()))
             .collect();
         let expected: Vec<(&str, Vec<u32>)> =
             expected.iter().map(|(text, cited)| (*text, cited.to_vec())).collect();

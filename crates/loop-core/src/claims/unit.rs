@@ -187,7 +187,20 @@ fn words_of(name: &str) -> Vec<String> {
     words
 }
 
-const PERCENT: &[&str] = &["%", "％", "percent", "prozent", "pct", "pourcent", "percentage", "パーセント", "prozentpunkte", "prozentpunkten", "puntos", "pp"];
+const PERCENT: &[&str] = &[
+    "%",
+    "％",
+    "percent",
+    "prozent",
+    "pct",
+    "pourcent",
+    "percentage",
+    "パーセント",
+    "prozentpunkte",
+    "prozentpunkten",
+    "puntos",
+    "pp",
+];
 
 const CURRENCIES: [(&[&str], &str); 27] = [
     (&["dollar", "dollars", "us$", "ドル"], "USD"),

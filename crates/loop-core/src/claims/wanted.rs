@@ -87,7 +87,8 @@ impl Wanted {
             Value::Amount { number: read, measured, other: _, is_about } => {
                 let least = if *is_about { SIGNIFICANT_ABOUT } else { SIGNIFICANT };
                 // `2.3` is as exact as it was written.
-                let rounds = read.significant >= least || read.places > 0 && read.significant >= SIGNIFICANT_ABOUT;
+                let rounds =
+                    read.significant >= least || read.places > 0 && read.significant >= SIGNIFICANT_ABOUT;
                 let mut sides = vec![(Side::Any, 1)];
                 match measured {
                     Measured::Nothing | Measured::Noun(_) => sides.push((Side::Bare, 1)),

@@ -114,7 +114,9 @@ impl<'a> Known<'a> {
 
     /// Whether nothing that the model has read has this text.
     fn is_new(&self, value: &str) -> bool {
-        !self.text.contains(value) && !self.item.contains(value) && !self.others.iter().any(|it| it.contains(value))
+        !self.text.contains(value)
+            && !self.item.contains(value)
+            && !self.others.iter().any(|it| it.contains(value))
     }
 
     fn sentence(&self, kind: Kind) -> String {
@@ -127,14 +129,17 @@ impl<'a> Known<'a> {
             }
             Kind::Record => {
                 let others = self.others.iter().flat_map(|text| numbers(text));
-                let value = others.filter(|it| it.len() > 3 && !self.text.contains(it)).max_by_key(|it| it.len());
+                let value =
+                    others.filter(|it| it.len() > 3 && !self.text.contains(it)).max_by_key(|it| it.len());
                 format!("The result has {} [{id}].", value.unwrap_or(INVENTED))
             }
             Kind::Date => format!("It happened on {} [{id}].", self.next_day()),
             Kind::Sum => {
-                let mut whole = numbers(self.text).filter_map(|it| it.parse::<u64>().ok()).filter(|it| *it > 9);
+                let mut whole =
+                    numbers(self.text).filter_map(|it| it.parse::<u64>().ok()).filter(|it| *it > 9);
                 let (one, two) = (whole.next().unwrap_or(40), whole.next().unwrap_or(50));
-                let sum = (one + two + 13..).find(|sum| self.is_new(&sum.to_string())).unwrap_or(one + two + 13);
+                let sum =
+                    (one + two + 13..).find(|sum| self.is_new(&sum.to_string())).unwrap_or(one + two + 13);
                 format!("{one} and {two} are {sum} in total [{id}].")
             }
             Kind::Name => format!("The person to ask is Marta Eriksen-Dubois [{id}]."),
@@ -160,9 +165,9 @@ impl<'a> Known<'a> {
     fn swapped(&self) -> String {
         let swapped = numbers(self.text).filter(|it| it.len() > 2).filter_map(|number| {
             let mut digits: Vec<char> = number.chars().collect();
-            let at = digits.windows(2).position(|pair| {
-                matches!(pair, [one, two] if one != two && *two != '0' && *one != '.' && *two != '.')
-            })?;
+            let at = digits.windows(2).position(
+                |pair| matches!(pair, [one, two] if one != two && *two != '0' && *one != '.' && *two != '.'),
+            )?;
             digits.swap(at, at + 1);
             Some(digits.into_iter().collect::<String>()).filter(|it| self.is_new(it))
         });
