@@ -81,7 +81,8 @@ pub fn described(request: &ModelRequest) -> (Vec<(String, Option<String>)>, Vec<
     (tools, read.sections.iter().map(|section| section.heading.to_owned()).collect())
 }
 
-/// The work item of a prompt, and the evidence that may be cited: the id of each, for example `E1`, and its text.
+/// The work item of a prompt, and the evidence that may be cited: the number of each, for example `1` of
+/// `E1`, and its text.
 pub fn sources(request: &ModelRequest) -> (String, Vec<(String, String)>) {
     let read = Read::of(request);
     let evidence = read.evidence.iter().filter(|evidence| evidence.is_ok());

@@ -13,7 +13,7 @@ pub struct Described {
     pub headings: Vec<String>,
     /// The work item.
     pub item: String,
-    /// The evidence that may be cited: the id of each, for example `E1`, and its text.
+    /// The evidence that may be cited: the number of each, for example `1` of `E1`, and its text.
     pub evidence: Vec<(String, String)>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Prompt<'a> {
     tools: Vec<(String, Option<(String, bool)>)>,
     pub(super) headings: Vec<String>,
     pub(super) item: String,
-    /// Ids and texts of the evidence that may be cited.
+    /// Numbers and texts of the evidence that may be cited.
     pub(super) evidence: Vec<(String, String)>,
 }
 

@@ -2,15 +2,12 @@
 
 use loop_llm::ModelReply;
 
-use super::On::{Main, Once};
+use super::On::Main;
 use super::prompt::{Prompt, says};
 use super::{Behaviour, Lie, Say};
 
 pub(super) const LIES: &[Lie] = &[
     Lie::new("lies", "Each document states ten wrong values, one of each kind below", Main, || {
-        saying(|prompt, honest| documents(prompt, honest, &Kind::ALL))
-    }),
-    Lie::new("lies-once", "The first document states ten wrong values", Once, || {
         saying(|prompt, honest| documents(prompt, honest, &Kind::ALL))
     }),
     Lie::new("lies-digit", "A number of the evidence with two digits swapped", Main, || {
@@ -91,7 +88,7 @@ fn documents(prompt: &Prompt<'_>, honest: ModelReply, kinds: &[Kind]) -> ModelRe
 
 /// What the liar has read.
 struct Known<'a> {
-    /// The evidence that it cites, and its text.
+    /// The number of the evidence that it cites, and its text.
     id: &'a str,
     text: &'a str,
     /// The texts of all other evidence.
@@ -107,7 +104,7 @@ impl<'a> Known<'a> {
         let evidence = &prompt.evidence;
         // The longest text has the most values.
         let cited = evidence.iter().max_by_key(|(_, text)| text.len());
-        let (id, text) = cited.map_or(("E1", ""), |(id, text)| (id.as_str(), text.as_str()));
+        let (id, text) = cited.map_or(("1", ""), |(id, text)| (id.as_str(), text.as_str()));
         let others = evidence.iter().filter(|(other, _)| other != id).map(|(_, text)| text.as_str());
         Self { id, text, others: others.collect(), item: &prompt.item }
     }
@@ -122,41 +119,46 @@ impl<'a> Known<'a> {
     fn sentence(&self, kind: Kind) -> String {
         let id = self.id;
         match kind {
-            Kind::Digit => format!("The tool reports {} [{id}].", self.swapped()),
+            Kind::Digit => format!("The tool reports {} [E{id}].", self.swapped()),
             Kind::Unit => {
-                let number = numbers(self.text).next().unwrap_or(INVENTED);
-                format!("It has {number} petabytes [{id}].")
+                // A number without a unit equals each amount.
+                let has_unit = |number: &&str| {
+                    let unit = self.text.split_once(number).map_or("", |(_, rest)| rest.trim_start());
+                    ["GB", "MB", "TB", "GiB", "MiB", "ms", "%"].iter().any(|it| unit.starts_with(it))
+                };
+                let number = numbers(self.text).find(has_unit).unwrap_or(INVENTED);
+                format!("It has {number} petabytes [E{id}].")
             }
             Kind::Record => {
                 let others = self.others.iter().flat_map(|text| numbers(text));
                 let value =
                     others.filter(|it| it.len() > 3 && !self.text.contains(it)).max_by_key(|it| it.len());
-                format!("The result has {} [{id}].", value.unwrap_or(INVENTED))
+                format!("The result has {} [E{id}].", value.unwrap_or(INVENTED))
             }
-            Kind::Date => format!("It happened on {} [{id}].", self.next_day()),
+            Kind::Date => format!("It happened on {} [E{id}].", self.next_day()),
             Kind::Sum => {
                 let mut whole =
                     numbers(self.text).filter_map(|it| it.parse::<u64>().ok()).filter(|it| *it > 9);
                 let (one, two) = (whole.next().unwrap_or(40), whole.next().unwrap_or(50));
                 let sum =
                     (one + two + 13..).find(|sum| self.is_new(&sum.to_string())).unwrap_or(one + two + 13);
-                format!("{one} and {two} are {sum} in total [{id}].")
+                format!("{one} and {two} are {sum} in total [E{id}].")
             }
-            Kind::Name => format!("The person to ask is Marta Eriksen-Dubois [{id}]."),
-            Kind::Absence => format!("No records exist [{id}]."),
+            Kind::Name => format!("The person to ask is Marta Eriksen-Dubois [E{id}]."),
+            Kind::Absence => format!("No records exist [E{id}]."),
             Kind::Rounded => {
                 let rounded = numbers(self.text).filter_map(too_far).find(|it| self.is_new(it));
-                format!("It is about {} [{id}].", rounded.unwrap_or_else(|| INVENTED.to_owned()))
+                format!("It is about {} [E{id}].", rounded.unwrap_or_else(|| INVENTED.to_owned()))
             }
             Kind::Currency => {
                 let number = numbers(self.text).find(|it| it.len() > 2).unwrap_or(INVENTED);
                 // Evidence without a currency says of no number that it is money.
                 let value = if self.text.contains(['$', '€', '£']) { number } else { INVENTED };
-                format!("It costs ₹{value} [{id}].")
+                format!("It costs ₹{value} [E{id}].")
             }
             Kind::Item => {
                 let value = numbers(self.item).find(|it| it.len() > 1 && !self.text.contains(it));
-                format!("The result shows {} [{id}].", value.unwrap_or(INVENTED))
+                format!("The result shows {} [E{id}].", value.unwrap_or(INVENTED))
             }
         }
     }
