@@ -289,7 +289,13 @@ mod tests {
         assert_eq!(nouns("失敗はありません"), [["failed"]]);
         assert_eq!(nouns("反則金はありません"), [["*"]]);
         assert_eq!(nouns("Nothing was found."), [Vec::<String>::new()]);
-        for text in ["91分ではない", "It is no longer full.", "It did not start.", "No, it failed.", "No action is needed."] {
+        for text in [
+            "91分ではない",
+            "It is no longer full.",
+            "It did not start.",
+            "No, it failed.",
+            "No action is needed.",
+        ] {
             assert!(absences(text).is_empty(), "{text}");
         }
     }

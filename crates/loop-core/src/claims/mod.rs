@@ -17,7 +17,9 @@ mod days;
 mod decimal;
 mod formula;
 mod name;
+mod priced;
 mod reader;
+mod records;
 mod scan;
 mod sentence;
 #[cfg(test)]

@@ -3,29 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
 use crate::claims::absence::{ANYTHING, stem, unaccented};
 use crate::claims::chunk::{folded, readable};
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::formula::Formula;
-use crate::claims::unit::{Unit, currency_of, currency_of_code, minor_of_field};
+use crate::claims::priced::{currency_in, currency_named, is_price};
+use crate::claims::unit::{Unit, minor_of_field};
 use crate::claims::value::{Measured, Reads, Value, values};
 use crate::claims::wanted::{Exactness, TextSearch, Wanted};
 use crate::types::{Evidence, Locale, Status, WorkItem, steps};
 
-/// Longer texts are no value by which records are counted.
-const MAX_COUNTED: usize = 40;
-
 /// Longer keys name nothing.
 const MAX_NAME: usize = 100;
-
-/// Of a list with more kinds of records, each part that a sentence states must be named.
-const MAX_KINDS: usize = 32;
-
-/// How many of the names above a list say what its records are.
-const MAX_PATH: usize = 3;
 
 /// What the sentence of a value says that matters for finding it.
 #[derive(Clone, Debug, Default)]
@@ -103,24 +95,24 @@ pub(crate) fn item(query: &Query, item: &WorkItem) -> Hits {
     scan.hits
 }
 
-struct Scan<'a> {
-    query: &'a Query,
-    search: TextSearch,
+pub(super) struct Scan<'a> {
+    pub(super) query: &'a Query,
+    pub(super) search: TextSearch,
     /// The same in the names of fields, which are no part of the texts beneath them.
-    name_search: TextSearch,
+    pub(super) name_search: TextSearch,
     /// The number of the text that is looked through.
-    field: usize,
+    pub(super) field: usize,
     /// How many of the next words a negation is about.
-    negated: usize,
+    pub(super) negated: usize,
     /// The one currency that the observation names. `None`: none, or several.
-    currency: Option<Unit>,
+    pub(super) currency: Option<Unit>,
     /// Whether the record itself names it.
-    is_own_currency: bool,
+    pub(super) is_own_currency: bool,
     /// The unit of the rate that the field has: of `pence_per_kwh`.
-    rate: Option<Unit>,
+    pub(super) rate: Option<Unit>,
     /// The names of the fields above the value, the outermost first.
-    path: Vec<String>,
-    hits: Hits,
+    pub(super) path: Vec<String>,
+    pub(super) hits: Hits,
 }
 
 impl<'a> Scan<'a> {
@@ -139,7 +131,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn hit(hits: &mut Hits, number: usize, formula: Option<Formula>) {
+    pub(super) fn hit(hits: &mut Hits, number: usize, formula: Option<Formula>) {
         match hits.entry(number) {
             std::collections::btree_map::Entry::Vacant(free) => _ = free.insert(formula),
             // A copy is worth more than a computation.
@@ -418,158 +410,6 @@ impl<'a> Scan<'a> {
             }
         }
     }
-
-    /// Counts and sums of records.
-    fn records(&mut self, elements: &[Json], name: &str) {
-        let all = self
-            .path
-            .iter()
-            .rev()
-            .take(MAX_PATH)
-            .map(String::as_str)
-            .chain([name])
-            .collect::<Vec<_>>()
-            .join(" ");
-        let names: BTreeSet<Box<str>> = folded(&all)
-            .split(|c: char| !c.is_alphabetic())
-            .filter(|word| word.len() > 2)
-            .map(|word| stem(word).into())
-            .collect();
-        self.counted(elements.len(), name, |context| {
-            context.names_count || context.noun.as_ref().is_some_and(|noun| names.contains(noun))
-        });
-        let mut sums: BTreeMap<&str, (Option<Decimal>, usize)> = BTreeMap::new();
-        let mut kinds: BTreeMap<(&str, Box<str>), usize> = BTreeMap::new();
-        let mut currency = self.currency.clone();
-        for element in elements {
-            steps::count(1);
-            match element {
-                Json::Number(number) => add(&mut sums, "", Decimal::of_json(&number.to_string())),
-                Json::Object(members) => {
-                    currency = currency.or_else(|| currency_in(members));
-                    for (key, value) in members {
-                        match value {
-                            Json::Number(number) => {
-                                add(&mut sums, key, Decimal::of_json(&number.to_string()))
-                            }
-                            Json::String(text) if text.len() <= MAX_COUNTED => {
-                                if let Some(amount) = Decimal::of_json(text).filter(|_| !text.is_empty()) {
-                                    add(&mut sums, key, Some(amount));
-                                }
-                                *kinds.entry((key, folded(text).into())).or_default() += 1;
-                            }
-                            Json::Bool(true) => *kinds.entry((key, folded(key).into())).or_default() += 1,
-                            // `price: {amount, currency}`, and `licenses: [MIT]`.
-                            Json::Object(inner) => {
-                                currency = currency.or_else(|| currency_in(inner));
-                                for (_, value) in inner.iter().filter(|(name, _)| is_price(name)) {
-                                    let number = match value {
-                                        Json::Number(number) => Decimal::of_json(&number.to_string()),
-                                        Json::String(text) if !text.is_empty() => Decimal::of_json(text),
-                                        _ => None,
-                                    };
-                                    if number.is_some() {
-                                        add(&mut sums, key, number);
-                                    }
-                                }
-                            }
-                            Json::Array(all) => {
-                                let texts = all.iter().filter_map(Json::as_str);
-                                for text in texts.filter(|text| text.len() <= MAX_COUNTED) {
-                                    *kinds.entry((key, folded(text).into())).or_default() += 1;
-                                }
-                            }
-                            Json::String(_) | Json::Bool(false) | Json::Null => {}
-                        }
-                    }
-                }
-                Json::Null | Json::Bool(_) | Json::String(_) | Json::Array(_) => {}
-            }
-        }
-        for (key, (sum, numbers)) in sums {
-            let Some(sum) = sum.filter(|_| numbers > 1) else { continue };
-            let shown = if key.is_empty() { name } else { key };
-            // A sum of cents is written in the unit.
-            let minor = minor_of_field(shown);
-            let sum = match minor {
-                Some((power, _)) => sum.over_power_of_ten(power),
-                None => Some(sum),
-            };
-            let Some(sum) = sum else { continue };
-            let own = match minor {
-                Some((_, code)) => code.map(Unit::money),
-                None => Unit::of_field(shown),
-            };
-            let unit = own.as_ref().or(currency.as_ref().filter(|_| is_price(key)));
-            let (hits, contexts) = (&mut self.hits, &self.query.contexts);
-            self.query.wanted.amount(sum, unit, |number, exactness| {
-                let may_be = contexts.get(number).is_some_and(|context| context.names_sum);
-                if may_be && exactness == Exactness::Exact {
-                    Self::hit(hits, number, Some(Formula::Sum { of: shown.into() }));
-                }
-            });
-        }
-        let words: Vec<Vec<Box<str>>> = kinds.keys().map(|(_, kind)| words_of(kind)).collect();
-        let names = |words: &[Box<str>], context: &Context| {
-            !words.is_empty() && words.iter().all(|word| context.stems.contains(word))
-        };
-        // `2 of 3 have it`: a part of the list for which the sentence has no word of the list.
-        let is_unnamed = |context: &Context| {
-            context.is_part && words.len() <= MAX_KINDS && !words.iter().any(|words| names(words, context))
-        };
-        for (((key, kind), count), words) in kinds.into_iter().zip(&words) {
-            let shown = format!("{key} = {kind}");
-            self.counted(count, &shown, |context| names(words, context) || is_unnamed(context));
-            self.counted(elements.len().saturating_sub(count), &format!("{key} is not {kind}"), is_unnamed);
-        }
-    }
-
-    /// Counts the lines of a text that have the noun behind a number.
-    fn lines(&mut self, text: &str) {
-        let contexts = &self.query.contexts;
-        let nouns: BTreeSet<&str> = contexts.iter().filter_map(|it| it.noun.as_deref()).collect();
-        if nouns.is_empty() {
-            return;
-        }
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for line in text.lines() {
-            let folded = folded(line);
-            let words = folded.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
-            let of_line: BTreeSet<&str> = words.filter_map(|word| nouns.get(stem(word)).copied()).collect();
-            for noun in of_line {
-                *counts.entry(noun).or_default() += 1;
-            }
-        }
-        for (noun, count) in counts {
-            self.counted(count, &format!("lines with {noun}"), |context| {
-                context.noun.as_deref() == Some(noun)
-            });
-        }
-    }
-
-    fn counted(&mut self, count: usize, of: &str, may_be: impl Fn(&Context) -> bool) {
-        let Ok(count) = u64::try_from(count) else { return };
-        let (hits, contexts) = (&mut self.hits, &self.query.contexts);
-        self.query.wanted.amount(Decimal::whole(count), Some(&Unit::COUNT), |number, exactness| {
-            if exactness == Exactness::Exact && contexts.get(number).is_some_and(&may_be) {
-                Self::hit(hits, number, Some(Formula::Count { of: of.into() }));
-            }
-        });
-    }
-}
-
-/// The words of a value by which records are counted, shortened to their stems.
-fn words_of(kind: &str) -> Vec<Box<str>> {
-    kind.split(|c: char| !c.is_alphanumeric())
-        .filter(|word| word.len() > 1)
-        .map(|word| same(stem(word)).into())
-        .collect()
-}
-
-fn add<'a>(sums: &mut BTreeMap<&'a str, (Option<Decimal>, usize)>, key: &'a str, amount: Option<Decimal>) {
-    let (sum, numbers) = sums.entry(key).or_insert((Some(Decimal::whole(0)), 0));
-    *sum = sum.zip(amount).and_then(|(sum, amount)| sum.plus(amount));
-    *numbers += 1;
 }
 
 /// Words in the name of a field that holds bytes, where it names no unit.
@@ -591,51 +431,6 @@ pub(crate) fn same(stem: &str) -> &str {
         () => stem,
     }
 }
-
-/// The only currency that a text names, by code or symbol. `None`: none, or several.
-fn currency_named(text: &str) -> Option<Unit> {
-    let of_symbol = |c: char| currency_of(c);
-    let of_word = |word: &str| match word.len() {
-        3 => currency_of_code(&word.to_ascii_uppercase())
-            .filter(|_| word.bytes().all(|byte| byte.is_ascii_alphabetic())),
-        _ => None,
-    };
-    let words = text.split(|c: char| !c.is_alphanumeric()).filter_map(of_word);
-    let mut named = text.chars().filter_map(of_symbol).chain(words);
-    let first = named.next()?;
-    named.all(|code| code == first).then(|| Unit::money(first))
-}
-
-/// The currency that a record names for its amounts.
-fn currency_in(members: &Map<String, Json>) -> Option<Unit> {
-    let names = [
-        "currency",
-        "currency_code",
-        "currencyCode",
-        "waehrung",
-        "währung",
-        "devise",
-        "moneda",
-        "monnaie",
-        "divisa",
-        "ccy",
-    ];
-    let code = names.iter().find_map(|name| members.get(*name))?.as_str()?;
-    currency_of_code(&code.to_uppercase()).map(Unit::money)
-}
-
-/// Whether the name of a field is of an amount of money, where its record names a currency.
-fn is_price(name: &str) -> bool {
-    let name = folded(name);
-    PRICES.iter().any(|word| name.contains(word))
-}
-
-/// Words in the name of a field that holds money.
-const PRICES: &[&str] = &[
-    "amount", "price", "total", "cost", "fee", "balance", "refund", "paid", "sum", "tax", "value", "net",
-    "gross", "due", "fare", "charge", "rate", "shipping", "preis", "betrag", "summe", "prix", "montant",
-    "precio", "importe", "wert", "valor", "valeur",
-];
 
 /// The name of a field with spaces between its words: `last_90_days`, `failedLogons24h`.
 fn spread(name: &str) -> String {
